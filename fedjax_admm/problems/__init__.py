@@ -1,0 +1,1 @@
+"""Problems: client-stacked data with the mathematics of its clients."""

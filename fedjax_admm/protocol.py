@@ -1,0 +1,50 @@
+"""The protocol of every solver: a pure step over a stacked client state."""
+
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import jax
+
+from fedjax_admm.traffic import Traffic
+
+
+class Turn(NamedTuple):
+    """Everything that a round gets from outside."""
+
+    # shape=(), int32: the absolute number of the round, from 0
+    index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
+    key: jax.Array  # a typed key for this round alone
+    active: jax.Array  # bool, of the shape that the solver asks for: who takes part
+    selected: jax.Array | None = None  # shape=(count,), int32: the active ones, where the
+    # participation draws a fixed number; heavy client work gathers and scatters these only
+
+
+class Solver(Protocol):
+    """An algorithm as a frozen dataclass registered as a pytree.
+
+    Hyper-parameters, schedules and penalties are leaves: they can be vmapped over a grid and
+    differentiated. Only counts, structure and functions are static. No solver knows about
+    trials, devices, files or plots, and none draws who takes part: it obeys `turn.active`.
+    """
+
+    requires: ClassVar[tuple[str, ...]]
+    """What the problem must offer, checked before anything is traced."""
+
+    def participants(self, problem: Any) -> tuple[int, ...]:
+        """Return the shape of the activity mask, usually `(clients,)`."""
+        ...
+
+    def init(self, problem: Any, key: jax.Array) -> Any:
+        """Return the state before the first round."""
+        ...
+
+    def step(self, problem: Any, state: Any, turn: Turn) -> Any:
+        """Return the state after one global round."""
+        ...
+
+    def estimate(self, state: Any) -> jax.Array:
+        """Return what a user reads: a shared model (d,) or personal models (clients, d)."""
+        ...
+
+    def traffic(self, problem: Any) -> Traffic:
+        """Return the numbers sent up and down per active client and round."""
+        ...

@@ -1,0 +1,1 @@
+"""Solvers: one file per algorithm, each a pure step over a stacked client state."""
