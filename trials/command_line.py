@@ -1,0 +1,247 @@
+"""The command `fedjax-admm`. A user's mistake gets one sentence and exit code 2."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedjax_admm.checks import InputError
+
+# Modules that load JAX or matplotlib are imported by the commands that need them, so that help
+# and mistakes come at once.
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Batch solvers for federated optimisation: run an experiment, get its figure.",
+)
+solve = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Solve one problem of your own, from a file."
+)
+app.add_typer(solve, name="solve")
+
+_Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="As `list` shows it.")]
+_NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
+]
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """List every experiment: a line each, with its paper and its usual trials."""
+    from fedjax_admm.trials.experiments import all_experiments
+
+    for experiment in all_experiments().values():
+        typer.echo(f"{experiment.name:<20} {experiment.title} ({experiment.trials} trials)")
+        typer.echo(f"{'':<20} {experiment.paper}")
+
+
+@app.command()
+def show(name: _Name) -> None:
+    """Show an experiment's settings, methods, metrics and findings."""
+    import textwrap
+
+    from fedjax_admm.trials.experiments import find
+
+    experiment = find(name)
+    defaults = experiment.defaults()
+    methods = experiment.methods(defaults, defaults[experiment.sweep.name][0])
+    lines = [
+        f"{experiment.name}: {experiment.title}",
+        experiment.paper,
+        "",
+        f"trials   {experiment.trials}   (--trials)",
+        f"rounds   {experiment.rounds}   (--rounds)",
+        f"quick    {experiment.quick['trials']} trials, {experiment.quick['rounds']} rounds",
+        "",
+        "settings (--set name=value)",
+        *(f"  {key:<14} {_shown(value)}" for key, value in defaults.items()),
+        "",
+        "methods",
+        *(f"  {method}" for method in methods),
+        "",
+        "metrics",
+        *(f"  {metric:<14} {label}" for metric, label in experiment.metrics.items()),
+        "",
+        "findings",
+        textwrap.fill(experiment.findings, 88, initial_indent="  ", subsequent_indent="  "),
+    ]
+    typer.echo("\n".join(lines))
+
+
+@app.command()
+def run(
+    name: _Name,
+    trials: Annotated[int | None, typer.Option(help="Monte Carlo trials.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Global rounds.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all draws (2025).")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting, as `show` lists them."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the result (results/EXPERIMENT).")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the unfinished run in that folder.")
+    ] = False,
+    x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few trials and rounds: under a minute.")
+    ] = False,
+    batch: Annotated[
+        int | None, typer.Option(help="Trials per micro-batch; decides the last bits.")
+    ] = None,
+    devices: Annotated[int | None, typer.Option(help="Devices to use (all).")] = None,
+    no_cache: _NoCache = False,
+) -> None:
+    """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
+    from fedjax_admm.trials import session
+    from fedjax_admm.trials.experiments import find
+
+    experiment = find(name)
+    settings = dict(_assignment(text) for text in set_ or [])
+    from fedjax_admm.trials.runner import (
+        Request,
+        free_folder,
+        resumed_x64,
+        run_experiment,
+        unfinished_folder,
+    )
+
+    if out is None:
+        out = unfinished_folder(name) if resume else free_folder(name)
+    session.prepare(x64=x64 or (resume and resumed_x64(out)), cache=not no_cache)
+    request = Request(
+        trials=trials,
+        rounds=rounds,
+        seed=seed,
+        settings=settings,
+        batch=batch,
+        quick=quick or None,
+        devices=devices,
+    )
+    try:
+        results = run_experiment(experiment, request, out, resume=resume)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"Interrupted; go on with: fedjax-admm run {name} --out {out} --resume", err=True
+        )
+        raise SystemExit(130) from None
+    seconds = results.config["seconds"]
+    typer.echo(
+        f"{results.config['trials']} trials in {seconds['total']:.1f} s "
+        f"(compile {seconds['compile']:.1f} s, run {seconds['run']:.1f} s)."
+    )
+    for method, rounds_ in results.nonfinite.items():
+        if (rounds_ > 0).any():
+            typer.echo(
+                f"{method}: {int((rounds_ > 0).sum())} of {rounds_.size} runs turned non-finite, "
+                f"the first in round {int(rounds_[rounds_ > 0].min())}; they are left out of the "
+                "means and counted in summary.csv."
+            )
+    typer.echo(f"Wrote {out}/figure.png, figure.pdf, summary.csv, trials.npz, config.json")
+
+
+@app.command()
+def plot(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")]) -> None:
+    """Redraw the figure from the stored results."""
+    from fedjax_admm.trials.experiments import find
+    from fedjax_admm.trials.plots import save_figure
+    from fedjax_admm.trials.results import load
+
+    results = load(folder)
+    save_figure(find(results.config["experiment"]).figure(results), folder)
+    typer.echo(f"Wrote {folder}/figure.png and figure.pdf")
+
+
+@app.command("compare")
+def compare_runs(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR ...", help="Finished runs.")],
+    against: Annotated[
+        str | None, typer.Option(help="The method that is subtracted (the first).")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What is compared.")] = "error",
+) -> None:
+    """Print paired differences between methods, with standard errors."""
+    from fedjax_admm.trials.compare import compare
+
+    typer.echo(compare(folders, against=against, metric=metric))
+
+
+@solve.command()
+def localization(
+    input_: Annotated[
+        Path, typer.Option("--input", help="CSV with columns x, y, [z,] range, in metres.")
+    ],
+    picture: Annotated[
+        Path | None, typer.Option(help="Where the picture goes (INPUT's name with .png, here).")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Global rounds of FSMDM.")] = 3000,
+    no_cache: _NoCache = False,
+) -> None:
+    """Locate a target from the ranges that sensors measured."""
+    from fedjax_admm.trials import session, store
+    from fedjax_admm.trials.localize import draw_location, locate, read_ranges, report
+
+    from fedjax_admm.checks import count
+
+    ranges = read_ranges(input_)
+    count("--rounds", rounds)
+    picture = picture or Path(f"{input_.stem}.png")
+    if picture.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"--picture must end in .png, .pdf or .svg, but it is {picture}.")
+    session.prepare(x64=True, cache=not no_cache)
+    location = locate(ranges, rounds)
+    typer.echo(report(ranges, location))
+    figure = draw_location(ranges, location)
+    kind = picture.suffix.removeprefix(".")
+    store.write_atomically(picture, lambda file: figure.savefig(file, format=kind, dpi=150))
+    typer.echo(f"Wrote {picture}")
+
+
+@app.command()
+def doctor() -> None:
+    """Report devices, versions, the compilation cache, and what is missing."""
+    from fedjax_admm.trials import session
+
+    session.prepare()
+    from fedjax_admm.trials.doctor import examine
+
+    typer.echo(examine())
+
+
+def main() -> None:
+    """Run the command line: mistakes end with one sentence on standard error and code 2."""
+    # click's UsageError, wherever this version of typer keeps it.
+    usage_error: Any = typer.BadParameter.__base__
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except InputError as error:
+        _give_up(str(error))
+    except usage_error as error:
+        _give_up(error.format_message())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _give_up(sentence: str) -> None:
+    typer.echo(f"fedjax-admm: {' '.join(sentence.split())}", err=True)
+    sys.exit(2)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError(f"--set must be NAME=VALUE, but it is {text!r}.")
+    return name, value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(f"{part:g}" for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,201 @@
+"""Experiments of the FSMDM paper: robust range localisation.
+
+R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for Localization",
+arXiv:2503.09497 (2025). 21 sensors and a target, uniform in a cube of 60 m, redrawn per trial.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+from fedjax_admm.trials import plots
+from fedjax_admm.trials.experiment import DirectMethod, Experiment, Settings, SolverMethod, Sweep
+
+from fedjax_admm.measures import localization_error, position_error
+from fedjax_admm.participation import bernoulli, everyone
+from fedjax_admm.problems.localization import cauchy_noise, draw_localization, outliers
+from fedjax_admm.schedules import power_decay
+from fedjax_admm.solvers.centralized_localization import locate_centrally
+from fedjax_admm.solvers.fsmdm import fsmdm
+from fedjax_admm.solvers.subgradient import federated_subgradient
+
+PAPER = (
+    "R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "
+    '"Federated Smoothing ADMM for Localization", arXiv:2503.09497 (2025)'
+)
+METRICS = {
+    "error": "localisation error (m)",
+    "failure": "share of trials above 3 m",
+    "numbers_up": "numbers sent by all clients",
+    "numbers_down": "numbers sent to all clients",
+}
+GEOMETRY = {"clients": 21, "half_width": 30.0, "omega": 10.0, "active": 1.0}
+# eta_k = scale / k**power
+STEPS = {"16 k^-0.5": (16.0, 0.5), "100 k^-1": (100.0, 1.0), "1 k^-0.5": (1.0, 0.5)}
+
+
+def _cauchy_problem(settings: Settings, scale: jax.Array, key: jax.Array) -> Any:
+    return draw_localization(
+        key,
+        cauchy_noise(scale),
+        clients=settings["clients"],
+        half_width=settings["half_width"],
+    )
+
+
+def _outlier_problem(settings: Settings, probability: jax.Array, key: jax.Array) -> Any:
+    diagonal = 2 * settings["half_width"] * 3**0.5
+    return draw_localization(
+        key,
+        outliers(probability, diagonal),
+        clients=settings["clients"],
+        half_width=settings["half_width"],
+    )
+
+
+def _fixed_cauchy_problem(settings: Settings, swept: jax.Array, key: jax.Array) -> Any:
+    return _cauchy_problem(settings, settings["gamma"], key)
+
+
+def _solver_method(solver: Any, active: float | jax.Array) -> SolverMethod:
+    # No draws where nothing is random: they would cost a third of the run.
+    participation = everyone() if isinstance(active, float) and active == 1 else bernoulli(active)
+    return SolverMethod(solver, localization_error, participation)
+
+
+def _smoothing(settings: Settings, active: Any, local_updates: int) -> dict[str, Any]:
+    suffix = f", {local_updates} local" if local_updates > 1 else ""
+    published = fsmdm(omega=settings["omega"], local_updates=local_updates)
+    tuned = fsmdm("tuned", local_updates=local_updates)
+    return {
+        f"FSMDM{suffix}": _solver_method(published, active),
+        f"FSMDM tuned{suffix}": _solver_method(tuned, active),
+    }
+
+
+def _subgradient(active: Any) -> dict[str, Any]:
+    return {
+        f"DSRL {name}": _solver_method(federated_subgradient(power_decay(*numbers)), active)
+        for name, numbers in STEPS.items()
+    }
+
+
+def _centralized(settings: Settings) -> dict[str, Any]:
+    # The grid reaches a little beyond the cube, where the best point can lie.
+    locate = partial(locate_centrally, half_width=1.1 * settings["half_width"])
+    return {"centralised": DirectMethod(locate, position_error)}
+
+
+def _all_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
+    active = settings["active"]
+    return (
+        _smoothing(settings, active, settings["local_updates"])
+        | _subgradient(active)
+        | _centralized(settings)
+    )
+
+
+def _curve_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
+    active = settings["active"]
+    smoothing: dict[str, Any] = {}
+    for local_updates in (1, 3, 5):
+        smoothing |= _smoothing(settings, active, local_updates)
+    return smoothing | _subgradient(active) | _centralized(settings)
+
+
+def _asynchronous_methods(settings: Settings, active: jax.Array) -> dict[str, Any]:
+    tuned_steps = {name: STEPS[name] for name in ("16 k^-0.5", "100 k^-1")}
+    return _smoothing(settings, active, settings["local_updates"]) | {
+        f"DSRL {name}": _solver_method(federated_subgradient(power_decay(*numbers)), active)
+        for name, numbers in tuned_steps.items()
+    }
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="fsmdm-outliers",
+        title="localisation error against the probability of an outlier",
+        paper=PAPER,
+        findings=(
+            "The published constants do not beat a tuned subgradient method in the mean beyond "
+            "small probabilities (p <= 0.125 against steps 16/sqrt(k)), and from p = 0.25 they "
+            "fail about twice as often; the tuned constants have a lower mean for every p, "
+            "significantly so at small p only. Steps 100/k are a strong opponent: their median is "
+            "below that of tuned FSMDM from p = 0.075. Where local minima are met (p >= 0.15) a "
+            "few errors of 10 to 30 m decide the mean: read the median and the share of failures. "
+            "The paper's comparison is won against untuned steps 1/sqrt(k) only. omega is not "
+            "published; 10 is ours."
+        ),
+        sweep=Sweep(
+            "probability",
+            "probability of an outlier",
+            tuple(round(0.025 * i, 3) for i in range(1, 13)),
+        ),
+        problem=_outlier_problem,
+        methods=_all_methods,
+        metrics=METRICS,
+        settings={**GEOMETRY, "local_updates": 1},
+        figure=partial(plots.sweep_figure, metric="error", share="failure", floor=1e-2),
+    ),
+    Experiment(
+        name="fsmdm-cauchy",
+        title="localisation error against the scale of Cauchy noise",
+        paper=PAPER,
+        findings=(
+            "All tuned methods equal the centralised reference within the standard error at every "
+            "scale: Cauchy noise does not separate FSMDM from a subgradient method with tuned "
+            "steps, only from untuned steps 1/sqrt(k). omega is not published; 10 is ours."
+        ),
+        sweep=Sweep(
+            "scale", "scale of the Cauchy noise (m)", tuple(round(0.2 * i, 1) for i in range(1, 21))
+        ),
+        problem=_cauchy_problem,
+        methods=_all_methods,
+        metrics=METRICS,
+        settings={**GEOMETRY, "local_updates": 1},
+        figure=partial(plots.sweep_figure, metric="error", share="failure", floor=1e-1),
+    ),
+    Experiment(
+        name="fsmdm-convergence",
+        title="localisation error against rounds, with 1, 3 and 5 local updates",
+        paper=PAPER,
+        findings=(
+            "Three local updates speed up the early rounds clearly; five with the published "
+            "constants do not help further. With the published constants FSMDM is slower than a "
+            "subgradient method with tuned steps; with the tuned constants and 3 local updates it "
+            "is about as fast as steps 100/k. The first tens of rounds with the published "
+            "constants are slow and oscillate: the z/psi recursion has the factor -4.45 there."
+        ),
+        sweep=Sweep("gamma", "scale of the Cauchy noise (m)", (1.0,)),
+        problem=_cauchy_problem,
+        methods=_curve_methods,
+        metrics=METRICS,
+        settings=GEOMETRY,
+        records=100,
+        figure=partial(plots.curve_figure, metric="error"),
+    ),
+    Experiment(
+        name="fsmdm-asynchrony",
+        title="localisation error against rounds when clients are active now and then",
+        paper=PAPER,
+        findings=(
+            "FSMDM needs about 1/p_c times as many rounds when each client is active with "
+            "probability p_c, and ends in the same place: stale uploads cost time, not accuracy. "
+            "With p_c = 0.2 the published constants have not arrived after 1000 rounds; the tuned "
+            "ones have."
+        ),
+        sweep=Sweep("active", "probability that a client is active", (1.0, 0.8, 0.5, 0.2)),
+        problem=_fixed_cauchy_problem,
+        methods=_asynchronous_methods,
+        metrics=METRICS,
+        settings={
+            "clients": 21,
+            "half_width": 30.0,
+            "omega": 10.0,
+            "gamma": 1.0,
+            "local_updates": 1,
+        },
+        records=100,
+        figure=partial(plots.curves_by_method_figure, metric="error"),
+    ),
+)

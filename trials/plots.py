@@ -1,0 +1,217 @@
+"""Figures of results: uncertainty bands, axes with units, readable in black and white.
+
+Methods differ in colour, line and marker at once. The part of a method's name before a comma is
+its family: members of a family share the colour.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fedjax_admm.trials import statistics, store
+from fedjax_admm.trials.results import Results
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
+
+# Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
+_LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "x", "P")
+_MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
+
+
+def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> Figure:
+    """Draw the last record against the swept number: mean, median and share of failures.
+
+    Args:
+      results: of a finished run.
+      metric: what is averaged; the bands are one standard error, and the 10 to 90 % quantiles.
+      share: a metric of 0 and 1, whose mean is a share.
+      floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
+    """
+    figure = Figure(figsize=(13, 4.6), layout="constrained")
+    mean, median, failures = figure.subplots(1, 3)
+    label = _metric_label(results, metric)
+    below = []
+    for name, style in _styles(results.methods).items():
+        values = results.values(name, metric)
+        if values is None:
+            continue
+        table = statistics.summarize(values[:, :, -1], axis=1)
+        low, high = table.mean - table.standard_error, table.mean + table.standard_error
+        _line_with_band(mean, results.sweep, table.mean, low, high, name, style)
+        _line_with_band(median, results.sweep, table.median, table.q10, table.q90, name, style)
+        if np.any(table.median < floor) and not np.any(table.median >= floor):
+            below.append(_readable(name))
+        rate = statistics.summarize(results.values(name, share)[:, :, -1], axis=1)
+        low, high = rate.mean - rate.standard_error, rate.mean + rate.standard_error
+        _line_with_band(
+            failures, results.sweep, 100 * rate.mean, 100 * low, 100 * high, name, style
+        )
+    for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
+        _logarithmic(axes)
+        axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
+        axes.set_ylabel(label)
+        axes.set_title(title)
+    if below:
+        note = f"{', '.join(below)}: median below {floor:g}"
+        median.text(0.02, 0.02, note, transform=median.transAxes, fontsize=8)
+    failures.set_ylabel(f"{_metric_label(results, share)} (%)")
+    failures.set_ylim(0, max(failures.get_ylim()[1], 1))
+    failures.set_title("failures ± standard error")
+    for axes in (mean, median, failures):
+        axes.set_xlabel(results.config["parameter_label"])
+    _finish(figure, results, mean)
+    return figure
+
+
+def curve_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against rounds, its median too, and the mean against numbers sent."""
+    figure = Figure(figsize=(14, 5.2), layout="constrained")
+    mean, median, traffic = figure.subplots(1, 3)
+    label = _metric_label(results, metric)
+    for name, style in _styles(results.methods).items():
+        values = results.values(name, metric)
+        if values is None:
+            continue
+        table = statistics.summarize(values[0], axis=0)
+        low, high = table.mean - table.standard_error, table.mean + table.standard_error
+        _line_with_band(mean, results.rounds, table.mean, low, high, name, style)
+        _line_with_band(median, results.rounds, table.median, table.q10, table.q90, name, style)
+        sent = results.values(name, "numbers_up")
+        if sent is not None:
+            total = np.mean(sent[0], axis=0)
+            _line_with_band(traffic, total, table.mean, low, high, name, style)
+    for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
+        axes.set_xlabel("global round")
+        axes.set_title(title)
+    traffic.set_xlabel(_metric_label(results, "numbers_up"))
+    traffic.set_title("mean against traffic")
+    for axes in (mean, median, traffic):
+        _logarithmic(axes, rounds=True)
+        axes.set_ylabel(label)
+    _finish(figure, results, mean)
+    return figure
+
+
+def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against rounds: one column per method, one line per swept value."""
+    names = [name for name in results.methods if results.values(name, metric) is not None]
+    figure = Figure(figsize=(3.6 * len(names), 6.4), layout="constrained")
+    grid = figure.subplots(2, len(names), sharex=True, sharey=True, squeeze=False)
+    label = _metric_label(results, metric)
+    lines = _styles([f"{value:g}" for value in results.sweep])
+    for column, name in enumerate(names):
+        values = results.values(name, metric)
+        for i, (value, style) in enumerate(lines.items()):
+            table = statistics.summarize(values[i], axis=0)
+            low, high = table.mean - table.standard_error, table.mean + table.standard_error
+            mean, median = grid[:, column]
+            _line_with_band(mean, results.rounds, table.mean, low, high, value, style)
+            _line_with_band(
+                median, results.rounds, table.median, table.q10, table.q90, value, style
+            )
+        grid[0, column].set_title(f"{_readable(name)}\nmean ± standard error", fontsize=10)
+        grid[1, column].set_title("median, 10–90 % of trials", fontsize=10)
+        grid[1, column].set_xlabel("global round")
+    for axes in grid.flat:
+        _logarithmic(axes, rounds=True)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(label)
+    _finish(figure, results, grid[0, 0], legend_title=results.config["parameter_label"])
+    return figure
+
+
+def save_figure(figure: Figure, folder: Path, name: str = "figure") -> None:
+    """Write `name.png` and `name.pdf`, atomically."""
+    for kind in ("png", "pdf"):
+        store.write_atomically(
+            folder / f"{name}.{kind}",
+            lambda file, kind=kind: figure.savefig(file, format=kind, dpi=150),
+        )
+
+
+def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Give each name a colour (shared by its family), a line and a marker."""
+    styles: dict[str, dict[str, Any]] = {}
+    families: dict[str, int] = {}
+    for place, name in enumerate(names):
+        family = families.setdefault(name.split(",")[0], len(families))
+        styles[name] = {
+            "color": _COLOURS[family % len(_COLOURS)],
+            "linestyle": _LINES[place % len(_LINES)],
+            "marker": _MARKERS[place % len(_MARKERS)],
+        }
+    return styles
+
+
+def _line_with_band(
+    axes: Axes,
+    x: np.ndarray,
+    middle: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    label: str,
+    style: dict[str, Any],
+) -> None:
+    """Draw a line and its band; long lines have markers at equal distances on the page."""
+    # Staggered, so that the markers of equal lines do not hide each other.
+    first = _MARKER_DISTANCE * (len(axes.lines) % 5) / 5
+    every = 1 if len(x) <= 25 else (first, _MARKER_DISTANCE)
+    axes.plot(
+        x, middle, label=_readable(label), markersize=4, markevery=every, linewidth=1.4, **style
+    )
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+
+
+def _logarithmic(axes: Axes, *, rounds: bool = False) -> None:
+    """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(_PlainNumbers())
+    axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2.5, 0.4)))
+    if rounds:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_PlainNumbers())
+        axes.xaxis.set_minor_formatter(_PlainNumbers())
+
+
+class _PlainNumbers(LogFormatter):
+    """Labels of a logarithmic axis as 0.5, 2 and 10 instead of 5e-1, 2e0 and 10^1."""
+
+    def __call__(self, x, pos=None):
+        """Return the number where `LogFormatter` would label the tick."""
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def _readable(name: str) -> str:
+    """Set powers of k in a method's name as powers."""
+    return re.sub(r"k\^(-?[\d.]+)", r"$k^{\1}$", name)
+
+
+def _metric_label(results: Results, metric: str) -> str:
+    return results.config["metrics"][metric]
+
+
+def _finish(figure: Figure, results: Results, axes: Axes, legend_title: str | None = None) -> None:
+    """Add the grid lines, one legend below and the title that says what was run."""
+    for each in figure.axes:
+        each.grid(True, which="major", linewidth=0.4, alpha=0.6)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(len(labels), 6),
+        title=legend_title,
+        frameon=False,
+        fontsize=9,
+    )
+    config = results.config
+    figure.suptitle(
+        f"{config['experiment']}: {config['title']}\n"
+        f"{config['trials']} trials, {config['rounds']} rounds, seed {config['seed']}",
+        fontsize=11,
+    )

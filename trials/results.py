@@ -1,0 +1,108 @@
+"""Results of an experiment: the four files of the result contract, read and written.
+
+config.json   every setting, seed, width, versions, device, durations, the repeating command
+trials.npz    "method/metric" with axes (sweep, trial, round), "sweep" and "round" beside them
+summary.csv   tidy: one row per method, sweep value, recorded round and metric
+figure.png, figure.pdf
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fedjax_admm.trials import statistics, store
+from fedjax_admm.trials.experiment import NONFINITE_ROUND
+
+COLUMNS = [
+    "experiment",
+    "method",
+    "parameter",
+    "value",
+    "round",
+    "metric",
+    "trials",
+    "mean",
+    "standard_error",
+    "median",
+    "q10",
+    "q90",
+    "nonfinite",
+]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a finished run left."""
+
+    config: Mapping[str, Any]
+    sweep: np.ndarray  # shape=(sweep,)
+    rounds: np.ndarray  # shape=(round,), int: rounds done at each record
+    arrays: Mapping[str, np.ndarray]  # "method/metric" -> (sweep, trial, round)
+    nonfinite: Mapping[str, np.ndarray]  # method -> (sweep, trial), int: 0 where there is none
+
+    @property
+    def methods(self) -> list[str]:
+        """Return the names of the methods, in the experiment's order."""
+        return list(self.config["methods"])
+
+    def values(self, method: str, metric: str) -> np.ndarray | None:
+        """Return the array (sweep, trial, round) of a metric; None where a method lacks it."""
+        return self.arrays.get(f"{method}/{metric}")
+
+    def save(self, folder: Path) -> None:
+        """Write `trials.npz` and `summary.csv`."""
+        flags = {f"{NONFINITE_ROUND}/{name}": value for name, value in self.nonfinite.items()}
+        store.write_arrays(
+            folder / store.ARRAYS,
+            {**self.arrays, **flags, "sweep": self.sweep, "round": self.rounds},
+        )
+        text = summary_text(self)
+        store.write_atomically(folder / store.SUMMARY, lambda file: file.write(text.encode()))
+
+
+def load(folder: Path) -> Results:
+    """Read the results of a finished run.
+
+    Raises:
+      InputError: the folder holds no finished run, or a file is damaged.
+    """
+    config = store.read_json(folder / store.CONFIG)
+    arrays = store.read_arrays(folder / store.ARRAYS)
+    sweep, rounds = arrays.pop("sweep"), arrays.pop("round")
+    prefix = f"{NONFINITE_ROUND}/"
+    nonfinite = {
+        name.removeprefix(prefix): arrays.pop(name)
+        for name in list(arrays)
+        if name.startswith(prefix)
+    }
+    return Results(config, sweep, rounds, arrays, nonfinite)
+
+
+def summary_text(results: Results) -> str:
+    """Return the text of `summary.csv`; a number that does not exist is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    experiment = results.config["experiment"]
+    parameter = results.config["parameter"]
+    for name, values in results.arrays.items():
+        method, metric = name.rsplit("/", 1)
+        table = statistics.summarize(values, axis=1)
+        for i, value in enumerate(results.sweep):
+            for j, round_ in enumerate(results.rounds):
+                row = [field[i, j] for field in table]
+                writer.writerow(
+                    [experiment, method, parameter, _cell(value), int(round_), metric]
+                    + [_cell(number) for number in row]
+                )
+    return text.getvalue()
+
+
+def _cell(number: float | int) -> str:
+    if isinstance(number, int | np.integer):
+        return str(int(number))
+    return f"{number:.9g}" if np.isfinite(number) else ""

@@ -1,0 +1,314 @@
+"""Run an experiment from its settings to its four files, and go on where one was killed."""
+
+import datetime
+import os
+import platform
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from fedjax_admm.trials import plots, store
+from fedjax_admm.trials.engine import default_mesh, monte_carlo, plan
+from fedjax_admm.trials.experiment import (
+    ACTIVE,
+    NONFINITE_ROUND,
+    Experiment,
+    recording_interval,
+)
+from fedjax_admm.trials.results import Results
+
+from fedjax_admm.checks import InputError, count
+from fedjax_admm.traffic import ledger
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for; None means the default, or what the resumed run had."""
+
+    trials: int | None = None
+    rounds: int | None = None
+    seed: int | None = None
+    settings: Mapping[str, str] | None = None
+    batch: int | None = None
+    quick: bool | None = None
+    devices: int | None = None
+
+
+# What must be the same for a resumed run to give the same bits.
+_IDENTITY = ("experiment", "trials", "rounds", "seed", "settings", "x64", "width", "chunk")
+DEFAULT_SEED = 2025
+
+
+def run_experiment(
+    experiment: Experiment, request: Request, out: Path, *, resume: bool, progress: bool = True
+) -> Results:
+    """Run an experiment and write its files into `out`.
+
+    Args:
+      experiment: what to run.
+      request: what differs from its defaults.
+      out: the folder of the result.
+      resume: go on with the unfinished run in `out`, whose configuration is read from there.
+      progress: show a progress bar.
+
+    Returns:
+      The results, as `results.load(out)` reads them back.
+
+    Raises:
+      InputError: an argument does not fit, `out` cannot be written or holds another run.
+    """
+    clock = time.perf_counter()
+    earlier = _earlier(out, resume)
+    if earlier is not None:
+        request = _continued(experiment, request, earlier)
+    config = _config(experiment, request, out)
+    settings = {name: _restored(value) for name, value in config["settings"].items()}
+    trial = experiment.trial(settings, config["rounds"])
+    key = jax.random.key(config["seed"])
+    mesh = default_mesh(request.devices)
+
+    if earlier is None:
+        layout = plan(
+            trial,
+            key,
+            config["trials"],
+            batch="auto" if request.batch is None else request.batch,
+            devices=mesh.shape["trials"],
+        )
+        config |= {"width": layout.width, "chunk": layout.chunk, "status": "running"}
+        store.write_json(out / store.CONFIG, config)
+    else:
+        config |= {"width": earlier["width"], "chunk": earlier["chunk"]}
+        _check_same(earlier, config, out)
+
+    chunks = store.ChunkStore(out / store.CHUNKS)
+    outcome = monte_carlo(
+        trial,
+        key,
+        config["trials"],
+        batch=config["width"],
+        chunk=config["chunk"],
+        mesh=mesh,
+        store=chunks,
+        progress=progress,
+    )
+    results = _collect(experiment, settings, config, outcome.arrays)
+    results.save(out)
+    plots.save_figure(experiment.figure(results), out)
+    finished = {
+        **config,
+        "status": "finished",
+        "seconds": {
+            "compile": round(outcome.compile_seconds, 3),
+            "run": round(outcome.run_seconds, 3),
+            "total": round(time.perf_counter() - clock, 3),
+        },
+    }
+    store.write_json(out / store.CONFIG, finished)
+    chunks.clear()
+    return replace(results, config=finished)
+
+
+def free_folder(name: str) -> Path:
+    """Return `results/NAME`, or `results/NAME-2`, ... if that is taken."""
+    base = Path("results")
+    candidate, number = base / name, 1
+    while candidate.exists():
+        number += 1
+        candidate = base / f"{name}-{number}"
+    return candidate
+
+
+def unfinished_folder(name: str) -> Path:
+    """Return the latest folder of `results/` that holds an unfinished run of an experiment.
+
+    Raises:
+      InputError: there is none.
+    """
+    candidates = []
+    for folder in Path("results").glob(f"{name}*"):
+        if (folder / store.CONFIG).exists():
+            config = store.read_json(folder / store.CONFIG)
+            if config.get("experiment") == name and config.get("status") == "running":
+                candidates.append(((folder / store.CONFIG).stat().st_mtime, folder))
+    if not candidates:
+        raise InputError(f"results/ holds no unfinished run of {name}; name its folder with --out.")
+    return max(candidates)[1]
+
+
+def resumed_x64(out: Path) -> bool:
+    """Return whether the unfinished run in `out` computes in float64; False if there is none."""
+    config = out / store.CONFIG
+    return config.exists() and bool(store.read_json(config).get("x64"))
+
+
+def _earlier(out: Path, resume: bool) -> dict[str, Any] | None:
+    """Return the configuration of the run that is to be resumed, or None for a new one."""
+    config = out / store.CONFIG
+    try:
+        exists = config.exists()
+    except OSError as error:
+        raise InputError(f"cannot read {out}: {error.strerror}; choose another --out.") from None
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file, not a folder; choose another --out.")
+    if not exists:
+        if resume:
+            raise InputError(f"{out} holds no run to resume; leave out --resume to begin one.")
+        return None
+    found = store.read_json(config)
+    if resume and found.get("status") == "running":
+        return found
+    state = "a finished" if found.get("status") == "finished" else "an unfinished"
+    remedy = "choose another --out" if resume or state == "a finished" else "add --resume to go on"
+    raise InputError(f"{out} holds {state} run of {found.get('experiment')}; {remedy}.")
+
+
+def _continued(experiment: Experiment, request: Request, earlier: Mapping[str, Any]) -> Request:
+    """Fill in what was not asked for from the earlier run."""
+    kept = {
+        name: earlier[name]
+        for name in ("trials", "rounds", "seed", "quick")
+        if getattr(request, name) is None
+    }
+    settings = {name: _as_text(value) for name, value in earlier["settings"].items()} | dict(
+        request.settings or {}
+    )
+    if earlier["experiment"] != experiment.name:
+        settings = dict(request.settings or {})
+    return replace(request, **kept, settings=settings)
+
+
+def _check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path) -> None:
+    """Check that a resumed run is the run that was begun."""
+    for name in _IDENTITY:
+        if earlier[name] != config[name]:
+            raise InputError(
+                f"{out} was begun with {name} {earlier[name]}, not {config[name]}; resume with "
+                "the same or choose another --out."
+            )
+    for name in ("fedjax-admm", "jax"):
+        then, now = earlier["versions"][name], config["versions"][name]
+        if then != now:
+            raise InputError(
+                f"{out} was begun with {name} {then}, but this is {now}, whose bits may differ; "
+                "install that version or choose another --out."
+            )
+    if earlier["device"]["kind"] != config["device"]["kind"]:
+        raise InputError(
+            f"{out} was begun on {earlier['device']['kind']}, but this is "
+            f"{config['device']['kind']}, whose bits differ; resume there or choose another --out."
+        )
+
+
+def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, Any]:
+    quick = bool(request.quick)
+    defaults = dict(experiment.quick) if quick else {}
+    trials = request.trials if request.trials is not None else defaults.get("trials")
+    rounds = request.rounds if request.rounds is not None else defaults.get("rounds")
+    settings = experiment.resolve(request.settings or {})
+    traffic = experiment.traffic(settings)
+    device = jax.local_devices()[0]
+    config = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "paper": experiment.paper,
+        "findings": experiment.findings,
+        "parameter": experiment.sweep.name,
+        "parameter_label": experiment.sweep.label,
+        "metrics": dict(experiment.metrics),
+        "methods": list(traffic),
+        "trials": count("--trials", experiment.trials if trials is None else trials),
+        "rounds": count("--rounds", experiment.rounds if rounds is None else rounds),
+        "seed": count("--seed", DEFAULT_SEED if request.seed is None else request.seed, at_least=0),
+        "settings": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in settings.items()
+        },
+        "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
+        "quick": quick,
+        "traffic": {
+            name: None if sizes is None else sizes._asdict() for name, sizes in traffic.items()
+        },
+        "versions": {
+            "fedjax-admm": _version("fedjax-admm"),
+            "python": platform.python_version(),
+            **{name: _version(name) for name in ("jax", "jaxlib", "numpy", "optax")},
+        },
+        "device": {
+            "kind": device.device_kind,
+            "platform": device.platform,
+            "count": len(jax.local_devices()),
+            "cores": os.cpu_count(),
+        },
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    config["command"] = _command(experiment, config)
+    return config
+
+
+def _command(experiment: Experiment, config: Mapping[str, Any]) -> str:
+    """Return the command that repeats a run, in full."""
+    words = ["fedjax-admm", "run", experiment.name]
+    for name in ("trials", "rounds", "seed"):
+        words += [f"--{name}", str(config[name])]
+    for name, value in config["settings"].items():
+        if _restored(value) != experiment.defaults()[name]:
+            words += ["--set", f"{name}={_as_text(value)}"]
+    if config["x64"]:
+        words.append("--x64")
+    return shlex.join(words)
+
+
+def _collect(
+    experiment: Experiment,
+    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+) -> Results:
+    """Turn arrays (trial, sweep, round) into the contract's, and counts into traffic."""
+    every = recording_interval(config["rounds"], experiment.records)
+    rounds = np.arange(every, config["rounds"] + 1, every)
+    traffic = experiment.traffic(settings)
+    collected: dict[str, np.ndarray] = {}
+    nonfinite: dict[str, np.ndarray] = {}
+    for method in config["methods"]:
+        prefix = f"{method}/"
+        for name, values in arrays.items():
+            if not name.startswith(prefix):
+                continue
+            values, metric = np.swapaxes(values, 0, 1), name.removeprefix(prefix)
+            sizes = traffic[method]
+            if metric == NONFINITE_ROUND:
+                nonfinite[method] = values
+            elif metric == ACTIVE:
+                assert sizes is not None
+                sent = ledger(sizes, values)
+                collected[f"{method}/numbers_up"] = sent.up
+                collected[f"{method}/numbers_down"] = sent.down
+            else:
+                collected[name] = values
+    sweep = np.asarray(settings[experiment.sweep.name], np.float64)
+    return Results(config, sweep, rounds, collected, nonfinite)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _restored(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(f"{part:g}" for part in value)
+    return str(value)

@@ -1,0 +1,73 @@
+"""Statistics over trials: non-finite trials are counted, never averaged, never hidden."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Summary(NamedTuple):
+    """Statistics of the finite trials; NaN where there are too few of them."""
+
+    trials: np.ndarray  # int: all trials, the non-finite ones included
+    mean: np.ndarray
+    standard_error: np.ndarray  # of the mean: standard deviation (n - 1) / sqrt(n)
+    median: np.ndarray
+    q10: np.ndarray
+    q90: np.ndarray
+    nonfinite: np.ndarray  # int: trials left out of the other columns
+
+
+def summarize(values: np.ndarray, axis: int) -> Summary:
+    """Summarise trials along an axis, in float64.
+
+    Args:
+      values: any shape; NaN and infinity mark trials that failed numerically.
+      axis: the axis of trials.
+
+    Returns:
+      A `Summary` of arrays with that axis removed.
+    """
+    values = np.moveaxis(np.asarray(values, np.float64), axis, 0)
+    kept = np.where(np.isfinite(values), values, np.nan)
+    number = np.sum(np.isfinite(values), axis=0)
+    with warnings.catch_warnings():
+        # All-NaN slices and single trials give NaN, which is what is meant.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean = np.nanmean(kept, axis=0)
+        error = np.nanstd(kept, axis=0, ddof=1) / np.sqrt(number)
+        q10, median, q90 = np.nanquantile(kept, [0.1, 0.5, 0.9], axis=0)
+    trials = np.full(number.shape, values.shape[0])
+    return Summary(trials, mean, error, median, q10, q90, trials - number)
+
+
+class Difference(NamedTuple):
+    """Paired differences between two methods on the same trials."""
+
+    trials: np.ndarray  # int: pairs in which both are finite
+    mean: np.ndarray
+    standard_error: np.ndarray
+    median: np.ndarray
+    smaller: np.ndarray  # share of pairs in which the first is smaller
+
+
+def paired_difference(first: np.ndarray, second: np.ndarray, axis: int) -> Difference:
+    """Summarise `first - second`, trial by trial.
+
+    Args:
+      first: any shape.
+      second: the same shape, on the same trials.
+      axis: the axis of trials.
+
+    Returns:
+      A `Difference` of arrays with that axis removed; pairs with a non-finite member are left
+      out.
+    """
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    difference = np.full(first.shape, np.nan)
+    paired = np.isfinite(first) & np.isfinite(second)
+    np.subtract(first, second, out=difference, where=paired)
+    table = summarize(difference, axis)
+    number = table.trials - table.nonfinite
+    smaller = np.sum(difference < 0, axis=axis) / np.maximum(number, 1)
+    return Difference(number, table.mean, table.standard_error, table.median, smaller)

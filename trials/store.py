@@ -1,0 +1,130 @@
+"""Files of a run: finished chunks while it lasts, the result contract when it is done.
+
+Every file is written under another name, synchronised to disk and renamed: a run that is killed
+at any moment leaves whole files only.
+"""
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fedjax_admm.checks import InputError
+
+CONFIG, ARRAYS, SUMMARY, CHUNKS = "config.json", "trials.npz", "summary.csv", "chunks"
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file so that it is either whole or not there.
+
+    Args:
+      path: where it shall be.
+      write: gets the open binary file.
+
+    Raises:
+      InputError: the file system refuses (read-only, full, not a folder).
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; choose another place or make room."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON atomically, indented, keys in the order given."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+      InputError: it is missing or malformed.
+    """
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; give the folder of a run.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); the run must be repeated.") from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays as an uncompressed npz file, atomically and without pickle."""
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read an npz file written by `write_arrays`.
+
+    Raises:
+      InputError: it is missing or damaged.
+    """
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; the run has not finished.") from None
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        raise InputError(
+            f"{path} is damaged ({error}); delete it to have its trials computed again."
+        ) from None
+
+
+class ChunkStore:
+    """Finished chunks of trials in a folder, one file each."""
+
+    def __init__(self, folder: Path | str):
+        """Keep chunks in `folder`; nothing is written yet."""
+        self.folder = Path(folder)
+
+    def open(self, trials: int, width: int, chunk: int) -> dict[int, dict[str, np.ndarray]]:
+        """Return the finished chunks by number, or begin a new store.
+
+        Raises:
+          InputError: the store belongs to a run with other numbers, or a file is damaged.
+        """
+        wanted = {"trials": trials, "width": width, "chunk": chunk}
+        layout = self.folder / "layout.json"
+        if not layout.exists():
+            write_json(layout, wanted)
+            return {}
+        found = read_json(layout)
+        if found != wanted:
+            raise InputError(
+                f"{self.folder} holds chunks of another run ({_numbers(found)}, not "
+                f"{_numbers(wanted)}); resume with those numbers or choose another folder."
+            )
+        return {
+            int(path.stem): read_arrays(path) for path in sorted(self.folder.glob("[0-9]*.npz"))
+        }
+
+    def save(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write one finished chunk."""
+        write_arrays(self.folder / f"{number:06d}.npz", arrays)
+
+    def clear(self) -> None:
+        """Remove all chunks: their content has been written elsewhere."""
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                path.unlink()
+            self.folder.rmdir()
+
+
+def _numbers(layout: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in layout.items())
