@@ -1,0 +1,42 @@
+"""Strict settings for every test: typed keys, no silent promotion, one CPU with two devices."""
+
+import os
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+# A test must never read or write the compilation cache of the person who runs it.
+os.environ.setdefault("FEDJAX_ADMM_NO_CACHE", "1")
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_platforms", os.environ.get("JAX_PLATFORMS") or "cpu")
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_legacy_prng_key", "error")
+jax.config.update("jax_debug_key_reuse", True)
+
+settings.register_profile(
+    "fedjax_admm",
+    deadline=None,
+    max_examples=40,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("fedjax_admm")
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    """Both precisions; float64 is enabled for the duration of the test only."""
+    with jax.enable_x64(request.param == "float64"):
+        yield jnp.dtype(request.param)
+
+
+@pytest.fixture
+def x64():
+    """Float64 for the duration of the test."""
+    with jax.enable_x64(True):
+        yield

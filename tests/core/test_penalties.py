@@ -1,0 +1,192 @@
+"""Penalties: prox, smoothed prox and optimality against brute force; sums; mistakes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm import InputError, penalties
+
+GRID = np.linspace(-8, 8, 64001)
+POINTS = np.array([-6.3, -2.0, -0.7, 0.0, 0.2, 1.0, 1.9, 3.1, 6.0])
+# name -> (build, g on the grid without smoothing, g of a smoothed modulus)
+TABLE = {
+    "Zero": (penalties.zero, lambda x: 0 * x, None),
+    "L1": (lambda: penalties.l1(0.8), lambda x: 0.8 * abs(x), lambda s, x: 0.8 * s),
+    "MCP": (
+        lambda: penalties.mcp(1.1, 1.8, 0.9),
+        lambda x: 0.9 * mcp_of(abs(x), 1.1, 1.8),
+        lambda s, x: 0.9 * mcp_of(s, 1.1, 1.8),
+    ),
+    "SCAD": (
+        lambda: penalties.scad(1.1, 3.0, 0.9),
+        lambda x: 0.9 * scad_of(abs(x), 1.1, 3.0),
+        lambda s, x: 0.9 * scad_of(s, 1.1, 3.0),
+    ),
+    "ElasticNet": (
+        lambda: penalties.elastic_net(0.5, 0.7),
+        lambda x: 0.5 * abs(x) + 0.35 * x**2,
+        lambda s, x: 0.5 * s + 0.35 * x**2,
+    ),
+    "SquaredL2": (lambda: penalties.squared_l2(0.7), lambda x: 0.35 * x**2, None),
+    "Box": (
+        lambda: penalties.box(-1.0, 2.0),
+        lambda x: np.where((x >= -1) & (x <= 2), 0.0, np.inf),
+        None,
+    ),
+    "NonNegative": (penalties.non_negative, lambda x: np.where(x >= 0, 0.0, np.inf), None),
+    "L1+Box": (
+        lambda: penalties.add(penalties.box(-1.0, 2.0), penalties.l1(0.8)),
+        lambda x: 0.8 * abs(x) + np.where((x >= -1) & (x <= 2), 0.0, np.inf),
+        None,
+    ),
+    "L1+SquaredL2": (
+        lambda: penalties.add(penalties.squared_l2(0.7), penalties.l1(0.5)),
+        lambda x: 0.5 * abs(x) + 0.35 * x**2,
+        None,
+    ),
+    "SquaredL2+NonNegative": (
+        lambda: penalties.add(penalties.non_negative(), penalties.squared_l2(0.7)),
+        lambda x: 0.35 * x**2 + np.where(x >= 0, 0.0, np.inf),
+        None,
+    ),
+}
+STEPS = [0.4, 1.5, 2.6, 5.0]  # below and above the limits of MCP (2) and SCAD (2.2)
+
+
+def mcp_of(t, lam, gamma):
+    return np.where(t <= gamma * lam, lam * t - t**2 / (2 * gamma), gamma * lam**2 / 2)
+
+
+def scad_of(t, lam, gamma):
+    middle = (2 * gamma * lam * t - t**2 - lam**2) / (2 * (gamma - 1))
+    outer = (gamma + 1) * lam**2 / 2
+    return np.where(t <= lam, lam * t, np.where(t <= gamma * lam, middle, outer))
+
+
+def smoothed_modulus(t, mu):
+    return np.where(abs(t) >= mu, abs(t), t**2 / (2 * mu) + mu / 2)
+
+
+def excess(values, result, v, step, function):
+    """How much worse `result` is than the best point of the grid."""
+    best = np.min(values[None] + (GRID[None] - v[:, None]) ** 2 / (2 * step), 1)
+    return function(result) + (result - v) ** 2 / (2 * step) - best
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("step", STEPS)
+def test_prox_is_a_global_minimiser(name, step, dtype):
+    build, function, _ = TABLE[name]
+    result = jax.jit(lambda p, v, s: p.prox(v, s))(
+        build(), jnp.asarray(POINTS, dtype), jnp.asarray(step, dtype)
+    )
+    assert result.dtype == dtype
+    assert np.all(excess(function(GRID), np.asarray(result, float), POINTS, step, function) < 2e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if "+" not in name])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("mu", [0.3, 2.5])
+def test_smoothed_prox_is_a_global_minimiser(name, step, mu, dtype):
+    build, plain, smoothed = TABLE[name]
+    result = build().smoothed_prox(jnp.asarray(POINTS, dtype), step, mu)
+    assert result.dtype == dtype
+
+    def function(x):
+        return plain(x) if smoothed is None else smoothed(smoothed_modulus(x, mu), x)
+
+    assert np.all(excess(function(GRID), np.asarray(result, float), POINTS, step, function) < 2e-5)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_value_is_the_sum_over_entries(name):
+    build, function, _ = TABLE[name]
+    for points in (POINTS, np.array([0.1, 1.9])):
+        np.testing.assert_allclose(
+            build().value(jnp.asarray(points)), np.sum(function(points)), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.usefixtures("x64")
+def test_optimality_certifies_the_prox_and_nothing_else(name, step):
+    """x = prox(v) is stationary for g plus the square, whose gradient at x is (x - v) / step."""
+    build, _, _ = TABLE[name]
+    penalty, v = build(), jnp.asarray(POINTS)
+    x = penalty.prox(v, step)
+    np.testing.assert_allclose(penalty.optimality(x, (x - v) / step), 0, atol=1e-9)
+    elsewhere = x + 0.013
+    assert np.all(penalty.optimality(elsewhere, (elsewhere - v) / step) > 1e-4)
+
+
+@pytest.mark.usefixtures("x64")
+def test_group_penalty_shortens_rows():
+    v = np.array([[3.0, 4.0], [0.1, 0.2], [0.0, 0.0]])
+    penalty = penalties.group_l2(0.5)
+    x = np.asarray(penalty.prox(jnp.asarray(v), 2.0))
+    np.testing.assert_allclose(x, [[2.4, 3.2], [0, 0], [0, 0]], atol=1e-12)
+    np.testing.assert_allclose(penalty.value(jnp.asarray(v)), 0.5 * (5 + np.sqrt(0.05)))
+    certificate = penalty.optimality(jnp.asarray(x), jnp.asarray((x - v) / 2))
+    np.testing.assert_allclose(certificate, [0, 0, 0], atol=1e-12)
+    off = penalty.optimality(jnp.asarray(x), jnp.asarray((x - v) / 2 + 0.3))
+    assert np.all(off[:1] > 0.1)
+    smooth = np.asarray(penalty.smoothed_prox(jnp.asarray(v), 2.0, 1.0))
+    # Long rows lose step * weight; inside mu + step * weight they shrink by the factor 1/2.
+    np.testing.assert_allclose(smooth, [[2.4, 3.2], [0.05, 0.1], [0, 0]], atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+def test_sparse_group_sum_against_a_grid():
+    penalty = penalties.add(penalties.group_l2(0.6), penalties.l1(0.4))
+    axis = np.linspace(-3, 3, 601)
+    x, y = np.meshgrid(axis, axis, indexing="ij")
+    for v in ([2.0, 0.3], [0.8, -0.7], [0.3, 0.2]):
+        cost = 0.6 * np.hypot(x, y) + 0.4 * (abs(x) + abs(y))
+        best = np.min(cost + ((x - v[0]) ** 2 + (y - v[1]) ** 2) / 2)
+        a, b = np.asarray(penalty.prox(jnp.asarray(v), 1.0))
+        found = 0.6 * np.hypot(a, b) + 0.4 * (abs(a) + abs(b))
+        assert found + ((a - v[0]) ** 2 + (b - v[1]) ** 2) / 2 <= best + 1e-9
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_gradients_are_finite_at_kinks(name, dtype):
+    build, _, _ = TABLE[name]
+    kinks = jnp.asarray([-2.0, -1.0, 0.0, 1.0, 2.0], dtype)
+
+    def total(penalty, v):
+        return jnp.sum(penalty.prox(v, 1.0))
+
+    for leaf in jax.tree.leaves(jax.grad(total, (0, 1))(build(), kinks)):
+        assert np.all(np.isfinite(leaf))
+
+
+def test_weights_are_leaves():
+    v = jnp.asarray([3.0, -0.5])
+    shrunk = jax.vmap(lambda w: penalties.l1(w).prox(v, 1.0))(jnp.array([0.1, 1.0]))
+    np.testing.assert_allclose(shrunk, [[2.9, -0.4], [2.0, 0.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: penalties.l1(-1), "weight must be at least 0, but it is -1."),
+        (lambda: penalties.mcp(0, 2), "lam must be greater than 0, but it is 0."),
+        (lambda: penalties.mcp(1, -2), "gamma must be greater than 0, but it is -2."),
+        (lambda: penalties.scad(1, 2), "gamma must be greater than 2, but it is 2."),
+        (lambda: penalties.elastic_net(np.nan, 1), "l1 must be finite, but it is nan."),
+        (
+            lambda: penalties.box(2, 1),
+            "lower must not exceed upper, but they are 2.0 and 1.0.",
+        ),
+        (
+            lambda: penalties.add(penalties.mcp(1, 2), penalties.box(0, 1)),
+            "the prox of MCP + Box is not known; sums with a known prox are",
+        ),
+    ],
+)
+def test_mistakes_get_a_sentence(build, sentence):
+    with pytest.raises(InputError) as caught:
+        build()
+    assert str(caught.value).startswith(sentence)
