@@ -1,0 +1,39 @@
+"""What the kernels promise as a package: names, documentation, weight of the import."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import fedjax_admm.kernels as kernels
+
+
+def test_public_names_are_sorted_exist_and_are_all_there_is():
+    assert list(kernels.__all__) == sorted(kernels.__all__)
+    functions = {
+        name
+        for name, value in vars(kernels).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+    assert functions == set(kernels.__all__)
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_docstring_states_arguments_and_result(name):
+    documentation = inspect.getdoc(getattr(kernels, name)) or ""
+    for section in ("Args:", "Returns:"):
+        assert section in documentation
+    if name != "safe_ratio":
+        assert "References:" in documentation
+
+
+def test_import_needs_jax_only_and_makes_no_array():
+    program = (
+        "import sys, jax, jax.numpy, fedjax_admm.kernels;"
+        "heavy = {'optax', 'chex', 'matplotlib', 'scipy.optimize', 'typer'} & set(sys.modules);"
+        "assert not heavy, heavy;"
+        "from jax._src import xla_bridge;"
+        "assert not xla_bridge._backends, 'the import started a device'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
