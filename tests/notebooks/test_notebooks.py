@@ -1,0 +1,134 @@
+"""The notebooks run from top to bottom, and what is stored of them is whole and tidy."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+TRIALS = 20
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+# What must hold after the last cell, in the notebook's own variables.
+CHECKS = {
+    "schedules": """
+        assert TRIALS == {trials}
+        assert errors["published"].shape == errors["hand-made"].shape == (TRIALS, ROUNDS // EVERY)
+        assert all(np.all(np.isfinite(fresh[name])) for name in fresh)
+        for name in fresh:
+            assert np.mean(fresh[name][:, -1]) < np.mean(fresh[name][:, 0]) / 4
+        assert not np.array_equal(errors["published"], fresh["published"]), "trials are not fresh"
+
+        # Gradient descent descended, on a gradient that agrees with finite differences.
+        assert len(losses) == STEPS + 1 and losses[-1] < losses[0]
+        assert 0 < start < 50 and 0 < delay < 12
+        origin = jax.tree.map(jnp.log, handmade.mu_h.parameters)
+        gradient = loss_and_gradient(origin)[1]
+        for name in origin:
+            above, below = (
+                float(loss_and_gradient(origin | {{name: origin[name] + step}})[0])
+                for step in (0.01, -0.01)
+            )
+            np.testing.assert_allclose(float(gradient[name]), (above - below) / 0.02, rtol=0.05)
+    """,
+}
+
+
+# A process of its own: Jupyter's deprecations and its sockets, which it leaves to the garbage
+# collector, would fail a pytest that turns warnings into errors.
+EXECUTE = """
+import sys
+import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+
+# Without folders to look in, "python3" is the kernel of this very interpreter.
+specs = KernelSpecManager(kernel_dirs=[])
+manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=specs)
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, km=manager, timeout=300).execute()
+nbformat.write(notebook, sys.argv[1])
+"""
+
+
+def execute(path, folder):
+    """Run a copy of a notebook with few trials and its checks appended; return what came out."""
+    import nbformat
+
+    notebook = read(path)
+    for cell in code_cells(notebook):
+        cell.outputs, cell.execution_count = [], None
+    checks = re.sub(r"(?m)^ {8}", "", CHECKS[path.stem].format(trials=TRIALS))
+    notebook.cells.append(nbformat.v4.new_code_cell(checks))
+    copy = folder / path.name
+    nbformat.write(notebook, copy)
+    jupyter = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    environment = {
+        **os.environ,
+        **{f"JUPYTER_{name}": str(folder / "jupyter") for name in jupyter},
+        "FEDJAX_ADMM_NOTEBOOK_TRIALS": str(TRIALS),
+        "IPYTHONDIR": str(folder / "ipython"),
+        "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS") or "cpu",
+    }
+    command = [sys.executable, "-c", EXECUTE, str(copy)]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stderr  # ends with the traceback of the cell
+    return read(copy)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source]
+
+
+def images(notebook):
+    outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
+    return [output for output in outputs if "image/png" in output.get("data", {})]
+
+
+def test_there_are_notebooks_and_each_has_its_checks():
+    assert {path.stem for path in NOTEBOOKS} == set(CHECKS)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs_from_top_to_bottom(path, tmp_path):
+    for module in ("ipykernel", "nbclient"):
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    before = path.read_bytes()
+    executed = execute(path, tmp_path)
+    stored = read(path)
+    assert path.read_bytes() == before
+    assert len(images(executed)) == len(images(stored)) > 0
+    for cell in code_cells(executed):
+        assert all(output.output_type != "error" for output in cell.outputs)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_is_stored_executed_and_tidy(path):
+    notebook = read(path)
+    assert path.stat().st_size < 300_000
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert [cell.execution_count for cell in code_cells(notebook)] == list(
+        range(1, len(code_cells(notebook)) + 1)
+    )
+    for cell in notebook.cells:
+        assert not cell.metadata, "execution times and editor settings do not belong here"
+        for output in cell.get("outputs", []):
+            assert output.output_type != "error"
+            assert output.get("name") != "stderr", output.text
+            seen = output.get("text", "") + output.get("data", {}).get("text/plain", "")
+            assert not re.search(r"site-packages|\w:\\|/(home|root|tmp|usr|opt|Users|work)/", seen)
+
+
+def read(path):
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
