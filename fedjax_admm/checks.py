@@ -58,8 +58,9 @@ def number(
             array = jnp.array(value, dtype=default_float())
         except (TypeError, ValueError):
             raise InputError(f"{name} must be a number, but it is {value!r}.") from None
-    if is_concrete(array):
-        seen = np.asarray(array)
+    # The value as given: inside a trace even the array of a constant is a tracer.
+    if is_concrete(value):
+        seen = np.asarray(value)
         limits = [
             (bool(np.all(np.isfinite(seen))), "finite"),
             (bool(np.all(seen > above)), f"greater than {above:g}"),
@@ -72,17 +73,36 @@ def number(
     return array
 
 
-def count(name: str, value: int, *, at_least: int = 1) -> int:
+def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:
     """Check a static whole number, such as a number of rounds.
 
     Raises:
-      InputError: the value is not a whole number or is smaller than `at_least`.
+      InputError: the value is not a whole number or is out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number, but it is {value!r}.")
     if value < at_least:
         raise InputError(f"{name} must be at least {at_least}, but it is {value}.")
+    if at_most is not None and value > at_most:
+        raise InputError(f"{name} must be at most {at_most}, but it is {value}.")
     return int(value)
+
+
+def typed_key(key: Any) -> None:
+    """Check that a key is one typed key.
+
+    Raises:
+      InputError: it is a raw or a stacked key, or none at all.
+    """
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not typed:
+        raise InputError(
+            f"key must be a typed key as jax.random.key makes it, but it is {key!r:.60}."
+        )
+    if key.shape != ():
+        raise InputError(
+            f"key must be one key, but it is a stack of shape {key.shape}; use jax.vmap over keys."
+        )
 
 
 def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> jax.Array:
@@ -133,5 +153,7 @@ def listed(names: Iterable[str]) -> str:
 
 def _shown(value: ArrayLike) -> str:
     """A value as a person would write it, shortened if it is long."""
-    text = np.array2string(np.asarray(value), threshold=6, precision=6)
-    return " ".join(text.split())
+    seen = np.asarray(value)
+    if seen.ndim == 0:
+        return f"{seen.item():g}"
+    return " ".join(np.array2string(seen, threshold=6, precision=6).split())

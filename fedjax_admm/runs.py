@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm.checks import InputError, count, is_concrete, number, requirements
+from fedjax_admm.checks import InputError, count, is_concrete, number, requirements, typed_key
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver, Turn
 
@@ -235,10 +235,7 @@ def _cast(solver, problem):
 
 def _check(solver, problem, key, participation, start, rounds, total=False) -> None:
     """Check what can be checked before tracing."""
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
-        raise InputError(
-            f"key must be a typed key as jax.random.key makes it, but it is {key!r:.60}."
-        )
+    typed_key(key)
     requirements(solver, problem)
     done = 0
     if start is not None and not total and is_concrete(start.index):

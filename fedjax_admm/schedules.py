@@ -159,7 +159,8 @@ def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> For
       **parameters: numbers; they become leaves, so they can be vmapped and learnt.
 
     Returns:
-      A schedule.
+      A schedule. To learn its numbers, start from its own leaves, `jax.tree.map(jnp.log,
+      mu.parameters)`, say: they are strong arrays, while a Python number compiles once more.
 
     Raises:
       InputError: `function` is not callable, or a parameter is not a finite number.

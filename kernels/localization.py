@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ._typing import Real
+from .safe import sum_of_squares
 
 
 def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Array:
@@ -37,7 +38,7 @@ def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Ar
         Localization", arXiv:2503.09497, 2025, equations (15)-(18).
     """
     offset = p - anchor
-    squared = jnp.sum(offset * offset, axis=-1)
+    squared = sum_of_squares(offset)
     positive = squared > 0
     radius = jnp.sqrt(jnp.where(positive, squared, 1.0))
     excess = jnp.clip(radius - jnp.maximum(distance, 0.0), 0.0, 2 * step)
@@ -74,7 +75,7 @@ def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> 
         Localization", arXiv:2503.09497, 2025, equations (20)-(22).
     """
     offset = c - anchor
-    squared = jnp.sum(offset * offset, axis=-1)
+    squared = sum_of_squares(offset)
     positive = squared > 0
     radius = jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
     divisor = jnp.maximum(radius, mu - step)

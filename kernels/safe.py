@@ -7,8 +7,33 @@ therefore replaces the argument first and the result afterwards.
 
 import jax.numpy as jnp
 from jax import Array
+from jax.lax import index_in_dim
 
 from ._typing import Real
+
+# Longest axis whose squares are added one by one: XLA's reduction over a short last axis is scalar
+# code on a CPU (a third of the run time of localisation in three dimensions).
+_SHORT_AXIS = 4
+
+
+def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
+    """Sum of squares along an axis, fast where the axis is short.
+
+    Args:
+        v: Points, any shape, floating dtype.
+        axis: The axis over which the squares are added.
+        keepdims: Whether that axis stays, with size 1.
+
+    Returns:
+        Sums, the shape of ``v`` without ``axis`` (or with size 1 there), dtype of ``v``.
+    """
+    if not 0 < v.shape[axis] <= _SHORT_AXIS:
+        return jnp.sum(v * v, axis=axis, keepdims=keepdims)
+    parts = [index_in_dim(v, i, axis, keepdims) for i in range(v.shape[axis])]
+    total = parts[0] * parts[0]
+    for part in parts[1:]:
+        total = total + part * part
+    return total
 
 
 def safe_norm(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
@@ -29,7 +54,7 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
         N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
         1(3), 2014, section 6.5.1 (the norm and its subdifferential at 0).
     """
-    squared = jnp.sum(v * v, axis=axis, keepdims=keepdims)
+    squared = sum_of_squares(v, axis, keepdims)
     positive = squared > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
 

@@ -8,8 +8,7 @@ import typer
 
 from fedjax_admm.checks import InputError
 
-# Modules that load JAX or matplotlib are imported by the commands that need them, so that help
-# and mistakes come at once.
+# The commands import what they need themselves, so that help and most mistakes come at once.
 
 app = typer.Typer(
     add_completion=False,
@@ -22,6 +21,20 @@ solve = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Solve one problem of your own, from a file."
 )
 app.add_typer(solve, name="solve")
+
+
+def _whole_number(text: str) -> int:
+    """Read an option's text; typer's own message does not name the value."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number.") from None
+
+
+def _whole(help_: str) -> Any:
+    """Return an option that is a whole number."""
+    return typer.Option(parser=_whole_number, metavar="INTEGER", help=help_)
+
 
 _Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="As `list` shows it.")]
 _NoCache = Annotated[
@@ -75,9 +88,9 @@ def show(name: _Name) -> None:
 @app.command()
 def run(
     name: _Name,
-    trials: Annotated[int | None, typer.Option(help="Monte Carlo trials.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Global rounds.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all draws (2025).")] = None,
+    trials: Annotated[int | None, _whole("Monte Carlo trials.")] = None,
+    rounds: Annotated[int | None, _whole("Global rounds.")] = None,
+    seed: Annotated[int | None, _whole("Seed of all draws (2025).")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, as `show` lists them."),
@@ -92,10 +105,8 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick", help="A few trials and rounds: under a minute.")
     ] = False,
-    batch: Annotated[
-        int | None, typer.Option(help="Trials per micro-batch; decides the last bits.")
-    ] = None,
-    devices: Annotated[int | None, typer.Option(help="Devices to use (all).")] = None,
+    batch: Annotated[int | None, _whole("Trials per micro-batch; decides the last bits.")] = None,
+    devices: Annotated[int | None, _whole("Devices to use (all).")] = None,
     no_cache: _NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
@@ -180,25 +191,24 @@ def localization(
     picture: Annotated[
         Path | None, typer.Option(help="Where the picture goes (INPUT's name with .png, here).")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Global rounds of FSMDM.")] = 3000,
+    rounds: Annotated[int, _whole("Global rounds of FSMDM.")] = 3000,
     no_cache: _NoCache = False,
 ) -> None:
     """Locate a target from the ranges that sensors measured."""
+    from fedjax_admm.checks import count
     from fedjax_admm.trials import session, store
     from fedjax_admm.trials.localize import draw_location, locate, read_ranges, report
-
-    from fedjax_admm.checks import count
 
     ranges = read_ranges(input_)
     count("--rounds", rounds)
     picture = picture or Path(f"{input_.stem}.png")
-    if picture.suffix not in (".png", ".pdf", ".svg"):
+    kind = picture.suffix.lower().removeprefix(".")
+    if kind not in ("png", "pdf", "svg"):
         raise InputError(f"--picture must end in .png, .pdf or .svg, but it is {picture}.")
     session.prepare(x64=True, cache=not no_cache)
     location = locate(ranges, rounds)
     typer.echo(report(ranges, location))
     figure = draw_location(ranges, location)
-    kind = picture.suffix.removeprefix(".")
     store.write_atomically(picture, lambda file: figure.savefig(file, format=kind, dpi=150))
     typer.echo(f"Wrote {picture}")
 
@@ -224,13 +234,18 @@ def main() -> None:
     except InputError as error:
         _give_up(str(error))
     except usage_error as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            sys.exit(2)
         _give_up(error.format_message())
     except KeyboardInterrupt:
         sys.exit(130)
 
 
 def _give_up(sentence: str) -> None:
-    typer.echo(f"fedjax-admm: {' '.join(sentence.split())}", err=True)
+    sentence = " ".join(sentence.split())
+    end = "" if sentence.endswith((".", "?")) else "."
+    typer.echo(f"fedjax-admm: {sentence}{end}", err=True)
     sys.exit(2)
 
 

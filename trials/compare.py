@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedjax_admm.checks import InputError
 from fedjax_admm.trials.results import Results, load
 from fedjax_admm.trials.statistics import paired_difference
-
-from fedjax_admm.checks import InputError
 
 _PAIRED = ("experiment", "trials", "seed", "x64")
 _HEADINGS = (
@@ -65,12 +64,11 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str) -> str
 def _rows(
     label: str, run: Results, method: str, first: Results, reference: str, metric: str
 ) -> list[tuple[str, ...]]:
+    for results, name in ((run, method), (first, reference)):
+        if not results.has(name, metric):
+            metrics = ", ".join(results.config["metrics"])
+            raise InputError(f"{name} has no metric {metric!r}; there are {metrics}.")
     mine, other = run.values(method, metric), first.values(reference, metric)
-    if mine is None or other is None:
-        missing = method if mine is None else reference
-        raise InputError(
-            f"{missing} has no metric {metric!r}; there are {', '.join(run.config['metrics'])}."
-        )
     table = paired_difference(mine[:, :, -1], other[:, :, -1], axis=1)
     return [
         (

@@ -7,6 +7,7 @@ from importlib import metadata
 
 import jax
 import jax.numpy as jnp
+
 from fedjax_admm.trials import session
 
 _PACKAGES = ("fedjax-admm", "jax", "jaxlib", "numpy", "optax", "chex", "matplotlib")

@@ -21,12 +21,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from fedjax_admm.trials.store import ChunkStore
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from fedjax_admm.checks import InputError, count
+from fedjax_admm.checks import InputError, count, typed_key
+from fedjax_admm.trials.store import ChunkStore
 
 Trial = Callable[[jax.Array], Mapping[str, jax.Array]]
 
@@ -99,7 +98,7 @@ def monte_carlo(
       mesh: a mesh with an axis "trials" over which trials are sharded; all devices of this
         process if None. Other axes must have size 1: clients over devices are not supported yet.
       store: where finished chunks are kept, and looked for.
-      progress: show a progress bar on standard error.
+      progress: show a progress bar on standard error, where that is a terminal.
 
     Returns:
       A `MonteCarlo`: `arrays[name]` has shape (trials, ...).
@@ -108,30 +107,26 @@ def monte_carlo(
       InputError: an argument does not fit, the store holds something else, or the machine has
         not enough memory for a chunk.
     """
+    typed_key(key)
     trials = count("trials", trials)
     mesh = default_mesh() if mesh is None else mesh
     _check_mesh(mesh)
     devices = mesh.shape["trials"]
     layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
-    done = {} if store is None else store.open(trials, layout.width, layout.chunk)
+    done = {} if store is None else store.open(_identity(key, trials, layout))
     starts = range(0, trials, layout.chunk)
     missing = [number for number in range(len(starts)) if number not in done]
 
     compile_seconds = run_seconds = 0.0
     if missing:
         clock = time.perf_counter()
-        keys = _chunk_keys(key, 0, layout, devices)
-        compiled = _compile(trial, keys, layout.width, mesh)
+        run_chunk = _compile(trial, key, layout, mesh)
         compile_seconds = time.perf_counter() - clock
         clock = time.perf_counter()
         with _ticker(len(starts), len(done), progress) as tick:
             for number in missing:
-                keys = _chunk_keys(key, starts[number], layout, devices)
                 here = min(layout.chunk, trials - starts[number])
-                # jax.device_get waits for the result: a tick is a finished chunk.
-                arrays = {
-                    name: value[:here] for name, value in jax.device_get(compiled(keys)).items()
-                }
+                arrays = {name: value[:here] for name, value in run_chunk(starts[number]).items()}
                 if store is not None:
                     store.save(number, arrays)
                 done[number] = arrays
@@ -183,6 +178,12 @@ def plan(
     return Layout(width, count("chunk", chunk))
 
 
+def _identity(key: jax.Array, trials: int, layout: Layout) -> dict[str, Any]:
+    """Return what must be equal for two runs of one trial function to have the same chunks."""
+    key_data = np.asarray(jax.random.key_data(key)).tolist()
+    return {"trials": trials, **layout._asdict(), "key": key_data}
+
+
 def loop_bytes(trial: Trial, key: jax.Array) -> int:
     """Return the bytes that the largest loop of one trial reads and writes in each iteration."""
     return _largest_loop(jax.make_jaxpr(trial)(key).jaxpr)
@@ -227,25 +228,46 @@ def _check_mesh(mesh: Mesh) -> None:
         )
 
 
-def _chunk_keys(key: jax.Array, start: int, layout: Layout, devices: int) -> jax.Array:
-    """Return the keys of a chunk, padded to whole micro-batches on every device."""
-    step = layout.width * devices
+def _compile(
+    trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh
+) -> Callable[[int], dict[str, np.ndarray]]:
+    """Compile one chunk: the number of its first trial -> its arrays, padding included."""
+    step = layout.width * mesh.shape["trials"]
     padded = math.ceil(layout.chunk / step) * step
-    return jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(padded))
+    sharded, replicated = PartitionSpec("trials"), PartitionSpec()
+    names: list[str] = []
 
+    def shard(one_key: jax.Array, numbers: jax.Array) -> dict[str, jax.Array]:
+        def numbered(number: jax.Array) -> dict[str, jax.Array]:
+            arrays = dict(trial(jax.random.fold_in(one_key, number)))
+            names[:] = arrays  # the trial's own order: as a pytree a dict is sorted
+            return arrays
 
-def _compile(trial: Trial, keys: jax.Array, width: int, mesh: Mesh) -> Callable:
-    spec = PartitionSpec("trials")
-
-    def shard(shard_keys: jax.Array) -> dict[str, jax.Array]:
-        return dict(jax.lax.map(trial, shard_keys, batch_size=width))
+        return jax.lax.map(numbered, numbers, batch_size=layout.width)
 
     # check_vma=False: the carries inside a trial start as constants, the same on every device.
-    sharded = jax.shard_map(shard, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    program = jax.jit(sharded, in_shardings=NamedSharding(mesh, spec))
-    compiled = program.lower(keys).compile()
+    program = jax.jit(
+        jax.shard_map(
+            shard, mesh=mesh, in_specs=(replicated, sharded), out_specs=sharded, check_vma=False
+        )
+    )
+
+    def placed(start: int) -> tuple[jax.Array, jax.Array]:
+        numbers = np.arange(start, start + padded, dtype=np.uint32)
+        return (
+            jax.device_put(key, NamedSharding(mesh, replicated)),
+            jax.device_put(numbers, NamedSharding(mesh, sharded)),
+        )
+
+    compiled = program.lower(*placed(0)).compile()
     _check_memory(compiled, mesh)
-    return lambda chunk_keys: compiled(jax.device_put(chunk_keys, NamedSharding(mesh, spec)))
+
+    def run_chunk(start: int) -> dict[str, np.ndarray]:
+        # jax.device_get waits for the result: a tick is a finished chunk.
+        host = jax.device_get(compiled(*placed(start)))
+        return {name: host[name] for name in names}
+
+    return run_chunk
 
 
 def _check_memory(compiled: Any, mesh: Mesh) -> None:
@@ -270,12 +292,14 @@ def _check_memory(compiled: Any, mesh: Mesh) -> None:
 
 @contextmanager
 def _ticker(chunks: int, done: int, progress: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar with the time left; it disappears when the run ends."""
-    if not progress:
-        yield lambda: None
-        return
+    """Show a progress bar with the time left on a terminal; it disappears when the run ends."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, force_jupyter=False)
+    if not (progress and console.is_terminal):
+        yield lambda: None
+        return
 
     columns = (
         TextColumn("trials"),
@@ -284,6 +308,6 @@ def _ticker(chunks: int, done: int, progress: bool) -> Iterator[Callable[[], Non
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("trials", total=chunks, completed=done)
         yield lambda: bar.advance(task)

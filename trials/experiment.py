@@ -4,6 +4,7 @@ All methods share each trial's problem (and the draws of who takes part), so tha
 paired. Adding an experiment is adding a file to `experiments/`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,8 +20,9 @@ from fedjax_admm.runs import Measure, run
 from fedjax_admm.traffic import Traffic
 
 if TYPE_CHECKING:
-    from fedjax_admm.trials.results import Results
     from matplotlib.figure import Figure
+
+    from fedjax_admm.trials.results import Results
 
 Settings = Mapping[str, Any]
 
@@ -112,8 +114,8 @@ class Experiment:
     paper: str  # authors, title, where the claim stands
     findings: str  # what our measurements say of the claim, plainly
     sweep: Sweep
-    problem: Callable[[Settings, jax.Array, jax.Array], Any]  # (settings, sweep value, key)
-    methods: Callable[[Settings, jax.Array], dict[str, Any]]  # (settings, sweep value) -> methods
+    problem: Callable[[Settings, Any, jax.Array], Any]  # (settings, swept value, key) -> problem
+    methods: Callable[[Settings, Any], dict[str, Any]]  # (settings, swept value) -> methods
     metrics: Mapping[str, str]  # metric -> label with unit
     figure: Callable[["Results"], "Figure"]
     settings: Mapping[str, Any] = field(default_factory=dict)  # name -> default
@@ -169,10 +171,22 @@ class Experiment:
         return trial
 
     def traffic(self, settings: Settings) -> dict[str, Traffic | None]:
-        """Return the message sizes of every method, without computing anything."""
-        value = jnp.asarray(settings[self.sweep.name][0], default_float())
-        problem = jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))
-        return {name: m.traffic(problem) for name, m in self.methods(settings, value).items()}
+        """Return the message sizes of every method, without computing anything.
+
+        Every swept value goes through the builders here, where they can see and check it: inside
+        the trial it is a tracer.
+
+        Raises:
+          InputError: a setting or a swept value does not fit.
+        """
+        sizes = {}
+        for value in settings[self.sweep.name]:
+            problem = jax.eval_shape(
+                lambda key, value=value: self.problem(settings, value, key), jax.random.key(0)
+            )
+            methods = self.methods(settings, value)
+            sizes = {name: method.traffic(problem) for name, method in methods.items()}
+        return sizes
 
 
 def recording_interval(rounds: int, records: int) -> int:
@@ -215,9 +229,14 @@ def _parse(name: str, text: str, default: Any) -> Any:
     """Read a setting's text as the type of its default."""
     try:
         if isinstance(default, tuple):
-            return tuple(float(part) for part in text.split(","))
-        return type(default)(text)
+            value = tuple(float(part) for part in text.split(","))
+        else:
+            value = type(default)(text)
     except ValueError:
         kinds = {int: "a whole number", float: "a number", tuple: "numbers with commas"}
         wanted = kinds.get(type(default), "a text")
         raise InputError(f"{name} must be {wanted}, but it is {text!r}.") from None
+    numbers = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(part, float) and not math.isfinite(part) for part in numbers):
+        raise InputError(f"{name} must be finite, but it is {text!r}.")
+    return value

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fedjax_admm.trials import statistics, store
-from fedjax_admm.trials.results import Results
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
+
+from fedjax_admm.trials import statistics, store
+from fedjax_admm.trials.results import Results
 
 # Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
@@ -37,9 +38,9 @@ def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> 
     label = _metric_label(results, metric)
     below = []
     for name, style in _styles(results.methods).items():
-        values = results.values(name, metric)
-        if values is None:
+        if not results.has(name, metric):
             continue
+        values = results.values(name, metric)
         table = statistics.summarize(values[:, :, -1], axis=1)
         low, high = table.mean - table.standard_error, table.mean + table.standard_error
         _line_with_band(mean, results.sweep, table.mean, low, high, name, style)
@@ -74,16 +75,15 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
     mean, median, traffic = figure.subplots(1, 3)
     label = _metric_label(results, metric)
     for name, style in _styles(results.methods).items():
-        values = results.values(name, metric)
-        if values is None:
+        if not results.has(name, metric):
             continue
+        values = results.values(name, metric)
         table = statistics.summarize(values[0], axis=0)
         low, high = table.mean - table.standard_error, table.mean + table.standard_error
         _line_with_band(mean, results.rounds, table.mean, low, high, name, style)
         _line_with_band(median, results.rounds, table.median, table.q10, table.q90, name, style)
-        sent = results.values(name, "numbers_up")
-        if sent is not None:
-            total = np.mean(sent[0], axis=0)
+        if results.has(name, "numbers_up"):
+            total = np.mean(results.values(name, "numbers_up")[0], axis=0)
             _line_with_band(traffic, total, table.mean, low, high, name, style)
     for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
         axes.set_xlabel("global round")
@@ -99,7 +99,7 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
 
 def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     """Draw a metric against rounds: one column per method, one line per swept value."""
-    names = [name for name in results.methods if results.values(name, metric) is not None]
+    names = [name for name in results.methods if results.has(name, metric)]
     figure = Figure(figsize=(3.6 * len(names), 6.4), layout="constrained")
     grid = figure.subplots(2, len(names), sharex=True, sharey=True, squeeze=False)
     label = _metric_label(results, metric)
@@ -169,9 +169,11 @@ def _line_with_band(
 
 def _logarithmic(axes: Axes, *, rounds: bool = False) -> None:
     """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(_PlainNumbers())
-    axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2.5, 0.4)))
+    # Errors may all be zero: matplotlib warns of a logarithmic axis without positive numbers.
+    if any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_PlainNumbers())
+        axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2.5, 0.4)))
     if rounds:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(_PlainNumbers())

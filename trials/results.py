@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from fedjax_admm import checks
 from fedjax_admm.trials import statistics, store
 from fedjax_admm.trials.experiment import NONFINITE_ROUND
 
@@ -49,9 +51,23 @@ class Results:
         """Return the names of the methods, in the experiment's order."""
         return list(self.config["methods"])
 
-    def values(self, method: str, metric: str) -> np.ndarray | None:
-        """Return the array (sweep, trial, round) of a metric; None where a method lacks it."""
-        return self.arrays.get(f"{method}/{metric}")
+    def has(self, method: str, metric: str) -> bool:
+        """Return whether a metric was measured for a method."""
+        return f"{method}/{metric}" in self.arrays
+
+    def values(self, method: str, metric: str) -> np.ndarray:
+        """Return the array (sweep, trial, round) of a metric.
+
+        Raises:
+          InputError: the method or the metric is unknown.
+        """
+        if not self.has(method, metric):
+            known = checks.listed(self.config["metrics"])
+            raise checks.InputError(
+                f"there is no metric {metric!r} of {method!r} in these results; the metrics are "
+                f"{known}."
+            )
+        return self.arrays[f"{method}/{metric}"]
 
     def save(self, folder: Path) -> None:
         """Write `trials.npz` and `summary.csv`."""

@@ -13,6 +13,9 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from fedjax_admm.checks import InputError, count
+from fedjax_admm.traffic import ledger
 from fedjax_admm.trials import plots, store
 from fedjax_admm.trials.engine import default_mesh, monte_carlo, plan
 from fedjax_admm.trials.experiment import (
@@ -22,9 +25,6 @@ from fedjax_admm.trials.experiment import (
     recording_interval,
 )
 from fedjax_admm.trials.results import Results
-
-from fedjax_admm.checks import InputError, count
-from fedjax_admm.traffic import ledger
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,11 @@ def run_experiment(
             batch="auto" if request.batch is None else request.batch,
             devices=mesh.shape["trials"],
         )
-        config |= {"width": layout.width, "chunk": layout.chunk, "status": "running"}
+        config |= layout._asdict()
+        config |= {"command": _command(experiment, config), "status": "running"}
         store.write_json(out / store.CONFIG, config)
     else:
-        config |= {"width": earlier["width"], "chunk": earlier["chunk"]}
+        config |= {name: earlier[name] for name in ("width", "chunk", "command")}
         _check_same(earlier, config, out)
 
     chunks = store.ChunkStore(out / store.CHUNKS)
@@ -162,6 +163,8 @@ def _earlier(out: Path, resume: bool) -> dict[str, Any] | None:
             raise InputError(f"{out} holds no run to resume; leave out --resume to begin one.")
         return None
     found = store.read_json(config)
+    if not set(_IDENTITY) <= set(found):
+        raise InputError(f"{config} is not that of a run; choose another --out.")
     if resume and found.get("status") == "running":
         return found
     state = "a finished" if found.get("status") == "finished" else "an unfinished"
@@ -211,6 +214,7 @@ def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, An
     defaults = dict(experiment.quick) if quick else {}
     trials = request.trials if request.trials is not None else defaults.get("trials")
     rounds = request.rounds if request.rounds is not None else defaults.get("rounds")
+    seed = DEFAULT_SEED if request.seed is None else request.seed
     settings = experiment.resolve(request.settings or {})
     traffic = experiment.traffic(settings)
     device = jax.local_devices()[0]
@@ -225,7 +229,7 @@ def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, An
         "methods": list(traffic),
         "trials": count("--trials", experiment.trials if trials is None else trials),
         "rounds": count("--rounds", experiment.rounds if rounds is None else rounds),
-        "seed": count("--seed", DEFAULT_SEED if request.seed is None else request.seed, at_least=0),
+        "seed": count("--seed", seed, at_least=0, at_most=2**32 - 1),
         "settings": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in settings.items()
@@ -248,7 +252,6 @@ def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, An
         },
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    config["command"] = _command(experiment, config)
     return config
 
 
@@ -260,6 +263,8 @@ def _command(experiment: Experiment, config: Mapping[str, Any]) -> str:
     for name, value in config["settings"].items():
         if _restored(value) != experiment.defaults()[name]:
             words += ["--set", f"{name}={_as_text(value)}"]
+    # The width decides the last bits, and another machine might choose another.
+    words += ["--batch", str(config["width"])]
     if config["x64"]:
         words.append("--x64")
     return shlex.join(words)
@@ -310,5 +315,5 @@ def _restored(value: Any) -> Any:
 
 def _as_text(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ",".join(f"{part:g}" for part in value)
+        return ",".join(repr(part) for part in value)
     return str(value)

@@ -50,14 +50,17 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object.
 
     Raises:
       InputError: it is missing or malformed.
     """
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
+        if not isinstance(content, dict):
+            raise ValueError("it is not an object")
+        return content
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; give the folder of a run.") from None
     except (OSError, ValueError) as error:
@@ -93,13 +96,16 @@ class ChunkStore:
         """Keep chunks in `folder`; nothing is written yet."""
         self.folder = Path(folder)
 
-    def open(self, trials: int, width: int, chunk: int) -> dict[int, dict[str, np.ndarray]]:
+    def open(self, identity: Mapping[str, Any]) -> dict[int, dict[str, np.ndarray]]:
         """Return the finished chunks by number, or begin a new store.
 
+        Args:
+          identity: what tells this run from others; it is kept in `layout.json`.
+
         Raises:
-          InputError: the store belongs to a run with other numbers, or a file is damaged.
+          InputError: the store belongs to another run, or a file is damaged.
         """
-        wanted = {"trials": trials, "width": width, "chunk": chunk}
+        wanted = dict(identity)
         layout = self.folder / "layout.json"
         if not layout.exists():
             write_json(layout, wanted)

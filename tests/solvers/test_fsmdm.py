@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fedjax_admm.kernels import prox_negative_moreau_norm
 
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
+from fedjax_admm.kernels import prox_negative_moreau_norm
 from fedjax_admm.solvers.fsmdm import PRESETS, convergence_conditions
 from tests.reference import expected_fsmdm as expected
 from tests.reference import fsmdm as reference

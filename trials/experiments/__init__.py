@@ -1,9 +1,8 @@
 """The experiments, one module per paper; each module lists its own in `EXPERIMENTS`."""
 
+from fedjax_admm.checks import InputError
 from fedjax_admm.trials.experiment import Experiment
 from fedjax_admm.trials.experiments import fsmdm
-
-from fedjax_admm.checks import InputError
 
 _MODULES = (fsmdm,)
 

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import jax
-from fedjax_admm.trials import plots
-from fedjax_admm.trials.experiment import DirectMethod, Experiment, Settings, SolverMethod, Sweep
 
 from fedjax_admm.measures import localization_error, position_error
 from fedjax_admm.participation import bernoulli, everyone
@@ -18,6 +16,8 @@ from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers.centralized_localization import locate_centrally
 from fedjax_admm.solvers.fsmdm import fsmdm
 from fedjax_admm.solvers.subgradient import federated_subgradient
+from fedjax_admm.trials import plots
+from fedjax_admm.trials.experiment import DirectMethod, Experiment, Settings, SolverMethod, Sweep
 
 PAPER = (
     "R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "

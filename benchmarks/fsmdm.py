@@ -1,0 +1,155 @@
+"""FSMDM at its paper's size: 1000 trials x 1000 rounds x 21 sensors, beside vectorised NumPy.
+
+    python benchmarks/fsmdm.py            the table of benchmarks/README.md
+    python benchmarks/fsmdm.py --widths   micro-batch widths, on one and on all CPU devices
+
+Each configuration runs in a process of its own (its peak memory is its own, and the number of CPU
+devices is fixed when JAX starts); the processes take turns, and medians over repeats are printed.
+Compile time is apart from run time; every timing waits for its results. No compilation cache.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TRIALS, ROUNDS, SENSORS = 1000, 1000, 21
+
+
+def engine(devices: int, width: int | str) -> dict[str, float]:
+    """Time the Monte Carlo engine: drawing problems, all rounds, and bringing the errors home."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", devices)
+    import fedjax_admm as fa
+    from fedjax_admm.trials import monte_carlo
+
+    solver = fa.fsmdm()
+
+    def trial(key):
+        problem = fa.draw_localization(key, fa.cauchy_noise(1.0), clients=SENSORS)
+        result = fa.run(
+            solver, problem, key, rounds=ROUNDS, every=ROUNDS, measure=fa.localization_error
+        )
+        return {"error": result.trace["error"]}
+
+    outcome = monte_carlo(
+        trial, jax.random.key(0), TRIALS, batch=width, chunk=TRIALS, progress=False
+    )
+    return {
+        "compile": outcome.compile_seconds,
+        "run": outcome.run_seconds,
+        "width": outcome.layout.width,
+        "error": float(outcome.arrays["error"].mean()),
+    }
+
+
+def plain_scan() -> dict[str, float]:
+    """Time one vmapped scan over all trials at once, on one CPU device."""
+    import jax
+
+    import fedjax_admm as fa
+
+    solver = fa.fsmdm()
+
+    def trial(key):
+        problem = fa.draw_localization(key, fa.cauchy_noise(1.0), clients=SENSORS)
+        return fa.run(solver, problem, key, rounds=ROUNDS, every=ROUNDS).estimate - problem.target
+
+    keys = jax.random.split(jax.random.key(0), TRIALS)
+    clock = time.perf_counter()
+    compiled = jax.jit(jax.vmap(trial)).lower(keys).compile()
+    compile_seconds = time.perf_counter() - clock
+    clock = time.perf_counter()
+    error = jax.block_until_ready(compiled(keys))
+    run = time.perf_counter() - clock
+    mean = float((error**2).sum(1).__pow__(0.5).mean())
+    return {"compile": compile_seconds, "run": run, "width": TRIALS, "error": mean}
+
+
+def numpy_batch(dtype: str) -> dict[str, float]:
+    """Time the same arithmetic in NumPy, vectorised over trials and sensors."""
+    import numpy as np
+
+    from tests.reference import fsmdm as reference
+
+    cases = reference.stack_trials(reference.cauchy_trial, 2025, TRIALS, 1.0)
+    clock = time.perf_counter()
+    server = reference.fsmdm_batch(*cases[:2], rounds=ROUNDS, dtype=dtype, **reference.PUBLISHED)
+    run = time.perf_counter() - clock
+    error = float(np.linalg.norm(server[-1] - cases[2], axis=-1).mean())
+    return {"compile": 0.0, "run": run, "width": TRIALS, "error": error}
+
+
+CORES = os.cpu_count() or 1
+CONFIGURATIONS = {
+    "NumPy, vectorised, float64": lambda: numpy_batch("float64"),
+    "NumPy, vectorised, float32": lambda: numpy_batch("float32"),
+    "one vmapped scan, 1 device": plain_scan,
+    "engine, auto width, 1 device": lambda: engine(1, "auto"),
+    f"engine, auto width, {CORES} devices": lambda: engine(CORES, "auto"),
+}
+for _devices in (1, CORES):
+    for _width in (5, 10, 25, 50, 100, 250, 500):
+        CONFIGURATIONS[f"width {_width}, {_devices} devices"] = (
+            lambda devices=_devices, width=_width: engine(devices, width)
+        )
+
+
+def measure(name: str) -> dict[str, float]:
+    """Run one configuration in a process of its own."""
+    result = subprocess.run(
+        [sys.executable, __file__, "--one", name],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--widths", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        result = CONFIGURATIONS[arguments.one]()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        print(json.dumps({**result, "peak": peak}))
+        return
+    names = [name for name in CONFIGURATIONS if name.startswith("width") == arguments.widths]
+    print(f"{platform.machine()}, {CORES} cores, Python {platform.python_version()}")
+    print(f"{TRIALS} trials x {ROUNDS} rounds x {SENSORS} sensors, {arguments.repeats} repeats\n")
+    # Turns, so that a slow minute of the machine meets every configuration.
+    taken = {name: [] for name in names}
+    for _ in range(arguments.repeats):
+        for name in names:
+            taken[name].append(measure(name))
+    middle = {
+        name: {key: statistics.median(one[key] for one in all_) for key in all_[0]}
+        for name, all_ in taken.items()
+    }
+    print("| configuration | width | compile (s) | run (s) | peak memory (MiB) | mean error (m) |")
+    print("|---|---|---|---|---|---|")
+    for name, row in middle.items():
+        print(
+            f"| {name} | {row['width']:.0f} | {row['compile']:.2f} | {row['run']:.3f} "
+            f"| {row['peak']:.0f} | {row['error']:.3f} |"
+        )
+    best = min(middle.values(), key=lambda row: row["run"])["run"]
+    for name in names:
+        if name.startswith("NumPy"):
+            print(f"\n{name} takes {middle[name]['run'] / best:.1f} times the fastest run time.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Every command and every mistake, as a person meets them."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from fedjax_admm.trials import session
+from fedjax_admm.trials.experiments import all_experiments, find
+
+NAMES = list(all_experiments())
+SMALL = ("--trials", "4", "--rounds", "10", "--set", "probability=0.1,0.3", "--batch", "2")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small finished run, made without the command line; copy it before changing it."""
+    from fedjax_admm.trials.runner import Request, run_experiment
+
+    out = tmp_path_factory.mktemp("finished") / "run"
+    settings = {"probability": "0.1,0.3"}
+    request = Request(trials=4, rounds=10, settings=settings, batch=2)
+    run_experiment(find("fsmdm-outliers"), request, out, resume=False, progress=False)
+    return out
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+# What works
+
+
+def test_list_has_every_experiment_with_its_paper_and_trials(command):
+    outcome = command("list")
+    assert (outcome.code, outcome.err) == (0, "")
+    for experiment in all_experiments().values():
+        assert f"{experiment.name} " in outcome.out
+        assert experiment.title in outcome.out
+    assert outcome.out.count("1000 trials") == len(NAMES)
+    assert outcome.out.count("arXiv:2503.09497") == len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_show_tells_settings_methods_metrics_and_findings(command, name):
+    outcome = command("show", name)
+    assert outcome.code == 0
+    experiment = find(name)
+    words = [*experiment.defaults(), *experiment.metrics, "FSMDM tuned", "DSRL 16 k^-0.5"]
+    for word in words:
+        assert f"  {word}" in outcome.out
+    assert "findings" in outcome.out
+    assert max(map(len, outcome.out.splitlines())) <= 120
+
+
+def test_run_plot_and_compare(command, tmp_path):
+    outcome = command("run", "fsmdm-outliers", *SMALL, "--out", tmp_path / "one")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("4 trials in ")
+    assert f"{tmp_path}/one/figure.png" in outcome.out
+    config = json.loads((tmp_path / "one/config.json").read_text())
+    assert (config["status"], config["width"], config["trials"]) == ("finished", 2, 4)
+
+    figures = [tmp_path / "one" / f"figure.{kind}" for kind in ("png", "pdf")]
+    for figure in figures:
+        figure.unlink()
+    assert command("plot", "one").code == 0
+    assert all(figure.stat().st_size > 10_000 for figure in figures)
+
+    outcome = command("compare", "one", "--against", "centralised")
+    assert outcome.code == 0
+    title, empty, heading, *rows = outcome.out.splitlines()
+    assert title.startswith("error minus that of centralised in one, after 10 rounds")
+    assert empty == ""
+    assert heading.split()[:3] == ["value", "method", "pairs"]
+    assert len(rows) == 2 * 5
+    # Nobody is better than the reference after ten rounds.
+    assert all(re.search(r" \+\d", row) for row in rows)
+
+
+def test_the_planted_non_finite_trials_are_told(command, monkeypatch):
+    from fedjax_admm.trials import experiments
+    from tests.trials.small import EXPERIMENT, FAULT_ROUND
+
+    monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    outcome = command("run", "consensus", "--trials", 10, "--batch", 2, "--set", "share=0,1")
+    assert outcome.code == 0, outcome.err
+    assert (
+        f"fragile: 10 of 20 runs turned non-finite, the first in round {FAULT_ROUND}; "
+        "they are left out of the means and counted in summary.csv." in outcome.out
+    )
+    assert "steady:" not in outcome.out
+    assert "results/consensus/figure.png" in outcome.out
+
+
+def test_compare_of_two_runs_pairs_equal_methods(command, finished, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(finished, tmp_path / name)
+    outcome = command("compare", "one", "two", "--metric", "failure")
+    assert outcome.code == 0
+    rows = outcome.out.splitlines()[3:]
+    assert len(rows) == 2 * 6
+    assert all("+0.0000" in row and "two: " in row for row in rows)
+
+
+def test_doctor_reports_devices_versions_and_cache(command):
+    outcome = command("doctor")
+    assert (outcome.code, outcome.err) == (0, "")
+    for word in ("Python 3.", "fedjax-admm", "jax", "cpu", "Compilation cache", "off", "Real data"):
+        assert word in outcome.out
+
+
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("solve", "--help")])
+def test_help_is_shown(command, words):
+    outcome = command(*words)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "Usage:" in outcome.out
+
+
+@pytest.mark.parametrize("words", [(), ("solve",)])
+def test_a_command_that_says_nothing_gets_the_help(command, words):
+    outcome = command(*words)
+    assert outcome.code == 2
+    text = outcome.out + outcome.err
+    assert "Usage:" in text
+    assert len(text.splitlines()) > 5
+
+
+# Mistakes
+
+RUN = ("run", "fsmdm-outliers")
+TINY = (*RUN, "--trials", "2", "--rounds", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "no-such-thing"), "no experiment 'no-such-thing'.*fsmdm-outliers, fsmdm-cauchy"),
+        (("show", "no-such-thing"), "no experiment 'no-such-thing'"),
+        (("run",), "EXPERIMENT"),
+        (("rum", "fsmdm-outliers"), "No such command 'rum'"),
+        ((*RUN, "--colour", "red"), "No such option.*--colour"),
+        ((*RUN, "--trials", "0"), "--trials must be at least 1, but it is 0"),
+        ((*RUN, "--trials", "-5"), "--trials must be at least 1, but it is -5"),
+        ((*RUN, "--trials", "ten"), "--trials.* whole number|--trials.* integer"),
+        ((*RUN, "--trials", "2.5"), "--trials.* whole number|--trials.* integer"),
+        ((*RUN, "--trials"), "--trials.* requires an argument"),
+        ((*RUN, "--rounds", "0"), "--rounds must be at least 1, but it is 0"),
+        ((*RUN, "--seed", "-1"), "--seed must be at least 0, but it is -1"),
+        # A larger one would be cut to 32 bits: another seed, the same draws.
+        ((*TINY, "--seed", "4294967296"), "--seed must be at most 4294967295"),
+        ((*RUN, "--seed", "99999999999999999999"), "--seed must be at most 4294967295"),
+        ((*RUN, "--batch", "0"), "batch must be at least 1, but it is 0"),
+        ((*RUN, "--devices", "0"), "devices must be at least 1, but it is 0"),
+        ((*RUN, "--devices", "99"), "devices must be at most 2 here, but it is 99"),
+        ((*RUN, "--set", "colour=red"), "no setting 'colour'; it has .*omega"),
+        ((*RUN, "--set", "clients=many"), "clients must be a whole number, but it is 'many'"),
+        ((*RUN, "--set", "omega=1O"), "omega must be a number, but it is '1O'"),
+        ((*RUN, "--set", "omega=-1"), "omega must be greater than 0, but it is -1"),
+        ((*RUN, "--set", "half_width=inf"), "half_width must be finite, but it is"),
+        ((*RUN, "--set", "probability=0.1,nan"), "probability must be finite, but it is"),
+        ((*TINY, "--set", "probability=0.1,2"), "probability must be at most 1, but it is"),
+        ((*RUN, "--set", "clients=0"), "clients must be at least 1, but it is 0"),
+        ((*RUN, "--set", "active=2"), "must be at most 1, but it is 2"),
+        ((*RUN, "--set", "omega"), "--set must be NAME=VALUE, but it is 'omega'"),
+        ((*RUN, "--out", "file"), "--out file is a file, not a folder"),
+        ((*RUN, *SMALL, "--out", "file/deeper"), "file/deeper.*choose another"),
+        ((*RUN, "--resume"), "no unfinished run of fsmdm-outliers"),
+        ((*RUN, "--resume", "--out", "nowhere"), "nowhere holds no run to resume"),
+        (("plot", "nowhere"), "nowhere/config.json does not exist"),
+        (("compare", "nowhere"), "nowhere/config.json does not exist"),
+        (("compare",), "DIR"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_mistake_gets_one_sentence_and_code_2(command, tmp_path, words, sentence):
+    (tmp_path / "file").write_text("not a folder")
+    assert re.search(sentence, command(*words).mistake())
+    # Nothing was begun.
+    assert not list(tmp_path.rglob("config.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "fsmdm-outliers", "--out", "run"), "run holds a finished run.*another --out"),
+        (("run", "fsmdm-outliers", "--out", "run", "--resume"), "run holds a finished run"),
+        (("compare", "run", "--against", "magic"), "no method 'magic'; it has FSMDM, "),
+        (("compare", "run", "--metric", "magic"), "no metric 'magic'; there are error, "),
+        (("compare", "run", "changed"), "not paired: seed is 2025 in one and 7 in the other"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_mistakes_about_finished_runs(command, folder, words, sentence):
+    changed = shutil.copytree(folder, folder.parent / "changed")
+    config = json.loads((changed / "config.json").read_text())
+    (changed / "config.json").write_text(json.dumps(config | {"seed": 7}))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert re.search(sentence, command(*words).mistake())
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_damaged_result_is_named(command, folder):
+    (folder / "trials.npz").write_bytes(b"PK nonsense")
+    for name in ("plot", "compare"):
+        assert "run/trials.npz is damaged" in command(name, "run").mistake()
+
+
+def test_ctrl_c_before_the_run_leaves_quietly(command, monkeypatch, tmp_path):
+    def interrupt(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "prepare", interrupt)
+    outcome = command(*RUN)
+    assert outcome.code == 130
+    assert not list(tmp_path.iterdir())
+
+
+# The real thing, once
+
+
+def test_a_process_of_its_own(shell, tmp_path):
+    outcome = shell(*RUN, "--trials", "4", "--rounds", "10", "--set", "probability=0.2", "--x64")
+    assert outcome.code == 0, outcome.err
+    config = json.loads((tmp_path / "results/fsmdm-outliers/config.json").read_text())
+    assert config["x64"] is True
+    assert config["device"]["count"] == config["device"]["cores"]
+    assert config["command"].endswith("--x64")
+    assert "--trials" in shell(*RUN, "--trials", "ten").mistake()
+    doctor = shell("doctor")
+    assert doctor.code == 0
+    assert re.search(r"\n  [1-9]\d* files, .* a stored program works\n", doctor.out), doctor.out
