@@ -81,11 +81,12 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
         table = statistics.summarize(values[0], axis=0)
         low, high = table.mean - table.standard_error, table.mean + table.standard_error
         _line_with_band(mean, results.rounds, table.mean, low, high, name, style)
-        _line_with_band(median, results.rounds, table.median, table.q10, table.q90, name, style)
+        # Without a band: those of ten methods would cover each other.
+        _line(median, results.rounds, table.median, name, style)
         if results.has(name, "numbers_up"):
             total = np.mean(results.values(name, "numbers_up")[0], axis=0)
             _line_with_band(traffic, total, table.mean, low, high, name, style)
-    for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
+    for axes, title in ((mean, "mean ± standard error"), (median, "median")):
         axes.set_xlabel("global round")
         axes.set_title(title)
     traffic.set_xlabel(_metric_label(results, "numbers_up"))
@@ -157,14 +158,17 @@ def _line_with_band(
     label: str,
     style: dict[str, Any],
 ) -> None:
-    """Draw a line and its band; long lines have markers at equal distances on the page."""
+    """Draw a line and its band."""
+    _line(axes, x, middle, label, style)
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+
+
+def _line(axes: Axes, x: np.ndarray, y: np.ndarray, label: str, style: dict[str, Any]) -> None:
+    """Draw a line; a long one has markers at equal distances on the page."""
     # Staggered, so that the markers of equal lines do not hide each other.
     first = _MARKER_DISTANCE * (len(axes.lines) % 5) / 5
     every = 1 if len(x) <= 25 else (first, _MARKER_DISTANCE)
-    axes.plot(
-        x, middle, label=_readable(label), markersize=4, markevery=every, linewidth=1.4, **style
-    )
-    axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    axes.plot(x, y, label=_readable(label), markersize=4, markevery=every, linewidth=1.4, **style)
 
 
 def _logarithmic(axes: Axes, *, rounds: bool = False) -> None:
