@@ -152,7 +152,8 @@ EXPERIMENTS = (
             "scale of 1.2 m, within 0.18 m up to 4 m. In the mean tuned FSMDM is below steps "
             "16/sqrt(k) by 0.12 +- 0.07 to 0.33 +- 0.12 m, because the subgradient method meets a "
             "local minimum in a few trials, and below the reference by 0.01 to 0.13 m: its "
-            "smoothing acts like a Huber loss. The published constants are above the reference by 0.03 to 0.28 m. "
+            "smoothing acts like a Huber loss. The published constants are above the reference by "
+            "0.03 to 0.28 m. "
             "Only untuned steps 1/sqrt(k) are beaten widely. omega is not published; 10 is ours."
         ),
         sweep=Sweep(
