@@ -85,7 +85,8 @@ def run_experiment(
         config |= {"command": _command(experiment, config), "status": "running"}
         store.write_json(out / store.CONFIG, config)
     else:
-        config |= {name: earlier[name] for name in ("width", "chunk", "command")}
+        width = earlier["width"] if request.batch is None else request.batch
+        config |= {"width": width, "chunk": earlier["chunk"], "command": earlier["command"]}
         _check_same(earlier, config, out)
 
     chunks = store.ChunkStore(out / store.CHUNKS)
