@@ -33,14 +33,11 @@ Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing
 Localization", arXiv:2503.09497 (2025), Algorithm 1. Numbers in brackets are its equations.
 """
 
-import math
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
@@ -48,26 +45,8 @@ from fedjax_admm import checks
 from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
 from fedjax_admm.participation import where_active
 from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.solvers.fsmdm_constants import PRESETS, check_product
 from fedjax_admm.traffic import Traffic
-
-_PUBLISHED = {
-    "c": 1 / (100 * math.sqrt(2)),
-    "d": math.sqrt(3) / math.sqrt(500),
-    "alpha": 100 * math.sqrt(3),
-    "beta": 100 * math.sqrt(3),
-    "omega": 10.0,
-}
-PRESETS = MappingProxyType(
-    {
-        # The constants of the paper; omega is not published there.
-        "published": MappingProxyType(_PUBLISHED),
-        # The same products alpha c and beta d, chosen on 100 trials of another seed.
-        "tuned": MappingProxyType(
-            _PUBLISHED | {"d": _PUBLISHED["d"] / 4, "beta": _PUBLISHED["beta"] * 4, "omega": 100.0}
-        ),
-    }
-)
-"""Named constants for 21 sensors in a cube of 60 m."""
 
 
 class ClientState(NamedTuple):
@@ -213,7 +192,7 @@ def fsmdm(
         for name, value in given.items()
     }
     if sigma_psi is None and mu_phi is None:
-        _check_product(chosen["alpha"], chosen["c"])
+        check_product(chosen["alpha"], chosen["c"])
     return FSMDM(
         sigma_psi=sqrt_growth(chosen["c"]) if sigma_psi is None else sigma_psi,
         mu_phi=sqrt_decay(chosen["alpha"]) if mu_phi is None else mu_phi,
@@ -222,36 +201,3 @@ def fsmdm(
         omega=chosen["omega"],
         local_updates=checks.count("local_updates", local_updates),
     )
-
-
-def convergence_conditions(
-    c: float, d: float, alpha: float, beta: float, tolerance: float = 1e-9
-) -> dict[str, bool]:
-    """Tell which conditions of the convergence theorem hold.
-
-    The paper proves convergence to a stationary point (not to the target: localisation has local
-    minima) for `beta d >= sqrt(80)` and `alpha c >= sqrt(3/2)`. The published constants meet the
-    second one with equality, hence the relative tolerance.
-
-    Args:
-      c: sigma_psi = c sqrt(k).
-      d: sigma_xi = d sqrt(k).
-      alpha: mu_phi = alpha / sqrt(k).
-      beta: mu_h = beta / sqrt(k).
-      tolerance: relative.
-
-    Returns:
-      `{"beta d >= sqrt(80)": bool, "alpha c >= sqrt(3/2)": bool}`.
-    """
-    return {
-        "beta d >= sqrt(80)": beta * d >= math.sqrt(80) * (1 - tolerance),
-        "alpha c >= sqrt(3/2)": alpha * c >= math.sqrt(1.5) * (1 - tolerance),
-    }
-
-
-def _check_product(alpha: jax.Array, c: jax.Array) -> None:
-    if checks.is_concrete((alpha, c)) and np.any(np.asarray(alpha) * np.asarray(c) <= 1):
-        raise checks.InputError(
-            f"alpha * c must exceed 1 (the paper asks for sqrt(3/2)), but alpha is {alpha} "
-            f"and c is {c}; enlarge one of them."
-        )

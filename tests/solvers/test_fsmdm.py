@@ -8,7 +8,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
 from fedjax_admm.kernels import prox_negative_moreau_norm
-from fedjax_admm.solvers.fsmdm import PRESETS, convergence_conditions
+from fedjax_admm.solvers.fsmdm_constants import PRESETS, convergence_conditions
 from tests.reference import expected_fsmdm as expected
 from tests.reference import fsmdm as reference
 
