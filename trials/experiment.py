@@ -160,8 +160,8 @@ class Experiment:
 
                 outcome = jax.vmap(solve)(together)
                 for place, name in enumerate(names):
-                    for metric, value_ in outcome.items():
-                        measured[f"{name}/{metric}"] = value_[place]
+                    for metric, stacked in outcome.items():
+                        measured[f"{name}/{metric}"] = stacked[place]
             return measured
 
         def trial(key: jax.Array) -> dict:

@@ -61,7 +61,7 @@ def read_json(path: Path) -> dict[str, Any]:
         if not isinstance(content, dict):
             raise ValueError("it is not an object")
         return content
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist; give the folder of a run.") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); the run must be repeated.") from None

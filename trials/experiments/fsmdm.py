@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from fedjax_admm.checks import number
 from fedjax_admm.measures import localization_error, position_error
 from fedjax_admm.participation import bernoulli, everyone
 from fedjax_admm.problems.localization import cauchy_noise, draw_localization, outliers
@@ -58,9 +59,11 @@ def _fixed_cauchy_problem(settings: Settings, swept: jax.Array, key: jax.Array) 
 
 
 def _solver_method(solver: Any, active: float | jax.Array) -> SolverMethod:
-    # No draws where nothing is random: they would cost a third of the run.
-    participation = everyone() if isinstance(active, float) and active == 1 else bernoulli(active)
-    return SolverMethod(solver, localization_error, participation)
+    # No draws where nothing is random.
+    if isinstance(active, float) and active == 1:
+        return SolverMethod(solver, localization_error, everyone())
+    probability = number("active", active, at_least=0, at_most=1)
+    return SolverMethod(solver, localization_error, bernoulli(probability))
 
 
 def _smoothing(settings: Settings, active: Any, local_updates: int) -> dict[str, Any]:
