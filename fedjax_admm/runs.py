@@ -38,7 +38,7 @@ class RoundState(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What became of a run; rounds are counted from 1, and 0 means never."""
+    """What became of a call; rounds are counted from 1, and 0 means never."""
 
     converged: jax.Array  # shape=(), int32: the round after which the residual was small enough
     nonfinite: jax.Array  # shape=(), int32: the first round whose estimate was not finite
@@ -118,7 +118,8 @@ def run_until(
       problem: as in `run`.
       key: as in `run`.
       residual: `residual(solver, problem, state) -> scalar`, a module-level function.
-      tolerance: stop as soon as the residual is at most this (a leaf: it may be vmapped).
+      tolerance: stop as soon as the residual is at most this (a leaf: it may be vmapped); a new
+        run does at least one round, a resumed one may do none.
       max_rounds: stop after this many rounds, counted from the start of the run proper (rounds
         done before `start` included); a multiple of `every`.
       participation: as in `run`.
@@ -185,8 +186,11 @@ def _run_until(
 
     none = jnp.zeros((), jnp.int32)
     distance = residual(solver, problem, first.solver)
+    if start is None:
+        # Before the first round all copies agree: a residual of zero there means nothing.
+        distance = jnp.full_like(distance, jnp.inf)
     state, nonfinite, distance, active = jax.lax.while_loop(
-        unfinished, turn, (first, none, jnp.full_like(distance, jnp.inf), none)
+        unfinished, turn, (first, none, distance, none)
     )
     status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
     trace = {"round": state.index[None], "active": active[None], "residual": distance[None]}

@@ -2,8 +2,8 @@
 
 Three nested widths, each with one job:
 
-1. the micro-batch, `lax.map(trial, keys, batch_size=width)`, sets the speed (on a CPU, a width
-   whose state fits the cache is several times faster than one huge batch) **and the last bits**;
+1. the micro-batch, `lax.map(..., batch_size=width)`, sets the speed (on a CPU a width whose state
+   fits the cache does well; `benchmarks/` has the numbers) **and the last bits**;
 2. the shard: `shard_map` over the mesh axis "trials", each device a multiple of the width;
 3. the chunk: one host call, one atomic file, one tick of the progress bar. The last chunk is
    padded, so that one executable serves all.
@@ -150,8 +150,8 @@ def plan(
     """Choose the micro-batch width and the chunk, without compiling.
 
     On a CPU, `batch="auto"` takes as many trials as keep the state of the largest loop within
-    `CACHE_BYTES`; on an accelerator as many as `GPU_MEMORY_FRACTION` of its memory holds, because
-    there a loop of small steps is bound by launches.
+    `CACHE_BYTES`; on an accelerator, where a loop of small steps is bound by launches, as many as
+    `GPU_MEMORY_FRACTION` of its memory holds (not measured yet).
 
     Args:
       trial: as in `monte_carlo`.
@@ -279,15 +279,23 @@ def _check_memory(compiled: Any, mesh: Mesh) -> None:
     device = mesh.devices.flat[0]
     if device.platform == "cpu":
         needed *= mesh.size
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    else:
-        stats = device.memory_stats() or {}
-        free = stats.get("bytes_limit", needed) - stats.get("bytes_in_use", 0)
-    if needed > free:
+    free = _free_bytes(device)
+    if free is not None and needed > free:
         raise InputError(
             f"one chunk of trials needs {needed / 2**30:.1f} GiB, but {free / 2**30:.1f} GiB are "
             "free; give a smaller chunk or batch, or record less often."
         )
+
+
+def _free_bytes(device: Any) -> int | None:
+    """Return the free memory of a device; None where the system does not tell."""
+    if device.platform != "cpu":
+        stats = device.memory_stats() or {}
+        return stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not Linux
+        return None
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def run_experiment(
     earlier = _earlier(out, resume)
     if earlier is not None:
         request = _continued(experiment, request, earlier)
-    config = _config(experiment, request, out)
+    config = _config(experiment, request)
     settings = {name: _restored(value) for name, value in config["settings"].items()}
     trial = experiment.trial(settings, config["rounds"])
     key = jax.random.key(config["seed"])
@@ -190,10 +190,14 @@ def _continued(experiment: Experiment, request: Request, earlier: Mapping[str, A
 
 def _check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path) -> None:
     """Check that a resumed run is the run that was begun."""
-    for name in _IDENTITY:
-        if earlier[name] != config[name]:
+    pairs = {name: (earlier[name], config[name]) for name in _IDENTITY if name != "settings"}
+    then_settings, now_settings = earlier["settings"], config["settings"]
+    for name in sorted(then_settings.keys() | now_settings.keys()):
+        pairs[f"the setting {name}"] = (then_settings.get(name), now_settings.get(name))
+    for name, (then, now) in pairs.items():
+        if then != now:
             raise InputError(
-                f"{out} was begun with {name} {earlier[name]}, not {config[name]}; resume with "
+                f"{out} was begun with {name} {_as_text(then)}, not {_as_text(now)}; resume with "
                 "the same or choose another --out."
             )
     for name in ("fedjax-admm", "jax"):
@@ -210,7 +214,7 @@ def _check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path
         )
 
 
-def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, Any]:
+def _config(experiment: Experiment, request: Request) -> dict[str, Any]:
     quick = bool(request.quick)
     defaults = dict(experiment.quick) if quick else {}
     trials = request.trials if request.trials is not None else defaults.get("trials")
@@ -219,7 +223,7 @@ def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, An
     settings = experiment.resolve(request.settings or {})
     traffic = experiment.traffic(settings)
     device = jax.local_devices()[0]
-    config = {
+    return {
         "experiment": experiment.name,
         "title": experiment.title,
         "paper": experiment.paper,
@@ -253,7 +257,6 @@ def _config(experiment: Experiment, request: Request, out: Path) -> dict[str, An
         },
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    return config
 
 
 def _command(experiment: Experiment, config: Mapping[str, Any]) -> str:

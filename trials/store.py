@@ -4,6 +4,7 @@ Every file is written under another name, synchronised to disk and renamed: a ru
 at any moment leaves whole files only.
 """
 
+import contextlib
 import json
 import os
 import zipfile
@@ -41,7 +42,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             f"cannot write {path}: {error.strerror or error}; choose another place or make room."
         ) from error
     finally:
-        temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -191,6 +191,10 @@ class TestRunUntil:
         part = fa.run(*arguments, rounds=10)
         rest = fa.run_until(*arguments, **options, start=part.state)
         chex.assert_trees_all_equal(whole.state, rest.state)
+        again = fa.run_until(*arguments, **options, start=whole.state)
+        chex.assert_trees_all_equal(whole.state, again.state)
+        assert int(again.status.converged) == int(whole.status.converged)
+        assert int(again.trace["active"][0]) == 0
 
 
 def gap_measure(solver, problem, state):

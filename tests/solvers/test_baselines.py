@@ -12,9 +12,9 @@ from tests.reference import expected_fsmdm as expected
 from tests.reference import fsmdm as reference
 
 STEPS = {
-    "dsrl_16_sqrt": ("16/sqrt(k)", reference.sqrt_step(16.0)),
-    "dsrl_100_inverse": ("100/k", reference.inverse_step(100.0)),
-    "dsrl_1_sqrt": ("1/sqrt(k)", reference.sqrt_step(1.0)),
+    "dsrl_16_sqrt": ("16 k^-0.5", reference.sqrt_step(16.0)),
+    "dsrl_100_inverse": ("100 k^-1", reference.inverse_step(100.0)),
+    "dsrl_1_sqrt": ("1 k^-0.5", reference.sqrt_step(1.0)),
 }
 
 

@@ -340,6 +340,11 @@ def test_a_key_is_one_typed_key(make, sentence):
     assert str(caught.value).startswith(sentence)
 
 
+def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
+    monkeypatch.delattr(engine.os, "sysconf")
+    assert simulate(trials=3).arrays["final"].shape == (3, STATE)
+
+
 def test_arrays_keep_the_order_of_the_trial():
     def trial(key):
         return {"z": jax.random.uniform(key), "a": jax.numpy.zeros(())}

@@ -296,7 +296,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, request_)
     [
         ({"seed": 1}, True, "begun with seed 2025, not 1"),
         ({"trials": 31}, True, "begun with trials 30, not 31"),
-        ({"settings": {"rate": "0.5"}}, True, "begun with settings"),
+        ({"settings": {"rate": "0.5"}}, True, "begun with the setting rate 0.25, not 0.5"),
         ({}, False, "holds an unfinished run of consensus; add --resume"),
     ],
 )

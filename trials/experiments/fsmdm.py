@@ -13,10 +13,9 @@ from fedjax_admm.checks import number
 from fedjax_admm.measures import localization_error, position_error
 from fedjax_admm.participation import bernoulli, everyone
 from fedjax_admm.problems.localization import cauchy_noise, draw_localization, outliers
-from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers.centralized_localization import locate_centrally
 from fedjax_admm.solvers.fsmdm import fsmdm
-from fedjax_admm.solvers.subgradient import federated_subgradient
+from fedjax_admm.solvers.subgradient import federated_subgradient, step_families
 from fedjax_admm.trials import plots
 from fedjax_admm.trials.experiment import DirectMethod, Experiment, Settings, SolverMethod, Sweep
 
@@ -31,8 +30,6 @@ METRICS = {
     "numbers_down": "numbers sent to all clients",
 }
 GEOMETRY = {"clients": 21, "half_width": 30.0, "omega": 10.0, "active": 1.0}
-# eta_k = scale / k**power
-STEPS = {"16 k^-0.5": (16.0, 0.5), "100 k^-1": (100.0, 1.0), "1 k^-0.5": (1.0, 0.5)}
 
 
 def _cauchy_problem(settings: Settings, scale: jax.Array, key: jax.Array) -> Any:
@@ -78,8 +75,8 @@ def _smoothing(settings: Settings, active: Any, local_updates: int) -> dict[str,
 
 def _subgradient(active: Any) -> dict[str, Any]:
     return {
-        f"DSRL {name}": _solver_method(federated_subgradient(power_decay(*numbers)), active)
-        for name, numbers in STEPS.items()
+        f"DSRL {name}": _solver_method(federated_subgradient(step_size), active)
+        for name, step_size in step_families().items()
     }
 
 
@@ -107,11 +104,9 @@ def _curve_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
 
 
 def _asynchronous_methods(settings: Settings, active: jax.Array) -> dict[str, Any]:
-    tuned_steps = {name: STEPS[name] for name in ("16 k^-0.5", "100 k^-1")}
-    return _smoothing(settings, active, settings["local_updates"]) | {
-        f"DSRL {name}": _solver_method(federated_subgradient(power_decay(*numbers)), active)
-        for name, numbers in tuned_steps.items()
-    }
+    subgradient = _subgradient(active)
+    subgradient.pop("DSRL 1 k^-0.5")  # untuned: far off with everybody already
+    return _smoothing(settings, active, settings["local_updates"]) | subgradient
 
 
 EXPERIMENTS = (
