@@ -17,7 +17,7 @@ from .convex import (
 from .coupling import couple_pair
 from .folded_concave import mcp_value, prox_mcp, prox_scad, scad_value
 from .localization import prox_negative_moreau_norm, prox_range_excess
-from .phase import prox_phase_residual
+from .phase import prox_phase_residual, prox_phase_residual_box, prox_phase_residual_clipped
 from .projections import clip_entries, project_l2_ball, prox_box
 from .safe import safe_norm, safe_ratio
 from .smoothed_abs import prox_smoothed_abs, smoothed_abs
@@ -35,6 +35,8 @@ __all__ = [
     "prox_mcp",
     "prox_negative_moreau_norm",
     "prox_phase_residual",
+    "prox_phase_residual_box",
+    "prox_phase_residual_clipped",
     "prox_pinball",
     "prox_range_excess",
     "prox_scad",

@@ -5,6 +5,8 @@ penalties; closed forms case by case, as one finds them in the papers; the maps 
 closed form (smoothed MCP and SCAD) are found by minimising their objective.
 """
 
+from itertools import product
+
 import numpy as np
 
 # --- penalties, from their definitions ---------------------------------------------------------
@@ -231,3 +233,31 @@ def prox_phase_residual(v, step, x, y):
     ]
     u = candidates[int(np.argmin(scores))] if rho else u0
     return v + (u - u0) / squared * x
+
+
+def prox_phase_residual_clipped(v, step, x, y, radius):
+    return clip_entries(prox_phase_residual(v, step, x, y), radius)
+
+
+def phase_objective(w, v, step, x, y):
+    """``|y - (x^T w)**2| + ||w - v||**2 / (2 step)`` of every row of ``w``."""
+    return np.abs(y - (w @ x) ** 2) + np.sum((w - v) ** 2, axis=-1) / (2 * step)
+
+
+def prox_phase_residual_box(v, step, x, y, radius):
+    """Every stationary point inside each of the ``3**dim`` faces of the box, then the best."""
+    root = np.sqrt(max(y, 0.0))
+    points = []
+    for sides in product((-1, 0, 1), repeat=len(v)):
+        inside = np.equal(sides, 0)
+        start = np.where(inside, v, np.multiply(sides, radius))
+        along = np.where(inside, x, 0.0)
+        u0, squared = x @ start, along @ along
+        points.append(start)
+        if squared > 0:
+            reach = 2 * step * squared
+            targets = [root, -root, u0 / (1 + reach), *([u0 / (1 - reach)] if reach != 1 else [])]
+            points += [start + along * (u - u0) / squared for u in targets]
+    feasible = [w for w in points if np.max(np.abs(w)) <= radius * (1 + 1e-14)]
+    best = min(feasible, key=lambda w: phase_objective(w, v, step, x, y))
+    return np.clip(best, -radius, radius)
