@@ -46,5 +46,9 @@ class Solver(Protocol):
         ...
 
     def traffic(self, problem: Any) -> Traffic:
-        """Return the numbers sent up and down per active client and round."""
+        """Return the numbers in a message up and in one down."""
+        ...
+
+    def messages(self, problem: Any, active: jax.Array) -> jax.Array:
+        """Return how many messages go each way in a round, shape (), int32, given the mask."""
         ...

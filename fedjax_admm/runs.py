@@ -48,7 +48,7 @@ class Run(NamedTuple):
     """What `run` and `run_until` return."""
 
     state: RoundState
-    trace: dict[str, jax.Array]  # leading axis = records; always "round" and "active"
+    trace: dict[str, jax.Array]  # leading axis = records; always "round" and "messages"
     status: Status
     estimate: jax.Array  # the solver's estimate after the last round
 
@@ -79,7 +79,7 @@ def run(
 
     Returns:
       A `Run`. `trace` holds, besides what `measure` returns, "round" (int32: the number of
-      rounds done at each record) and "active" (int32: how many activations there were since
+      rounds done at each record) and "messages" (int32: how many went each way since
       the record before, for the traffic ledger).
 
     Raises:
@@ -129,7 +129,7 @@ def run_until(
     Returns:
       A `Run`. `status.converged` is the round at which the residual was small enough, or 0; a
       run whose estimate is not finite stops too. `trace` has one record, the last one: "round",
-      "active" (activations of this call) and "residual".
+      "messages" (of this call) and "residual".
 
     Raises:
       InputError: an argument does not fit; nothing has been compiled then.
@@ -155,9 +155,9 @@ def _run(solver, problem, key, participation, start, rounds, measure, every) -> 
     advance = _round(solver, problem, key, participation)
 
     def record(carry, _):
-        (state, nonfinite), active = jax.lax.scan(advance, carry, length=every)
+        (state, nonfinite), messages = jax.lax.scan(advance, carry, length=every)
         seen = {} if measure is None else measure(solver, problem, state.solver)
-        return (state, nonfinite), {**seen, "round": state.index, "active": jnp.sum(active)}
+        return (state, nonfinite), {**seen, "round": state.index, "messages": jnp.sum(messages)}
 
     (state, nonfinite), trace = jax.lax.scan(
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
@@ -180,20 +180,20 @@ def _run_until(
 
     def turn(carry):
         state, nonfinite, _, total = carry
-        (state, nonfinite), active = jax.lax.scan(advance, (state, nonfinite), length=every)
+        (state, nonfinite), messages = jax.lax.scan(advance, (state, nonfinite), length=every)
         distance = residual(solver, problem, state.solver)
-        return state, nonfinite, distance, total + jnp.sum(active)
+        return state, nonfinite, distance, total + jnp.sum(messages)
 
     none = jnp.zeros((), jnp.int32)
     distance = residual(solver, problem, first.solver)
     if start is None:
         # Before the first round all copies agree: a residual of zero there means nothing.
         distance = jnp.full_like(distance, jnp.inf)
-    state, nonfinite, distance, active = jax.lax.while_loop(
+    state, nonfinite, distance, messages = jax.lax.while_loop(
         unfinished, turn, (first, none, distance, none)
     )
     status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
-    trace = {"round": state.index[None], "active": active[None], "residual": distance[None]}
+    trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
     return Run(state, trace, status, solver.estimate(state.solver))
 
 
@@ -208,7 +208,7 @@ def _first(solver, problem, key, participation) -> RoundState:
 
 
 def _round(solver, problem, key, participation):
-    """Return the body of the scan: (state, first non-finite round) -> the same, active count."""
+    """Return the body of the scan: (state, first non-finite round) -> the same, messages."""
     shape = solver.participants(problem)
 
     def advance(carry, _):
@@ -220,8 +220,8 @@ def _round(solver, problem, key, participation):
         index = state.index + 1
         bad = ~jnp.all(jnp.isfinite(solver.estimate(new)))
         nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
-        active = jnp.sum(presence.active, dtype=jnp.int32)
-        return (RoundState(index, remembered, new), nonfinite), active
+        messages = solver.messages(problem, presence.active)
+        return (RoundState(index, remembered, new), nonfinite), messages
 
     return advance
 

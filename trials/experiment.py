@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Settings = Mapping[str, Any]
 
 NONFINITE_ROUND = "first_nonfinite_round"
-ACTIVE = "active"
+MESSAGES = "messages"
 
 
 class Method(Protocol):
@@ -70,6 +70,30 @@ class SolverMethod:
     def traffic(self, problem):
         """Return what the solver says."""
         return self.solver.traffic(problem)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class AdaptedMethod:
+    """A solver whose constants come from the problem, or that sees the problem otherwise.
+
+    `adapt` is static: methods that share it (one function object) are compiled once.
+    """
+
+    adapt: Callable[[Any], tuple[Any, Solver]] = field(metadata={"static": True})
+    measure: Measure = field(metadata={"static": True})
+    participation: Participation = field(default_factory=Everyone)
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the solver on the adapted problem, as `SolverMethod` does."""
+        problem, solver = self.adapt(problem)
+        method = SolverMethod(solver, self.measure, self.participation)
+        return method(problem, key, rounds, every)
+
+    def traffic(self, problem):
+        """Return what the solver says."""
+        problem, solver = jax.eval_shape(self.adapt, problem)
+        return solver.traffic(problem)
 
 
 @register_dataclass

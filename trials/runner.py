@@ -19,7 +19,7 @@ from fedjax_admm.traffic import ledger
 from fedjax_admm.trials import plots, store
 from fedjax_admm.trials.engine import default_mesh, monte_carlo, plan
 from fedjax_admm.trials.experiment import (
-    ACTIVE,
+    MESSAGES,
     NONFINITE_ROUND,
     Experiment,
     recording_interval,
@@ -295,7 +295,7 @@ def _collect(
             sizes = traffic[method]
             if metric == NONFINITE_ROUND:
                 nonfinite[method] = values
-            elif metric == ACTIVE:
+            elif metric == MESSAGES:
                 assert sizes is not None
                 sent = ledger(sizes, values)
                 collected[f"{method}/numbers_up"] = sent.up

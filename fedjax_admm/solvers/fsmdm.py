@@ -116,6 +116,10 @@ class FSMDM:
         """Return dim + 1 numbers up (message and weight) and dim down."""
         return Traffic(up=problem.dim + 1, down=problem.dim)
 
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Return the number of active clients: one message each way."""
+        return jnp.sum(active, dtype=jnp.int32)
+
     def _local_update(self, problem, server: jax.Array, client: ClientState) -> ClientState:
         count = client.updates + 1
         sigma_psi, mu_phi = self.sigma_psi(count), self.mu_phi(count)

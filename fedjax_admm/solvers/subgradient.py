@@ -62,6 +62,10 @@ class FederatedSubgradient:
         """Return dim numbers up and dim down."""
         return Traffic(up=problem.dim, down=problem.dim)
 
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Return the number of active clients: one message each way."""
+        return jnp.sum(active, dtype=jnp.int32)
+
 
 def federated_subgradient(step_size: Schedule | None = None) -> FederatedSubgradient:
     """Build `FederatedSubgradient`.

@@ -42,7 +42,7 @@ def test_trace_has_rounds_counts_and_measures():
         participation=participation.replay(np.tile(np.arange(21) < 5, (12, 1))),
     )
     np.testing.assert_array_equal(result.trace["round"], [4, 8, 12])
-    np.testing.assert_array_equal(result.trace["active"], [20, 20, 20])
+    np.testing.assert_array_equal(result.trace["messages"], [20, 20, 20])
     assert result.trace["error"].shape == (3,)
     assert int(result.state.index) == 12
     expected = np.linalg.norm(result.estimate - problem().target)
@@ -157,7 +157,7 @@ class TestRunUntil:
         assert trace[-1] <= 0.5
         assert np.all(trace[:-1] > 0.5)
         np.testing.assert_array_equal(result.trace["residual"][-1], trace[-1])
-        np.testing.assert_array_equal(result.trace["active"], [21 * stopped])
+        np.testing.assert_array_equal(result.trace["messages"], [21 * stopped])
 
     def test_every_lane_stops_on_its_own(self):
         place = problem()
@@ -194,7 +194,7 @@ class TestRunUntil:
         again = fa.run_until(*arguments, **options, start=whole.state)
         chex.assert_trees_all_equal(whole.state, again.state)
         assert int(again.status.converged) == int(whole.status.converged)
-        assert int(again.trace["active"][0]) == 0
+        assert int(again.trace["messages"][0]) == 0
 
 
 def gap_measure(solver, problem, state):

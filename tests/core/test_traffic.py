@@ -27,7 +27,7 @@ def test_a_run_is_paid_by_activations():
         every=3,
         participation=fa.participation.replay(masks),
     )
-    book = fa.ledger(solver.traffic(problem), result.trace["active"])
+    book = fa.ledger(solver.traffic(problem), result.trace["messages"])
     np.testing.assert_array_equal(book.up, [4 * 4, 4 * 11])
     np.testing.assert_array_equal(book.down, [3 * 4, 3 * 11])
     assert fa.federated_subgradient().traffic(problem) == fa.Traffic(up=3, down=3)

@@ -49,6 +49,9 @@ class Averaging:
     def traffic(self, problem):
         return Traffic(up=problem.points.shape[1] + 1, down=problem.points.shape[1])
 
+    def messages(self, problem, active):
+        return jnp.sum(active, dtype=jnp.int32)
+
 
 def distance(solver, problem, state):
     """Measure the largest coordinate's distance from the mean."""
