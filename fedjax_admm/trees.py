@@ -1,0 +1,326 @@
+"""Trees of nodes: clients are the leaves, edge servers stand between them and the cloud.
+
+Level 0 is the root (the cloud); a node's level is its distance from it. A tree of depth 1 is a star
+(clients and one server), depth 2 has one layer of edge servers, and so on. Servers have any numbers
+of children, and clients may hang at different levels.
+
+    star(5)                                5 clients at the cloud
+    from_counts([50, 50, 20])              3 edge servers with 50, 50 and 20 clients
+    from_counts([[4, 4], [4, 4, 2]])       2 regions with 2 and 3 edge servers: depth 3
+    from_nested([[0, 2], [1, 3], 4])       the same by client numbers; client 4 is at the cloud
+    from_parents([-1, 0, 0, 1, 1, 2])      the parent of every node, -1 for the root
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from fedjax_admm.checks import InputError, count, listed
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Who is whose parent; build it with the functions of this module.
+
+    Servers are numbered level by level, the root first. A server's children are clients, servers of
+    the next level, or both.
+    """
+
+    client_parents: jax.Array  # shape=(clients,), int32: number of the server above each client
+    server_parents: tuple[jax.Array, ...]  # one per level from 1, shape=(servers of that level,),
+    # int32: place of the parent within the level above
+    level_sizes: tuple[int, ...] = field(metadata={"static": True})  # servers per level, root first
+
+    @property
+    def num_clients(self) -> int:
+        """Return the number of leaves."""
+        return self.client_parents.shape[0]
+
+    @property
+    def num_servers(self) -> int:
+        """Return the number of internal nodes, the root included."""
+        return sum(self.level_sizes)
+
+    @property
+    def num_links(self) -> int:
+        """Return the number of nodes that have a parent."""
+        return self.num_clients + self.num_servers - 1
+
+    @property
+    def depth(self) -> int:
+        """Return the number of levels of servers: 1 for a star, 2 with edge servers."""
+        return len(self.level_sizes)
+
+    @property
+    def link_offsets(self) -> list[int]:
+        """Return where each level of servers begins in a mask over links: clients come first."""
+        sizes = [self.num_clients, *self.level_sizes[1:-1]]
+        return np.cumsum(sizes).tolist() if self.depth > 1 else []
+
+    def by_level(self, per_server: jax.Array) -> list[jax.Array]:
+        """Split an array over all servers, shape (servers, ...), into one per level, root first."""
+        ends = np.cumsum(self.level_sizes).tolist()
+        starts = [0, *ends[:-1]]
+        return [per_server[start:end] for start, end in zip(starts, ends, strict=True)]
+
+    def sum_of_clients(self, values: jax.Array) -> list[jax.Array]:
+        """Add up the clients of every server.
+
+        Args:
+          values: shape (clients, ...).
+
+        Returns:
+          One array per level of servers, root first, shape (servers of that level, ...); zero
+          where a server has no clients of its own.
+        """
+        total = jax.ops.segment_sum(values, self.client_parents, num_segments=self.num_servers)
+        return self.by_level(total)
+
+    def sum_of_servers(self, values: jax.Array, level: int) -> jax.Array:
+        """Add up the servers of a level into their parents, one level above.
+
+        Args:
+          values: shape (servers of that level, ...).
+          level: from 1.
+
+        Returns:
+          Shape (servers of the level above, ...); zero where a server has no servers below it.
+        """
+        parents = self.server_parents[level - 1]
+        return jax.ops.segment_sum(values, parents, num_segments=self.level_sizes[level - 1])
+
+    def clients_below(self) -> list[jax.Array]:
+        """Return how many clients each server has below it: one int32 array per level."""
+        below = self.sum_of_clients(jnp.ones(self.num_clients, jnp.int32))
+        for level in range(self.depth - 1, 0, -1):
+            below[level - 1] = below[level - 1] + self.sum_of_servers(below[level], level)
+        return below
+
+    def children(self) -> list[jax.Array]:
+        """Return how many children each server has: one int32 array per level."""
+        number = self.sum_of_clients(jnp.ones(self.num_clients, jnp.int32))
+        for level in range(1, self.depth):
+            ones = jnp.ones(self.level_sizes[level], jnp.int32)
+            number[level - 1] = number[level - 1] + self.sum_of_servers(ones, level)
+        return number
+
+
+def star(clients: int) -> Tree:
+    """Build the tree of depth 1: every client at the cloud.
+
+    Raises:
+      InputError: `clients` is not a positive whole number.
+    """
+    return Tree(jnp.zeros(count("clients", clients), jnp.int32), (), (1,))
+
+
+def from_counts(counts: Sequence[Any]) -> Tree:
+    """Build a tree from the number of clients of each edge server.
+
+    Args:
+      counts: numbers of clients, one per edge server: `[50, 50, 20]`; a list in place of a number
+        is a server with edge servers of its own: `[[4, 4], [4, 4, 2]]`. Clients are numbered
+        from left to right.
+
+    Returns:
+      The tree.
+
+    Raises:
+      InputError: a count is not a positive whole number, or a list is empty.
+    """
+    following = 0
+
+    def clients_of(part: Any, place: str) -> list[Any]:
+        nonlocal following
+        if _is_list(part):
+            return [clients_of(inner, f"{place}[{i}]") for i, inner in enumerate(part)]
+        first, following = following, following + count(place, part)
+        return list(range(first, following))
+
+    if not _is_list(counts):
+        raise InputError(
+            f"counts must be a list of numbers of clients, but it is {counts!r}; "
+            "use star for one server."
+        )
+    return _grow(clients_of(counts, "counts"), "counts")
+
+
+def from_nested(nested: Sequence[Any]) -> Tree:
+    """Build a tree from nested lists of client numbers.
+
+    Args:
+      nested: the children of the cloud; a number is a client (a row of the data, from 0), a list
+        is a server with those children. `[[0, 2], [1, 3], 4]` has two edge servers, and client 4
+        directly at the cloud.
+
+    Returns:
+      The tree.
+
+    Raises:
+      InputError: a list is empty, an entry is no whole number, or the clients are not 0, 1, ...,
+        each once.
+    """
+    if not _is_list(nested):
+        raise InputError(f"nested must be a list of lists of client numbers, but it is {nested!r}.")
+    return _grow(nested, "nested")
+
+
+def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -> Tree:
+    """Build a tree from the parent of every node.
+
+    Args:
+      parents: the number of each node's parent, -1 for the root; nodes in any order.
+      clients: the nodes that have data, in the order of the data's rows; all nodes without
+        children, in increasing order, if None.
+
+    Returns:
+      The tree.
+
+    Raises:
+      InputError: there is no root or more than one, a parent does not exist, nodes form a cycle,
+        a node without children has no data, or one with children has.
+    """
+    numbers = _whole_numbers("parents", parents)
+    roots = np.flatnonzero(numbers == -1)
+    if roots.size != 1:
+        which = f"nodes {_several(roots)}" if roots.size else "no node"
+        raise InputError(f"parents must mark one root with -1, but {which} have that parent.")
+    wrong = np.flatnonzero((numbers < -1) | (numbers >= numbers.size))
+    if wrong.size:
+        raise InputError(
+            f"parents must name nodes from 0 to {numbers.size - 1}, but node {wrong[0]} has the "
+            f"parent {numbers[wrong[0]]}."
+        )
+    offspring = _offspring(numbers)
+    levels = _levels(int(roots[0]), offspring)
+    lost = sorted(set(range(numbers.size)) - {node for level in levels for node in level})
+    if lost:
+        raise InputError(
+            f"parents must lead every node to the root, but those of {_several(lost)} form a cycle."
+        )
+    leaves = [node for node in range(numbers.size) if not offspring[node]]
+    ordered = leaves if clients is None else _whole_numbers("clients", clients).tolist()
+    _check_clients(ordered, leaves)
+    return _assemble(numbers, levels, ordered, offspring)
+
+
+def check_clients(tree: Tree, clients: int) -> None:
+    """Check that a tree has as many leaves as there are clients with data.
+
+    Raises:
+      InputError: it has not.
+    """
+    if tree.num_clients != clients:
+        raise InputError(
+            f"tree must have one leaf per client, but it has {tree.num_clients} leaves and the "
+            f"data has {clients} clients."
+        )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _grow(nested: Sequence[Any], name: str) -> Tree:
+    """Turn nested lists of client numbers into parent lists."""
+    parents, client_nodes = [-1], []
+
+    def add(children: Sequence[Any], parent: int, place: str) -> None:
+        if not children:
+            raise InputError(f"{place} must hold at least one client, but it is empty.")
+        for i, child in enumerate(children):
+            node = len(parents)
+            parents.append(parent)
+            if _is_list(child):
+                add(child, node, f"{place}[{i}]")
+            else:
+                client_nodes.append((count(f"{place}[{i}]", child, at_least=0), node))
+
+    add(nested, 0, name)
+    client_nodes.sort()
+    if [number for number, _ in client_nodes] != list(range(len(client_nodes))):
+        seen = [number for number, _ in client_nodes]
+        wrong = [n for n, times in sorted(Counter(seen).items()) if times > 1 or n >= len(seen)]
+        raise InputError(
+            f"{name} must hold each client from 0 to {len(seen) - 1} once, but it does not for "
+            f"{_several(wrong)}."
+        )
+    return from_parents(parents, [node for _, node in client_nodes])
+
+
+def _offspring(parents: np.ndarray) -> list[list[int]]:
+    """Return the children of every node."""
+    children: list[list[int]] = [[] for _ in parents]
+    for node, parent in enumerate(parents.tolist()):
+        if parent >= 0:
+            children[parent].append(node)
+    return children
+
+
+def _levels(root: int, offspring: list[list[int]]) -> list[list[int]]:
+    """Return the nodes that the root reaches, level by level."""
+    levels, level = [], [root]
+    while level:
+        levels.append(level)
+        level = [child for node in level for child in offspring[node]]
+    return levels
+
+
+def _check_clients(clients: list[int], leaves: list[int]) -> None:
+    without = sorted(set(leaves) - set(clients))
+    if without:
+        raise InputError(
+            f"clients must name every node without children, but {_several(without)} has no data; "
+            "remove that node or give it children."
+        )
+    parents = sorted(set(clients) - set(leaves))
+    if parents:
+        raise InputError(
+            f"clients must be nodes without children, but node {parents[0]} has children or does "
+            "not exist; hang a client of its own below it."
+        )
+    if len(clients) != len(set(clients)):
+        twice = [node for node, times in sorted(Counter(clients).items()) if times > 1]
+        raise InputError(f"clients must name each node once, but {_several(twice)} is there twice.")
+
+
+def _assemble(
+    parents: np.ndarray, levels: list[list[int]], clients: list[int], offspring: list[list[int]]
+) -> Tree:
+    server_levels = [[node for node in level if offspring[node]] for level in levels]
+    server_levels = [level for level in server_levels if level]
+    if not server_levels:
+        raise InputError("parents must have at least one client below the root, but it has none.")
+    number = {node: i for i, node in enumerate(node for level in server_levels for node in level)}
+    place = {node: i for level in server_levels for i, node in enumerate(level)}
+    return Tree(
+        jnp.array([number[int(parents[node])] for node in clients], jnp.int32),
+        tuple(
+            jnp.array([place[int(parents[node])] for node in level], jnp.int32)
+            for level in server_levels[1:]
+        ),
+        tuple(len(level) for level in server_levels),
+    )
+
+
+def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0)
+    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{name} must be a list of whole numbers, but it is {values!r:.80}.")
+    return array
+
+
+def _several(nodes: Any) -> str:
+    """Name a few nodes of many."""
+    named = [str(int(node)) for node in nodes[:5]]
+    return f"{', '.join(named)}, ..." if len(nodes) > 5 else listed(named)
