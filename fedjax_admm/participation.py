@@ -216,6 +216,36 @@ class Replay:
             )
 
 
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class WholeRounds:
+    """Who is absent is absent for the whole round: one draw for all passes of a round.
+
+    For solvers whose mask has the axes (passes, nodes), such as the hierarchical ones.
+    """
+
+    process: Participation  # over nodes
+
+    def init(self, key, shape):
+        """Return the first state of the process over nodes."""
+        return self.process.init(key, shape[1:])
+
+    def draw(self, state, index, key, shape):
+        """Draw once and repeat it for every pass."""
+        state, presence = self.process.draw(state, index, key, shape[1:])
+        return state, Presence(jnp.broadcast_to(presence.active, shape))
+
+    def check(self, shape, rounds):
+        """Check the process on the nodes alone."""
+        if len(shape) < 2:
+            raise InputError(
+                "whole_rounds is for solvers with several passes per round, whose masks have axes "
+                f"(passes, nodes), but this one asks for masks of shape {shape}; use the process "
+                "alone."
+            )
+        self.process.check(shape[1:], rounds)
+
+
 def everyone() -> Everyone:
     """Everybody takes part in every round."""
     return Everyone()
@@ -263,6 +293,22 @@ def markov_on_off(turn_on: ArrayLike, turn_off: ArrayLike) -> MarkovOnOff:
         number("turn_on", turn_on, above=0, at_most=1),
         number("turn_off", turn_off, above=0, at_most=1),
     )
+
+
+def whole_rounds(process: Participation) -> WholeRounds:
+    """Build `WholeRounds` from a process over nodes, such as `bernoulli(0.5)`.
+
+    Without it, the passes of a round are drawn one by one.
+
+    Raises:
+      InputError: `process` is not a participation process.
+    """
+    if not all(hasattr(process, name) for name in ("init", "draw", "check")):
+        raise InputError(
+            "process must be a participation process such as bernoulli(0.5), but it is "
+            f"{process!r}."
+        )
+    return WholeRounds(process)
 
 
 def replay(masks: ArrayLike) -> Replay:

@@ -48,8 +48,8 @@ def list_experiments() -> None:
     from fedjax_admm.trials.experiments import all_experiments
 
     for experiment in all_experiments().values():
-        typer.echo(f"{experiment.name:<20} {experiment.title} ({experiment.trials} trials)")
-        typer.echo(f"{'':<20} {experiment.paper}")
+        typer.echo(f"{experiment.name:<22} {experiment.title} ({experiment.trials} trials)")
+        typer.echo(f"{'':<22} {experiment.paper}")
 
 
 @app.command()
@@ -71,13 +71,13 @@ def show(name: _Name) -> None:
         f"quick    {experiment.quick['trials']} trials, {experiment.quick['rounds']} rounds",
         "",
         "settings (--set name=value)",
-        *(f"  {key:<14} {_shown(value)}" for key, value in defaults.items()),
+        *(f"  {key:<19} {_shown(value)}" for key, value in defaults.items()),
         "",
         "methods",
         *(f"  {method}" for method in methods),
         "",
         "metrics",
-        *(f"  {metric:<14} {label}" for metric, label in experiment.metrics.items()),
+        *(f"  {metric:<19} {label}" for metric, label in experiment.metrics.items()),
         "",
         "findings",
         textwrap.fill(experiment.findings, 88, initial_indent="  ", subsequent_indent="  "),

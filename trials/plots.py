@@ -98,6 +98,64 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
     return figure
 
 
+def cost_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against what it costs: rounds, local passes, numbers sent; a row per value."""
+    rows = len(results.sweep)
+    figure = Figure(figsize=(14, 0.8 + 4 * rows), layout="constrained")
+    grid = figure.subplots(rows, 3, sharey="row", squeeze=False)
+    for name, style in _styles(results.methods).items():
+        costs = (results.rounds, *_mean_costs(results, name))
+        for row, values in enumerate(results.values(name, metric)):
+            table = statistics.summarize(values, axis=0)
+            low, high = table.mean - table.standard_error, table.mean + table.standard_error
+            for axes, cost in zip(grid[row], costs, strict=True):
+                along = np.broadcast_to(cost, (rows, len(results.rounds)))[row]
+                _line_with_band(axes, along, table.mean, low, high, name, style)
+    for row, value in zip(grid, results.sweep, strict=True):
+        for axes in row:
+            _logarithmic(axes, rounds=True)
+            axes.set_title(f"{results.config['parameter_label']}: {value:g}, mean ± standard error")
+        row[0].set_ylabel(_metric_label(results, metric))
+    labels = ("global round", _metric_label(results, "passes"), "numbers sent, up and down")
+    for axes, label in zip(grid[-1], labels, strict=True):
+        axes.set_xlabel(label)
+    _finish(figure, results, grid[0, 0])
+    return figure
+
+
+def _mean_costs(results: Results, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean local passes and numbers sent, each of shape (sweep, round)."""
+    sent = results.values(method, "numbers_up") + results.values(method, "numbers_down")
+    return np.mean(results.values(method, "passes"), axis=1), np.mean(sent, axis=1)
+
+
+def score_figure(results: Results, *, metric: str, score: str) -> Figure:
+    """Draw two metrics at the last record against the swept number, mean and one standard error.
+
+    Args:
+      results: of a finished run.
+      metric: drawn on a logarithmic axis.
+      score: at most 1, drawn on a linear axis.
+    """
+    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, style in _styles(results.methods).items():
+        for axes, measured in ((left, metric), (right, score)):
+            table = statistics.summarize(results.values(name, measured)[:, :, -1], axis=1)
+            low, high = table.mean - table.standard_error, table.mean + table.standard_error
+            _line_with_band(axes, results.sweep, table.mean, low, high, name, style)
+    _logarithmic(left, rounds=True)
+    right.set_xscale("log")
+    for axes, measured in ((left, metric), (right, score)):
+        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_xticks(results.sweep, [f"{value:g}" for value in results.sweep])
+        axes.minorticks_off()
+        axes.set_ylabel(_metric_label(results, measured))
+        axes.set_title("mean ± standard error")
+    _finish(figure, results, left)
+    return figure
+
+
 def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     """Draw a metric against rounds: one column per method, one line per swept value."""
     names = [name for name in results.methods if results.has(name, metric)]

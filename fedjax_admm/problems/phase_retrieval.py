@@ -155,8 +155,9 @@ def spectral_start(x: jax.Array, y: jax.Array) -> jax.Array:
     """Return a model of about the right direction and length, from an eigenvector.
 
     With t = clip(y, 0, 3 median(y)) and D diagonal, D_m = (mean x_m^2)^(-1/2): u = D times the top
-    eigenvector of D (mean t x x^T) D, scaled by sqrt(median(y) / median((x^T u)^2)). Where noise
-    makes the median of y negative, that of |y| stands in.
+    eigenvector of D (mean t x x^T) D, scaled by sqrt(median(y) / median((x^T u)^2)). Entries of
+    the signal that no client sees stay 0. Where noise makes the median of y negative, that of |y|
+    stands in.
 
     Args:
       x: measurement vectors, shape (clients, dim).
@@ -165,16 +166,16 @@ def spectral_start(x: jax.Array, y: jax.Array) -> jax.Array:
     Returns:
       Shape (dim,).
     """
-    tiny = jnp.finfo(x.dtype).tiny
     median = jnp.median(y)
     level = jnp.where(median > 0, median, jnp.median(jnp.abs(y)))
     trimmed = jnp.clip(y, 0, 3 * level)
-    scale = jax.lax.rsqrt(jnp.maximum(jnp.mean(x * x, 0), tiny))
+    power = jnp.mean(x * x, 0)
+    scale = jnp.where(power > 0, jax.lax.rsqrt(jnp.where(power > 0, power, 1)), 0)
     scaled = x * scale[None]
     moment = jnp.matmul((trimmed[:, None] * scaled).T, scaled, precision=jax.lax.Precision.HIGHEST)
     direction = scale * jnp.linalg.eigh(moment / x.shape[0])[1][:, -1]
-    power = jnp.median(jnp.square(x @ direction))
-    return direction * jnp.sqrt(level / jnp.maximum(power, tiny))
+    reached = jnp.median(jnp.square(x @ direction))
+    return direction * jnp.sqrt(level / jnp.maximum(reached, jnp.finfo(x.dtype).tiny))
 
 
 def _random_start(key, x, y, truth):

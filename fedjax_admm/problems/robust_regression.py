@@ -161,6 +161,32 @@ def robust_regression(
     return RobustRegression(jnp.swapaxes(a, 1, 2), t, c, tree, start, truth)
 
 
+def clusters_of_clients(
+    servers: Sequence[int], clients_per_server: int, strangers: int
+) -> np.ndarray:
+    """Return the cluster of every client, as `draw_robust_regression` has them.
+
+    Args:
+      servers: the cluster of each edge server, from 0.
+      clients_per_server: clients of each.
+      strangers: how many of them, the last ones, belong to the next cluster (after the last
+        cluster comes the first).
+
+    Returns:
+      Shape (clients,), int.
+
+    Raises:
+      InputError: a number is out of range.
+    """
+    home = np.array([count("servers", cluster, at_least=0) for cluster in servers])
+    if home.size == 0:
+        raise InputError("servers must name the cluster of at least one edge server.")
+    per_server = count("clients_per_server", clients_per_server)
+    strangers = count("strangers", strangers, at_least=0, at_most=per_server)
+    stranger = np.arange(per_server) >= per_server - strangers
+    return np.where(stranger, (home[:, None] + 1) % (home.max() + 1), home[:, None]).ravel()
+
+
 def draw_robust_regression(
     key: jax.Array,
     samples: ArrayLike,
@@ -201,18 +227,14 @@ def draw_robust_regression(
     Raises:
       InputError: a count is out of range.
     """
-    per_server = count("clients_per_server", clients_per_server)
-    strangers = count("strangers", strangers, at_least=0, at_most=per_server)
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)
     distinct = count("distinct", distinct, at_least=0, at_most=dim)
     difference = number("difference", difference, at_least=0)
     samples = number("samples", samples, at_least=1, at_most=most_samples)
     noise = number("noise", noise, at_least=0)
     outliers = number("outliers", outliers, at_least=0, at_most=1)
-    home = np.repeat([count("servers", cluster, at_least=0) for cluster in servers], per_server)
-    clusters = int(home.max()) + 1
-    stranger = np.tile(np.arange(per_server) >= per_server - strangers, len(servers))
-    cluster = np.where(stranger, (home + 1) % clusters, home)
+    cluster = clusters_of_clients(servers, clients_per_server, strangers)
+    clusters = int(cluster.max()) + 1
 
     dtype = default_float()
     shape = (cluster.size, most_samples)
@@ -228,5 +250,5 @@ def draw_robust_regression(
     targets = exact + jnp.where(outlying, 10, 1) * errors
     present = jnp.arange(most_samples, dtype=dtype) < samples.astype(dtype)
     weights = jnp.broadcast_to(present.astype(dtype), shape)
-    tree = trees.from_counts([per_server] * len(servers))
+    tree = trees.from_counts([clients_per_server] * len(servers))
     return RobustRegression(features, targets, weights, tree, jnp.zeros(dim, dtype), truth)

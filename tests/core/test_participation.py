@@ -149,3 +149,34 @@ def test_mistakes_get_a_sentence(build, sentence):
     with pytest.raises(InputError) as caught:
         build()
     assert str(caught.value) == sentence
+
+
+def test_whole_rounds_repeats_one_draw_for_all_passes():
+    process = participation.whole_rounds(participation.without_replacement(3))
+    shape = (4, 7)
+    process.check(shape, 10)
+    state = process.init(jax.random.key(0), shape)
+    _, presence = process.draw(state, jnp.int32(0), jax.random.key(1), shape)
+    assert presence.active.shape == shape
+    np.testing.assert_array_equal(presence.active, np.broadcast_to(presence.active[0], shape))
+    assert presence.active[0].sum() == 3
+
+
+def test_whole_rounds_remembers_what_its_process_remembers():
+    inner = participation.markov_on_off(0.3, 0.3)
+    process = participation.whole_rounds(inner)
+    state, same = process.init(jax.random.key(0), (2, 5)), inner.init(jax.random.key(0), (5,))
+    for index in range(5):
+        state, presence = process.draw(state, jnp.int32(index), jax.random.key(index), (2, 5))
+        same, alone = inner.draw(same, jnp.int32(index), jax.random.key(index), (5,))
+        np.testing.assert_array_equal(presence.active, np.stack([alone.active] * 2))
+
+
+def test_whole_rounds_mistakes():
+    process = participation.whole_rounds(participation.without_replacement(8))
+    with pytest.raises(InputError, match="use the process alone"):
+        process.check((8,), 1)
+    with pytest.raises(InputError, match=r"at most the number of clients \(7\)"):
+        process.check((2, 7), 1)
+    with pytest.raises(InputError, match=r"process must be a participation process such as"):
+        participation.whole_rounds(0.5)

@@ -2,9 +2,9 @@
 
 from fedjax_admm.checks import InputError
 from fedjax_admm.trials.experiment import Experiment
-from fedjax_admm.trials.experiments import fsmdm
+from fedjax_admm.trials.experiments import fsmdm, hfsad
 
-_MODULES = (fsmdm,)
+_MODULES = (fsmdm, hfsad)
 
 
 def all_experiments() -> dict[str, Experiment]:
