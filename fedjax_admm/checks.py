@@ -73,6 +73,20 @@ def number(
     return array
 
 
+def scalar(name: str, value: ArrayLike, **limits: float) -> jax.Array:
+    """Turn one number into a strong float array of shape (), as `number` does.
+
+    Raises:
+      InputError: as `number`; or it is an array of several numbers.
+    """
+    array = number(name, value, **limits)
+    if array.ndim:
+        raise InputError(
+            f"{name} must be one number, but it has shape {array.shape}; use jax.vmap over several."
+        )
+    return array
+
+
 def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:
     """Check a static whole number, such as a number of rounds.
 
@@ -132,12 +146,14 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
 
 
 def requirements(solver: Any, problem: Any) -> None:
-    """Check that a problem offers everything that a solver declares in `requires`.
+    """Check that a problem offers everything that a solver and its parts declare in `requires`.
 
     Raises:
       InputError: an attribute is missing; the sentence names all that are.
     """
-    missing = [name for name in solver.requires if not hasattr(problem, name)]
+    parts = (solver, *vars(solver).values())
+    needed = [name for part in parts for name in getattr(part, "requires", ())]
+    missing = [name for name in needed if not hasattr(problem, name)]
     if missing:
         raise InputError(
             f"{type(solver).__name__} needs a problem that offers {listed(missing)}, "

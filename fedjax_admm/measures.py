@@ -46,7 +46,8 @@ def central_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax
     """Measure a centralised solver of phase retrieval.
 
     Returns:
-      "error", as `signal_error`; "passes": how often each client's data were used; shape ().
+      "error", as `signal_error`; "passes": steps taken, each of which uses the data of every client
+      that is present; shape ().
     """
     error = signal_error(problem, solver.estimate(state))
     return {**error, "passes": state.rounds.astype(problem.truth.dtype)}
@@ -80,12 +81,10 @@ def personal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array
       the true ones (1: recovered, about 0: no better than chance); shape ().
     """
     models, truth = state.clients.w, problem.truth
-    return {
-        "error": jnp.sum((models - truth) ** 2) / jnp.sum(truth**2),
-        "agreement": adjusted_rand_index(
-            connected(_distances(models) < MERGING_DISTANCE), _distances(truth) == 0
-        ),
-    }
+    error = jnp.sum((models - truth) ** 2) / jnp.sum(truth**2)
+    found = connected(_distances(models) < MERGING_DISTANCE)
+    agreement = adjusted_rand_index(found, _distances(truth) == 0)
+    return {"error": error, "agreement": jnp.where(jnp.isnan(error), error, agreement)}
 
 
 def connected(linked: jax.Array) -> jax.Array:

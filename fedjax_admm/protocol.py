@@ -27,7 +27,8 @@ class Solver(Protocol):
     """
 
     requires: ClassVar[tuple[str, ...]]
-    """What the problem must offer, checked before anything is traced."""
+    """What the problem must offer, checked before anything is traced. A field that is an object
+    with `requires` of its own adds to it."""
 
     def participants(self, problem: Any) -> tuple[int, ...]:
         """Return the shape of the activity mask, usually `(clients,)`."""

@@ -29,8 +29,8 @@ from fedjax_admm.checks import InputError, count, listed
 class Tree:
     """Who is whose parent; build it with the functions of this module.
 
-    Servers are numbered level by level, the root first. A server's children are clients, servers of
-    the next level, or both.
+    Servers are numbered level by level, the root first; within a level by their parent's place,
+    then as they were given. A server's children are clients, servers of the next level, or both.
     """
 
     client_parents: jax.Array  # shape=(clients,), int32: number of the server above each client
@@ -147,7 +147,7 @@ def from_counts(counts: Sequence[Any]) -> Tree:
     if not _is_list(counts):
         raise InputError(
             f"counts must be a list of numbers of clients, but it is {counts!r}; "
-            "use star for one server."
+            "for one server, use star."
         )
     return _grow(clients_of(counts, "counts"), "counts")
 
@@ -190,8 +190,8 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
     numbers = _whole_numbers("parents", parents)
     roots = np.flatnonzero(numbers == -1)
     if roots.size != 1:
-        which = f"nodes {_several(roots)}" if roots.size else "no node"
-        raise InputError(f"parents must mark one root with -1, but {which} have that parent.")
+        which = f"nodes {_several(roots)} have" if roots.size else "no node has"
+        raise InputError(f"parents must mark one root with -1, but {which} that parent.")
     wrong = np.flatnonzero((numbers < -1) | (numbers >= numbers.size))
     if wrong.size:
         raise InputError(
@@ -203,7 +203,8 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
     lost = sorted(set(range(numbers.size)) - {node for level in levels for node in level})
     if lost:
         raise InputError(
-            f"parents must lead every node to the root, but those of {_several(lost)} form a cycle."
+            f"parents must lead every node to the root, but {_several(lost)} never reach it; "
+            "break the cycle."
         )
     leaves = [node for node in range(numbers.size) if not offspring[node]]
     ordered = leaves if clients is None else _whole_numbers("clients", clients).tolist()
@@ -219,13 +220,13 @@ def check_clients(tree: Tree, clients: int) -> None:
     """
     if tree.num_clients != clients:
         raise InputError(
-            f"tree must have one leaf per client, but it has {tree.num_clients} leaves and the "
-            f"data has {clients} clients."
+            f"tree must have one leaf per client of the data ({clients}), but it has "
+            f"{tree.num_clients}."
         )
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _grow(nested: Sequence[Any], name: str) -> Tree:
@@ -247,10 +248,12 @@ def _grow(nested: Sequence[Any], name: str) -> Tree:
     client_nodes.sort()
     if [number for number, _ in client_nodes] != list(range(len(client_nodes))):
         seen = [number for number, _ in client_nodes]
-        wrong = [n for n, times in sorted(Counter(seen).items()) if times > 1 or n >= len(seen)]
+        twice = [number for number, times in sorted(Counter(seen).items()) if times > 1]
+        missing = sorted(set(range(len(seen))) - set(seen))
+        wrong = f"it repeats {_several(twice)}" if twice else f"{_several(missing)} is missing"
         raise InputError(
-            f"{name} must hold each client from 0 to {len(seen) - 1} once, but it does not for "
-            f"{_several(wrong)}."
+            f"{name} has {len(seen)} clients and must number them from 0 to {len(seen) - 1}, "
+            f"but {wrong}."
         )
     return from_parents(parents, [node for _, node in client_nodes])
 
@@ -277,18 +280,18 @@ def _check_clients(clients: list[int], leaves: list[int]) -> None:
     without = sorted(set(leaves) - set(clients))
     if without:
         raise InputError(
-            f"clients must name every node without children, but {_several(without)} has no data; "
-            "remove that node or give it children."
+            "clients must name every node without children, but it leaves out "
+            f"{_several(without)}; add to the list, or give those nodes children."
         )
     parents = sorted(set(clients) - set(leaves))
     if parents:
         raise InputError(
             f"clients must be nodes without children, but node {parents[0]} has children or does "
-            "not exist; hang a client of its own below it."
+            "not exist; a server's own data go to a client below it."
         )
     if len(clients) != len(set(clients)):
         twice = [node for node, times in sorted(Counter(clients).items()) if times > 1]
-        raise InputError(f"clients must name each node once, but {_several(twice)} is there twice.")
+        raise InputError(f"clients must name each node once, but it repeats {_several(twice)}.")
 
 
 def _assemble(
@@ -297,7 +300,7 @@ def _assemble(
     server_levels = [[node for node in level if offspring[node]] for level in levels]
     server_levels = [level for level in server_levels if level]
     if not server_levels:
-        raise InputError("parents must have at least one client below the root, but it has none.")
+        raise InputError("parents must hold a node below the root, but the root is alone.")
     number = {node: i for i, node in enumerate(node for level in server_levels for node in level)}
     place = {node: i for level in server_levels for i, node in enumerate(level)}
     return Tree(
@@ -316,7 +319,9 @@ def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:
     except ValueError:  # lists of different lengths
         array = np.empty(0)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} must be a list of whole numbers, but it is {values!r:.80}.")
+        shown = repr(values)
+        shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+        raise InputError(f"{name} must be a list of whole numbers, but it is {shown}.")
     return array
 
 

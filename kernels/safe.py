@@ -55,8 +55,8 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
         1(3), 2014, section 6.5.1 (the norm and its subdifferential at 0).
     """
     squared = sum_of_squares(v, axis, keepdims)
-    positive = squared > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
+    zero = squared == 0  # not "> 0" the other way round: the norm of NaN is NaN
+    return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, squared)))
 
 
 def safe_ratio(numerator: Real, denominator: Real) -> Array:

@@ -28,7 +28,7 @@ from fedjax_admm.checks import (
     finite_array,
     is_concrete,
     listed,
-    number,
+    scalar,
 )
 from fedjax_admm.trees import Tree
 
@@ -134,7 +134,7 @@ def phase_retrieval(
     clients, dim = x.shape
     if clients == 0 or dim == 0:
         raise InputError(f"x must hold at least one measurement, but its shape is {x.shape}.")
-    y = finite_array("y", y, (clients,)).astype(x.dtype)
+    y = finite_array("y", jnp.asarray(y, x.dtype), (clients,))
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
     if box not in BOXES:
@@ -142,10 +142,10 @@ def phase_retrieval(
     start = spectral_start(x, y) if start is None else finite_array("start", start, (dim,))
     if is_concrete(start) and not np.any(np.asarray(start)):
         raise InputError(
-            "start must not be zero, where every loss is stationary; give a random one, or leave "
-            "it out for a spectral one."
+            "start must not be zero, where every loss is stationary, but it is (a spectral one is "
+            "zero where x or y are); give another one."
         )
-    radius = number("radius", radius, above=0).astype(x.dtype)
+    radius = scalar("radius", radius, above=0).astype(x.dtype)
     if truth is not None:
         truth = finite_array("truth", truth, (dim,)).astype(x.dtype)
     return PhaseRetrieval(x, y, tree, start.astype(x.dtype), radius, truth, box)
@@ -156,8 +156,8 @@ def spectral_start(x: jax.Array, y: jax.Array) -> jax.Array:
 
     With t = clip(y, 0, 3 median(y)) and D diagonal, D_m = (mean x_m^2)^(-1/2): u = D times the top
     eigenvector of D (mean t x x^T) D, scaled by sqrt(median(y) / median((x^T u)^2)). Entries of
-    the signal that no client sees stay 0. Where noise makes the median of y negative, that of |y|
-    stands in.
+    the signal that no client sees stay 0. Where a median is not positive, the mean of |y|, or of
+    (x^T u)^2, stands in.
 
     Args:
       x: measurement vectors, shape (clients, dim).
@@ -166,16 +166,23 @@ def spectral_start(x: jax.Array, y: jax.Array) -> jax.Array:
     Returns:
       Shape (dim,).
     """
-    median = jnp.median(y)
-    level = jnp.where(median > 0, median, jnp.median(jnp.abs(y)))
-    trimmed = jnp.clip(y, 0, 3 * level)
+    level = _median_or_mean(y, jnp.abs(y))
+    # With a trace of the plain moment, so that intensities that are all negative still give one.
+    tiny = jnp.finfo(x.dtype).eps * level
+    trimmed = jnp.clip(y, tiny, 3 * level)
     power = jnp.mean(x * x, 0)
     scale = jnp.where(power > 0, jax.lax.rsqrt(jnp.where(power > 0, power, 1)), 0)
     scaled = x * scale[None]
     moment = jnp.matmul((trimmed[:, None] * scaled).T, scaled, precision=jax.lax.Precision.HIGHEST)
     direction = scale * jnp.linalg.eigh(moment / x.shape[0])[1][:, -1]
-    reached = jnp.median(jnp.square(x @ direction))
-    return direction * jnp.sqrt(level / jnp.maximum(reached, jnp.finfo(x.dtype).tiny))
+    squares = jnp.square(x @ direction)
+    return direction * jnp.sqrt(kernels.safe_ratio(level, _median_or_mean(squares, squares)))
+
+
+def _median_or_mean(values: jax.Array, positive: jax.Array) -> jax.Array:
+    """Return the median of `values`, or the mean of `positive` where that is not positive."""
+    median = jnp.median(values)
+    return jnp.where(median > 0, median, jnp.mean(positive))
 
 
 def _random_start(key, x, y, truth):
@@ -232,7 +239,7 @@ def draw_phase_retrieval(
     clusters = count("clusters", clusters)
     clients_per_cluster = count("clients_per_cluster", clients_per_cluster)
     dim = count("dim", dim)
-    snr = number("snr", snr)
+    snr = scalar("snr", snr)
     if start not in STARTS:
         raise InputError(f"start must be one of {listed(map(repr, STARTS))}, but it is {start!r}.")
     dtype = default_float()
@@ -243,7 +250,10 @@ def draw_phase_retrieval(
     kept = _places(mask_key, clusters, dim, VECTOR_DENSITY)
     x = jnp.where(kept[:, None], jax.random.normal(vector_key, shape, dtype), 0).reshape(-1, dim)
     projection = jnp.square(x @ truth)
-    rate = jnp.sqrt(NOISE_POWER / jnp.mean(projection)) * 10 ** (snr.astype(dtype) / 20)
+    # A draw in which no client sees the signal has noise of the size of 1.
+    power = jnp.mean(projection)
+    power = jnp.where(power > 0, power, 1)
+    rate = jnp.sqrt(NOISE_POWER / power) * 10 ** (snr.astype(dtype) / 20)
     y = projection + _noise(noise_key, projection.shape, dtype, signed) / rate
     tree = trees.from_counts([clients_per_cluster] * clusters)
     first = STARTS[start](start_key, x, y, truth)

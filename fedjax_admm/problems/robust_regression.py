@@ -22,7 +22,7 @@ from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import trees
-from fedjax_admm.checks import InputError, count, default_float, finite_array, number
+from fedjax_admm.checks import InputError, count, default_float, finite_array, number, scalar
 from fedjax_admm.trees import Tree
 
 
@@ -126,18 +126,21 @@ def robust_regression(
         fit, an entry is not finite, a weight is negative, or the tree has another number of leaves.
     """
     clients = len(features)
-    if clients == 0 or len(targets) != clients:
-        raise InputError(
-            f"features and targets must hold one array per client, but they hold {clients} and "
-            f"{len(targets)}."
-        )
+    for name, given in (("features", features), ("targets", targets), ("weights", weights)):
+        if given is not None and (len(given) != clients or not clients):
+            wanted = clients or "at least one"
+            raise InputError(
+                f"{name} must hold one array per client ({wanted}), but it holds {len(given)}."
+            )
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
-    dim = np.shape(features[0])[-1] if np.ndim(features[0]) == 2 else None
-    longest = max(np.shape(part)[0] for part in features if np.ndim(part))
+    arrays = [finite_array(f"features[{n}]", part, (None, None)) for n, part in enumerate(features)]
+    longest, dim = max(a.shape[0] for a in arrays), arrays[0].shape[1]
+    if dim == 0:
+        raise InputError(f"features[0] must have columns, but its shape is {arrays[0].shape}.")
     padded: list[tuple[np.ndarray, ...]] = []
-    for n in range(clients):
-        a = finite_array(f"features[{n}]", features[n], (None, dim))
+    for n, part in enumerate(arrays):
+        a = finite_array(f"features[{n}]", part, (None, dim))
         samples = a.shape[0]
         t = finite_array(f"targets[{n}]", targets[n], (samples,))
         c = jnp.ones(samples) if weights is None else weights[n]
@@ -153,7 +156,6 @@ def robust_regression(
     stacked = [np.stack(parts) for parts in zip(*padded, strict=True)]
     dtype = stacked[0].dtype
     a, t, c = (jnp.asarray(part, dtype) for part in stacked)
-    dim = a.shape[2]
     start = jnp.zeros(dim, dtype) if start is None else start
     start = finite_array("start", start, (dim,)).astype(dtype)
     if truth is not None:
@@ -178,9 +180,11 @@ def clusters_of_clients(
     Raises:
       InputError: a number is out of range.
     """
-    home = np.array([count("servers", cluster, at_least=0) for cluster in servers])
-    if home.size == 0:
-        raise InputError("servers must name the cluster of at least one edge server.")
+    if np.ndim(servers) != 1 or len(servers) == 0:
+        raise InputError(
+            f"servers must be a list with the cluster of each edge server, but it is {servers!r}."
+        )
+    home = np.array([count(f"servers[{e}]", c, at_least=0) for e, c in enumerate(servers)])
     per_server = count("clients_per_server", clients_per_server)
     strangers = count("strangers", strangers, at_least=0, at_most=per_server)
     stranger = np.arange(per_server) >= per_server - strangers
@@ -230,7 +234,7 @@ def draw_robust_regression(
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)
     distinct = count("distinct", distinct, at_least=0, at_most=dim)
     difference = number("difference", difference, at_least=0)
-    samples = number("samples", samples, at_least=1, at_most=most_samples)
+    samples = scalar("samples", samples, at_least=1, at_most=most_samples)
     noise = number("noise", noise, at_least=0)
     outliers = number("outliers", outliers, at_least=0, at_most=1)
     cluster = clusters_of_clients(servers, clients_per_server, strangers)

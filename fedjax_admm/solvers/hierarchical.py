@@ -118,10 +118,7 @@ class HierarchicalADMM:
     passes: int = field(default=1, metadata={"static": True})
     personal: bool = field(default=False, metadata={"static": True})
 
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """What the problem must offer."""
-        return ("tree", "start", *self.client_update.requires)
+    requires: ClassVar[tuple[str, ...]] = ("tree", "start")  # and what the client update requires
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(passes, nodes)`: clients, then the servers level by level, without the root.

@@ -82,7 +82,7 @@ def _hfsad(participation: Participation | None = None, **options: Any) -> Adapte
     return AdaptedMethod(partial(_published, **options), tree_signal_error, active)
 
 
-def _oracle_step(problem: PhaseRetrieval) -> tuple[PhaseRetrieval, Any]:
+def _oracle_step(problem: Any) -> tuple[Any, Any]:
     scad = penalties.scad(0.1, 2.4)
     optimum = problem.value(problem.truth) / problem.num_clients + scad.value(problem.truth)
     return problem, centralized_subgradient(polyak(optimum), scad)
