@@ -30,6 +30,7 @@ from fedjax_admm.checks import (
     listed,
     scalar,
 )
+from fedjax_admm.linear_algebra import top_eigenvector
 from fedjax_admm.trees import Tree
 
 SIGNAL_DENSITY, VECTOR_DENSITY = 8 / 25, 20 / 25
@@ -174,7 +175,7 @@ def spectral_start(x: jax.Array, y: jax.Array) -> jax.Array:
     scale = jnp.where(power > 0, jax.lax.rsqrt(jnp.where(power > 0, power, 1)), 0)
     scaled = x * scale[None]
     moment = jnp.matmul((trimmed[:, None] * scaled).T, scaled, precision=jax.lax.Precision.HIGHEST)
-    direction = scale * jnp.linalg.eigh(moment / x.shape[0])[1][:, -1]
+    direction = scale * top_eigenvector(moment)
     squares = jnp.square(x @ direction)
     return direction * jnp.sqrt(kernels.safe_ratio(level, _median_or_mean(squares, squares)))
 

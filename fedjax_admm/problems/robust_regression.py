@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import trees
 from fedjax_admm.checks import InputError, count, default_float, finite_array, number, scalar
+from fedjax_admm.linear_algebra import top_eigenvalue
 from fedjax_admm.trees import Tree
 
 
@@ -78,7 +79,7 @@ class RobustRegression:
         moments = jnp.einsum(
             "nji,nki->njk", weighted, self.features, precision=jax.lax.Precision.HIGHEST
         )
-        return jnp.linalg.eigvalsh(moments)[:, -1]
+        return jax.vmap(top_eigenvalue)(moments)
 
     def _residuals(self, points: jax.Array) -> jax.Array:
         fitted = jnp.einsum(
