@@ -3,23 +3,14 @@
     python benchmarks/fsmdm.py            the table of benchmarks/README.md
     python benchmarks/fsmdm.py --widths   micro-batch widths, on one and on all CPU devices
 
-Each configuration runs in a process of its own (its peak memory is its own, and the number of CPU
-devices is fixed when JAX starts); the processes take turns, and medians over repeats are printed.
-Compile time is apart from run time; every timing waits for its results. No compilation cache.
+Each configuration runs in a process of its own, in turns; medians over repeats. Compile time is
+apart from run time; every timing waits for its results. No compilation cache.
 """
 
-import argparse
-import json
-import os
-import platform
-import resource
-import statistics
-import subprocess
-import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from side_by_side import CORES, compare, parser, run_one
+
 TRIALS, ROUNDS, SENSORS = 1000, 1000, 21
 
 
@@ -88,7 +79,6 @@ def numpy_batch(dtype: str) -> dict[str, float]:
     return {"compile": 0.0, "run": run, "width": TRIALS, "error": error}
 
 
-CORES = os.cpu_count() or 1
 CONFIGURATIONS = {
     "NumPy, vectorised, float64": lambda: numpy_batch("float64"),
     "NumPy, vectorised, float32": lambda: numpy_batch("float32"),
@@ -103,52 +93,16 @@ for _devices in (1, CORES):
         )
 
 
-def measure(name: str) -> dict[str, float]:
-    """Run one configuration in a process of its own."""
-    result = subprocess.run(
-        [sys.executable, __file__, "--one", name],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-    return json.loads(result.stdout.splitlines()[-1])
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--widths", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser(__doc__, repeats=7)
+    options.add_argument("--widths", action="store_true")
+    arguments = options.parse_args()
     if arguments.one:
-        result = CONFIGURATIONS[arguments.one]()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-        print(json.dumps({**result, "peak": peak}))
+        run_one(CONFIGURATIONS[arguments.one])
         return
     names = [name for name in CONFIGURATIONS if name.startswith("width") == arguments.widths]
-    print(f"{platform.machine()}, {CORES} cores, Python {platform.python_version()}")
-    print(f"{TRIALS} trials x {ROUNDS} rounds x {SENSORS} sensors, {arguments.repeats} repeats\n")
-    # Turns, so that a slow minute of the machine meets every configuration.
-    taken = {name: [] for name in names}
-    for _ in range(arguments.repeats):
-        for name in names:
-            taken[name].append(measure(name))
-    middle = {
-        name: {key: statistics.median(one[key] for one in all_) for key in all_[0]}
-        for name, all_ in taken.items()
-    }
-    print("| configuration | width | compile (s) | run (s) | peak memory (MiB) | mean error (m) |")
-    print("|---|---|---|---|---|---|")
-    for name, row in middle.items():
-        print(
-            f"| {name} | {row['width']:.0f} | {row['compile']:.2f} | {row['run']:.3f} "
-            f"| {row['peak']:.0f} | {row['error']:.3f} |"
-        )
-    best = min(middle.values(), key=lambda row: row["run"])["run"]
-    for name in names:
-        if name.startswith("NumPy"):
-            print(f"\n{name} takes {middle[name]['run'] / best:.1f} times the fastest run time.")
+    title = f"{TRIALS} trials x {ROUNDS} rounds x {SENSORS} sensors"
+    compare(__file__, names, arguments.repeats, title)
 
 
 if __name__ == "__main__":

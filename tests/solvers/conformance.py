@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 import fedjax_admm as fa
-from fedjax_admm import schedules
+from fedjax_admm import penalties, schedules, trees
 
 
 @dataclass(frozen=True)
@@ -16,11 +18,39 @@ class Case:
 
     solver: Callable[[], Any]
     problem: Callable[[], Any]
-    clients: Callable[[Any], Any]  # state -> pytree stacked over the axes of the mask
+    clients: Callable[[Any], Any]  # state -> pytree stacked over the last axis of the mask: the
+    # clients, or all nodes of a tree that have a parent
+    dear: bool = False  # seconds to compile a gradient: the float64 one only in the slow run
 
 
 def localization() -> fa.RangeLocalization:
     return fa.draw_localization(jax.random.key(11), fa.cauchy_noise(1.0), clients=6)
+
+
+def phase(tree: trees.Tree) -> fa.PhaseRetrieval:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((tree.num_clients, 3))
+    y = (x @ np.array([1.0, -2.0, 0.5])) ** 2 + 0.1
+    return fa.phase_retrieval(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
+
+
+def regression(tree: trees.Tree) -> fa.RobustRegression:
+    rng = np.random.default_rng(6)
+    x = [rng.standard_normal((2 + n, 3)) for n in range(tree.num_clients)]
+    y = [a @ rng.standard_normal(3) for a in x]
+    return fa.robust_regression(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
+
+
+def two_levels() -> fa.PhaseRetrieval:
+    return phase(trees.from_counts([1, 3]))
+
+
+def consensus(weight: float) -> fa.Link:
+    return fa.link(4.0, 2.0, penalties.l1(weight))
+
+
+def nodes_below_the_root(state: Any) -> Any:
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), state.clients, *state.servers)
 
 
 SOLVERS = {
@@ -34,6 +64,30 @@ SOLVERS = {
     "FederatedSubgradient 100/k": Case(
         lambda: fa.federated_subgradient(schedules.power_decay(100.0, 1.0)),
         localization,
+        lambda state: (),
+    ),
+    "HFSAD, 2 passes": Case(
+        lambda: fa.hfsad(two_levels(), passes=2), two_levels, nodes_below_the_root, dear=True
+    ),
+    "HierarchicalADMM, star": Case(
+        lambda: fa.consensus_admm(consensus(5.0)),
+        lambda: phase(trees.star(4)),
+        nodes_below_the_root,
+    ),
+    "HierarchicalADMM, depth 3, linearised, personal": Case(
+        lambda: fa.hierarchical_admm(
+            fa.link(4.0, 2.0, penalties.mcp(1.0, 2.5)),
+            [consensus(20.0), consensus(10.0)],
+            client_update="linearized",
+            personal=True,
+        ),
+        lambda: regression(trees.from_nested([[[0, 1], 2], 3])),
+        nodes_below_the_root,
+        dear=True,
+    ),
+    "CentralizedSubgradient": Case(
+        lambda: fa.centralized_subgradient(schedules.geometric(1.0, 0.9)),
+        two_levels,
         lambda state: (),
     ),
 }
