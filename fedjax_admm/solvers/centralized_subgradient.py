@@ -8,7 +8,8 @@ Step lengths s_k: any schedule (geometric and 1/sqrt(k) are usual), or Polyak's
 
 Its iterates do not depend on where the data are: over a tree, one step costs one message up and one
 down per link (the sum of subgradients, the model), and that is how its traffic is counted. Absent
-clients' terms are left out of the sum.
+clients' terms are left out of the sum of subgradients; P is the server's and stays, and Polyak's
+F(w) counts everybody.
 
 Reference: D. Davis, D. Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp
 weakly convex functions", Journal of Optimization Theory and Applications 179 (2018) 962-982,

@@ -24,7 +24,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm.checks import number
+from fedjax_admm.checks import InputError, number
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.penalties import SCAD, l1, scad
 from fedjax_admm.solvers.hierarchical import HierarchicalADMM, Link, hierarchical_admm, link
@@ -65,10 +65,15 @@ def hfsad(
       The solver.
 
     Raises:
-      InputError: a number is out of range, or an option is unknown.
+      InputError: a number is out of range, an option is unknown, or omega is missing.
     """
     tree = problem.tree
     if omega is None:
+        if not hasattr(problem, "x"):
+            raise InputError(
+                f"omega must be given for {type(problem).__name__}: only phase retrieval has "
+                "measurement vectors to choose it by."
+            )
         omega = 5 * jnp.max(safe_norm(problem.x))
     regularizers = scad_regularizers(tree, lam, gamma)
     # The slope of SCAD is at most lambda; the product with gamma is as printed.
@@ -96,10 +101,15 @@ def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[Li
       The clients' link, then one per level of servers from 1.
 
     Raises:
-      InputError: omega is not positive, or a slope is negative.
+      InputError: omega is not positive, a slope is negative, or there are too few or too many.
     """
     omega = number("omega", omega, above=0)
     slopes = [0.0] * (tree.depth - 1) if slopes is None else slopes
+    if len(slopes) != tree.depth - 1:
+        raise InputError(
+            f"slopes must hold one number per level of servers below the root ({tree.depth - 1}), "
+            f"but it holds {len(slopes)}."
+        )
     links = [link(omega, SMOOTHING_PRODUCT, l1(omega))]
     children, below = tree.children(), tree.clients_below()
     bound = omega

@@ -41,7 +41,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
-from fedjax_admm.checks import InputError, count, listed
+from fedjax_admm.checks import InputError, count, listed, number
 from fedjax_admm.kernels import couple_pair
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, SmoothablePenalty, zero
@@ -129,7 +129,7 @@ class HierarchicalADMM:
         tree = problem.tree
         if tree.depth != len(self.regularizers):
             raise InputError(
-                f"the tree has {tree.depth} levels of servers, but the solver is built for "
+                f"the tree's depth is {tree.depth}, but the solver is built for "
                 f"{len(self.regularizers)}; give it one link per level below the root "
                 f"({tree.depth - 1}) and one regulariser per level ({tree.depth})."
             )
@@ -270,8 +270,8 @@ def link(sigma: ArrayLike | Schedule, mu: ArrayLike | Schedule, penalty: Smootha
             f"{penalty!r:.60}."
         )
     return Link(
-        sigma if isinstance(sigma, Schedule) else sqrt_growth(sigma),
-        mu if isinstance(mu, Schedule) else sqrt_decay(mu),
+        sigma if isinstance(sigma, Schedule) else sqrt_growth(number("sigma", sigma, above=0)),
+        mu if isinstance(mu, Schedule) else sqrt_decay(number("mu", mu, above=0)),
         penalty,
     )
 

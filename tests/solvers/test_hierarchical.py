@@ -1048,7 +1048,7 @@ def a_regression():
 MISTAKES = {
     "star for depth 2": (
         lambda: run_once(fa.consensus_admm(a_link()), small_problem(trees.from_counts([2, 1]))),
-        "the tree has 2 levels of servers, but the solver is built for 1; give it one link per "
+        "the tree's depth is 2, but the solver is built for 1; give it one link per "
         "level below the root (1) and one regulariser per level (2).",
     ),
     "regularisers": (
@@ -1147,3 +1147,28 @@ def test_group_norm_and_zero_can_be_links():
 
 def run_once_more(solver, problem):
     return fa.run(solver, problem, jax.random.key(0), rounds=500).state.solver
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        (
+            lambda: fa.link(-1.0, 1.0, penalties.l1(1.0)),
+            "sigma must be greater than 0, but it is -1.",
+        ),
+        (lambda: fa.link(1.0, 0.0, penalties.l1(1.0)), "mu must be greater than 0, but it is 0."),
+        (
+            lambda: fa.hfsad(fa.draw_robust_regression(jax.random.key(0), 5)),
+            "omega must be given for RobustRegression: only phase retrieval has measurement "
+            "vectors to choose it by.",
+        ),
+        (
+            lambda: fa.consensus_links(trees.from_counts([2, 2]), 1.0, []),
+            "slopes must hold one number per level of servers below the root (1), but it holds 0.",
+        ),
+    ],
+)
+def test_builders_name_their_own_arguments(mistake, sentence):
+    with pytest.raises(fa.InputError) as caught:
+        mistake()
+    assert str(caught.value) == sentence
