@@ -9,7 +9,7 @@ apart from run time; every timing waits for its results. No compilation cache.
 
 import time
 
-from side_by_side import CORES, compare, parser, run_one
+from side_by_side import CORES, compare, parser, run_one, time_engine
 
 TRIALS, ROUNDS, SENSORS = 1000, 1000, 21
 
@@ -20,7 +20,6 @@ def engine(devices: int, width: int | str) -> dict[str, float]:
 
     jax.config.update("jax_num_cpu_devices", devices)
     import fedjax_admm as fa
-    from fedjax_admm.trials import monte_carlo
 
     solver = fa.fsmdm()
 
@@ -31,15 +30,7 @@ def engine(devices: int, width: int | str) -> dict[str, float]:
         )
         return {"error": result.trace["error"]}
 
-    outcome = monte_carlo(
-        trial, jax.random.key(0), TRIALS, batch=width, chunk=TRIALS, progress=False
-    )
-    return {
-        "compile": outcome.compile_seconds,
-        "run": outcome.run_seconds,
-        "width": outcome.layout.width,
-        "error": float(outcome.arrays["error"].mean()),
-    }
+    return time_engine(trial, TRIALS, width)
 
 
 def plain_scan() -> dict[str, float]:

@@ -12,7 +12,7 @@ import statistics
 import time
 from pathlib import Path
 
-from side_by_side import CORES, compare, parser, run_one
+from side_by_side import CORES, compare, parser, run_one, time_engine
 
 TRIALS, ROUNDS, PASSES = 100, 400, 10
 SIZES = (250, 1000, 4000, 10_000, 40_000, 100_000)
@@ -25,7 +25,6 @@ def engine(devices: int, width: int | str) -> dict[str, float]:
 
     jax.config.update("jax_num_cpu_devices", devices)
     import fedjax_admm as fa
-    from fedjax_admm.trials import monte_carlo
 
     def trial(key):
         problem = fa.draw_phase_retrieval(key)
@@ -35,15 +34,7 @@ def engine(devices: int, width: int | str) -> dict[str, float]:
         )
         return {"error": result.trace["error"]}
 
-    outcome = monte_carlo(
-        trial, jax.random.key(0), TRIALS, batch=width, chunk=TRIALS, progress=False
-    )
-    return {
-        "compile": outcome.compile_seconds,
-        "run": outcome.run_seconds,
-        "width": outcome.layout.width,
-        "error": float(outcome.arrays["error"].mean()),
-    }
+    return time_engine(trial, TRIALS, width)
 
 
 def numpy_batch(dtype: str) -> dict[str, float]:

@@ -31,6 +31,22 @@ def parser(description: str | None, repeats: int) -> argparse.ArgumentParser:
     return result
 
 
+def time_engine(trial: Callable, trials: int, width: int | str) -> dict[str, float]:
+    """Run a trial that returns an "error" through the Monte Carlo engine, and time it."""
+    import jax
+
+    from fedjax_admm.trials import monte_carlo
+
+    key = jax.random.key(0)
+    outcome = monte_carlo(trial, key, trials, batch=width, chunk=trials, progress=False)
+    return {
+        "compile": outcome.compile_seconds,
+        "run": outcome.run_seconds,
+        "width": outcome.layout.width,
+        "error": float(outcome.arrays["error"].mean()),
+    }
+
+
 def run_one(configuration: Configuration) -> None:
     """Run a configuration here and print its numbers for the process that waits for them."""
     result = configuration()

@@ -243,7 +243,7 @@ def _compile(
             names[:] = arrays  # the trial's own order: as a pytree a dict is sorted
             return arrays
 
-        # A batch of one costs up to twice as much as no batch at all (measured on a CPU).
+        # A batch of one can cost 2.5 times as much as no batch at all (`benchmarks/`).
         width = layout.width if layout.width > 1 else None
         return jax.lax.map(numbered, numbers, batch_size=width)
 
