@@ -16,6 +16,7 @@ from .convex import (
 )
 from .coupling import couple_pair
 from .folded_concave import mcp_value, prox_mcp, prox_scad, scad_value
+from .graph import degrees, edge_difference, node_divergence
 from .localization import prox_negative_moreau_norm, prox_range_excess
 from .phase import prox_phase_residual, prox_phase_residual_box, prox_phase_residual_clipped
 from .projections import clip_entries, project_l2_ball, prox_box
@@ -26,7 +27,10 @@ from .smoothed_folded_concave import prox_smoothed_mcp, prox_smoothed_scad
 __all__ = [
     "clip_entries",
     "couple_pair",
+    "degrees",
+    "edge_difference",
     "mcp_value",
+    "node_divergence",
     "project_l2_ball",
     "prox_box",
     "prox_elastic_net",

@@ -261,3 +261,30 @@ def prox_phase_residual_box(v, step, x, y, radius):
     feasible = [w for w in points if np.max(np.abs(w)) <= radius * (1 + 1e-14)]
     best = min(feasible, key=lambda w: phase_objective(w, v, step, x, y))
     return np.clip(best, -radius, radius)
+
+
+# --- graphs ------------------------------------------------------------------------------------
+
+
+def edge_difference(w, heads, tails):
+    out = np.zeros((len(heads), *np.shape(w)[1:]))
+    for edge, (head, tail) in enumerate(zip(heads, tails, strict=True)):
+        out[edge] = w[head] - w[tail]
+    return out
+
+
+def node_divergence(u, heads, tails, num_nodes):
+    out = np.zeros((num_nodes, *np.shape(u)[1:]))
+    for edge, (head, tail) in enumerate(zip(heads, tails, strict=True)):
+        out[head] += u[edge]
+        out[tail] -= u[edge]
+    return out
+
+
+def degrees(heads, tails, num_nodes, present=None):
+    out = np.zeros(num_nodes, int)
+    for edge, (head, tail) in enumerate(zip(heads, tails, strict=True)):
+        if present is None or present[edge]:
+            out[head] += 1
+            out[tail] += 1
+    return out

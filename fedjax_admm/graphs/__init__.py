@@ -1,0 +1,60 @@
+"""Graphs of nodes: who compares models with whom, and how strongly.
+
+    from_edges(4, [(0, 1), (1, 2), (2, 3)], [1.0, 0.1, 1.0])    weighted edges
+    from_matrix, from_networkx, from_scipy, read_edges          what you have
+    chain(4), star(4), grid(2, 3)                               fixed shapes
+    stochastic_block_model, erdos_renyi                         drawn, also inside jit and vmap
+    nearest_neighbours, threshold, gaussian_wasserstein         nodes that are alike
+    components, is_connected, check_connected                   who can be reached from whom
+    pad, stack                                                  graphs for `jax.vmap`
+
+An edge of weight zero is no edge: it joins nobody and counts in no degree. Edge lists of graphs
+that are stacked for `jax.vmap` are therefore filled up with edges of weight zero.
+"""
+
+from fedjax_admm.graphs.components import check_connected, components, is_connected
+from fedjax_admm.graphs.distances import (
+    gaussian_wasserstein,
+    gaussian_wasserstein_from_moments,
+    nearest_neighbours,
+    nearest_neighbours_of_points,
+    threshold,
+)
+from fedjax_admm.graphs.files import from_networkx, from_scipy, read_edges, to_scipy
+from fedjax_admm.graphs.graph import (
+    Graph,
+    chain,
+    from_edges,
+    from_matrix,
+    grid,
+    pad,
+    stack,
+    star,
+)
+from fedjax_admm.graphs.random import blocks, erdos_renyi, stochastic_block_model
+
+__all__ = [
+    "Graph",
+    "blocks",
+    "chain",
+    "check_connected",
+    "components",
+    "erdos_renyi",
+    "from_edges",
+    "from_matrix",
+    "from_networkx",
+    "from_scipy",
+    "gaussian_wasserstein",
+    "gaussian_wasserstein_from_moments",
+    "grid",
+    "is_connected",
+    "nearest_neighbours",
+    "nearest_neighbours_of_points",
+    "pad",
+    "read_edges",
+    "stack",
+    "star",
+    "stochastic_block_model",
+    "threshold",
+    "to_scipy",
+]
