@@ -11,6 +11,8 @@ from fedjax_admm._version import __version__
 
 if TYPE_CHECKING:
     from fedjax_admm import (
+        edge_penalties,
+        graphs,
         kernels,
         measures,
         participation,
@@ -21,10 +23,19 @@ if TYPE_CHECKING:
         trees,
         trials,
     )
+    from fedjax_admm.certificates import Explanation, critical_lambda, explain
     from fedjax_admm.checks import InputError
+    from fedjax_admm.duality import (
+        duality_gap,
+        gap_within,
+        objective,
+        optimality_residual,
+    )
+    from fedjax_admm.graphs import Graph
     from fedjax_admm.measures import (
         central_signal_error,
         localization_error,
+        network_error,
         personal_error,
         tree_signal_error,
     )
@@ -38,6 +49,13 @@ if TYPE_CHECKING:
         outliers,
         range_localization,
     )
+    from fedjax_admm.problems.networked import (
+        Networked,
+        draw_networked_regression,
+        networked_logistic,
+        networked_regression,
+        networked_training,
+    )
     from fedjax_admm.problems.phase_retrieval import (
         PhaseRetrieval,
         draw_phase_retrieval,
@@ -50,8 +68,19 @@ if TYPE_CHECKING:
         robust_regression,
     )
     from fedjax_admm.protocol import Solver, Turn
-    from fedjax_admm.runs import RoundState, Run, Status, run, run_until
+    from fedjax_admm.runs import (
+        RoundState,
+        Run,
+        Status,
+        run,
+        run_until,
+    )
     from fedjax_admm.schedules import Schedule, from_optax, schedule
+    from fedjax_admm.solvers.averaging import (
+        FederatedAveraging,
+        federated_averaging,
+        federated_proximal_averaging,
+    )
     from fedjax_admm.solvers.centralized_localization import locate_centrally
     from fedjax_admm.solvers.centralized_subgradient import (
         CentralizedSubgradient,
@@ -59,6 +88,7 @@ if TYPE_CHECKING:
         polyak,
     )
     from fedjax_admm.solvers.fsmdm import FSMDM, fsmdm
+    from fedjax_admm.solvers.gtv import GTVPrimalDual, gtv_primal_dual, step_ratio
     from fedjax_admm.solvers.hfsad import consensus_links, hfsad, scad_regularizers
     from fedjax_admm.solvers.hierarchical import (
         HierarchicalADMM,
@@ -67,16 +97,22 @@ if TYPE_CHECKING:
         hierarchical_admm,
         link,
     )
+    from fedjax_admm.solvers.ifca import IFCA, ifca
+    from fedjax_admm.solvers.pooling import cluster_oracle, local_models, pooled_model
     from fedjax_admm.solvers.subgradient import FederatedSubgradient, federated_subgradient
     from fedjax_admm.traffic import Ledger, Traffic, ledger
     from fedjax_admm.trees import Tree
 
 # Public name -> the module that defines it; a module stands for itself.
 _HOMES = {
+    "certificates": ("Explanation", "critical_lambda", "explain"),
     "checks": ("InputError",),
+    "duality": ("duality_gap", "gap_within", "objective", "optimality_residual"),
+    "graphs": ("Graph",),
     "measures": (
         "central_signal_error",
         "localization_error",
+        "network_error",
         "personal_error",
         "tree_signal_error",
     ),
@@ -90,6 +126,13 @@ _HOMES = {
         "outliers",
         "range_localization",
     ),
+    "problems.networked": (
+        "Networked",
+        "draw_networked_regression",
+        "networked_logistic",
+        "networked_regression",
+        "networked_training",
+    ),
     "problems.phase_retrieval": (
         "PhaseRetrieval",
         "draw_phase_retrieval",
@@ -102,8 +145,19 @@ _HOMES = {
         "robust_regression",
     ),
     "protocol": ("Solver", "Turn"),
-    "runs": ("RoundState", "Run", "Status", "run", "run_until"),
+    "runs": (
+        "RoundState",
+        "Run",
+        "Status",
+        "run",
+        "run_until",
+    ),
     "schedules": ("Schedule", "from_optax", "schedule"),
+    "solvers.averaging": (
+        "FederatedAveraging",
+        "federated_averaging",
+        "federated_proximal_averaging",
+    ),
     "solvers.centralized_localization": ("locate_centrally",),
     "solvers.centralized_subgradient": (
         "CentralizedSubgradient",
@@ -111,6 +165,7 @@ _HOMES = {
         "polyak",
     ),
     "solvers.fsmdm": ("FSMDM", "fsmdm"),
+    "solvers.gtv": ("GTVPrimalDual", "gtv_primal_dual", "step_ratio"),
     "solvers.hfsad": ("consensus_links", "hfsad", "scad_regularizers"),
     "solvers.hierarchical": (
         "HierarchicalADMM",
@@ -119,12 +174,16 @@ _HOMES = {
         "hierarchical_admm",
         "link",
     ),
+    "solvers.ifca": ("IFCA", "ifca"),
+    "solvers.pooling": ("cluster_oracle", "local_models", "pooled_model"),
     "solvers.subgradient": ("FederatedSubgradient", "federated_subgradient"),
     "traffic": ("Ledger", "Traffic", "ledger"),
     "trees": ("Tree",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = (
+    "edge_penalties",
+    "graphs",
     "kernels",
     "measures",
     "participation",
@@ -138,12 +197,18 @@ _MODULES = (
 
 __all__ = [
     "CentralizedSubgradient",
+    "Explanation",
     "FSMDM",
+    "FederatedAveraging",
     "FederatedSubgradient",
+    "GTVPrimalDual",
+    "Graph",
     "HierarchicalADMM",
+    "IFCA",
     "InputError",
     "Ledger",
     "Link",
+    "Networked",
     "PhaseRetrieval",
     "Presence",
     "RangeLocalization",
@@ -160,30 +225,50 @@ __all__ = [
     "cauchy_noise",
     "central_signal_error",
     "centralized_subgradient",
+    "cluster_oracle",
     "consensus_admm",
     "consensus_links",
+    "critical_lambda",
     "draw_localization",
+    "draw_networked_regression",
     "draw_phase_retrieval",
     "draw_robust_regression",
+    "duality_gap",
+    "edge_penalties",
+    "explain",
+    "federated_averaging",
+    "federated_proximal_averaging",
     "federated_subgradient",
     "from_optax",
     "fsmdm",
+    "gap_within",
     "gaussian_noise",
+    "graphs",
+    "gtv_primal_dual",
     "hfsad",
     "hierarchical_admm",
+    "ifca",
     "kernels",
     "ledger",
     "link",
+    "local_models",
     "localization_error",
     "locate_centrally",
     "measures",
+    "network_error",
+    "networked_logistic",
+    "networked_regression",
+    "networked_training",
     "no_noise",
+    "objective",
+    "optimality_residual",
     "outliers",
     "participation",
     "penalties",
     "personal_error",
     "phase_retrieval",
     "polyak",
+    "pooled_model",
     "problems",
     "range_localization",
     "robust_regression",
@@ -194,6 +279,7 @@ __all__ = [
     "schedules",
     "solvers",
     "spectral_start",
+    "step_ratio",
     "tree_signal_error",
     "trees",
     "trials",

@@ -68,6 +68,16 @@ def tree_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Ar
     }
 
 
+def network_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    """Measure the models of a network: "error", as `model_error`."""
+    return model_error(problem, solver.estimate(state))
+
+
+def model_error(problem: Any, models: jax.Array) -> dict[str, jax.Array]:
+    """Return "error", `mean_i ||w_i - w_i*||^2` over all nodes, for models (nodes, dim)."""
+    return {"error": jnp.mean(jnp.sum((models - problem.truth) ** 2, -1))}
+
+
 MERGING_DISTANCE = 1.0
 """Clients whose models are closer than this are taken to be of one cluster."""
 

@@ -157,7 +157,11 @@ def _run(solver, problem, key, participation, start, rounds, measure, every) -> 
     def record(carry, _):
         (state, nonfinite), messages = jax.lax.scan(advance, carry, length=every)
         seen = {} if measure is None else measure(solver, problem, state.solver)
-        return (state, nonfinite), {**seen, "round": state.index, "messages": jnp.sum(messages)}
+        return (state, nonfinite), {
+            **seen,
+            "round": state.index,
+            "messages": jnp.sum(messages, dtype=jnp.int32),
+        }
 
     (state, nonfinite), trace = jax.lax.scan(
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
@@ -182,7 +186,7 @@ def _run_until(
         state, nonfinite, _, total = carry
         (state, nonfinite), messages = jax.lax.scan(advance, (state, nonfinite), length=every)
         distance = residual(solver, problem, state.solver)
-        return state, nonfinite, distance, total + jnp.sum(messages)
+        return state, nonfinite, distance, total + jnp.sum(messages, dtype=jnp.int32)
 
     none = jnp.zeros((), jnp.int32)
     distance = residual(solver, problem, first.solver)

@@ -7,9 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import fedjax_admm as fa
-from fedjax_admm import penalties, schedules, trees
+from fedjax_admm import edge_penalties, graphs, penalties, schedules, trees
+from fedjax_admm.problems.networked import Networked, networked_regression, networked_training
+from fedjax_admm.solvers.averaging import federated_averaging, federated_proximal_averaging
+from fedjax_admm.solvers.gtv import gtv_primal_dual
+from fedjax_admm.solvers.ifca import ifca
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,30 @@ def nodes_below_the_root(state: Any) -> Any:
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), state.clients, *state.servers)
 
 
+def network_data() -> tuple[graphs.Graph, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((5, 4, 3))
+    y = np.einsum("nmd,nd->nm", x, rng.standard_normal((5, 3)))
+    heads, tails = (jnp.asarray(ends, jnp.int32) for ends in ([0, 0, 1, 2, 3], [1, 2, 2, 3, 4]))
+    return graphs.Graph(heads, tails, jnp.array([1.0, 0.5, 2.0, 0.1, 1.0]), 5), x, y
+
+
+def network() -> Networked:
+    graph, x, y = network_data()
+    return networked_regression(graph, list(x), list(y))
+
+
+def squared_error(w: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    return (jnp.vdot(x, w) - y) ** 2
+
+
+def trained_network() -> Networked:
+    start = np.random.default_rng(9).standard_normal((5, 3))
+    return networked_training(
+        *network_data(), squared_error, start, optimizer=optax.adam, rate=0.02, steps=3
+    )
+
+
 SOLVERS = {
     "FSMDM": Case(lambda: fa.fsmdm(), localization, lambda state: state.client),
     "FSMDM tuned, 3 local": Case(
@@ -89,5 +118,22 @@ SOLVERS = {
         lambda: fa.centralized_subgradient(schedules.geometric(1.0, 0.9)),
         two_levels,
         lambda state: (),
+    ),
+    "GTVPrimalDual": Case(
+        lambda: gtv_primal_dual(network(), 0.3, ratio=1.0), network, lambda state: state.nodes
+    ),
+    "GTVPrimalDual, MOCHA, trained": Case(
+        lambda: gtv_primal_dual(trained_network(), 0.3, edge_penalties.mocha(), ratio=1.0),
+        trained_network,
+        lambda state: state.nodes,
+    ),
+    "FederatedAveraging, 3 local steps": Case(
+        lambda: federated_averaging(0.1, local_steps=3), network, lambda state: ()
+    ),
+    "FederatedAveraging, prox": Case(
+        lambda: federated_proximal_averaging(), network, lambda state: ()
+    ),
+    "IFCA": Case(
+        lambda: ifca([[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3), network, lambda state: ()
     ),
 }
