@@ -64,7 +64,7 @@ def show(name: _Name) -> None:
     methods = experiment.methods(defaults, defaults[experiment.sweep.name][0])
     lines = [
         f"{experiment.name}: {experiment.title}",
-        experiment.paper,
+        textwrap.fill(experiment.paper, 100),
         "",
         f"trials   {experiment.trials}   (--trials)",
         f"rounds   {experiment.rounds}   (--rounds)",
@@ -211,6 +211,125 @@ def localization(
     figure = draw_location(ranges, location)
     store.write_atomically(picture, lambda file: figure.savefig(file, format=kind, dpi=150))
     typer.echo(f"Wrote {picture}")
+
+
+def _real_number(text: str) -> float:
+    """Read an option's text, as `_whole_number` does."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+
+
+def _real(help_: str) -> Any:
+    """Return an option that is a number."""
+    return typer.Option(parser=_real_number, metavar="NUMBER", help=help_)
+
+
+@solve.command()
+def networked(
+    input_: Annotated[
+        Path, typer.Option("--input", help="CSV with a header, one row per node and time.")
+    ],
+    node: Annotated[str, typer.Option(help="Column that names the node of a row.")],
+    target: Annotated[str, typer.Option(help="Column that is predicted.")],
+    features: Annotated[
+        str,
+        typer.Option(help="Columns, as in 'a,b[-1]'; [-1] is the value in the node's row before."),
+    ],
+    time: Annotated[
+        str | None,
+        typer.Option(help="Column that orders a node's rows: numbers, dates (order of the file)."),
+    ] = None,
+    graph: Annotated[
+        str,
+        typer.Option(
+            metavar="wasserstein|neighbours|FILE",
+            help="Who is compared: nodes with alike data, or a CSV file head,tail[,weight].",
+        ),
+    ] = "wasserstein",
+    threshold: Annotated[
+        float | None,
+        _real("Largest squared distance that is joined (isolates 5 % of the nodes)."),
+    ] = None,
+    neighbours: Annotated[int | None, _whole("Nearest nodes that a node is joined to (5).")] = None,
+    lam: Annotated[
+        str, typer.Option(metavar="NUMBER|auto", help="Strength of the coupling.")
+    ] = "0.5",
+    penalty: Annotated[
+        str,
+        typer.Option(metavar="nlasso|l1|mocha|squared", help="On differences of neighbours."),
+    ] = "nlasso",
+    no_intercept: Annotated[
+        bool, typer.Option("--no-intercept", help="Do not append a constant feature.")
+    ] = False,
+    splits: Annotated[int, _whole("How often rows are held out at random.")] = 5,
+    validation: Annotated[float, _real("Share of every node's rows that is held out.")] = 0.33,
+    rounds: Annotated[int, _whole("Rounds of the primal-dual method.")] = 1000,
+    seed: Annotated[int, _whole("Seed of the splits.")] = 2025,
+    coordinates: Annotated[
+        str | None, typer.Option(help="Two columns for a map, such as longitude,latitude.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the result (networked-INPUT), replaced there.")
+    ] = None,
+    no_cache: _NoCache = False,
+) -> None:
+    """Fit a linear model per node of a network, and compare it with local and pooled models."""
+    from fedjax_admm.trials import session
+    from fedjax_admm.trials.networked import check_settings, fit_networked, rows_needed
+    from fedjax_admm.trials.networked_graph import build_graph
+    from fedjax_admm.trials.networked_input import read_observations
+    from fedjax_admm.trials.networked_report import summary, write_results
+
+    out = out or Path(f"networked-{input_.stem}")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out must be a folder, but {out} is a file.")
+    strength = check_settings(lam, penalty, splits, rounds, seed)
+    observations = read_observations(
+        input_,
+        node=node,
+        target=target,
+        features=features,
+        time=time,
+        intercept=not no_intercept,
+        coordinates=coordinates,
+        at_least=rows_needed(validation),
+    )
+    session.prepare(x64=True, cache=not no_cache)
+    network = build_graph(observations, graph, threshold=threshold, neighbours=neighbours)
+    fit = fit_networked(
+        observations,
+        network.graph,
+        lam=strength,
+        penalty=penalty,
+        splits=splits,
+        validation=validation,
+        rounds=rounds,
+        seed=seed,
+    )
+    settings = {
+        "input": str(input_),
+        "node": node,
+        "target": target,
+        "features": features,
+        "time": time,
+        "graph": graph,
+        "threshold": threshold,
+        "neighbours": neighbours,
+        "lam": strength,
+        "penalty": penalty,
+        "no_intercept": no_intercept,
+        "splits": splits,
+        "validation": validation,
+        "rounds": rounds,
+        "seed": seed,
+        "coordinates": coordinates,
+        "out": str(out),
+    }
+    typer.echo(summary(observations, network, fit, settings))
+    written = write_results(out, observations, network, fit, settings)
+    typer.echo(f"Wrote {', '.join(written)} in {out}")
 
 
 @app.command()

@@ -147,6 +147,9 @@ class Experiment:
     rounds: int = 1000
     records: int = 10  # at most so many records per run
     quick: Mapping[str, int] = field(default_factory=lambda: {"trials": 60, "rounds": 200})
+    data: Callable[[Settings], str] | None = None  # what data a run uses, in a few words
+    # What the figure shows besides metrics, of the first trial: (settings, rounds, key) -> arrays
+    details: Callable[[Settings, int, jax.Array], dict[str, jax.Array]] | None = None
 
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""
@@ -189,7 +192,7 @@ class Experiment:
             return measured
 
         def trial(key: jax.Array) -> dict:
-            problem_key, method_key = jax.random.split(key)
+            problem_key, method_key = trial_keys(key)
             return jax.vmap(at, (0, None, None))(values, problem_key, method_key)
 
         return trial
@@ -211,6 +214,12 @@ class Experiment:
             methods = self.methods(settings, value)
             sizes = {name: method.traffic(problem) for name, method in methods.items()}
         return sizes
+
+
+def trial_keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the keys of a trial's problem and of its methods."""
+    problem_key, method_key = jax.random.split(key)
+    return problem_key, method_key
 
 
 def recording_interval(rounds: int, records: int) -> int:

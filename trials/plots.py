@@ -5,7 +5,7 @@ its family: members of a family share the colour.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,109 @@ def score_figure(results: Results, *, metric: str, score: str) -> Figure:
     return figure
 
 
+def families_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric at the last record against the swept number: one panel per family of methods.
+
+    Lines are means over trials, bands one standard deviation of a trial (not of the mean).
+    """
+    families: dict[str, list[str]] = {}
+    for name in results.methods:
+        families.setdefault(name.split(", ")[0], []).append(name)
+    alone = all(len(members) == 1 for members in families.values())
+    panels = {"": results.methods} if alone else families
+    figure = Figure(figsize=(max(8.5, 1.8 + 4.2 * len(panels)), 5), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (family, members) in zip(grid, panels.items(), strict=True):
+        labels = {name: name.removeprefix(f"{family}, ") for name in members}
+        styles = _styles(labels.values())
+        for name, label in labels.items():
+            last = results.values(name, metric)[:, :, -1]
+            table = statistics.summarize(last, axis=1)
+            spread = table.standard_error * np.sqrt(table.trials - table.nonfinite)
+            # On a logarithmic axis a band down to zero would fill the panel.
+            low = np.maximum(table.mean - spread, table.mean / 10)
+            style = styles[label]
+            _line_with_band(axes, results.sweep, table.mean, low, table.mean + spread, label, style)
+        _logarithmic(axes)
+        title = "mean ± standard deviation"
+        axes.set_title(f"{family}, {title}" if family else title, fontsize=10)
+        axes.set_xlabel(results.config["parameter_label"])
+    grid[0].set_ylabel(_metric_label(results, metric))
+    _finish(figure, results, grid[0])
+    return figure
+
+
+def sweep_and_scatter_figure(
+    results: Results, *, metric: str, clouds: Mapping[str, np.ndarray], names: tuple[str, str]
+) -> Figure:
+    """Draw a metric at the last record against the swept number, and clouds of models beside it.
+
+    Args:
+      results: of a finished run.
+      metric: means over trials, with one standard deviation of a trial.
+      clouds: what a cloud is -> models, shape (nodes, dim); their first two entries are drawn.
+      names: of these two entries.
+    """
+    figure = Figure(figsize=(6.5 + 3.6 * len(clouds), 5), layout="constrained")
+    columns = figure.subplots(1, 1 + len(clouds), width_ratios=[1.5] + [1] * len(clouds))
+    left, scatters = columns[0], columns[1:]
+    styles = _styles(results.methods)
+    for place, (name, style) in enumerate(styles.items()):
+        style = {**style, "color": _COLOURS[place % len(_COLOURS)]}
+        table = statistics.summarize(results.values(name, metric)[:, :, -1], axis=1)
+        spread = table.standard_error * np.sqrt(table.trials - table.nonfinite)
+        low, high = table.mean - spread, table.mean + spread
+        _line_with_band(left, results.sweep, table.mean, low, high, name, style)
+    left.set_xscale("log")
+    left.set_xticks(results.sweep, [f"{value:g}" for value in results.sweep])
+    left.minorticks_off()
+    left.set_xlabel(results.config["parameter_label"])
+    left.set_ylabel(_metric_label(results, metric))
+    left.set_title("mean ± standard deviation", fontsize=10)
+    for axes, (title, models) in zip(scatters, clouds.items(), strict=True):
+        axes.plot(models[:, 0], models[:, 1], "o", markersize=3, alpha=0.6, color=_COLOURS[5])
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(names[0])
+        axes.sharex(scatters[0])
+        axes.sharey(scatters[0])
+    scatters[0].set_ylabel(names[1])
+    _finish(figure, results, left)
+    return figure
+
+
+def methods_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
+    """Draw the last record of several metrics, one row per method: trials, mean and deviation."""
+    names = results.methods
+    figure = Figure(figsize=(3 + 4 * len(metrics), 1.9 + 0.36 * len(names)), layout="constrained")
+    grid = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
+    places = np.arange(len(names))[::-1]
+    for axes, metric in zip(grid, metrics, strict=True):
+        for i, value in enumerate(results.sweep):
+            shown = [results.values(name, metric)[i, :, -1] for name in names]
+            table = statistics.summarize(np.stack(shown), axis=1)
+            shift = 0.5 * (i + 0.5) / len(results.sweep) - 0.25
+            for place, trials in zip(places - shift, shown, strict=True):
+                axes.plot(trials, np.full(len(trials), place), "|", color="0.6", markersize=9)
+            spread = table.standard_error * np.sqrt(table.trials - table.nonfinite)
+            axes.errorbar(
+                table.mean,
+                places - shift,
+                xerr=np.stack([np.minimum(spread, 0.9 * table.mean), spread]),
+                fmt=_MARKERS[i % len(_MARKERS)],
+                color=_COLOURS[i % len(_COLOURS)],
+                label=f"{results.config['parameter_label']} = {value:g}",
+                markersize=5,
+                capsize=3,
+            )
+        axes.set_yticks(places, names)
+        axes.set_xlabel(_metric_label(results, metric))
+        if any(np.any(np.asarray(line.get_xdata()) > 0) for line in axes.lines):
+            axes.set_xscale("log")
+        axes.set_title("trials, mean ± standard deviation", fontsize=10)
+    _finish(figure, results, grid[0])
+    return figure
+
+
 def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     """Draw a metric against rounds: one column per method, one line per swept value."""
     names = [name for name in results.methods if results.has(name, metric)]
@@ -274,8 +377,10 @@ def _finish(figure: Figure, results: Results, axes: Axes, legend_title: str | No
         fontsize=9,
     )
     config = results.config
+    ran = f"{config['trials']} trials, {config['rounds']} rounds, seed {config['seed']}"
+    data = config.get("data", "drawn")
     figure.suptitle(
         f"{config['experiment']}: {config['title']}\n"
-        f"{config['trials']} trials, {config['rounds']} rounds, seed {config['seed']}",
+        + (ran if data == "drawn" else f"{ran}; data: {data}"),
         fontsize=11,
     )

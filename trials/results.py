@@ -1,7 +1,8 @@
 """Results of an experiment: the four files of the result contract, read and written.
 
 config.json   every setting, seed, width, versions, device, durations, the repeating command
-trials.npz    "method/metric" with axes (sweep, trial, round), "sweep" and "round" beside them
+trials.npz    "method/metric" with axes (sweep, trial, round), "sweep" and "round" beside them, and
+              "details/..." where the figure shows more than metrics
 summary.csv   tidy: one row per method, sweep value, recorded round and metric
 figure.png, figure.pdf
 """
@@ -9,7 +10,7 @@ figure.png, figure.pdf
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedjax_admm import checks
 from fedjax_admm.trials import statistics, store
 from fedjax_admm.trials.experiment import NONFINITE_ROUND
 
+_DETAILS = "details"
 COLUMNS = [
     "experiment",
     "method",
@@ -45,6 +47,7 @@ class Results:
     rounds: np.ndarray  # shape=(round,), int: rounds done at each record
     arrays: Mapping[str, np.ndarray]  # "method/metric" -> (sweep, trial, round)
     nonfinite: Mapping[str, np.ndarray]  # method -> (sweep, trial), int: 0 where there is none
+    details: Mapping[str, np.ndarray] = field(default_factory=dict)  # what else the figure shows
 
     @property
     def methods(self) -> list[str]:
@@ -72,6 +75,7 @@ class Results:
     def save(self, folder: Path) -> None:
         """Write `trials.npz` and `summary.csv`."""
         flags = {f"{NONFINITE_ROUND}/{name}": value for name, value in self.nonfinite.items()}
+        flags |= {f"{_DETAILS}/{name}": value for name, value in self.details.items()}
         store.write_arrays(
             folder / store.ARRAYS,
             {**self.arrays, **flags, "sweep": self.sweep, "round": self.rounds},
@@ -89,13 +93,15 @@ def load(folder: Path) -> Results:
     config = store.read_json(folder / store.CONFIG)
     arrays = store.read_arrays(folder / store.ARRAYS)
     sweep, rounds = arrays.pop("sweep"), arrays.pop("round")
-    prefix = f"{NONFINITE_ROUND}/"
-    nonfinite = {
-        name.removeprefix(prefix): arrays.pop(name)
-        for name in list(arrays)
-        if name.startswith(prefix)
-    }
-    return Results(config, sweep, rounds, arrays, nonfinite)
+    nonfinite, details = _taken(arrays, NONFINITE_ROUND), _taken(arrays, _DETAILS)
+    return Results(config, sweep, rounds, arrays, nonfinite, details)
+
+
+def _taken(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    """Take the arrays of a group out of a dictionary."""
+    prefix = f"{group}/"
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in names}
 
 
 def summary_text(results: Results) -> str:

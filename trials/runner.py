@@ -101,6 +101,10 @@ def run_experiment(
         progress=progress,
     )
     results = _collect(experiment, settings, config, outcome.arrays)
+    if experiment.details is not None:
+        first = jax.random.fold_in(key, 0)
+        details = jax.device_get(experiment.details(settings, config["rounds"], first))
+        results = replace(results, details=details)
     results.save(out)
     plots.save_figure(experiment.figure(results), out)
     finished = {
@@ -239,6 +243,7 @@ def _config(experiment: Experiment, request: Request) -> dict[str, Any]:
             name: list(value) if isinstance(value, tuple) else value
             for name, value in settings.items()
         },
+        "data": "drawn" if experiment.data is None else experiment.data(settings),
         "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
         "quick": quick,
         "traffic": {

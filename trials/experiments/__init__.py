@@ -2,9 +2,9 @@
 
 from fedjax_admm.checks import InputError
 from fedjax_admm.trials.experiment import Experiment
-from fedjax_admm.trials.experiments import fsmdm, hfsad
+from fedjax_admm.trials.experiments import fsmdm, hfsad, nfl, nfl_digits, nfl_weather
 
-_MODULES = (fsmdm, hfsad)
+_MODULES = (fsmdm, hfsad, nfl, nfl_weather, nfl_digits)
 
 
 def all_experiments() -> dict[str, Experiment]:

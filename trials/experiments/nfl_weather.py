@@ -1,0 +1,378 @@
+"""Experiment on networked federated learning with real data: tomorrow's temperature in Finland.
+
+Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via Generalized Total
+Variation Minimization". A node is a weather station; a row of its data is a day, with yesterday's
+maximum, today's minimum and 1 as features and today's maximum as target. Stations whose rows are
+distributed alike are neighbours. `fedjax-admm solve networked` does the same for any table.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.tree_util import register_dataclass
+from matplotlib.figure import Figure
+
+from fedjax_admm import edge_penalties
+from fedjax_admm.checks import InputError, default_float
+from fedjax_admm.graphs import Graph
+from fedjax_admm.local_losses import TrainedLoss
+from fedjax_admm.problems.networked import Networked, squared_loss
+from fedjax_admm.runs import run
+from fedjax_admm.solvers.gtv import GTVPrimalDual
+from fedjax_admm.solvers.pooling import local_models, pooled_model
+from fedjax_admm.trials import plots
+from fedjax_admm.trials.experiment import (
+    NONFINITE_ROUND,
+    Experiment,
+    Settings,
+    SolverMethod,
+    Sweep,
+    trial_keys,
+)
+from fedjax_admm.trials.experiments.nfl import PAPER
+from fedjax_admm.trials.networked_graph import node_distances
+from fedjax_admm.trials.networked_input import Observations, read_observations
+from fedjax_admm.trials.results import Results
+
+FILE = "fmi_daily_temperature_2021.csv"
+SHOWN = 5.0  # the threshold of the paper's table, and of the scatter plot
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Stations(Networked):
+    """A network that is fitted to some rows and judged on others."""
+
+    held_out: jax.Array | None = None  # shape=(nodes, rows): weights of the validation rows, with
+    # sum 1 for every node
+
+
+@dataclass(frozen=True, eq=False)
+class Weather:
+    """All rows of all stations, and how far stations are apart."""
+
+    observations: Observations
+    heads: np.ndarray  # shape=(pairs,), int32: all pairs of stations, sorted
+    tails: np.ndarray
+    distances: np.ndarray  # shape=(pairs,), float64: squared 2-Wasserstein distances
+    source: str
+
+
+@lru_cache(maxsize=2)
+def load(data: str) -> Weather:
+    """Load the stations: the observations of the Finnish Meteorological Institute, or their twin.
+
+    Args:
+      data: the file, or its folder, or "synthetic" for a synthetic twin; where it is empty, the
+        folder that FEDJAX_ADMM_DATA names is looked at, and without the file there, the twin drawn.
+
+    Raises:
+      InputError: the file that `data` names does not exist or cannot be read.
+    """
+    path = _file(data)
+    if path is None:
+        observations, source = _twin(), "synthetic twin of 203 weather stations"
+    else:
+        observations = read_observations(
+            path,
+            node="station",
+            time="date",
+            target="max_temp",
+            features="max_temp[-1],min_temp",
+            coordinates="longitude,latitude",
+        )
+        source = (
+            f"daily temperatures of {len(observations.nodes)} stations of the Finnish "
+            "Meteorological Institute"
+        )
+    # Distances decide who is a neighbour: they are taken in float64, whatever the run computes in.
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        distances = node_distances(observations)
+    heads, tails = np.triu_indices(len(observations.nodes), 1)
+    return Weather(
+        observations,
+        heads.astype(np.int32),
+        tails.astype(np.int32),
+        distances[heads, tails],
+        source,
+    )
+
+
+def _file(data: str) -> Path | None:
+    if data == "synthetic":
+        return None
+    if data:
+        given = Path(data)
+        return given / FILE if given.is_dir() else given
+    folder = os.environ.get("FEDJAX_ADMM_DATA")
+    path = Path(folder) / FILE if folder else None
+    return path if path is not None and path.exists() else None
+
+
+def _twin() -> Observations:
+    """Draw 203 stations over Finland, 27 days: colder in the north, a front that passes."""
+    rng = np.random.default_rng(2021)
+    places = np.stack([rng.uniform(20, 31, 203), rng.uniform(60, 70, 203)], 1)
+    north = (places[:, 1] - 65) / 5
+    days = np.arange(28)
+    front = 3 * np.sin(2 * np.pi * (days[None] - 2 * north[:, None]) / 9)
+    mean = 9 - 4 * north[:, None] + 0.1 * days + front
+    high = mean + rng.normal(0, 2.2, mean.shape)
+    low = high - 7 - 1.5 * rng.normal(0, 1, 203)[:, None] + rng.normal(0, 2.5, mean.shape)
+    x = np.stack([high[:, :-1], low[:, 1:], np.ones_like(low[:, 1:])], -1)
+    return Observations(
+        nodes=tuple(f"station {i}" for i in range(203)),
+        features=tuple(x),
+        targets=tuple(high[:, 1:]),
+        columns=("max_temp[-1]", "min_temp", "intercept"),
+        intercept=True,
+        coordinates=places,
+        coordinate_names=("longitude", "latitude"),
+        rows_read=high.size,
+        rows_incomplete=0,
+        rows_without_past=203,
+        absent=(),
+        order="file",
+    )
+
+
+def _describe(settings: Settings) -> str:
+    return load(settings["data"]).source
+
+
+def _stations(settings: Settings, threshold: jax.Array, key: jax.Array) -> Stations:
+    """Split every station's rows at random; join stations within the threshold."""
+    weather = load(settings["data"])
+    features, targets = weather.observations.stacked()
+    if settings["features"] not in (2, 3):
+        raise InputError(f"features must be 2 or 3, but it is {settings['features']}.")
+    features = features[..., : settings["features"]]
+    dtype, nodes = default_float(), len(features)
+    near = weather.distances <= max(settings["threshold"])
+    distances = jnp.asarray(weather.distances[near], dtype)
+    weights = jnp.where(distances <= threshold, 1 / distances, 0)
+    graph = Graph(
+        jnp.asarray(weather.heads[near]), jnp.asarray(weather.tails[near]), weights, nodes
+    )
+    counts = weather.observations.counts[:, None]
+    held = np.ceil(settings["validation"] * counts).astype(np.int32)
+    present = np.arange(targets.shape[1]) < counts
+    # Rows in random order, the padding last: the first ones are held out.
+    order = jnp.where(present, jax.random.uniform(key, targets.shape, dtype), 2.0)
+    rank = jnp.argsort(jnp.argsort(order, -1), -1)
+    rank = rank.astype(jnp.int32)
+    held_out = jnp.where(rank < held, jnp.asarray(1 / held, dtype), 0)
+    train = jnp.where((rank >= held) & present, jnp.asarray(1 / (counts - held), dtype), 0)
+    x, y = jnp.asarray(features, dtype), jnp.asarray(targets, dtype)
+    local = squared_loss(x, y, train, 0.0)
+    everyone, start = jnp.ones(nodes, bool), jnp.zeros((nodes, x.shape[-1]), dtype)
+    return Stations(graph, local, everyone, start, held_out=held_out)
+
+
+def _errors(problem: Any, models: jax.Array) -> dict[str, jax.Array]:
+    """Return the mean over stations of the mean squared error on held-out and training rows."""
+    local = problem.local
+    fitted = jnp.einsum("nmd,nd->nm", local.features, models, precision=jax.lax.Precision.HIGHEST)
+    squares = (fitted - local.targets) ** 2
+    per_node = {
+        "error": jnp.sum(problem.held_out * squares, -1),
+        "training_error": jnp.sum(local.weights * squares, -1),
+    }
+    return {name: jnp.mean(values) for name, values in per_node.items()}
+
+
+def _measure(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    return _errors(problem, solver.estimate(state))
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """A solver on the stations' training rows."""
+
+    solver: Any
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the solver."""
+        return SolverMethod(self.solver, _measure)(problem, key, rounds, every)
+
+    def traffic(self, problem):
+        """Return what the solver says."""
+        return self.solver.traffic(problem)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class AsPublished:
+    """GTV minimisation with the local training of the authors' code.
+
+    Every node takes 5 RMSprop steps of rate 0.01 on its own loss from v_i, without the proximal
+    term, and the run stops after 30 % of the rounds (300 of 1000): early stopping regularises.
+    """
+
+    solver: Any
+    rate: jax.Array  # shape=()
+    share: float = field(metadata={"static": True})  # of the rounds
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the solver for its share of the rounds; a record stands for `every` rounds."""
+        start_key, run_key = jax.random.split(key)
+        local, dim = problem.local, problem.dim
+        bound = dim**-0.5
+        start = jax.random.uniform(
+            start_key, problem.start.shape, problem.start.dtype, -bound, bound
+        )
+        trained = TrainedLoss(
+            local.features,
+            local.targets,
+            local.weights,
+            start,
+            self.rate,
+            jnp.zeros_like(self.rate),
+            _squared_error,
+            _rmsprop,
+            5,
+            1000,
+            False,
+        )
+        problem = replace(problem, local=trained, start=start)
+        fewer = max(1, round(self.share * every))
+        records = rounds // every
+        return Exact(self.solver)(problem, run_key, records * fewer, fewer)
+
+    def traffic(self, problem):
+        """Return what the solver says."""
+        return self.solver.traffic(problem)
+
+
+def _squared_error(w: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    return (jnp.dot(x, w, precision=jax.lax.Precision.HIGHEST) - y) ** 2
+
+
+def _rmsprop(rate: Any) -> optax.GradientTransformation:
+    return optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """Least squares per station, or one for all of them."""
+
+    solve: Any = field(metadata={"static": True})
+
+    def __call__(self, problem, key, rounds, every):
+        """Solve once; the answer stands at every record."""
+        records = (rounds // every,)
+        models = self.solve(problem)
+        bad = ~jnp.all(jnp.isfinite(models))
+        return {
+            **{n: jnp.broadcast_to(v, records) for n, v in _errors(problem, models).items()},
+            NONFINITE_ROUND: bad.astype(jnp.int32),
+        }
+
+    def traffic(self, problem):
+        """Return None: nothing is sent round by round."""
+        return None
+
+
+def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
+    return GTVPrimalDual(
+        *(jnp.asarray(value, default_float()) for value in (lam, 1.0, margin)), penalty
+    )
+
+
+def _methods(settings: Settings, threshold: jax.Array) -> dict[str, Any]:
+    lasso, l1 = edge_penalties.network_lasso(), edge_penalties.entrywise_l1()
+    return {
+        "local": Direct(local_models),
+        "one pooled model": Direct(pooled_model),
+        "GTV nLasso 0.05": Exact(_gtv(0.05, lasso)),
+        "GTV nLasso 0.5": Exact(_gtv(0.5, lasso)),
+        "GTV nLasso 5": Exact(_gtv(5.0, lasso)),
+        "GTV l1 0.5": Exact(_gtv(0.5, l1)),
+        "GTV l1 0.5, inexact": AsPublished(
+            _gtv(0.5, l1, 0.45), jnp.asarray(0.01, default_float()), 0.3
+        ),
+    }
+
+
+def _models(settings: Settings, rounds: int, key: jax.Array) -> dict[str, jax.Array]:
+    """Return the first trial's models, local ones and those of GTV at 1/2, for the scatter plot."""
+    threshold = jnp.asarray(_shown(settings["threshold"]), default_float())
+    problem_key, method_key = trial_keys(key)
+    problem = _stations(settings, threshold, problem_key)
+    method = _gtv(0.5, edge_penalties.network_lasso())
+    coupled = run(method, problem, method_key, rounds=rounds).estimate
+    return {"local": problem.minimizers(), "coupled": coupled, "threshold": threshold}
+
+
+def _shown(thresholds: Sequence[float]) -> float:
+    return min(thresholds, key=lambda value: abs(value - SHOWN))
+
+
+def weather_figure(results: Results) -> Figure:
+    """Draw the validation error against the threshold, and the models at lambda 0 and 1/2."""
+    return plots.sweep_and_scatter_figure(
+        results,
+        metric="error",
+        clouds={
+            "lambda = 0 (local)": results.details["local"],
+            f"lambda = 1/2, threshold {float(results.details['threshold']):g}": results.details[
+                "coupled"
+            ],
+        },
+        names=("coefficient of yesterday's maximum", "coefficient of today's minimum"),
+    )
+
+
+EXPERIMENTS: Sequence[Experiment] = (
+    Experiment(
+        name="nfl-weather",
+        title="weather stations: local models, GTV, and one model for all",
+        paper=PAPER,
+        findings=(
+            "On the observations of the Finnish Meteorological Institute (203 stations, April "
+            "2021), 5 splits, seed 2025, threshold 5, validation error in °C², mean (standard "
+            "deviation): local 6.55 (0.22), one pooled model 5.36 (0.12), nLasso at lambda 0.05, "
+            "0.5 and 5: 6.00 (0.18), 5.36 (0.10), 5.21 (0.10), l1 at 0.5 5.33 (0.10), l1 at 0.5 "
+            "with the inexact training of the authors' code 5.19 (0.13). Printed: 6.59 (0.19) "
+            "local and 5.16 (0.15) at 1/2. The local error is reached. Exact updates at 1/2 end "
+            "0.2 above the printed value; the code's training (5 RMSprop steps per round without "
+            "the proximal term, 300 rounds) reaches it, because stopping early regularises. "
+            "Coupling gains 1.2 over local models, but one model for all gains as much: these data "
+            "show that pooling helps, not that stations form clusters. More neighbours help up to "
+            "a threshold of 10 (nLasso 0.5 at 1, 2, 5, 10, 20, 30: 5.71, 5.50, 5.36, 5.31, 5.32, "
+            "5.32). The paper's text says two features, its code uses three (features=2 leaves out "
+            "the constant), 33 % for validation, and half the squared distance of the raw points "
+            "for the graph. Isolated stations keep their own model."
+        ),
+        sweep=Sweep(
+            "threshold",
+            "largest squared distance of neighbours (°C²)",
+            (1.0, 2.0, 5.0, 10.0, 20.0, 30.0),
+        ),
+        problem=_stations,
+        methods=_methods,
+        metrics={
+            "error": "validation error (°C²)",
+            "training_error": "training error (°C²)",
+            "numbers_up": "numbers sent along edges, head to tail",
+            "numbers_down": "numbers sent along edges, tail to head",
+        },
+        settings={"features": 3, "validation": 0.33, "data": ""},
+        figure=weather_figure,
+        trials=5,
+        rounds=1000,
+        quick={"trials": 2, "rounds": 100},
+        data=_describe,
+        details=_models,
+    ),
+)
