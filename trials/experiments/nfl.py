@@ -172,14 +172,15 @@ def _gtv(
     lam: Any, penalty: Any, *, code: bool = False, ratio: float = 1.0, **view: float
 ) -> Viewed:
     lam = number("lam", lam, above=0)
-    steps = (jnp.asarray(value, default_float()) for value in (ratio, 0.45 if code else 0.5))
-    solver = GTVPrimalDual(lam, *steps, penalty)
+    margin = number("margin", 0.45 if code else 0.5)
+    solver = GTVPrimalDual(lam, number("ratio", ratio, above=0), margin, penalty)
     return Viewed(solver, _view(code=code, **view))
 
 
 def _view(share: float = 1.0, noise: float = 0.0, code: bool = False) -> View:
-    share, noise = number("share", share, above=0, at_most=1), number("noise", noise, at_least=0)
-    return View(share, noise, code)
+    return View(
+        number("share", share, above=0, at_most=1), number("noise", noise, at_least=0), code
+    )
 
 
 def _is_code(settings: Settings) -> bool:

@@ -21,7 +21,7 @@ from jax.tree_util import register_dataclass
 from matplotlib.figure import Figure
 
 from fedjax_admm import edge_penalties
-from fedjax_admm.checks import InputError, default_float
+from fedjax_admm.checks import InputError, default_float, number
 from fedjax_admm.graphs import Graph
 from fedjax_admm.local_losses import TrainedLoss
 from fedjax_admm.problems.networked import Networked, squared_loss
@@ -285,7 +285,7 @@ class Direct:
 
 def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
     return GTVPrimalDual(
-        *(jnp.asarray(value, default_float()) for value in (lam, 1.0, margin)), penalty
+        number("lam", lam), number("ratio", 1.0), number("margin", margin), penalty
     )
 
 
