@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         participation,
         penalties,
         problems,
+        ratings,
         schedules,
         solvers,
         trees,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         objective,
         optimality_residual,
     )
+    from fedjax_admm.factor_models import Factors, given_start, uniform_start
     from fedjax_admm.graphs import Graph
     from fedjax_admm.measures import (
         central_signal_error,
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
         no_noise,
         outliers,
         range_localization,
+    )
+    from fedjax_admm.problems.matrix_completion import (
+        MatrixCompletion,
+        given_clients,
+        matrix_completion,
     )
     from fedjax_admm.problems.networked import (
         Networked,
@@ -68,6 +75,16 @@ if TYPE_CHECKING:
         robust_regression,
     )
     from fedjax_admm.protocol import Solver, Turn
+    from fedjax_admm.rating_measures import (
+        augmented_lagrangian,
+        completion_objective,
+        completion_residual,
+        factor_error,
+        fresh_rating_error,
+        rating_error,
+        theory_beta,
+    )
+    from fedjax_admm.ratings import Ratings, draw_ratings, read_ratings
     from fedjax_admm.runs import (
         RoundState,
         Run,
@@ -87,6 +104,8 @@ if TYPE_CHECKING:
         centralized_subgradient,
         polyak,
     )
+    from fedjax_admm.solvers.fedmavg import FedMAvg, fedmavg
+    from fedjax_admm.solvers.fedmc import FedMCADMM, fedmc_admm
     from fedjax_admm.solvers.fsmdm import FSMDM, fsmdm
     from fedjax_admm.solvers.gtv import GTVPrimalDual, gtv_primal_dual, step_ratio
     from fedjax_admm.solvers.hfsad import consensus_links, hfsad, scad_regularizers
@@ -99,15 +118,24 @@ if TYPE_CHECKING:
     )
     from fedjax_admm.solvers.ifca import IFCA, ifca
     from fedjax_admm.solvers.pooling import cluster_oracle, local_models, pooled_model
+    from fedjax_admm.solvers.rating_baselines import (
+        alternating_least_squares,
+        damped_biases,
+        global_mean,
+        item_means,
+        user_means,
+    )
     from fedjax_admm.solvers.subgradient import FederatedSubgradient, federated_subgradient
     from fedjax_admm.traffic import Ledger, Traffic, ledger
     from fedjax_admm.trees import Tree
+    from fedjax_admm.tuning import GridSearch, grid_search
 
 # Public name -> the module that defines it; a module stands for itself.
 _HOMES = {
     "certificates": ("Explanation", "critical_lambda", "explain"),
     "checks": ("InputError",),
     "duality": ("duality_gap", "gap_within", "objective", "optimality_residual"),
+    "factor_models": ("Factors", "given_start", "uniform_start"),
     "graphs": ("Graph",),
     "measures": (
         "central_signal_error",
@@ -126,6 +154,7 @@ _HOMES = {
         "outliers",
         "range_localization",
     ),
+    "problems.matrix_completion": ("MatrixCompletion", "given_clients", "matrix_completion"),
     "problems.networked": (
         "Networked",
         "draw_networked_regression",
@@ -145,6 +174,16 @@ _HOMES = {
         "robust_regression",
     ),
     "protocol": ("Solver", "Turn"),
+    "rating_measures": (
+        "augmented_lagrangian",
+        "completion_objective",
+        "completion_residual",
+        "factor_error",
+        "fresh_rating_error",
+        "rating_error",
+        "theory_beta",
+    ),
+    "ratings": ("Ratings", "draw_ratings", "read_ratings"),
     "runs": (
         "RoundState",
         "Run",
@@ -164,6 +203,8 @@ _HOMES = {
         "centralized_subgradient",
         "polyak",
     ),
+    "solvers.fedmavg": ("FedMAvg", "fedmavg"),
+    "solvers.fedmc": ("FedMCADMM", "fedmc_admm"),
     "solvers.fsmdm": ("FSMDM", "fsmdm"),
     "solvers.gtv": ("GTVPrimalDual", "gtv_primal_dual", "step_ratio"),
     "solvers.hfsad": ("consensus_links", "hfsad", "scad_regularizers"),
@@ -176,9 +217,17 @@ _HOMES = {
     ),
     "solvers.ifca": ("IFCA", "ifca"),
     "solvers.pooling": ("cluster_oracle", "local_models", "pooled_model"),
+    "solvers.rating_baselines": (
+        "alternating_least_squares",
+        "damped_biases",
+        "global_mean",
+        "item_means",
+        "user_means",
+    ),
     "solvers.subgradient": ("FederatedSubgradient", "federated_subgradient"),
     "traffic": ("Ledger", "Traffic", "ledger"),
     "trees": ("Tree",),
+    "tuning": ("GridSearch", "grid_search"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = (
@@ -189,6 +238,7 @@ _MODULES = (
     "participation",
     "penalties",
     "problems",
+    "ratings",
     "schedules",
     "solvers",
     "trees",
@@ -199,19 +249,25 @@ __all__ = [
     "CentralizedSubgradient",
     "Explanation",
     "FSMDM",
+    "Factors",
+    "FedMAvg",
+    "FedMCADMM",
     "FederatedAveraging",
     "FederatedSubgradient",
     "GTVPrimalDual",
     "Graph",
+    "GridSearch",
     "HierarchicalADMM",
     "IFCA",
     "InputError",
     "Ledger",
     "Link",
+    "MatrixCompletion",
     "Networked",
     "PhaseRetrieval",
     "Presence",
     "RangeLocalization",
+    "Ratings",
     "RobustRegression",
     "RoundState",
     "Run",
@@ -222,38 +278,54 @@ __all__ = [
     "Tree",
     "Turn",
     "__version__",
+    "alternating_least_squares",
+    "augmented_lagrangian",
     "cauchy_noise",
     "central_signal_error",
     "centralized_subgradient",
     "cluster_oracle",
+    "completion_objective",
+    "completion_residual",
     "consensus_admm",
     "consensus_links",
     "critical_lambda",
+    "damped_biases",
     "draw_localization",
     "draw_networked_regression",
     "draw_phase_retrieval",
+    "draw_ratings",
     "draw_robust_regression",
     "duality_gap",
     "edge_penalties",
     "explain",
+    "factor_error",
     "federated_averaging",
     "federated_proximal_averaging",
     "federated_subgradient",
+    "fedmavg",
+    "fedmc_admm",
+    "fresh_rating_error",
     "from_optax",
     "fsmdm",
     "gap_within",
     "gaussian_noise",
+    "given_clients",
+    "given_start",
+    "global_mean",
     "graphs",
+    "grid_search",
     "gtv_primal_dual",
     "hfsad",
     "hierarchical_admm",
     "ifca",
+    "item_means",
     "kernels",
     "ledger",
     "link",
     "local_models",
     "localization_error",
     "locate_centrally",
+    "matrix_completion",
     "measures",
     "network_error",
     "networked_logistic",
@@ -271,6 +343,9 @@ __all__ = [
     "pooled_model",
     "problems",
     "range_localization",
+    "rating_error",
+    "ratings",
+    "read_ratings",
     "robust_regression",
     "run",
     "run_until",
@@ -280,9 +355,12 @@ __all__ = [
     "solvers",
     "spectral_start",
     "step_ratio",
+    "theory_beta",
     "tree_signal_error",
     "trees",
     "trials",
+    "uniform_start",
+    "user_means",
     "where_active",
 ]
 

@@ -16,6 +16,8 @@ class Traffic(NamedTuple):
 
     up: int  # towards the server
     down: int  # towards the client
+    before: int = 0  # numbers sent up once, before the first round
+    broadcast: int = 0  # numbers sent down in every round, besides messages
 
 
 class Ledger(NamedTuple):
@@ -25,16 +27,26 @@ class Ledger(NamedTuple):
     down: np.ndarray  # int64, the shape of the counts of messages
 
 
-def ledger(traffic: Traffic, messages: ArrayLike) -> Ledger:
+def ledger(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = None) -> Ledger:
     """Add up what was sent.
 
     Args:
       traffic: what the solver's `traffic(problem)` says.
       messages: integers, shape (..., records): how many went each way since the record before, as
         `run` leaves it in `trace["messages"]`.
+      rounds: integers, shape (records,): rounds done at each record, as in `trace["round"]`; only
+        needed where there is a broadcast.
 
     Returns:
       Cumulative numbers sent up and down, exact up to 9.2e18.
+
+    Raises:
+      ValueError: there is a broadcast, but `rounds` is None.
     """
+    if traffic.broadcast and rounds is None:
+        raise ValueError("rounds must be given, because this solver broadcasts in every round.")
     total = np.cumsum(np.asarray(messages, dtype=np.int64), axis=-1)
-    return Ledger(total * traffic.up, total * traffic.down)
+    done = np.asarray(0 if rounds is None else rounds, dtype=np.int64)
+    return Ledger(
+        traffic.before + total * traffic.up, total * traffic.down + done * traffic.broadcast
+    )

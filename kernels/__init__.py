@@ -15,6 +15,7 @@ from .convex import (
     soft_threshold,
 )
 from .coupling import couple_pair
+from .factors import factor_gram, factor_residual, gram_gradient, gram_norm
 from .folded_concave import mcp_value, prox_mcp, prox_scad, scad_value
 from .graph import degrees, edge_difference, node_divergence
 from .localization import prox_negative_moreau_norm, prox_range_excess
@@ -29,6 +30,10 @@ __all__ = [
     "couple_pair",
     "degrees",
     "edge_difference",
+    "factor_gram",
+    "factor_residual",
+    "gram_gradient",
+    "gram_norm",
     "mcp_value",
     "node_divergence",
     "project_l2_ball",
