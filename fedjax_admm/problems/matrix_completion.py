@@ -79,7 +79,7 @@ def matrix_completion(
       ratings: of `ratings.read_ratings`, `ratings.ratings` or `ratings.draw_ratings`.
       key: a typed key. It may be traced: the problem can be drawn inside `jit` and `vmap`.
       clients: how many.
-      train: share of a client's ratings that is learnt from.
+      train: share of a client's ratings that is learnt from; 1 holds nothing out.
       validation: share of these that `problem.tuning` holds out, for the choice of
         hyper-parameters without a look at the ratings held out here; there is no `tuning` if 0.
       standardize: whether to standardise.
@@ -89,7 +89,7 @@ def matrix_completion(
       much again with `validation`.
 
     Raises:
-      InputError: there are fewer users than clients, a share is not in (0, 1), a client has no
+      InputError: there are fewer users than clients, a share is out of range, a client has no
         rating to learn from, or all ratings to learn from are equal.
     """
     typed_key(key)
@@ -99,7 +99,7 @@ def matrix_completion(
             f"clients must be at most the number of users ({ratings.num_users}), but it is "
             f"{clients}; every client needs a user."
         )
-    train = _share("train", train)
+    train = float(train) if train == 1 else _share("train", train)
     fitted = 1 - _share("validation", validation) if validation else 0.0
     shape = _Shape(clients, -(-ratings.num_users // clients), ratings.num_items)
     _check_size(shape)
