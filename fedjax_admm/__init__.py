@@ -105,7 +105,7 @@ if TYPE_CHECKING:
         polyak,
     )
     from fedjax_admm.solvers.fedmavg import FedMAvg, fedmavg
-    from fedjax_admm.solvers.fedmc import FedMCADMM, fedmc_admm
+    from fedjax_admm.solvers.fedmc import FedMCADMM, fedmc_admm, typical_beta
     from fedjax_admm.solvers.fsmdm import FSMDM, fsmdm
     from fedjax_admm.solvers.gtv import GTVPrimalDual, gtv_primal_dual, step_ratio
     from fedjax_admm.solvers.hfsad import consensus_links, hfsad, scad_regularizers
@@ -204,7 +204,7 @@ _HOMES = {
         "polyak",
     ),
     "solvers.fedmavg": ("FedMAvg", "fedmavg"),
-    "solvers.fedmc": ("FedMCADMM", "fedmc_admm"),
+    "solvers.fedmc": ("FedMCADMM", "fedmc_admm", "typical_beta"),
     "solvers.fsmdm": ("FSMDM", "fsmdm"),
     "solvers.gtv": ("GTVPrimalDual", "gtv_primal_dual", "step_ratio"),
     "solvers.hfsad": ("consensus_links", "hfsad", "scad_regularizers"),
@@ -359,6 +359,7 @@ __all__ = [
     "tree_signal_error",
     "trees",
     "trials",
+    "typical_beta",
     "uniform_start",
     "user_means",
     "where_active",

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
-from fedjax_admm.checks import count, finite_array, number
+from fedjax_admm.checks import InputError, count, finite_array, number
 from fedjax_admm.kernels import factor_gram, factor_residual, gram_gradient, gram_norm, safe_norm
 from fedjax_admm.linear_algebra import top_eigenvalue
 from fedjax_admm.penalties import Penalty
@@ -45,7 +45,10 @@ class Factors(NamedTuple):
 class FactorStart(Protocol):
     """Where a solver starts: `start(problem, key) -> Factors`, with a static `rank`."""
 
-    rank: int
+    @property
+    def rank(self) -> int:
+        """Return the number of components."""
+        ...
 
     def __call__(self, problem: Any, key: jax.Array) -> Factors:
         """Return the first factors."""
@@ -86,7 +89,18 @@ class GivenStart:
         return self.items.shape[-1]
 
     def __call__(self, problem, key):
-        """Return them; rows of users that are not there become zero."""
+        """Return them; rows of users that are not there become zero.
+
+        Raises:
+          InputError: they do not fit the problem.
+        """
+        users = (problem.num_clients, problem.users_per_client, self.rank)
+        items = (problem.num_items, self.rank)
+        if (self.users.shape, self.items.shape) != (users, items):
+            raise InputError(
+                f"start must have users of shape {users} and items of shape {items} for this "
+                f"problem, but they have {self.users.shape} and {self.items.shape}."
+            )
         return Factors(jnp.where(problem.here[..., None], self.users, 0), self.items)
 
 
@@ -115,10 +129,23 @@ def given_start(users: ArrayLike, items: ArrayLike) -> GivenStart:
     """Start from given factors, shapes (clients, users_per_client, rank) and (items, rank).
 
     Raises:
-      InputError: the ranks differ, or an entry is not finite.
+      InputError: the ranks differ or are 0, or an entry is not finite.
     """
     items = finite_array("items", items, (None, None))
+    count("rank", items.shape[1])
     return GivenStart(finite_array("users", users, (None, None, items.shape[1])), items)
+
+
+def check_start(start: Any) -> None:
+    """Check that a solver's start is one.
+
+    Raises:
+      InputError: it cannot be called, or has no rank.
+    """
+    if not (callable(start) and hasattr(start, "rank")) or isinstance(start, type):
+        raise InputError(
+            f"start must be what uniform_start or given_start returns, but it is {start!r:.60}."
+        )
 
 
 def user_quadratics(problem, chosen: jax.Array, items: jax.Array) -> jax.Array:

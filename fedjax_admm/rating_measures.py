@@ -109,12 +109,15 @@ def theory_beta(solver: Any, problem: Any, state: Any, sampled: int) -> jax.Arra
     """Return the beta that the convergence proof asks for, as a diagnostic: far above useful ones.
 
     `8 (8 + N) max_i l_i^2 / (p_min p min_i l_i)` with l_i = ||U_i^T U_i||_F, p_min = sampled / p:
-    the second of the proof's two bounds, at the factors as they are; shape ().
+    the second of the proof's two bounds, at the factors as they are; infinite where a client's are
+    all zero; shape ().
     """
     gram = gram_matrix(state.clients.users)
     curvature = safe_norm(gram.reshape(gram.shape[0], -1))
     steps = 8.0 * (8 + solver.inner_steps)
-    return steps * jnp.max(curvature) ** 2 / (sampled * jnp.min(curvature))
+    least = jnp.min(curvature)
+    bound = steps * jnp.max(curvature) ** 2 / (sampled * jnp.where(least > 0, least, 1))
+    return jnp.where(least > 0, bound, jnp.inf)
 
 
 def _root_mean_square(listed: ClientRatings, factors: Factors) -> jax.Array:

@@ -35,7 +35,8 @@ def factor_residual(u: Array, v: Array, rows: Array, columns: Array, values: Arr
         Multiplier Method for Federated Matrix Completion Problems" (the loss f_i).
     """
     products = jnp.take(u, rows, 0, mode="clip") * jnp.take(v, columns, 0, mode="clip")
-    return jnp.sum(products, -1) - values
+    # XLA's reduction over a short last axis is scalar code on a CPU.
+    return sum(products[:, k] for k in range(products.shape[-1])) - values
 
 
 def factor_gram(
@@ -68,9 +69,10 @@ def factor_gram(
         Y. Zhou et al., "Large-scale Parallel Collaborative Filtering for the Netflix Prize", 2008,
         equation (4).
     """
-    first, second = np.triu_indices(v.shape[-1])
     w = jnp.take(v, columns, 0, mode="clip")
-    products = jnp.concatenate([w[:, first] * w[:, second], values[:, None] * w], -1)
+    # Row by row of the triangle: four times as fast on a CPU as one gather of all pairs.
+    upper = [w[:, a : a + 1] * w[:, a:] for a in range(w.shape[-1])]
+    products = jnp.concatenate([*upper, values[:, None] * w], -1)
     sums = jnp.zeros((num_rows, products.shape[-1]), v.dtype) if start is None else start
     return sums.at[rows].add(products, indices_are_sorted=True, mode="drop")
 

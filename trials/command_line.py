@@ -332,6 +332,85 @@ def networked(
     typer.echo(f"Wrote {', '.join(written)} in {out}")
 
 
+@solve.command("ratings")
+def solve_ratings(
+    input_: Annotated[
+        Path,
+        typer.Option("--input", help="File of ratings: user, item, rating; CSV, MovieLens, gzip."),
+    ],
+    user: Annotated[
+        str | None, typer.Option(help="Column of the users' numbers (the usual names).")
+    ] = None,
+    item: Annotated[str | None, typer.Option(help="Column of the items' numbers.")] = None,
+    rating: Annotated[str | None, typer.Option(help="Column of the ratings.")] = None,
+    clients: Annotated[
+        int | None, _whole("Clients that share the users (100, or the number of users).")
+    ] = None,
+    sampled: Annotated[
+        int | None, _whole("Clients that take part in a round (a tenth of them).")
+    ] = None,
+    rank: Annotated[int, _whole("Numbers per user and per item.")] = 5,
+    rounds: Annotated[int, _whole("Rounds of FedMC-ADMM.")] = 400,
+    inner_steps: Annotated[int, _whole("Steps per block in a client's turn.")] = 10,
+    penalty: Annotated[
+        str, typer.Option(metavar="l2|l1|nonnegative", help="On users' and items' factors.")
+    ] = "l2",
+    lam: Annotated[float, _real("Weight of the penalty on users' factors.")] = 1e-6,
+    gamma: Annotated[float, _real("Weight of the penalty on items' factors.")] = 1e-6,
+    beta: Annotated[
+        str, typer.Option(metavar="NUMBER|auto", help="Weight of the clients' agreement.")
+    ] = "auto",
+    validation: Annotated[float, _real("Share of the ratings learnt from that judges beta.")] = 0.1,
+    seed: Annotated[int, _whole("Seed of the split and of all draws.")] = 2025,
+    top: Annotated[
+        list[int] | None, _whole("A user's number: print its best unrated items; repeatable.")
+    ] = None,
+    top_count: Annotated[int, _whole("How many items --top prints.")] = 10,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the result (ratings-INPUT), replaced there.")
+    ] = None,
+    no_cache: _NoCache = False,
+) -> None:
+    """Complete a table of ratings by FedMC-ADMM, and compare it with means and biases."""
+    from fedjax_admm.checks import count
+    from fedjax_admm.trials import session
+    from fedjax_admm.trials.ratings import RatingsSettings, fit_ratings, read_beta, read_table
+    from fedjax_admm.trials.ratings_report import summary, write_results
+
+    out = out or Path(f"ratings-{input_.stem}")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out must be a folder, but {out} is a file.")
+    count("--top-count", top_count)
+    settings = RatingsSettings(
+        clients=clients,
+        sampled=sampled,
+        rank=rank,
+        rounds=rounds,
+        inner_steps=inner_steps,
+        penalty=penalty,
+        lam=lam,
+        gamma=gamma,
+        beta=read_beta(beta),
+        validation=validation,
+        seed=seed,
+    )
+    table, shown = read_table(input_, user=user, item=item, rating=rating, top=top or [])
+    session.prepare(cache=not no_cache)
+    fit = fit_ratings(table, settings)
+    typer.echo(summary(table, fit, top=shown, top_count=top_count))
+    options = {
+        "input": str(input_),
+        "user": user,
+        "item": item,
+        "rating": rating,
+        "top": top or [],
+        "top_count": top_count,
+        "out": str(out),
+    }
+    written = write_results(out, table, fit, options)
+    typer.echo(f"Wrote {', '.join(written)} in {out} after {sum(fit.seconds.values()):.1f} s.")
+
+
 @app.command()
 def doctor() -> None:
     """Report devices, versions, the compilation cache, and what is missing."""

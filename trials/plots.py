@@ -125,8 +125,14 @@ def cost_figure(results: Results, *, metric: str) -> Figure:
 
 def _mean_costs(results: Results, method: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean local passes and numbers sent, each of shape (sweep, round)."""
+    passes = np.mean(results.values(method, "passes"), axis=1)
+    return passes, _numbers_sent(results, method)
+
+
+def _numbers_sent(results: Results, method: str) -> np.ndarray:
+    """Return the mean numbers sent both ways, shape (sweep, round)."""
     sent = results.values(method, "numbers_up") + results.values(method, "numbers_down")
-    return np.mean(results.values(method, "passes"), axis=1), np.mean(sent, axis=1)
+    return np.mean(sent, axis=1)
 
 
 def score_figure(results: Results, *, metric: str, score: str) -> Figure:
@@ -287,6 +293,128 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     return figure
 
 
+def progress_figure(results: Results, *, seconds: Mapping[str, np.ndarray]) -> Figure:
+    """Draw errors and the objective against rounds, and the error against what it costs.
+
+    Args:
+      results: with the metrics error, fresh_error, training_error and objective, as far as a method
+        has them; the first swept value is drawn.
+      seconds: name of a method -> seconds per round. A method that sends nothing is a level line.
+    """
+    figure = Figure(figsize=(14.5, 8.6), layout="constrained")
+    grid = figure.subplots(2, 3)
+    sent, clock = "numbers sent, up and down", "seconds on this machine, evaluation left out"
+    metrics = ("error", "fresh_error", "objective", "training_error", "error", "error")
+    costs = ("global round",) * 4 + (sent, clock)
+    styles = _distinct(results.methods)
+    for axes, metric, cost in zip(grid.flat, metrics, costs, strict=True):
+        for name, style in styles.items():
+            if not results.has(name, metric):
+                continue
+            table = statistics.summarize(results.values(name, metric)[0], axis=0)
+            if not results.has(name, "numbers_up"):
+                level = {key: style[key] for key in ("color", "linestyle")}
+                axes.axhline(table.mean[-1], label=name, linewidth=1.4, **level)
+                continue
+            along = {
+                "global round": results.rounds,
+                sent: _numbers_sent(results, name)[0],
+                clock: results.rounds * float(seconds[name]),
+            }
+            low, high = table.mean - table.standard_error, table.mean + table.standard_error
+            _line_with_band(axes, along[cost], table.mean, low, high, name, style)
+        axes.set_xlabel(cost)
+        axes.set_ylabel(_metric_label(results, metric))
+        axes.set_title("mean ± standard error", fontsize=10)
+        if cost != "global round":
+            axes.set_xscale("log")
+    _finish(figure, results, grid[0, 0])
+    return figure
+
+
+def ladder_figure(
+    results: Results,
+    *,
+    metrics: Sequence[str],
+    label: str,
+    seconds: Mapping[str, np.ndarray] | None = None,
+) -> Figure:
+    """Draw the last record against a number in the methods' names: "family, 10".
+
+    Args:
+      results: of a finished run.
+      metrics: one panel each.
+      label: of the horizontal axis.
+      seconds: name of a method -> seconds per round; one more panel then has the first metric
+        against time, a line per method, at the last swept value.
+    """
+    families: dict[str, list[str]] = {}
+    for name in results.methods:
+        families.setdefault(name.rpartition(", ")[0], []).append(name)
+    titles = {
+        (family, i): f"{family}, {results.config['parameter_label']} {value:g}"
+        if len(results.sweep) > 1
+        else family
+        for family in families
+        for i, value in enumerate(results.sweep)
+    }
+    styles = _distinct(titles.values())
+    number = len(metrics) + (seconds is not None)
+    figure = Figure(figsize=(4.6 * number, 4.8), layout="constrained")
+    panels = figure.subplots(1, number, squeeze=False)[0]
+    steps = {
+        family: np.array([float(name.rpartition(", ")[2]) for name in names])
+        for family, names in families.items()
+    }
+    for axes, metric in zip(panels, metrics, strict=False):
+        for (family, i), title in titles.items():
+            names = families[family]
+            last = np.stack([results.values(name, metric)[i, :, -1] for name in names])
+            table = statistics.summarize(last, axis=1)
+            low, high = table.mean - table.standard_error, table.mean + table.standard_error
+            _line_with_band(axes, steps[family], table.mean, low, high, title, styles[title])
+        axes.set_xticks(next(iter(steps.values())))
+        axes.set_xlabel(label)
+        axes.set_ylabel(_metric_label(results, metric))
+        axes.set_title("last round, mean ± standard error", fontsize=10)
+    if seconds is not None:
+        _against_time(panels[-1], results, metrics[0], seconds)
+    _finish(figure, results, panels[0])
+    return figure
+
+
+def _against_time(
+    axes: Axes, results: Results, metric: str, seconds: Mapping[str, np.ndarray]
+) -> None:
+    """Draw the mean of a metric against time, a line per method, at the last swept value."""
+    for name, style in _distinct(results.methods).items():
+        table = statistics.summarize(results.values(name, metric)[-1], axis=0)
+        _line(axes, results.rounds * float(seconds[name]), table.mean, name, style)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds on this machine, evaluation left out")
+    axes.set_ylabel(_metric_label(results, metric))
+    axes.set_title(f"{results.config['parameter_label']} {results.sweep[-1]:g}, mean", fontsize=10)
+    axes.legend(fontsize=8, frameon=False)
+
+
+def panels_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
+    """Draw the last record of several metrics against the swept number, one panel each."""
+    figure = Figure(figsize=(4.2 * len(metrics), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    styles = _distinct(results.methods)
+    for axes, metric in zip(panels, metrics, strict=True):
+        for name, style in styles.items():
+            table = statistics.summarize(results.values(name, metric)[:, :, -1], axis=1)
+            low, high = table.mean - table.standard_error, table.mean + table.standard_error
+            _line_with_band(axes, results.sweep, table.mean, low, high, name, style)
+        axes.set_xscale("log")
+        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_ylabel(_metric_label(results, metric))
+        axes.set_title("last round, mean ± standard error", fontsize=10)
+    _finish(figure, results, panels[0])
+    return figure
+
+
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> None:
     """Write `name.png` and `name.pdf`, atomically."""
     for kind in ("png", "pdf"):
@@ -308,6 +436,14 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
             "marker": _MARKERS[place % len(_MARKERS)],
         }
     return styles
+
+
+def _distinct(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Give each name a colour of its own, a line and a marker."""
+    return {
+        name: {**style, "color": _COLOURS[place % len(_COLOURS)]}
+        for place, (name, style) in enumerate(_styles(names).items())
+    }
 
 
 def _line_with_band(

@@ -302,7 +302,7 @@ def _collect(
                 nonfinite[method] = values
             elif metric == MESSAGES:
                 assert sizes is not None
-                sent = ledger(sizes, values)
+                sent = ledger(sizes, values, rounds)
                 collected[f"{method}/numbers_up"] = sent.up
                 collected[f"{method}/numbers_down"] = sent.down
             else:

@@ -57,7 +57,7 @@ class MatrixCompletion:
     @property
     def here(self) -> jax.Array:
         """Return which users there are, bool, shape (clients, users_per_client)."""
-        return jnp.arange(self.users_per_client)[None] < self.members[:, None]
+        return jnp.arange(self.users_per_client, dtype=jnp.int32)[None] < self.members[:, None]
 
 
 def matrix_completion(
@@ -90,7 +90,8 @@ def matrix_completion(
 
     Raises:
       InputError: there are fewer users than clients, a share is out of range, a client has no
-        rating to learn from, or all ratings to learn from are equal.
+        rating to learn from, or all ratings to learn from are equal (where they are
+        standardised).
     """
     typed_key(key)
     clients = count("clients", clients)
@@ -149,24 +150,36 @@ def given_clients(
             f"clients must have a rating each, but client {np.argmin(sizes)} has none; leave it "
             "out."
         )
-    if judged[0].size and judged[0].max() >= len(clients):
+    if held_out is not None and len(held_out) != len(clients):
         raise InputError(
             f"held_out must have one entry per client ({len(clients)}), but it has {len(held_out)}."
         )
     columns = [np.concatenate(pair) for pair in zip(learnt, judged, strict=True)]
     owner, users, items, values = columns
+    width = users.max() + 1
+    keys = ((part[0] * width + part[1]) * num_items + part[2] for part in (judged, learnt))
+    both = np.flatnonzero(np.isin(next(keys), next(keys)))
+    if both.size:
+        client, user, item = (int(part[both[0]]) for part in judged[:3])
+        raise InputError(
+            f"held_out[{client}] must not hold what is learnt from, but user {user} rates item "
+            f"{item} in both; remove one of them."
+        )
     seen = np.zeros(len(clients), np.int64)
     np.maximum.at(seen, owner, users + 1)
-    counts = seen if members is None else np.asarray(members, np.int64)
-    if counts.shape != seen.shape or np.any(counts < seen):
+    counts = seen if members is None else np.asarray(members)
+    whole = np.issubdtype(counts.dtype, np.integer)
+    if not whole or counts.shape != seen.shape or np.any(counts < seen):
         raise InputError(
             f"members must say at least {seen.tolist()} users per client, but it is "
             f"{counts.tolist()}."
         )
     shape = _Shape(len(clients), int(counts.max()), num_items)
     _check_size(shape)
-    whole = _Entries(
-        *(jnp.asarray(column, jnp.int32) for column in (owner, users, items)),
+    entries = _Entries(
+        jnp.asarray(owner, jnp.int32),
+        jnp.asarray(users, jnp.int32),
+        jnp.asarray(items, jnp.int32),
         jnp.asarray(values, default_float()),
         jnp.ones(owner.shape, bool),
     )
@@ -176,12 +189,12 @@ def given_clients(
     number = np.concatenate([np.arange(size) for size in counts])
     home = np.repeat(np.arange(len(clients)), counts) * shape.users_per_client + number
     problem = _split(
-        whole,
+        entries,
         rank,
         ones,
         2 * ones,
         shape,
-        len(learnt[0]) / len(owner),
+        (len(learnt[0]) / len(owner), len(judged[0]) / len(owner)),
         jnp.asarray(home, jnp.int32),
         jnp.asarray(counts, jnp.int32),
         bool(standardize),
@@ -223,19 +236,23 @@ def _drawn(
     rank, sizes = _ranks(split_key, owners, shape.clients)
     entries = _Entries(owners, local[users], items, values, present)
     learnt = _part(sizes, train)
-    problem = _split(entries, rank, learnt, sizes, shape, train, places, members, standardize)
+    shares = (train, 1 - train)
+    problem = _split(entries, rank, learnt, sizes, shape, shares, places, members, standardize)
     if fitted:
-        low, share = _part(learnt, fitted), train * fitted
-        tuning = _split(entries, rank, low, learnt, shape, share, places, members, standardize)
+        low, shares = _part(learnt, fitted), (train * fitted, train * (1 - fitted))
+        tuning = _split(entries, rank, low, learnt, shape, shares, places, members, standardize)
         problem = replace(problem, tuning=tuning)
     return problem, sizes
 
 
-@partial(jax.jit, static_argnames=("shape", "share", "standardize"))
+@partial(jax.jit, static_argnames=("shape", "shares", "standardize"))
 def _split(
-    entries, rank, low, high, shape, share, places, members, standardize
+    entries, rank, low, high, shape, shares, places, members, standardize
 ) -> MatrixCompletion:
-    """Learn from ratings of rank below `low` in their client, hold out those below `high`."""
+    """Learn from ratings of rank below `low` in their client, hold out those below `high`.
+
+    The shares of all ratings that are learnt from and held out set how much room there is.
+    """
     owner = jnp.minimum(entries.owner, shape.clients - 1)
     learnt = entries.present & (rank < low[owner])
     judged = entries.present & ~learnt & (rank < high[owner])
@@ -255,14 +272,17 @@ def _split(
             capacity=capacity,
         )
 
-    room = min(total, int(share * total) + shape.clients)
+    # Each client's share is rounded to whole ratings.
+    room, room_out = (min(total, int(share * total) + 2 * shape.clients) for share in shares)
     by_user = collect(learnt, "users", room)
     by_item = collect(learnt, "items", room)
-    # Whatever the split: what is not learnt from may be held out, but for rounding per client.
-    held_out = collect(judged, "users", min(total, total - int(share * total) + shape.clients))
+    held_out = collect(judged, "users", room_out)
     mean, deviation = jnp.zeros(()), jnp.ones(())
     if standardize:
         mean, deviation = _moments(by_user)
+        # The mean of equal ratings may be off by rounding, and their deviation with it.
+        rounding = 4 * jnp.finfo(mean.dtype).eps * jnp.abs(mean)
+        deviation = jnp.where(deviation <= rounding, 0, deviation)
     mean, deviation = mean.astype(entries.values.dtype), deviation.astype(entries.values.dtype)
     unit = jnp.where(deviation > 0, deviation, 1)
 
@@ -320,7 +340,7 @@ def _part(sizes: jax.Array, share: float) -> jax.Array:
 
 
 def _share(name: str, value: float) -> float:
-    if not 0 < value < 1:
+    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
         raise InputError(f"{name} must be a share between 0 and 1, but it is {value!r}.")
     return float(value)
 
@@ -370,20 +390,34 @@ def _joined(name: str, clients: Sequence, num_items: int) -> tuple[np.ndarray, .
     """Return owner, users, items and values of lists per client, checked."""
     owners, columns = [np.zeros(0, np.int64)], [(np.zeros(0, np.int64),) * 2 + (np.zeros(0),)]
     for client, triple in enumerate(clients):
+        if len(triple) != 3:
+            raise InputError(
+                f"{name}[{client}] must be three arrays (users, items, values), but it has "
+                f"{len(triple)}."
+            )
         users, items, values = (np.asarray(part) for part in triple)
         if not users.shape == items.shape == values.shape == (users.size,):
             raise InputError(
                 f"{name}[{client}] must be three arrays of one length, but their shapes are "
                 f"{users.shape}, {items.shape} and {values.shape}."
             )
-        limits = {"users": (users, np.inf), "items": (items, num_items)}
+        limits = {"users": (users, 2**31), "items": (items, num_items)}
         for what, (numbers, limit) in limits.items():
             whole = np.issubdtype(numbers.dtype, np.integer) or not numbers.size
             if not whole or np.any((numbers < 0) | (numbers >= limit)):
                 raise InputError(
-                    f"{name}[{client}]: {what} must be whole numbers from 0 to below {limit}, but "
+                    f"{name}[{client}]: {what} must be whole numbers from 0 to {limit - 1}, but "
                     f"they are {np.array2string(numbers, threshold=6)}."
                 )
+        pairs, numbers = np.unique(users * num_items + items, return_counts=True)
+        if np.any(numbers > 1):
+            user, item = divmod(int(pairs[np.argmax(numbers)]), num_items)
+            raise InputError(
+                f"{name}[{client}] must rate an item once per user, but user {user} rates item "
+                f"{item} {numbers.max()} times; keep one of these ratings."
+            )
+        if not np.issubdtype(values.dtype, np.number):
+            raise InputError(f"{name}[{client}]: values must be numbers, but they are {values}.")
         if not np.all(np.isfinite(values)):
             place = int(np.argmin(np.isfinite(values)))
             raise InputError(

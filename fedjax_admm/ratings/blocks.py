@@ -44,7 +44,7 @@ class ClientRatings:
         """Go through all ratings of some clients, in their order.
 
         Args:
-          clients: shape (places,), int32: whose.
+          clients: shape (places,), int32: whose; different clients.
           initial: what `add` is given first; a pytree of arrays.
           add: `add(carry, place, users, items, values) -> carry` for a chunk of ratings, arrays
             (ratings,); `place` says whose rating it is: its client's place in `clients`.
@@ -98,21 +98,29 @@ class ClientRatings:
             return compensated(carry, jnp.sum(terms))
 
         zero = jnp.zeros((), self.values.dtype)
-        return sum(self.fold(self.everyone, (zero, zero), add))
+        total, lost = self.fold(self.everyone, (zero, zero), add)
+        return total + lost
 
 
 def compensated(carry: tuple[jax.Array, jax.Array], term: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Add a term to a sum without losing what rounding cuts off.
 
-    `(total, lost)` stands for `total + lost`: the error of millions of additions is that of a few.
+    `(total, lost)` stands for `total + lost`, with `lost` below the rounding of `total`: the error
+    of millions of additions is that of a few.
 
-    Reference: A. Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher
-    Summen", Zeitschrift für Angewandte Mathematik und Mechanik 54 (1974) 39-51, algorithm IV.
+    Reference: D. E. Knuth, "The Art of Computer Programming", volume 2, 3rd edition, section 4.2.2,
+    theorem B (the exact error of an addition).
     """
     total, lost = carry
-    new = total + term
-    cut = jnp.where(jnp.abs(total) >= jnp.abs(term), (total - new) + term, (term - new) + total)
-    return new, lost + cut
+    new, cut = _two_sum(total, term)
+    return _two_sum(new, lost + cut)
+
+
+def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the rounded sum and what was cut off."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def in_blocks(

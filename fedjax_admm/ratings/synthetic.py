@@ -88,7 +88,7 @@ def draw_ratings(key: jax.Array, shape: str | Shape = "ml-100k") -> DrawnRatings
         jnp.zeros(size.ratings, jnp.int32).at[place].set(part, mode="drop")
         for part in (users, items)
     )
-    present = jnp.arange(size.ratings) <= place[-1]
+    present = jnp.arange(size.ratings, dtype=jnp.int32) <= place[-1]
     values = _values(rating_key, users, items, size, dtype)
     return DrawnRatings(users, items, values, present, size.users, size.items)
 
@@ -117,6 +117,11 @@ def _shape(shape: str | Shape) -> Shape:
         if shape not in SHAPES:
             raise InputError(f"shape must be one of {', '.join(SHAPES)}, but it is {shape!r}.")
         return SHAPES[shape]
+    if not isinstance(shape, tuple) or len(shape) != len(Shape._fields):
+        raise InputError(
+            f"shape must be a name or (users, items, ratings), but it is {shape!r}; names are "
+            f"{', '.join(SHAPES)}."
+        )
     size = Shape(*(count(f"shape.{name}", n) for name, n in zip(Shape._fields, shape, strict=True)))
     if size.ratings > size.users * size.items // 2:
         raise InputError(
@@ -140,7 +145,9 @@ def _draws_per_user(size: Shape) -> np.ndarray:
     activity = np.exp(ACTIVITY * np.interp(np.arange(size.users), sample, normal))
     chances = _popularity(size.items)
     grid = np.concatenate([[0], np.geomspace(1, 50 * size.items, 200)])
-    distinct = np.array([np.sum(1 - np.exp(draws * np.log1p(-chances))) for draws in grid])
+    distinct = np.array(
+        [np.sum(1 - np.exp(draws * np.log1p(-np.minimum(chances, 1 - 1e-12)))) for draws in grid]
+    )
 
     def found(scale: float) -> float:
         return float(np.interp(np.maximum(1, scale * activity), grid, distinct).sum())

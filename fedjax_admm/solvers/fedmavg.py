@@ -27,6 +27,7 @@ from fedjax_admm.checks import InputError, count, scalar
 from fedjax_admm.factor_models import (
     Factors,
     FactorStart,
+    check_start,
     item_quadratics,
     largest_eigenvalue,
     smallest_bound,
@@ -173,10 +174,12 @@ def fedmavg(
     """
     if setting not in SETTINGS:
         raise InputError(f"setting must be one of {', '.join(SETTINGS)}, but it is {setting!r}.")
+    start = uniform_start(rank=rank) if start is None else start
+    check_start(start)
     return FedMAvg(
         SquaredL2(scalar("user_weight", user_weight, at_least=0)),
         SquaredL2(scalar("item_weight", item_weight, at_least=0)),
-        uniform_start(rank=rank) if start is None else start,
+        start,
         count("user_steps", user_steps),
         count("item_steps", item_steps),
         setting,

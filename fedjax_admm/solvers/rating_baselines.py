@@ -1,7 +1,7 @@
 r"""What federated matrix completion has to beat: means, biases, and centralised factors.
 
 Every baseline returns `Factors`, so that it is measured like a solver: a bias model b_t + c_j has
-the factors (b_t, 1) and (1, c_j). Values are standardised, so that the global mean predicts 0.
+the factors (b_t, 1) and (1, c_j). Below, M is the value less the mean of the training values.
 
     damped biases   b_t = sum_j (M_tj - c_j) / (damping + ratings of t), then c_j likewise, again
                     and again, from c = 0
@@ -12,6 +12,8 @@ Transactions on Knowledge Discovery from Data 4 (2010), section 2.1 (biases); Y.
 R. Schreiber, R. Pan, "Large-scale Parallel Collaborative Filtering for the Netflix Prize", 2008
 (ALS with a weight times the number of ratings).
 """
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -25,25 +27,28 @@ from fedjax_admm.linear_algebra import positive_inverse
 
 def global_mean(problem) -> Factors:
     """Predict every rating by the mean of the training ratings."""
-    users, items = _zeros(problem, 1)
-    return Factors(users, items)
+    mean = _mean(problem)
+    return _biases(jnp.full(problem.here.shape, mean), jnp.zeros(problem.num_items, mean.dtype))
 
 
 def user_means(problem) -> Factors:
     """Predict a user's ratings by the mean of its training ratings; by the global one if none."""
-    sums, counts = _user_sums(problem, jnp.zeros(problem.num_items))
-    return _biases(problem, safe_ratio(sums, counts), jnp.zeros(problem.num_items))
+    mean = _mean(problem)
+    items = jnp.zeros(problem.num_items, mean.dtype)
+    sums, counts = _user_sums(problem, items)
+    return _biases(jnp.where(counts > 0, safe_ratio(sums, counts), mean), items)
 
 
 def item_means(problem) -> Factors:
     """Predict an item's ratings by the mean of its training ratings; by the global one if none."""
-    users = jnp.zeros(problem.here.shape)
+    mean = _mean(problem)
+    users = jnp.zeros(problem.here.shape, mean.dtype)
     sums, counts = _item_sums(problem, users)
-    return _biases(problem, users, safe_ratio(sums, counts))
+    return _biases(users, jnp.where(counts > 0, safe_ratio(sums, counts), mean))
 
 
 def damped_biases(problem, damping: ArrayLike = 5.0, *, sweeps: int = 20) -> Factors:
-    """Predict a rating by a bias of its user plus one of its item, both drawn towards 0.
+    """Predict a rating by the mean, a bias of its user and one of its item, both drawn towards 0.
 
     Args:
       problem: a `MatrixCompletion`.
@@ -53,18 +58,26 @@ def damped_biases(problem, damping: ArrayLike = 5.0, *, sweeps: int = 20) -> Fac
     Raises:
       InputError: the damping is negative, or `sweeps` is not a positive whole number.
     """
-    dtype = problem.mean.dtype
-    damping = number("damping", damping, at_least=0).astype(dtype)
+    damping = number("damping", damping, at_least=0).astype(problem.mean.dtype)
+    return _damped(problem, damping, count("sweeps", sweeps))
+
+
+@partial(jax.jit, static_argnames="sweeps")
+def _damped(problem, damping, sweeps: int) -> Factors:
+    mean = _mean(problem)
 
     def sweep(biases, _):
-        sums, counts = _user_sums(problem, biases[1])
+        sums, counts = _user_sums(problem, biases[1] + mean)
         users = safe_ratio(sums, damping + counts)
-        sums, counts = _item_sums(problem, users)
+        sums, counts = _item_sums(problem, users + mean)
         return (users, safe_ratio(sums, damping + counts)), None
 
-    first = (jnp.zeros(problem.here.shape, dtype), jnp.zeros(problem.num_items, dtype))
-    biases, _ = jax.lax.scan(sweep, first, length=count("sweeps", sweeps))
-    return _biases(problem, *biases)
+    first = (
+        jnp.zeros(problem.here.shape, mean.dtype),
+        jnp.zeros(problem.num_items, mean.dtype),
+    )
+    (users, items), _ = jax.lax.scan(sweep, first, length=sweeps)
+    return _biases(users + mean, items)
 
 
 def alternating_least_squares(
@@ -85,8 +98,13 @@ def alternating_least_squares(
     Raises:
       InputError: a number is out of range.
     """
-    dtype, rank = problem.mean.dtype, count("rank", rank)
-    weight = number("weight", weight, above=0).astype(dtype)
+    weight = number("weight", weight, above=0).astype(problem.mean.dtype)
+    return _alternating(problem, key, weight, count("rank", rank), count("sweeps", sweeps))
+
+
+@partial(jax.jit, static_argnames=("rank", "sweeps"))
+def _alternating(problem, key, weight, rank: int, sweeps: int) -> Factors:
+    dtype = weight.dtype
     one = jnp.ones((), dtype)
     _, items = UniformStart(one, one, rank)(problem, key)
     width = problem.users_per_client
@@ -104,7 +122,7 @@ def alternating_least_squares(
         return (users, items), None
 
     first = (jnp.zeros((shape[0] * width, rank), dtype), items)
-    (users, items), _ = jax.lax.scan(sweep, first, length=count("sweeps", sweeps))
+    (users, items), _ = jax.lax.scan(sweep, first, length=sweeps)
     return Factors(users.reshape(shape), items)
 
 
@@ -165,17 +183,15 @@ def _added(carry, rows, terms):
     return sums.at[rows].add(terms), counts.at[rows].add(jnp.ones_like(terms))
 
 
-def _biases(problem, users, items) -> Factors:
+def _mean(problem) -> jax.Array:
+    """Return the mean of the training values: 0, but for rounding, where they are standardised."""
+    listed = problem.by_user
+    size = jnp.maximum(jnp.sum(listed.counts), 1).astype(problem.mean.dtype)
+    return listed.total(lambda client, users, items, values: values) / size
+
+
+def _biases(users: jax.Array, items: jax.Array) -> Factors:
     """Return the factors of a bias model."""
-    dtype = problem.mean.dtype
-    users, items = users.astype(dtype), items.astype(dtype)
     return Factors(
         jnp.stack([users, jnp.ones_like(users)], -1), jnp.stack([jnp.ones_like(items), items], -1)
-    )
-
-
-def _zeros(problem, rank: int) -> Factors:
-    dtype = problem.mean.dtype
-    return Factors(
-        jnp.zeros((*problem.here.shape, rank), dtype), jnp.zeros((problem.num_items, rank), dtype)
     )

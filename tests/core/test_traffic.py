@@ -1,7 +1,10 @@
 """Traffic is counted exactly."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
+import pytest
 
 import fedjax_admm as fa
 
@@ -31,3 +34,54 @@ def test_a_run_is_paid_by_activations():
     np.testing.assert_array_equal(book.up, [4 * 4, 4 * 11])
     np.testing.assert_array_equal(book.down, [3 * 4, 3 * 11])
     assert fa.federated_subgradient().traffic(problem) == fa.Traffic(up=3, down=3)
+
+
+def test_what_is_sent_before_the_first_round_counts_from_the_first_record():
+    book = fa.ledger(fa.Traffic(up=3, down=2, before=100), [[1, 0, 4], [0, 0, 0]])
+    np.testing.assert_array_equal(book.up, [[103, 103, 115], [100, 100, 100]])
+    np.testing.assert_array_equal(book.down, [[2, 2, 10], [0, 0, 0]])
+
+
+def test_a_broadcast_is_paid_per_round():
+    """Whoever sends; two trials with the same records."""
+    traffic = fa.Traffic(up=3, down=2, broadcast=1000)
+    book = fa.ledger(traffic, [[1, 0, 4], [0, 0, 0]], rounds=np.int32([2, 4, 10]))
+    np.testing.assert_array_equal(book.up, [[3, 3, 15], [0, 0, 0]])
+    np.testing.assert_array_equal(book.down, [[2002, 4002, 10010], [2000, 4000, 10000]])
+
+
+def test_broadcasts_are_exact_where_int32_is_not():
+    traffic = fa.Traffic(up=0, down=0, broadcast=23_101_000, before=2**40)
+    book = fa.ledger(traffic, np.zeros(2, np.int32), rounds=np.int32([1, 10**6]))
+    np.testing.assert_array_equal(book.down, [23_101_000, 23_101_000 * 10**6])
+    np.testing.assert_array_equal(book.up, 2**40)
+    assert book.up.dtype == book.down.dtype == np.int64
+
+
+def test_rounds_are_needed_for_broadcasts_only():
+    with pytest.raises(ValueError, match="rounds must be given, because this solver broadcasts"):
+        fa.ledger(fa.Traffic(up=1, down=1, broadcast=1), [1, 2])
+    plain = fa.Traffic(up=1, down=5, before=7)
+    for one, other in zip(
+        fa.ledger(plain, [1, 2]), fa.ledger(plain, [1, 2], rounds=[1, 2]), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sizes_of_matrix_completion():
+    """Numbers per round of Netflix, rank 13, ten of a hundred clients."""
+    netflix, sampled = SimpleNamespace(num_items=17_770, num_clients=100), 10
+    size = 17_770 * 13
+    for options, up, before in (
+        ({}, 2 * size, 100 * size),
+        ({"combined": True}, size, 100 * size),
+        ({"zero_dual": True}, 2 * size, 0),
+    ):
+        traffic = fa.fedmc_admm(rank=13, **options).traffic(netflix)
+        assert traffic == fa.Traffic(up=up, down=size, before=before)
+    book = fa.ledger(fa.fedmc_admm(rank=13, zero_dual=True).traffic(netflix), [sampled])
+    assert (book.up[0], book.down[0]) == (4_620_200, 2_310_100)
+    book = fa.ledger(fa.fedmavg(rank=13).traffic(netflix), [sampled], rounds=[1])
+    assert (book.up[0], book.down[0]) == (2_310_100, 23_101_000)
+    book = fa.ledger(fa.fedmavg(rank=13, all_users=False).traffic(netflix), [sampled])
+    assert (book.up[0], book.down[0]) == (2_310_100, 2_310_100)

@@ -288,3 +288,63 @@ def degrees(heads, tails, num_nodes, present=None):
             out[head] += 1
             out[tail] += 1
     return out
+
+
+# --- factor models -----------------------------------------------------------------------------
+
+
+def _clipped(place, size):
+    return min(max(int(place), 0), size - 1)
+
+
+def _pairs(size):
+    """Entries of a symmetric matrix in the order in which they are stored."""
+    return [(a, b) for a in range(size) for b in range(a, size)]
+
+
+def _symmetric(components):
+    """The matrix and the right side of one stored quadratic."""
+    size = next(r for r in range(len(components) + 1) if r * (r + 3) == 2 * len(components))
+    matrix = np.zeros((size, size))
+    for (a, b), entry in zip(_pairs(size), components[: len(components) - size], strict=True):
+        matrix[a, b] = matrix[b, a] = entry
+    return matrix, np.asarray(components[len(components) - size :], np.float64)
+
+
+def factor_residual(u, v, rows, columns, values):
+    u, v = np.asarray(u, np.float64), np.asarray(v, np.float64)
+    out = np.zeros(len(rows))
+    for entry, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        predicted = np.dot(u[_clipped(row, len(u))], v[_clipped(column, len(v))])
+        out[entry] = predicted - values[entry]
+    return out
+
+
+def factor_gram(v, rows, columns, values, num_rows, start=None):
+    v = np.asarray(v, np.float64)
+    rank = v.shape[1]
+    out = np.zeros((num_rows, rank * (rank + 3) // 2))
+    for row in range(num_rows):
+        mine = [entry for entry, place in enumerate(rows) if place == row]
+        seen = v[[_clipped(columns[entry], len(v)) for entry in mine]]
+        matrix = seen.T @ seen
+        right = seen.T @ np.asarray([values[entry] for entry in mine], np.float64)
+        out[row] = [*(matrix[pair] for pair in _pairs(rank)), *right]
+    return out if start is None else out + start
+
+
+def gram_gradient(quadratic, u):
+    out = np.zeros(np.shape(u))
+    for place in np.ndindex(out.shape[1:]):
+        at = (slice(None), *place)
+        matrix, right = _symmetric(np.asarray(quadratic, np.float64)[at])
+        out[at] = matrix @ np.asarray(u, np.float64)[at] - right
+    return out
+
+
+def gram_norm(quadratic):
+    quadratic = np.asarray(quadratic, np.float64)
+    out = np.zeros(quadratic.shape[1:])
+    for place in np.ndindex(out.shape):
+        out[place] = np.linalg.norm(_symmetric(quadratic[(slice(None), *place)])[0])
+    return out

@@ -13,8 +13,15 @@ import fedjax_admm as fa
 from fedjax_admm import edge_penalties, graphs, penalties, schedules, trees
 from fedjax_admm.problems.networked import Networked, networked_regression, networked_training
 from fedjax_admm.solvers.averaging import federated_averaging, federated_proximal_averaging
+from fedjax_admm.solvers.fedmavg import fedmavg
+from fedjax_admm.solvers.fedmc import fedmc_admm
 from fedjax_admm.solvers.gtv import gtv_primal_dual
 from fedjax_admm.solvers.ifca import ifca
+
+
+def models(problem: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of estimates here: a model of three numbers, for all or per client."""
+    return (3,), (problem.num_clients, 3)
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,10 @@ class Case:
     problem: Callable[[], Any]
     clients: Callable[[Any], Any]  # state -> pytree stacked over the last axis of the mask: the
     # clients, or all nodes of a tree that have a parent
+    shapes: Callable[[Any], tuple[tuple[int, ...], ...]] = models  # problem -> what an estimate's
+    # shape may be
     dear: bool = False  # seconds to compile a gradient: the float64 one only in the slow run
+    slow: bool = False  # everything only in the slow run: another setting of a solver, or its kin
 
 
 def localization() -> fa.RangeLocalization:
@@ -82,6 +92,37 @@ def trained_network() -> Networked:
     )
 
 
+def completion() -> fa.MatrixCompletion:
+    """Clients of 2, 1 and 3 users; one user has no ratings, and an item is rated by nobody."""
+    clients = [
+        ([0, 0, 1, 1], [0, 1, 1, 2], [1.0, -1.0, 0.5, 2.0]),
+        ([0, 0], [3, 0], [2.0, 0.0]),
+        ([2, 0, 0, 2], [2, 1, 0, 3], [0.25, 1.0, 0.75, -0.5]),
+    ]
+    clients = [tuple(np.array(part) for part in client) for client in clients]
+    return fa.given_clients(clients, num_items=5, standardize=False)
+
+
+def first_factors() -> Any:
+    rng = np.random.default_rng(3)
+    return fa.given_start(rng.uniform(0, 1, (3, 3, 2)), rng.uniform(0, 1, (5, 2)))
+
+
+def item_factors(problem: fa.MatrixCompletion) -> tuple[tuple[int, ...], ...]:
+    return ((problem.num_items, 2),)
+
+
+def completing(user_penalty: Any, item_penalty: Any, **options: Any) -> Any:
+    return fedmc_admm(
+        beta=2.0,
+        user_penalty=user_penalty,
+        item_penalty=item_penalty,
+        inner_steps=3,
+        start=first_factors(),
+        **options,
+    )
+
+
 SOLVERS = {
     "FSMDM": Case(lambda: fa.fsmdm(), localization, lambda state: state.client),
     "FSMDM tuned, 3 local": Case(
@@ -135,5 +176,28 @@ SOLVERS = {
     ),
     "IFCA": Case(
         lambda: ifca([[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3), network, lambda state: ()
+    ),
+    "FedMCADMM": Case(
+        lambda: completing(penalties.squared_l2(0.1), penalties.squared_l2(0.2)),
+        completion,
+        lambda state: state.clients,
+        shapes=item_factors,
+        dear=True,
+    ),
+    "FedMCADMM, row, l1, nonneg": Case(
+        lambda: completing(
+            penalties.non_negative(), penalties.l1(0.02), bound="row", zero_dual=True
+        ),
+        completion,
+        lambda state: state.clients,
+        shapes=item_factors,
+        slow=True,
+    ),
+    "FedMAvg, drawn users": Case(
+        lambda: fedmavg(user_steps=3, item_steps=2, start=first_factors(), all_users=False),
+        completion,
+        lambda state: state.users,
+        shapes=item_factors,
+        slow=True,
     ),
 }

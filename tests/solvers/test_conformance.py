@@ -1,5 +1,7 @@
 """Every solver obeys the protocol: masks, dtypes, traces, transformations, resumption."""
 
+from typing import ClassVar
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -13,16 +15,25 @@ from tests.solvers.conformance import SOLVERS
 ROUNDS = 8
 KEY = 5
 
+
+def marks(slow: bool) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if slow else []
+
+
 GRADIENTS = [
     pytest.param(
-        name, precision, marks=[pytest.mark.slow] if case.dear and precision == "float64" else []
+        name,
+        precision,
+        marks=marks(case.slow or (case.dear and precision == "float64")),
     )
     for name, case in SOLVERS.items()
     for precision in ("float32", "float64")
 ]
 
 
-@pytest.fixture(params=SOLVERS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=marks(case.slow)) for name, case in SOLVERS.items()]
+)
 def case(request):
     return SOLVERS[request.param]
 
@@ -56,9 +67,11 @@ def step(solver, problem, state, turn):
 class Protocol(chex.TestCase):
     """Checks that run with and without jit, by chex's variants."""
 
+    cases: ClassVar = {name: case for name, case in SOLVERS.items() if not case.slow}
+
     @chex.variants(with_jit=True, without_jit=True)
     def test_step_keeps_structure_shapes_and_dtypes(self):
-        for name, case in SOLVERS.items():
+        for name, case in self.cases.items():
             with self.subTest(name):
                 problem, solver = case.problem(), case.solver()
                 state = solver.init(problem, jax.random.key(0))
@@ -69,12 +82,19 @@ class Protocol(chex.TestCase):
 
     @chex.variants(with_jit=True, without_jit=True)
     def test_estimate_is_a_model(self):
-        for name, case in SOLVERS.items():
+        for name, case in self.cases.items():
             with self.subTest(name):
                 problem, solver = case.problem(), case.solver()
                 state = solver.init(problem, jax.random.key(0))
                 estimate = self.variant(lambda s, x: s.estimate(x))(solver, state)
-                assert estimate.shape in ((3,), (problem.num_clients, 3))
+                assert estimate.shape in case.shapes(problem)
+
+
+@pytest.mark.slow
+class SlowProtocol(Protocol):
+    """The same checks of the cases of the slow run."""
+
+    cases: ClassVar = {name: case for name, case in SOLVERS.items() if case.slow}
 
 
 def test_absent_clients_keep_everything(case):
@@ -182,7 +202,9 @@ def test_no_key_is_used_twice(case):
 
 def test_traffic_is_whole_numbers(case):
     traffic = case.solver().traffic(case.problem())
-    assert all(type(size) is int and size > 0 for size in traffic)
+    assert all(type(size) is int and size >= 0 for size in traffic)
+    assert traffic.up > 0
+    assert traffic.down + traffic.broadcast > 0
 
 
 def test_unfit_problem_is_told_before_tracing(case):

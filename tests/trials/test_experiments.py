@@ -13,6 +13,7 @@ from fedjax_admm.trials.runner import Request, run_experiment
 
 NAMES = list(all_experiments())
 NETWORKED = [name for name in NAMES if name.startswith("nfl")]
+COMPLETION = [name for name in NAMES if name.startswith("fedmc")]
 LOCALIZATION = [name for name in NAMES if name.startswith("fsmdm")]
 PHASE = [name for name in NAMES if name.startswith("hfsad") and name != "hfsad-personalisation"]
 TRIALS, ROUNDS, CLIENTS, DIM = 3, 20, 21, 3
@@ -33,6 +34,13 @@ SMALL = {
     "nfl-star": {"nodes": "6", "factor": "0.5,2"},
     "nfl-weather": {"threshold": "2,5", "data": "synthetic"},
     "nfl-digits": {"data": "synthetic"},
+}
+RATINGS = {"shape": "40x30x400", "data": "synthetic", "clients": "4", "sampled": "2"}
+SMALL |= {
+    "fedmc-comparison": {**RATINGS, "rank": "2", "multiples": "0.3,3"},
+    "fedmc-inner-steps": {**RATINGS, "rank": "2", "steps": "2,5"},
+    "fedmc-regularisation": {**RATINGS, "rank": "2", "weight": "1e-6,1e-3"},
+    "fedmc-rank": {**RATINGS, "ranks": "1,2"},
 }
 SIZES = {
     "clusters": str(CLUSTERS),
@@ -94,7 +102,7 @@ def test_the_figure_is_drawn(outcome):
     shown = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
     swept = name == "fsmdm-asynchrony"
     names = [f"{v:g}" for v in results.sweep] if swept else results.methods
-    if name not in NETWORKED:  # these have a panel, or a row, per family or method
+    if name not in NETWORKED + COMPLETION:  # these have a panel, or a row, per family or method
         assert len(shown) == len(names)
     for axes in figure.axes:
         assert axes.lines
@@ -113,11 +121,13 @@ def test_methods_differ(outcome):
 def test_numbers_and_words_are_sane(name):
     experiment = find(name)
     assert experiment.name == name
-    assert experiment.trials >= (5 if name in NETWORKED else 100)
+    few = {**dict.fromkeys(NETWORKED, 5), **dict.fromkeys(COMPLETION, 3)}
+    assert experiment.trials >= few.get(name, 100)
     assert 1 <= experiment.quick["trials"] <= 100
     assert 1 <= experiment.quick["rounds"] <= experiment.rounds
     assert "\n" not in experiment.title
-    assert ("SarcheshmehPour" if name in NETWORKED else "Mirzaeifard") in experiment.paper
+    authors = {**dict.fromkeys(NETWORKED, "SarcheshmehPour"), **dict.fromkeys(COMPLETION, "Hytla")}
+    assert authors.get(name, "Mirzaeifard") in experiment.paper
     assert len(experiment.findings) > 200
     assert experiment.findings.endswith(".")
     assert {"error", "numbers_up", "numbers_down"} <= set(experiment.metrics)
@@ -294,12 +304,54 @@ def test_starts_and_signs_are_settings(tmp_path, start):
         ("nfl-weather", {"data": "nowhere.csv"}, "nowhere.csv"),
         ("nfl-table1", {"dim": "0"}, "dim must be at least 1, but it is 0"),
         ("nfl-star", {"factor": "-1"}, "factor must be greater than 0, but it is -1"),
+        ("fedmc-rank", {**RATINGS, "ranks": "1.5"}, "ranks must be whole numbers, but it holds"),
+        ("fedmc-rank", {**RATINGS, "shape": "big"}, "shape must be one of ml-100k, ml-1m"),
+        ("fedmc-rank", {**RATINGS, "data": "nowhere.csv"}, "nowhere.csv"),
+        ("fedmc-rank", {**RATINGS, "data": "."}, "data must be a file of ratings or a folder"),
+        ("fedmc-rank", {**RATINGS, "sampled": "5"}, "count must be at most the number of clients"),
+        ("fedmc-comparison", {**RATINGS, "multiples": "-1"}, "multiples must be greater than 0"),
     ],
 )
 def test_a_setting_that_does_not_fit_is_told(tmp_path, name, given, words):
     request = Request(trials=2, rounds=2, settings=given)
     with pytest.raises(InputError, match=words):
         run_experiment(find(name), request, tmp_path / "run", resume=False, progress=False)
+
+
+# Ratings
+
+
+def test_traffic_of_factors_by_hand(finished):
+    results, _ = finished("fedmc-comparison")
+    rounds = np.broadcast_to(results.rounds, (1, TRIALS, len(results.rounds)))
+    clients, drawn, size = 4, 2, 30 * 2
+    by_hand = {
+        "FedMC-ADMM, tuned beta": (
+            clients * size + 2 * drawn * rounds * size,
+            drawn * rounds * size,
+        ),
+        "FedMAvg, fair": (drawn * rounds * size, clients * rounds * size),
+        "FedMAvg, fair, drawn clients only": (drawn * rounds * size, drawn * rounds * size),
+    }
+    for method, (up, down) in by_hand.items():
+        np.testing.assert_array_equal(results.values(method, "numbers_up"), up)
+        np.testing.assert_array_equal(results.values(method, "numbers_down"), down)
+    for method in ("user and item biases", "ALS on all data in one place"):
+        assert not results.has(method, "numbers_up")
+
+
+def test_beta_is_chosen_from_the_grid_and_once_per_trial(finished):
+    results, _ = finished("fedmc-comparison")
+    chosen = results.values("FedMC-ADMM, tuned beta", "beta")
+    unit = 1e5 * (40 / 943) * (100 / 4) ** 2
+    nearest = np.min(np.abs(chosen[..., None] / (unit * np.array([0.3, 3.0])) - 1), -1)
+    assert nearest.max() < 1e-5
+    assert (chosen == chosen[..., :1]).all()
+
+
+def test_experiments_say_which_ratings_they_used(finished):
+    results, _ = finished("fedmc-rank")
+    assert results.config["data"] == "synthetic, 400 ratings by 40 users of 30 items"
 
 
 # Figures of unusual results
@@ -316,6 +368,10 @@ def test_a_setting_that_does_not_fit_is_told(tmp_path, name, given, words):
         ("nfl-chain", "nLasso, data on 0.2"),
         ("nfl-table1", "local"),
         ("nfl-weather", "local"),
+        ("fedmc-comparison", "FedMC-ADMM, tuned beta"),
+        ("fedmc-inner-steps", "inner steps, 2"),
+        ("fedmc-regularisation", "FedMC-ADMM, beta 10000"),
+        ("fedmc-rank", "FedMAvg fair, 2"),
     ],
 )
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from fedjax_admm.checks import InputError
 from fedjax_admm.trials.experiment import Experiment
-from fedjax_admm.trials.experiments import fsmdm, hfsad, nfl, nfl_digits, nfl_weather
+from fedjax_admm.trials.experiments import fedmc, fsmdm, hfsad, nfl, nfl_digits, nfl_weather
 
-_MODULES = (fsmdm, hfsad, nfl, nfl_weather, nfl_digits)
+_MODULES = (fsmdm, hfsad, nfl, nfl_weather, nfl_digits, fedmc)
 
 
 def all_experiments() -> dict[str, Experiment]:
