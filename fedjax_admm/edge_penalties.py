@@ -21,18 +21,18 @@ Generalized Total Variation Minimization", 2023 (the dual updates); D. Hallac, J
 "Network Lasso", KDD 2015; V. Smith et al., "Federated Multi-Task Learning", NIPS 2017 (MOCHA).
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm.checks import InputError, finite_array, is_concrete
 from fedjax_admm.kernels.safe import sum_of_squares
+from fedjax_admm.pytrees import register_dataclass
 
 # A flow may leave its ball by rounding: so many units in the last place are forgiven.
 _FORGIVEN = 64
@@ -54,20 +54,10 @@ class EdgePenalty(Protocol):
         ...
 
 
-def _without_leaves(name: str) -> Any:
-    """Return a static field that tells classes without leaves apart.
-
-    JAX takes the structures of two registered dataclasses for equal if they have no fields.
-    """
-    return field(default=name, metadata={"static": True})
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class NetworkLasso:
     """phi = ||.||_2."""
-
-    norm: str = _without_leaves("l2")
 
     def values(self, difference):
         """Return the length of every row."""
@@ -90,8 +80,6 @@ class NetworkLasso:
 @dataclass(frozen=True, eq=False)
 class EntrywiseL1:
     """phi = ||.||_1."""
-
-    norm: str = _without_leaves("l1")
 
     def values(self, difference):
         """Return the sum of moduli of every row."""

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, finite_array, number
 from fedjax_admm.kernels import factor_gram, factor_residual, gram_gradient, gram_norm, safe_norm
 from fedjax_admm.linear_algebra import top_eigenvalue
 from fedjax_admm.penalties import Penalty
+from fedjax_admm.pytrees import register_dataclass
 
 
 class Factors(NamedTuple):

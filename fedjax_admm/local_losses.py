@@ -29,12 +29,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import register_dataclass
 
 from fedjax_admm import kernels
 from fedjax_admm.checks import is_concrete
 from fedjax_admm.kernels.safe import sum_of_squares
 from fedjax_admm.linear_algebra import eigh_by_rotations, positive_inverse
+from fedjax_admm.pytrees import register_dataclass
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 

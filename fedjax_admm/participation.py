@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, is_concrete, number
+from fedjax_admm.pytrees import register_dataclass
 
 Tree = TypeVar("Tree")
 

@@ -19,11 +19,11 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm.checks import InputError, is_concrete, number
+from fedjax_admm.pytrees import register_dataclass
 
 
 class Penalty(Protocol):

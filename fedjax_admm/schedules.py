@@ -19,10 +19,10 @@ from typing import Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, number
+from fedjax_admm.pytrees import register_dataclass
 
 
 @runtime_checkable

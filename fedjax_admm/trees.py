@@ -19,9 +19,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 
 from fedjax_admm.checks import InputError, count, listed
+from fedjax_admm.pytrees import register_dataclass
 
 
 @register_dataclass

@@ -1,10 +1,17 @@
 """Strict settings for every test: typed keys, no silent promotion, one CPU with two devices."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # A test must never read or write the compilation cache of the person who runs it.
 os.environ.setdefault("FEDJAX_ADMM_NO_CACHE", "1")
+# The processes of one run share what takes long to compile, in a folder of their own.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ or "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="fedjax-admm-tests-")
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import jax
 import jax.numpy as jnp

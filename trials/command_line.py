@@ -1,6 +1,8 @@
 """The command `fedjax-admm`. A user's mistake gets one sentence and exit code 2."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -396,7 +398,8 @@ def solve_ratings(
     )
     table, shown = read_table(input_, user=user, item=item, rating=rating, top=top or [])
     session.prepare(cache=not no_cache)
-    fit = fit_ratings(table, settings)
+    with _stages() as tell:
+        fit = fit_ratings(table, settings, tell)
     typer.echo(summary(table, fit, top=shown, top_count=top_count))
     options = {
         "input": str(input_),
@@ -409,6 +412,15 @@ def solve_ratings(
     }
     written = write_results(out, table, fit, options)
     typer.echo(f"Wrote {', '.join(written)} in {out} after {sum(fit.seconds.values()):.1f} s.")
+
+
+@contextmanager
+def _stages() -> Iterator[Callable[[str], None]]:
+    """Show on a terminal's standard error what is being done; it disappears at the end."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        yield lambda name: status.update(name)
 
 
 @app.command()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 
 from fedjax_admm.checks import InputError, default_float, listed
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.runs import Measure, run
 from fedjax_admm.traffic import Traffic
 

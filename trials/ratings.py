@@ -11,7 +11,8 @@ Multiplier Method for Federated Matrix Completion Problems".
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -253,7 +254,9 @@ def read_table(
         raise InputError(f"--top: {error}") from None
 
 
-def fit_ratings(table: Ratings, settings: RatingsSettings) -> RatingsFit:
+def fit_ratings(
+    table: Ratings, settings: RatingsSettings, tell: Callable[[str], None] = lambda _: None
+) -> RatingsFit:
     """Choose beta, compare FedMC-ADMM with means and biases, and fit it to all ratings.
 
     With beta "auto" those of `beta_grid` are tried; the validation error after the last round
@@ -263,6 +266,7 @@ def fit_ratings(table: Ratings, settings: RatingsSettings) -> RatingsFit:
     Args:
       table: the ratings.
       settings: of the method.
+      tell: is given the name of every stage as it begins.
 
     Returns:
       Errors and factors.
@@ -271,11 +275,11 @@ def fit_ratings(table: Ratings, settings: RatingsSettings) -> RatingsFit:
       InputError: the settings do not fit the table, or a run leaves the range of numbers.
     """
     settings = settings.on(table)
-    clock = _Clock()
+    clock = _Clock(tell)
     choice, verdict = _compared(table, settings, clock)
     # The first problem is gone now: each is as large as the table.
-    factors = _fitted(table, settings, choice.beta)
-    clock.stage("fit to all ratings")
+    with clock.stage("fit to all ratings"):
+        factors = _fitted(table, settings, choice.beta)
     return RatingsFit(settings, choice, verdict, factors, clock.seconds)
 
 
@@ -312,28 +316,31 @@ def recommended(
 
 
 class _Clock:
-    """Times of stages."""
+    """Tells stages as they begin, and keeps how long they took."""
 
-    def __init__(self):
+    def __init__(self, tell: Callable[[str], None]):
         self.seconds: dict[str, float] = {}
-        self._last = perf_counter()
+        self._tell = tell
 
-    def stage(self, name: str) -> None:
-        """Note that a stage has ended."""
-        now = perf_counter()
-        self.seconds[name], self._last = now - self._last, now
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        self._tell(name)
+        start = perf_counter()
+        yield
+        self.seconds[name] = perf_counter() - start
 
 
 def _compared(table: Ratings, settings: RatingsSettings, clock: _Clock) -> tuple[Choice, Verdict]:
-    problem = _problem(table, settings, train=TRAIN, validation=settings.validation)
-    tuning, problem = problem.tuning, replace(problem, tuning=None)
-    assert tuning is not None
-    clock.stage("split")
-    choice = _chosen(tuning, settings)
-    del tuning
-    clock.stage("choice of beta")
-    verdict = _judged(problem, settings, choice.beta)
-    clock.stage("run that is judged")
+    with clock.stage("split"):
+        problem = _problem(table, settings, train=TRAIN, validation=settings.validation)
+        tuning, problem = problem.tuning, replace(problem, tuning=None)
+        assert tuning is not None
+    with clock.stage("choice of beta"):
+        choice = _chosen(tuning, settings)
+        del tuning
+    with clock.stage("run that is judged"):
+        verdict = _judged(problem, settings, choice.beta)
     return choice, verdict
 
 

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.ops import segment_sum
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm.checks import InputError, count, default_float, finite_array, is_concrete
+from fedjax_admm.pytrees import register_dataclass
 
 
 @register_dataclass

@@ -17,11 +17,11 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm.checks import InputError, count, default_float, finite_array, number
+from fedjax_admm.pytrees import register_dataclass
 
 MINIMUM_RANGE = 1e-3
 """Metres; drawn ranges below it are raised to it (for d <= 0, f is ||w - a|| plus a constant)."""

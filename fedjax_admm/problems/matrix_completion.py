@@ -18,10 +18,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, default_float, is_concrete, typed_key
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.ratings.blocks import BLOCK, ClientRatings, in_blocks
 
 

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, finite_array, is_concrete, number
@@ -30,6 +29,7 @@ from fedjax_admm.local_losses import (
     TrainedLoss,
     factor,
 )
+from fedjax_admm.pytrees import register_dataclass
 
 SCALES = ("mean", "sum")
 

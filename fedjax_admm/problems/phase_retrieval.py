@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels, trees
@@ -31,6 +30,7 @@ from fedjax_admm.checks import (
     scalar,
 )
 from fedjax_admm.linear_algebra import top_eigenvector
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.trees import Tree
 
 SIGNAL_DENSITY, VECTOR_DENSITY = 8 / 25, 20 / 25

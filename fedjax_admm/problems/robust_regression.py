@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import trees
 from fedjax_admm.checks import InputError, count, default_float, finite_array, number, scalar
 from fedjax_admm.linear_algebra import top_eigenvalue
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.trees import Tree
 
 

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
+
+from fedjax_admm.pytrees import register_dataclass
 
 Carry = TypeVar("Carry")
 

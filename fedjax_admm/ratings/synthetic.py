@@ -13,9 +13,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 
 from fedjax_admm.checks import InputError, count, default_float, typed_key
+from fedjax_admm.pytrees import register_dataclass
 
 
 class Shape(NamedTuple):

@@ -21,12 +21,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, number
 from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.penalties import Penalty, zero
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.schedules import Schedule
 from fedjax_admm.traffic import Traffic
 

@@ -8,7 +8,8 @@ With s clients drawn, p in all, and the shared factors V of the items:
     V   <- mean of W_i over the drawn clients
 
 The paper prints omega = p, with which the step is p times shorter than intended ("paper"); omega =
-1 is "fair". All clients update their users in every round, or only the drawn ones.
+1 is "fair". All clients update their users in every round, or only the drawn ones. As printed, c and
+d_i do not see the weights: where lam exceeds c (few items, tiny factors) the steps diverge.
 
 Reference: S. Wang, T.-H. Chang, "Federated Matrix Factorization: Algorithm Design and Application
 to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640; as compared with by
@@ -20,7 +21,6 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, scalar
@@ -37,6 +37,7 @@ from fedjax_admm.factor_models import (
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import SquaredL2
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.traffic import Traffic
 
 SETTINGS = ("fair", "paper")

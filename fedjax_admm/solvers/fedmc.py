@@ -25,7 +25,6 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
@@ -45,6 +44,7 @@ from fedjax_admm.factor_models import (
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.ratings.blocks import compensated
 from fedjax_admm.traffic import Traffic
 

@@ -38,12 +38,12 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm import checks
 from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
 from fedjax_admm.participation import where_active
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
 from fedjax_admm.solvers.fsmdm_constants import PRESETS, check_product
 from fedjax_admm.traffic import Traffic

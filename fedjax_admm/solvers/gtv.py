@@ -27,13 +27,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, number, scalar
 from fedjax_admm.edge_penalties import EdgePenalty, network_lasso
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.traffic import Traffic
 
 

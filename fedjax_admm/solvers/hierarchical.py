@@ -38,13 +38,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, listed, number
 from fedjax_admm.kernels import couple_pair
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, SmoothablePenalty, zero
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree

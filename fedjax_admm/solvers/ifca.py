@@ -17,10 +17,10 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, finite_array, scalar
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.traffic import Traffic
 
 

@@ -14,9 +14,9 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 
 from fedjax_admm.checks import InputError
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.schedules import Schedule, power_decay, sqrt_decay
 from fedjax_admm.traffic import Traffic
 

@@ -415,7 +415,7 @@ def test_a_singular_matrix_ignores_its_null_space(dtype):
 
 
 def test_no_penalty_is_taken_for_another():
-    """Structures of two classes may compare equal in JAX: their hashes must tell them apart."""
+    """Structures of two classes differ, and so do their hashes."""
     structures = {name: jax.tree.structure(build()) for name, build in BUILD.items()}
     assert structures["mocha"] == structures["squared"]
     assert structures["quadratic"] == structures["singular"]
@@ -431,6 +431,7 @@ def test_no_penalty_is_taken_for_another():
     different = [structures[name] for name in BUILD if name not in ("squared", "singular")]
     different += [jax.tree.structure(other) for other in others]
     for one, other in itertools.combinations(different, 2):
+        assert one != other
         assert hash(one) != hash(other)
 
 

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.tree_util import register_dataclass
 
 from fedjax_admm import InputError, fedmc_admm, grid_search, rating_error, uniform_start
 from fedjax_admm.participation import bernoulli, without_replacement
 from fedjax_admm.problems.matrix_completion import given_clients
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.runs import run
 from fedjax_admm.traffic import Traffic
 

@@ -190,7 +190,7 @@ def test_messages_counted_by_hand(tree, active, count):
     assert found.shape == ()
     assert found.dtype == jnp.int32
     assert int(found) == count
-    assert solver.traffic(problem) == (2, 2)
+    assert solver.traffic(problem) == fa.Traffic(2, 2)
     process = participation.replay(np.array([active] * 2))
     result = fa.run(solver, problem, jax.random.key(0), rounds=2, participation=process)
     np.testing.assert_array_equal(result.trace["messages"], [count, count])

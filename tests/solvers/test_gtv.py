@@ -776,7 +776,7 @@ def test_messages_along_edges_counted_by_hand():
     everybody = run(every=10)
     np.testing.assert_array_equal(everybody.trace["messages"], 3 * [10 * (len(weights) - 2)])
 
-    assert solver.traffic(problem) == (4, 4)
+    assert solver.traffic(problem) == fa.Traffic(4, 4)
     sent = fa.ledger(solver.traffic(problem), trace["messages"])
     np.testing.assert_array_equal(sent.up, 4 * np.cumsum(wanted))
     np.testing.assert_array_equal(sent.down, 4 * np.cumsum(wanted))

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.tree_util import register_dataclass
 
 import fedjax_admm as fa
 from fedjax_admm import participation, penalties, trees
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.solvers.hierarchical import HierarchicalADMM
 from tests.reference import expected_hfsad as expected
 from tests.reference import hfsad as reference
@@ -960,7 +960,7 @@ def test_messages_counted_by_hand(name):
     assert found.shape == ()
     assert found.dtype == jnp.int32
     assert int(found) == sum(counts)
-    assert solver.traffic(problem) == (DIM + 1, DIM)
+    assert solver.traffic(problem) == fa.Traffic(DIM + 1, DIM)
 
 
 def test_a_run_records_its_messages_and_the_ledger_their_numbers():

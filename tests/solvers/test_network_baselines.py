@@ -456,7 +456,7 @@ def test_messages_are_of_nodes_present_and_accessible(build, traffic):
     assert masks[30].any()
     trace = follow(solver, problem, masks).trace
     np.testing.assert_array_equal(trace["messages"], wanted)
-    assert solver.traffic(problem) == traffic
+    assert solver.traffic(problem) == fa.Traffic(*traffic)
     sent = fa.ledger(solver.traffic(problem), trace["messages"])
     np.testing.assert_array_equal(sent.up, traffic[0] * np.cumsum(wanted))
     np.testing.assert_array_equal(sent.down, traffic[1] * np.cumsum(wanted))

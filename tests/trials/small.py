@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 from matplotlib.figure import Figure
 
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials.experiment import DirectMethod, Experiment, SolverMethod, Sweep
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm.checks import InputError
+from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import results, runner, store
 from fedjax_admm.trials.runner import Request, run_experiment
 from tests.trials.small import CLIENTS, DIM, EXPERIMENT, FAULT_ROUND
@@ -173,7 +174,7 @@ def test_the_configuration_tells_everything(config):
     assert config["device"]["count"] == 2
     assert set(config["seconds"]) == {"compile", "run", "total"}
     assert config["seconds"]["total"] >= config["seconds"]["compile"] > 0
-    assert config["traffic"]["steady"] == {"up": DIM + 1, "down": DIM}
+    assert config["traffic"]["steady"] == Traffic(DIM + 1, DIM)._asdict()
     assert config["traffic"]["exact"] is None
 
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 
 from fedjax_admm import edge_penalties, graphs
 from fedjax_admm.checks import InputError, count, default_float, number
@@ -24,6 +23,7 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.measures import model_error
 from fedjax_admm.problems.networked import Networked, draw_networked_regression, with_access
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.solvers.averaging import federated_averaging, federated_proximal_averaging
 from fedjax_admm.solvers.gtv import GTVPrimalDual, step_ratio
 from fedjax_admm.solvers.ifca import ifca

@@ -40,7 +40,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import register_dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -48,6 +47,7 @@ from fedjax_admm.checks import InputError, count, default_float, is_concrete, nu
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.local_losses import TrainedLoss
 from fedjax_admm.problems.networked import Networked, networked_training
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.solvers.gtv import gtv_primal_dual
 from fedjax_admm.solvers.ifca import ifca
 from fedjax_admm.trials import digits, plots, statistics

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import register_dataclass
 from matplotlib.figure import Figure
 
 from fedjax_admm import edge_penalties
@@ -25,6 +24,7 @@ from fedjax_admm.checks import InputError, default_float, number
 from fedjax_admm.graphs import Graph
 from fedjax_admm.local_losses import TrainedLoss
 from fedjax_admm.problems.networked import Networked, squared_loss
+from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.runs import run
 from fedjax_admm.solvers.gtv import GTVPrimalDual
 from fedjax_admm.solvers.pooling import local_models, pooled_model
