@@ -8,8 +8,8 @@ With s clients drawn, p in all, and the shared factors V of the items:
     V   <- mean of W_i over the drawn clients
 
 The paper prints omega = p, with which the step is p times shorter than intended ("paper"); omega =
-1 is "fair". All clients update their users in every round, or only the drawn ones. As printed, c and
-d_i do not see the weights: where lam exceeds c (few items, tiny factors) the steps diverge.
+1 is "fair". All clients update their users in every round, or only the drawn ones. As printed, c
+and d_i do not see the weights: where lam exceeds c (few items, tiny factors) the steps diverge.
 
 Reference: S. Wang, T.-H. Chang, "Federated Matrix Factorization: Algorithm Design and Application
 to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640; as compared with by
