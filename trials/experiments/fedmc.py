@@ -139,8 +139,14 @@ def _biases(problem: MatrixCompletion, key: jax.Array) -> Factors:
     return damped_biases(problem)
 
 
-def _least_squares(problem: MatrixCompletion, key: jax.Array) -> Factors:
-    return alternating_least_squares(problem, key, rank=5)
+@lru_cache
+def _least_squares(rank: int) -> Callable[[MatrixCompletion, jax.Array], Factors]:
+    """Return one function per rank: a new one would be compiled again."""
+
+    def solve(problem: MatrixCompletion, key: jax.Array) -> Factors:
+        return alternating_least_squares(problem, key, rank=rank)
+
+    return solve
 
 
 @lru_cache(maxsize=2)
@@ -232,7 +238,7 @@ def _compared(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
             settings, fedmavg("fair", rank=rank, all_users=False, **weights)
         ),
         "user and item biases": FactorMethod(_biases),
-        "ALS on all data in one place": FactorMethod(_least_squares),
+        "ALS on all data in one place": FactorMethod(_least_squares(rank)),
     }
 
 
@@ -276,8 +282,11 @@ def _rank_methods(settings: Settings, beta: ArrayLike) -> dict[str, Any]:
 
 def _weighted(weight: ArrayLike) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of FedMC-ADMM and of FedMAvg that set the weight of the squares."""
-    squares = dict.fromkeys(("user_penalty", "item_penalty"), penalties.squared_l2(weight))
-    return squares, dict.fromkeys(("user_weight", "item_weight"), weight)
+    square = penalties.squared_l2(weight)
+    return (
+        {"user_penalty": square, "item_penalty": square},
+        {"user_weight": weight, "item_weight": weight},
+    )
 
 
 def _whole(name: str, settings: Settings) -> list[int]:
