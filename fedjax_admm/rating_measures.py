@@ -45,6 +45,7 @@ def fresh_rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return {**rating_error(solver, problem, state), "fresh_error": fresh}
 
 
+@jax.jit
 def factor_error(problem: Any, factors: Factors) -> dict[str, jax.Array]:
     """Measure factors: root mean square errors, shape ().
 
@@ -60,6 +61,7 @@ def factor_error(problem: Any, factors: Factors) -> dict[str, jax.Array]:
     }
 
 
+@jax.jit
 def completion_objective(solver: Any, problem: Any, factors: Factors) -> jax.Array:
     """Return `F = 1/p sum_i [f_i(U_i, V) + R_i(U_i)] + R(V)`, with the solver's penalties."""
     local = squared_error(problem.by_user, factors) / 2 + solver.user_penalty.value(factors.users)
@@ -71,6 +73,7 @@ def squared_error(listed: ClientRatings, factors: Factors) -> jax.Array:
     return listed.total(lambda *rating: factors.residuals(*rating) ** 2)
 
 
+@jax.jit
 def augmented_lagrangian(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the augmented Lagrangian of FedMC-ADMM, shape ().
 
@@ -84,6 +87,7 @@ def augmented_lagrangian(solver: Any, problem: Any, state: Any) -> jax.Array:
     return local / problem.num_clients + coupling + solver.item_penalty.value(state.items)
 
 
+@jax.jit
 def completion_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the distance of 0 from the subdifferential of the augmented Lagrangian, shape ().
 

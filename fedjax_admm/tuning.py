@@ -38,7 +38,8 @@ def grid_search(
     """Run `solver(value)` for every value and choose the one with the smallest metric at the end.
 
     All runs see the same draws (of the start, of who takes part), so that they differ by the value
-    alone. It can be traced: inside `jit`, `best` is a solver whose leaves are computed.
+    alone. It can be traced: inside `jit`, `best` is a solver whose leaves are computed; outside, it
+    is compiled at every call.
 
     Args:
       solver: value -> solver; the solvers differ in leaves only.

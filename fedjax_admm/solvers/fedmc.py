@@ -241,7 +241,7 @@ def typical_beta(problem) -> float:
 
     A client's curvature in the items, over p, grows with its number of users over p; beta weighs
     against it: `1e5 (users / 943) (100 / p)^2`, for starts uniform on [0, 2e-4]. The best values
-    that were found lie within a factor of 10.
+    that were found lie within a factor of about 10.
 
     Args:
       problem: a `MatrixCompletion`.

@@ -25,12 +25,14 @@ from fedjax_admm.kernels import factor_gram, safe_ratio
 from fedjax_admm.linear_algebra import positive_inverse
 
 
+@jax.jit
 def global_mean(problem) -> Factors:
     """Predict every rating by the mean of the training ratings."""
     mean = _mean(problem)
     return _biases(jnp.full(problem.here.shape, mean), jnp.zeros(problem.num_items, mean.dtype))
 
 
+@jax.jit
 def user_means(problem) -> Factors:
     """Predict a user's ratings by the mean of its training ratings; by the global one if none."""
     mean = _mean(problem)
@@ -39,6 +41,7 @@ def user_means(problem) -> Factors:
     return _biases(jnp.where(counts > 0, safe_ratio(sums, counts), mean), items)
 
 
+@jax.jit
 def item_means(problem) -> Factors:
     """Predict an item's ratings by the mean of its training ratings; by the global one if none."""
     mean = _mean(problem)
