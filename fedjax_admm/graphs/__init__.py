@@ -3,7 +3,7 @@
     from_edges(4, [(0, 1), (1, 2), (2, 3)], [1.0, 0.1, 1.0])    weighted edges
     from_matrix, from_networkx, from_scipy, read_edges          what you have
     chain(4), star(4), grid(2, 3)                               fixed shapes
-    stochastic_block_model, erdos_renyi                         drawn, also inside jit and vmap
+    stochastic_block_model, erdos_renyi, connected_graph        drawn, also inside jit and vmap
     nearest_neighbours, threshold, gaussian_wasserstein         nodes that are alike
     components, is_connected, check_connected                   who can be reached from whom
     pad, stack                                                  graphs for `jax.vmap`
@@ -31,7 +31,12 @@ from fedjax_admm.graphs.graph import (
     stack,
     star,
 )
-from fedjax_admm.graphs.random import blocks, erdos_renyi, stochastic_block_model
+from fedjax_admm.graphs.random import (
+    blocks,
+    connected_graph,
+    erdos_renyi,
+    stochastic_block_model,
+)
 
 __all__ = [
     "Graph",
@@ -39,6 +44,7 @@ __all__ = [
     "chain",
     "check_connected",
     "components",
+    "connected_graph",
     "erdos_renyi",
     "from_edges",
     "from_matrix",

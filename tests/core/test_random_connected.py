@@ -1,0 +1,137 @@
+"""Connected graphs with a given number of edges: their law, their order, what is refused."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_admm import InputError
+from fedjax_admm.graphs import connected_graph
+
+
+def keys(number, seed=0):
+    return jax.random.split(jax.random.key(seed), number)
+
+
+def drawn(number, n, num_edges, seed=0):
+    """Return heads and tails of many graphs (number, edges) after checking each of them."""
+    graphs = jax.vmap(lambda key: connected_graph(key, n, num_edges))(keys(number, seed))
+    heads, tails, weights = (np.asarray(leaf) for leaf in jax.tree.leaves(graphs))
+    assert heads.shape == tails.shape == weights.shape == (number, num_edges)
+    assert heads.dtype == tails.dtype == np.int32
+    assert graphs.num_nodes == n
+    np.testing.assert_array_equal(weights, 1)
+    assert np.all(heads < tails)
+    assert np.all((heads >= 0) & (tails < n))
+    # Sorted by head, then tail, and no edge twice.
+    assert np.all(np.diff(heads * n + tails, axis=1) > 0)
+    for ends in zip(heads, tails, strict=True):
+        graph = nx.empty_graph(n)
+        graph.add_edges_from(zip(*ends, strict=True))
+        assert nx.is_connected(graph)
+    return heads, tails
+
+
+@pytest.mark.parametrize(
+    ("n", "num_edges"),
+    [(50, 75), (8, 7), (6, 15), (2, 1)],
+    ids=["as simulated", "tree", "complete", "pair"],
+)
+def test_connected_with_so_many_edges_in_order(n, num_edges):
+    heads, tails = drawn(20, n, num_edges)
+    if n > 6:
+        assert len({(*h, *t) for h, t in zip(heads, tails, strict=True)}) == 20
+
+
+def connected_edge_sets(n, num_edges):
+    """Return all sets of so many edges that connect the nodes."""
+    pairs = list(itertools.combinations(range(n), 2))
+    found = []
+    for chosen in itertools.combinations(pairs, num_edges):
+        graph = nx.empty_graph(n)
+        graph.add_edges_from(chosen)
+        if nx.is_connected(graph):
+            found.append(chosen)
+    return found
+
+
+@pytest.mark.parametrize(("n", "num_edges", "graphs"), [(4, 3, 16), (4, 4, 15), (5, 4, 125)])
+def test_every_connected_graph_is_drawn_as_often(n, num_edges, graphs):
+    """By Cayley's formula there are n^(n - 2) trees."""
+    likely = connected_edge_sets(n, num_edges)
+    assert len(likely) == graphs
+    heads, tails = drawn(40 * graphs, n, num_edges, seed=n)
+    rows = [tuple(zip(h.tolist(), t.tolist(), strict=True)) for h, t in zip(heads, tails)]  # noqa: B905
+    counts = np.array([rows.count(row) for row in likely])
+    assert counts.sum() == len(rows)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_one_by_one_as_in_a_batch_and_inside_jit():
+    together = jax.vmap(lambda key: connected_graph(key, 8, 7))(keys(20))
+    inside = jax.jit(lambda key: connected_graph(key, 8, 7))
+    for i, key in enumerate(keys(20)[:3]):
+        for graph in (connected_graph(key, 8, 7), inside(key)):
+            np.testing.assert_array_equal(graph.heads, together.heads[i])
+            np.testing.assert_array_equal(graph.tails, together.tails[i])
+
+
+@pytest.mark.usefixtures("x64")
+def test_one_node_and_precision():
+    alone = connected_graph(jax.random.key(0), 1, 0)
+    assert alone.num_nodes == 1
+    assert alone.num_edges == 0
+    pair = connected_graph(jax.random.key(0), 2, 1)
+    assert pair.weights.dtype == jnp.float64
+    np.testing.assert_array_equal([pair.heads[0], pair.tails[0]], [0, 1])
+
+
+def test_graphs_on_several_devices():
+    mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("trials")
+    draw = jax.vmap(lambda key: connected_graph(key, 10, 12))
+    sharded = jax.shard_map(draw, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    found, wanted = jax.jit(sharded)(keys(6)), draw(keys(6))
+    assert found.heads.sharding.num_devices == 2
+    np.testing.assert_array_equal(found.heads, wanted.heads)
+    np.testing.assert_array_equal(found.tails, wanted.tails)
+
+
+def test_no_connected_graph_is_found():
+    """One set of edges in four millions is a tree."""
+    with pytest.raises(InputError) as caught:
+        connected_graph(jax.random.key(0), 50, 49)
+    assert str(caught.value) == (
+        "num_edges must be large enough for a connected graph to be drawn, but none of 10000 draws "
+        "of 49 edges joined all 50 nodes; take about n log(n) / 2 = 98."
+    )
+    inside = jax.jit(lambda key: connected_graph(key, 50, 49))(jax.random.key(0))
+    assert np.all(np.isnan(inside.weights))
+
+
+@pytest.mark.parametrize(
+    ("n", "num_edges", "sentence"),
+    [
+        (5, 3, "num_edges must be at least 4, but it is 3."),
+        (5, 11, "num_edges must be at most 10, but it is 11."),
+        (1, 1, "num_edges must be at most 0, but it is 1."),
+        (0, 0, "n must be at least 1, but it is 0."),
+        (4.0, 5, "n must be a whole number, but it is 4.0."),
+        (4, "5", "num_edges must be a whole number, but it is '5'."),
+    ],
+)
+def test_mistakes_get_a_sentence(n, num_edges, sentence):
+    with pytest.raises(InputError) as caught:
+        connected_graph(jax.random.key(0), n, num_edges)
+    assert str(caught.value) == sentence
+
+
+def test_keys_must_be_typed_and_one():
+    with pytest.raises(InputError, match="key must be a typed key as"):
+        connected_graph(7, 4, 3)
+    with pytest.raises(InputError, match="key must be one key, but it is a stack of shape"):
+        connected_graph(keys(2), 4, 3)
