@@ -1,0 +1,511 @@
+"""The accountant against dp-accounting, against 60 digits, and against its own claims."""
+
+import ast
+import math
+from pathlib import Path
+
+import dp_accounting
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import rdp
+from dp_accounting.pld import privacy_loss_distribution as pld
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from fedjax_admm.checks import InputError
+from fedjax_admm.privacy import accountant
+from fedjax_admm.privacy.accountant import (
+    advanced_epsilon,
+    advanced_epsilons,
+    basic_epsilon,
+    basic_epsilons,
+    budgets_of,
+    gaussian_budget,
+    gaussian_delta,
+    gaussian_epsilon,
+    mechanism_multipliers,
+    noise_multipliers,
+    release_budgets,
+    renyi_epsilon,
+    zcdp_budget,
+    zcdp_epsilon,
+)
+
+DELTAS = (1e-3, 1e-5, 1e-8)
+BUDGETS = (0.005, 0.02, 0.08, 0.3, 1.0, 4.0)
+SCHEDULES = ((1, 1.0), (5, 0.5), (20, 0.9), (30, 1.0), (60, 0.985))  # rounds, tau
+
+some_budgets = st.floats(-9, 3).map(lambda exponent: 10.0**exponent)
+some_deltas = st.floats(-30, -0.01).map(lambda exponent: 10.0**exponent)
+
+
+def true_log_delta(budget, epsilon):
+    """Log of the exact delta with 60 digits left after cancellation."""
+    with mpmath.workdps(60 + 2 * int(abs(math.log10(budget)))):
+        eps, mu = mpmath.mpf(epsilon), mpmath.sqrt(2 * mpmath.mpf(budget))
+        left = mpmath.erfc((eps / mu - mu / 2) / mpmath.sqrt(2)) / 2
+        right = mpmath.erfc((eps / mu + mu / 2) / mpmath.sqrt(2)) / 2
+        return mpmath.log(left - mpmath.exp(eps) * right)
+
+
+def as_distribution(multipliers):
+    """The privacy loss of releases, composed one by one by dp-accounting."""
+    whole = None
+    for z in multipliers.tolist():
+        one = pld.from_gaussian_mechanism(z, value_discretization_interval=1e-4)
+        whole = one if whole is None else whole.compose(one)
+    return whole
+
+
+# --- exact conversion -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_exact_epsilon_is_that_of_the_privacy_loss_distribution(budget):
+    distribution = as_distribution(np.array([noise_multipliers(budget)]))
+    for delta in DELTAS:
+        expected = distribution.get_epsilon_for_delta(delta)
+        assert gaussian_epsilon(budget, delta) == pytest.approx(expected, rel=1e-5)
+        at = 0.5 * expected
+        found = gaussian_delta(budget, at)
+        assert found == pytest.approx(distribution.get_delta_for_epsilon(at), rel=1e-4)
+
+
+@pytest.mark.parametrize("budget", [0.02, 0.5])
+@pytest.mark.parametrize(("rounds", "tau"), SCHEDULES)
+def test_composition_release_by_release(budget, rounds, tau):
+    multipliers = noise_multipliers(release_budgets(budget, rounds, tau))
+    distribution = as_distribution(multipliers)
+    orders = 1.0 + np.geomspace(1e-2, 1e4, 3000)
+    renyi = rdp.RdpAccountant(orders)
+    for z in multipliers.tolist():
+        renyi.compose(dp_accounting.GaussianDpEvent(z))
+    for delta in DELTAS:
+        expected = distribution.get_epsilon_for_delta(delta)
+        assert gaussian_epsilon(budget, delta) == pytest.approx(expected, rel=2e-5)
+        expected = renyi.get_epsilon(delta)
+        assert renyi_epsilon(budget, delta) == pytest.approx(expected, rel=1e-5)
+        # A finite list of orders cannot do better than all of them.
+        assert renyi_epsilon(budget, delta) <= expected * (1 + 1e-12)
+
+
+def test_unequal_budgets_in_any_order_compose_to_their_sum():
+    budgets = np.array([0.3, 0.01, 0.15, 0.002, 0.08])
+    distribution = as_distribution(noise_multipliers(budgets))
+    for delta in DELTAS:
+        expected = distribution.get_epsilon_for_delta(delta)
+        assert gaussian_epsilon(math.fsum(budgets), delta) == pytest.approx(expected, rel=1e-5)
+
+
+def test_table_of_the_method():
+    """Classical epsilon, budget, exact epsilon and budget allowed by it, at delta = 1e-5."""
+    table = [
+        (0.5, 0.00531, 0.388, 0.352, 0.0101),
+        (1.0, 0.02082, 0.812, 0.742, 0.0359),
+        (2.0, 0.08005, 1.694, 1.556, 0.1258),
+        (4.0, 0.29765, 3.519, 3.250, 0.4278),
+        (8.0, 1.04914, 7.281, 6.764, 1.3878),
+        (16.0, 3.43067, 14.988, 14.012, 4.2209),
+    ]
+    for epsilon, budget, by_orders, exact, allowed in table:
+        found = zcdp_budget(epsilon, 1e-5)
+        assert found == pytest.approx(budget, abs=6e-6)
+        # The table was made with a list of orders; over all orders the infimum is a little lower.
+        assert by_orders * (1 - 8e-4) <= renyi_epsilon(found, 1e-5) <= by_orders + 6e-4
+        assert gaussian_epsilon(found, 1e-5) == pytest.approx(exact, abs=6e-4)
+        assert gaussian_budget(epsilon, 1e-5) == pytest.approx(allowed, abs=1.1e-4)
+
+
+@given(st.floats(-9, 3), st.floats(0, 1), st.floats(0, 36))
+def test_exact_delta_to_nine_digits(exponent, near, far):
+    mu = 10.0**exponent
+    for s in (-min(mu / 2, 10.0) * near, far):
+        budget, epsilon = mu * mu / 2, max(0.0, mu * (s + mu / 2))
+        expected = true_log_delta(budget, epsilon)
+        found = gaussian_delta(budget, epsilon)
+        assert found > 0
+        assert abs(float(mpmath.log(found) - expected)) < 1e-9
+        value, error = accountant._log_delta(budget, epsilon)
+        assert abs(float(value - expected)) <= error
+
+
+def test_exact_delta_where_nothing_is_left_of_it():
+    assert gaussian_delta(1e-6, 1.0) == 0.0
+    assert gaussian_delta(1e-320, 1.0) == 0.0
+    assert gaussian_delta(1e6, 1.0) == 1.0
+    assert gaussian_delta(1e300, 1.0) == 1.0
+    assert gaussian_delta(2.0, 1e300) == 0.0
+    # e^epsilon overflows here, but delta is an everyday number.
+    assert gaussian_delta(1e6, 1.002e6) == pytest.approx(
+        float(mpmath.exp(true_log_delta(1e6, 1.002e6))), rel=1e-9
+    )
+
+
+@given(some_budgets, some_deltas)
+def test_exact_epsilon_holds_and_is_the_smallest(budget, delta):
+    found = gaussian_epsilon(budget, delta)
+    log_delta = mpmath.log(delta)
+    assert true_log_delta(budget, found) <= log_delta
+    if found > 1e-6 * math.sqrt(budget):
+        assert true_log_delta(budget, found * (1 - 1e-9)) > log_delta
+
+
+@given(some_budgets, some_deltas)
+def test_exact_budget_holds_and_is_the_largest(epsilon, delta):
+    found = gaussian_budget(epsilon, delta)
+    log_delta = mpmath.log(delta)
+    assert true_log_delta(found, epsilon) <= log_delta
+    assert true_log_delta(found * (1 + 1e-9), epsilon) > log_delta
+
+
+def test_exact_conversions_are_good_to_twelve_digits():
+    for budget in BUDGETS:
+        for delta in DELTAS:
+            epsilon = gaussian_epsilon(budget, delta)
+            if epsilon > 0:
+                log_delta = mpmath.log(delta)
+                assert true_log_delta(budget, epsilon * (1 - 1e-12)) > log_delta
+                allowed = gaussian_budget(epsilon, delta)
+                assert true_log_delta(allowed, epsilon) <= log_delta
+                assert true_log_delta(allowed * (1 + 1e-12), epsilon) > log_delta
+                assert allowed == pytest.approx(budget, rel=3e-12)
+
+
+def test_exact_epsilon_is_zero_where_delta_alone_suffices():
+    # delta(0) = 2 Phi(mu/2) - 1 = 0.0797 at mu = 0.2.
+    assert gaussian_epsilon(0.02, 0.0797) == 0.0
+    assert 0 < gaussian_epsilon(0.02, 0.0796) < 1e-2
+    assert gaussian_budget(0.0, 0.0797) == pytest.approx(0.02, rel=1e-2)
+
+
+# --- the order of the conversions -----------------------------------------------------------------
+
+
+@given(some_budgets, some_deltas)
+def test_no_conversion_claims_less_than_the_exact_epsilon(budget, delta):
+    exact = gaussian_epsilon(budget, delta)
+    renyi = renyi_epsilon(budget, delta)
+    classical = zcdp_epsilon(budget, delta)
+    assert exact <= renyi * (1 + 2e-12)
+    assert renyi <= classical * (1 + 1e-13)
+    assert true_log_delta(budget, renyi) <= mpmath.log(delta)
+    assert true_log_delta(budget, classical) <= mpmath.log(delta)
+    assert zcdp_budget(classical, delta) <= gaussian_budget(classical, delta)
+
+
+@given(some_budgets, some_deltas)
+def test_renyi_epsilon_is_the_infimum_over_the_orders_and_never_below(budget, delta):
+    with mpmath.workdps(50):
+        phi, log_inverse = mpmath.mpf(budget), -mpmath.log(delta)
+
+        def at(log_x):
+            x = mpmath.exp(log_x)
+            rest = (log_inverse - mpmath.log1p(x)) / x
+            return phi * (1 + x) - mpmath.log1p(1 / x) + rest
+
+        best = minimize_scalar(lambda y: float(at(y)), bounds=(-60, 60), method="bounded")
+        start = mpmath.mpf(best.x)
+        # The derivative in x, without a common factor.
+        root = mpmath.findroot(
+            lambda y: phi * mpmath.exp(2 * y) + mpmath.log1p(mpmath.exp(y)) - log_inverse, start
+        )
+        infimum = max(mpmath.mpf(0), at(root))
+        assert at(root) <= at(root + 0.01)
+        assert at(root) <= at(root - 0.01)
+        found = renyi_epsilon(budget, delta)
+        assert found >= infimum
+        scale = phi * (1 + mpmath.exp(root)) + log_inverse / mpmath.exp(root) + 1e-300
+        assert found - infimum <= 1e-13 * scale
+
+
+# --- classical formula ----------------------------------------------------------------------------
+
+
+@given(some_budgets, some_deltas)
+def test_classical_formula_and_its_inverse(budget, delta):
+    epsilon = zcdp_epsilon(budget, delta)
+    log_inverse = -math.log(delta)
+    assert epsilon == pytest.approx(budget + 2 * math.sqrt(budget * log_inverse), rel=1e-14)
+    assert zcdp_budget(epsilon, delta) == pytest.approx(budget, rel=1e-13)
+
+
+def test_classical_inverse_does_not_cancel():
+    with mpmath.workdps(60):
+        log_inverse = -mpmath.log(1e-5)
+        for epsilon in (1e-100, 1e-12, 1e-6):
+            expected = (mpmath.sqrt(log_inverse + epsilon) - mpmath.sqrt(log_inverse)) ** 2
+            if epsilon == 1e-100:
+                expected = mpmath.mpf(epsilon) ** 2 / (4 * log_inverse)
+            assert zcdp_budget(epsilon, 1e-5) == pytest.approx(float(expected), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "conversion", [zcdp_epsilon, zcdp_budget, renyi_epsilon, gaussian_epsilon, gaussian_budget]
+)
+def test_the_ends_and_whole_arrays(conversion):
+    assert conversion(math.inf, 1e-5) == math.inf
+    if conversion is not gaussian_budget:  # delta alone allows a little
+        assert conversion(0.0, 1e-5) == 0.0
+    values = np.array([[0.5, 1.0, 2.0], [0.0, 3.0, math.inf]])
+    found = conversion(values, 1e-5)
+    assert found.shape == (2, 3)
+    assert found.dtype == np.float64
+    assert found.ravel().tolist() == [conversion(v, 1e-5) for v in values.ravel().tolist()]
+    assert np.all(np.diff(found.ravel()[np.argsort(values.ravel())]) > 0)
+    assert type(conversion(1, 1e-5)) is float
+
+
+def test_the_ends_of_delta():
+    assert gaussian_delta(0.0, 0.0) == 0.0
+    assert gaussian_delta(math.inf, 3.0) == 1.0
+    assert gaussian_delta(1.0, math.inf) == 0.0
+    assert gaussian_delta(np.array([0.0, math.inf]), 1.0).tolist() == [0.0, 1.0]
+    for delta in (5e-324, 1e-300, 0.9, 1 - 2**-53):
+        assert 0 <= gaussian_epsilon(0.5, delta) <= renyi_epsilon(0.5, delta) * (1 + 2e-12)
+        assert renyi_epsilon(0.5, delta) <= zcdp_epsilon(0.5, delta) * (1 + 1e-13)
+        assert gaussian_budget(1.0, delta) >= zcdp_budget(1.0, delta)
+
+
+# --- budgets and noise of the releases ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total", [1e-9, 0.0208, 1.0, 3.43067, 1e6])
+@pytest.mark.parametrize("rounds", [1, 2, 7, 200, 5000])
+@pytest.mark.parametrize("tau", [0.9, 0.97, 0.985, 1.0 - 1e-9, 1.0])
+def test_release_budgets_grow_by_tau_and_sum_to_the_total(total, rounds, tau):
+    budgets = release_budgets(total, rounds, tau)
+    assert budgets.shape == (rounds,)
+    assert budgets.dtype == np.float64
+    assert np.all(budgets > 0)
+    np.testing.assert_allclose(budgets[1:] * tau, budgets[:-1], rtol=1e-13)
+    assert math.fsum(budgets) <= total
+    assert math.fsum(budgets) >= total * (1 - 1e-14)
+
+
+def test_release_budgets_follow_the_geometric_sum():
+    total, rounds, tau = 0.29765, 200, 0.985
+    first = release_budgets(total, rounds, tau)[0]
+    assert total == pytest.approx(first * (1 - tau**rounds) / (tau ** (rounds - 1) - tau**rounds))
+    assert release_budgets(0.3, 1, 0.5).tolist() == [0.3]
+    assert release_budgets(0.7, 3, 0.5).tolist() == pytest.approx([0.1, 0.2, 0.4], rel=1e-15)
+    assert release_budgets(math.inf, 3, 0.5).tolist() == [math.inf] * 3
+
+
+def test_a_schedule_of_many_rounds_neither_overflows_nor_loses_its_first_releases_silently():
+    budgets = release_budgets(1.0, 100_000, 0.995)
+    assert budgets[0] == pytest.approx(0.005 * math.exp(99_999 * math.log(0.995)), rel=1e-9)
+    assert 1 - 1e-14 <= math.fsum(budgets) <= 1
+    with pytest.raises(InputError, match=r"tau = 0\.9 over 100000 rounds.*releases 1 to 93298 get"):
+        release_budgets(1.0, 100_000, 0.9)
+    with pytest.raises(InputError, match="take a larger tau or fewer rounds"):
+        advanced_epsilons(1.0, 1e-6, 100_000, 0.9)
+    # The limit itself: one release fewer than are lost is fine.
+    assert release_budgets(1.0, 100_000 - 93_298, 0.9)[0] > 0
+    with pytest.raises(InputError, match="release 1 gets"):
+        release_budgets(1.0, 100_000 - 93_298 + 1, 0.9)
+
+
+def test_noise_multipliers_and_their_inverse():
+    budgets = np.array([0.5, 2.0, 0.02, math.inf])
+    multipliers = noise_multipliers(budgets)
+    np.testing.assert_allclose(multipliers, [1.0, 0.5, 5.0, 0.0], rtol=1e-15)
+    np.testing.assert_allclose(budgets_of(multipliers), budgets, rtol=1e-15)
+    assert noise_multipliers(0.5) == pytest.approx(1.0, rel=1e-15)
+    assert type(budgets_of(2.0)) is float
+    assert budgets_of(math.inf) == 0.0
+    assert budgets_of(1e-200) == math.inf
+    tiny = release_budgets(1.0, 6000, 0.9)
+    np.testing.assert_allclose(budgets_of(noise_multipliers(tiny)), tiny, rtol=1e-14)
+
+
+# --- the classical mechanism and its composition --------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.9])
+def test_the_classical_mechanism_holds_up_to_epsilon_one(delta):
+    epsilons = np.array([1e-3, 0.1, 0.5, 1.0])
+    multipliers = mechanism_multipliers(epsilons, delta)
+    np.testing.assert_allclose(
+        multipliers * epsilons, math.sqrt(2 * math.log(1.25 / delta)), rtol=1e-14
+    )
+    for z, epsilon in zip(multipliers.tolist(), epsilons.tolist(), strict=True):
+        assert gaussian_delta(budgets_of(z), epsilon) <= delta
+    assert mechanism_multipliers(math.inf, delta) == 0.0
+
+
+def test_composition_formulas():
+    epsilons = np.array([0.1, 0.2, 0.3])
+    assert basic_epsilon(epsilons) == pytest.approx(0.6, rel=1e-15)
+    many = np.repeat(epsilons, 100)
+    slack = 1e-6
+    expected = sum(e * (math.exp(e) - 1) / (math.exp(e) + 1) for e in many.tolist())
+    expected += math.sqrt(2 * math.log(1 / slack) * sum(e * e for e in many.tolist()))
+    assert advanced_epsilon(many, slack) == pytest.approx(expected, rel=1e-13)
+    assert advanced_epsilon(many, slack) < basic_epsilon(many)
+    assert advanced_epsilon(epsilons, slack) == basic_epsilon(epsilons)  # too few releases
+    assert advanced_epsilon([math.inf, 0.1], slack) == math.inf
+    assert type(advanced_epsilon([1], slack)) is float
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 16.0])
+@pytest.mark.parametrize(("rounds", "tau"), [(1, 1.0), (3, 0.5), (200, 0.985), (200, 1.0)])
+def test_divided_epsilons_compose_to_the_whole(epsilon, rounds, tau):
+    slack = 5e-6
+    basic = basic_epsilons(epsilon, rounds, tau)
+    advanced = advanced_epsilons(epsilon, slack, rounds, tau)
+    for parts in (basic, advanced):
+        assert parts.shape == (rounds,)
+        assert parts.dtype == np.float64
+        np.testing.assert_allclose(parts[1:] * math.sqrt(tau), parts[:-1], rtol=1e-13)
+    assert epsilon * (1 - 1e-14) <= basic_epsilon(basic) <= epsilon
+    assert epsilon * (1 - 1e-12) <= advanced_epsilon(advanced, slack) <= epsilon
+    assert np.all(advanced >= basic)
+    assert advanced_epsilons(math.inf, slack, 2, tau).tolist() == [math.inf] * 2
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
+def test_price_of_composing_epsilon_and_delta(epsilon):
+    """Variance of the noise over that of zCDP, 200 releases, tau = 0.985, delta = 1e-5."""
+    delta, rounds, tau = 1e-5, 200, 0.985
+    ours = noise_multipliers(release_budgets(zcdp_budget(epsilon, delta), rounds, tau))
+    advanced = mechanism_multipliers(
+        advanced_epsilons(epsilon, delta / 2, rounds, tau), delta / (2 * rounds)
+    )
+    basic = mechanism_multipliers(basic_epsilons(epsilon, rounds, tau), delta / rounds)
+    by_advanced, by_basic = (advanced / ours) ** 2, (basic / ours) ** 2
+    # It is the same schedule with less budget: the factor is one for all releases.
+    np.testing.assert_allclose(by_advanced, by_advanced[0], rtol=1e-12)
+    np.testing.assert_allclose(by_basic, by_basic[0], rtol=1e-12)
+    assert 36.5 < by_advanced[0] < 37.6
+    assert 150 < by_basic[0] < 245
+    # Both claim more than the noise really costs.
+    for multipliers in (advanced, basic):
+        assert gaussian_epsilon(math.fsum(budgets_of(multipliers)), delta) < epsilon
+
+
+@given(
+    st.floats(0.01, 20),
+    some_deltas,
+    st.integers(1, 400),
+    st.floats(0.9, 1.0),
+    st.sampled_from([advanced_epsilons, None]),
+)
+def test_composition_never_claims_less_than_the_exact_epsilon(epsilon, delta, rounds, tau, rule):
+    if rule is None:
+        epsilons, each = basic_epsilons(epsilon, rounds, tau), delta / rounds
+    else:
+        epsilons, each = rule(epsilon, delta / 2, rounds, tau), delta / (2 * rounds)
+    if epsilons[-1] > 1:
+        with pytest.raises(InputError, match="at most 1"):
+            mechanism_multipliers(epsilons, each)
+        return
+    spent = math.fsum(budgets_of(mechanism_multipliers(epsilons, each)))
+    assert gaussian_epsilon(spent, delta) <= epsilon
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+WITH_DELTA = [zcdp_epsilon, zcdp_budget, renyi_epsilon, gaussian_epsilon, gaussian_budget]
+
+
+@pytest.mark.parametrize("conversion", WITH_DELTA)
+def test_conversions_refuse_what_is_out_of_range(conversion):
+    name = "epsilon" if conversion in (zcdp_budget, gaussian_budget) else "budget"
+    with pytest.raises(InputError, match=f"{name} must be at least 0, but it is -1"):
+        conversion(-1.0, 1e-5)
+    with pytest.raises(InputError, match=f"{name} must be a number, but it is nan"):
+        conversion(math.nan, 1e-5)
+    with pytest.raises(InputError, match=f"{name} must be a number, but entry 1 is nan"):
+        conversion(np.array([1.0, math.nan]), 1e-5)
+    for delta, wanted in ((0.0, "greater than 0"), (1.0, "less than 1"), (math.nan, "a number")):
+        with pytest.raises(InputError, match=f"delta must be {wanted}, but it is"):
+            conversion(1.0, delta)
+    with pytest.raises(InputError, match="delta must be one number, but it has shape"):
+        conversion(1.0, np.array([1e-5, 1e-6]))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: zcdp_epsilon("1", 1e-5), "budget must be a number .* but it is '1'"),
+        (lambda: zcdp_epsilon(None, 1e-5), "budget must be a number .* but it is None"),
+        (lambda: zcdp_epsilon([[1.0], [1.0, 2.0]], 1e-5), "budget must be a number"),
+        (lambda: zcdp_epsilon(True, 1e-5), "budget must be a number .* but it is True"),
+        (lambda: zcdp_epsilon(1j, 1e-5), "budget must be a number"),
+        (lambda: gaussian_delta(1.0, -1.0), "epsilon must be at least 0, but it is -1"),
+        (lambda: gaussian_delta(-1.0, 1.0), "budget must be at least 0, but it is -1"),
+        (lambda: release_budgets(0.0, 3, 1.0), "total must be greater than 0, but it is 0"),
+        (lambda: release_budgets(math.nan, 3, 1.0), "total must be a number, but it is nan"),
+        (lambda: release_budgets(1.0, 0, 1.0), "rounds must be at least 1, but it is 0"),
+        (lambda: release_budgets(1.0, 2.5, 1.0), "rounds must be a whole number, but it is 2.5"),
+        (lambda: release_budgets(1.0, 3, 0.0), "tau must be greater than 0, but it is 0"),
+        (lambda: release_budgets(1.0, 3, 1.5), "tau must be at most 1, but it is 1.5"),
+        (lambda: release_budgets(1.0, 3, math.nan), "tau must be a number, but it is nan"),
+        (lambda: noise_multipliers([1.0, 0.0]), "budgets must be greater than 0, but entry 1 is 0"),
+        (lambda: budgets_of(-1.0), "multipliers must be at least 0, but it is -1"),
+        (
+            lambda: mechanism_multipliers(np.array([0.5, 1.0, 1.5]), 1e-5),
+            r"epsilons must be at most 1 .* release 3 is 1\.5; take a smaller total epsilon",
+        ),
+        (lambda: mechanism_multipliers(2.0, 1e-5), "release 1 is 2"),
+        (lambda: mechanism_multipliers(0.0, 1e-5), "epsilons must be greater than 0"),
+        (lambda: mechanism_multipliers(0.5, 2.0), "delta must be less than 1, but it is 2"),
+        (lambda: basic_epsilon([0.1, -0.1]), "epsilons must be at least 0, but entry 1 is -0.1"),
+        (lambda: advanced_epsilon([0.1], 0.0), "slack must be greater than 0, but it is 0"),
+        (lambda: advanced_epsilon([math.nan], 0.1), "epsilons must be a number"),
+        (lambda: basic_epsilons(0.0, 2, 1.0), "epsilon must be greater than 0, but it is 0"),
+        (lambda: advanced_epsilons(1.0, 1.0, 2, 1.0), "slack must be less than 1, but it is 1"),
+        (lambda: advanced_epsilons(-1.0, 0.1, 2, 1.0), "epsilon must be greater than 0"),
+        (lambda: advanced_epsilons(1.0, 0.1, 2, 2.0), "tau must be at most 1, but it is 2"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(call, sentence):
+    with pytest.raises(InputError, match=sentence):
+        call()
+
+
+# --- precision ------------------------------------------------------------------------------------
+
+
+def test_the_precision_of_the_session_does_not_matter():
+    assert not jax.config.jax_enable_x64
+    given = jnp.float32(0.1)  # widened as it is, not rounded again
+    for conversion in WITH_DELTA:
+        found = conversion(given, 1e-5)
+        assert type(found) is float
+        assert found == conversion(float(given), 1e-5)
+        assert found != conversion(0.1, 1e-5)
+        assert found != float(np.float32(found))
+    assert zcdp_epsilon(0.1, 1e-5) == pytest.approx(0.1 + 2 * math.sqrt(0.5 * math.log(10)))
+    assert abs(zcdp_budget(1e-9, 0.5) - 1e-18 / (4 * math.log(2))) < 1e-27
+    found = noise_multipliers(jnp.ones(3, jnp.float32))
+    assert type(found) is np.ndarray
+    assert found.dtype == np.float64
+
+
+def test_values_inside_a_transformation_are_refused():
+    with pytest.raises(InputError, match="known on the host"):
+        jax.jit(lambda budget: zcdp_epsilon(budget, 1e-5))(1.0)
+
+
+def test_the_accountant_itself_needs_neither_jax_nor_single_precision():
+    source = Path(accountant.__file__).read_text()
+    modules = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules.add(node.module)
+    assert modules == {
+        "collections.abc",
+        "fedjax_admm.checks",
+        "math",
+        "numpy",
+        "numpy.typing",
+        "typing",
+    }
+    assert "float32" not in source

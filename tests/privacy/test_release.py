@@ -1,0 +1,300 @@
+"""Releases: the noise that was planned, no more and no less, and what their builders refuse."""
+
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_admm import InputError
+from fedjax_admm.privacy import (
+    ExactRelease,
+    GaussianRelease,
+    approximate_plan,
+    exact_release,
+    gaussian_release,
+    zcdp_plan,
+)
+from tests.reference import zcdp as reference
+
+DELTA, ROUNDS, TAU = 1e-5, 6, 0.8
+CLIENTS, DIM = 4, 3
+SIZES = np.array([3, 50, 7, 1], np.int32)
+GAINS = np.array([0.5, 0.01, 2.0, 0.3])
+CLIP = 2.5
+
+
+def plan_of(epsilon=1.0, rounds=ROUNDS):
+    return zcdp_plan(epsilon, DELTA, rounds, TAU)
+
+
+def arguments(n, dtype, dim=DIM):
+    """Messages, gains, sizes and counts of releases, as a solver gives them."""
+    messages = np.linspace(-1, 1, CLIENTS * dim).reshape(CLIENTS, dim)
+    counts = jnp.asarray(np.broadcast_to(n, (CLIENTS,)), jnp.int32)
+    return jnp.asarray(messages, dtype), jnp.asarray(GAINS, dtype), jnp.asarray(SIZES), counts
+
+
+# --- builders -------------------------------------------------------------------------------------
+
+
+def test_an_exact_release_changes_nothing(dtype):
+    release = exact_release()
+    assert isinstance(release, ExactRelease)
+    assert (release.clip, release.rounds) == (None, None)
+    messages, *others = arguments(1, dtype)
+    np.testing.assert_array_equal(release(jax.random.key(0), messages, *others), messages)
+    clipped = exact_release(CLIP)
+    assert float(clipped.clip) == CLIP
+    assert clipped.rounds is None
+    np.testing.assert_array_equal(clipped(jax.random.key(0), messages, *others), messages)
+
+
+def test_the_norm_clips_unless_it_is_nominal(dtype):
+    release = gaussian_release(plan_of(), CLIP)
+    assert isinstance(release, GaussianRelease)
+    assert release.clipped
+    assert float(release.clip) == float(release.norm) == CLIP
+    nominal = gaussian_release(plan_of(), None, nominal_norm=CLIP)
+    assert not nominal.clipped
+    assert nominal.clip is None
+    assert float(nominal.norm) == CLIP
+    # Without clipping the noise is the same, which is why its epsilon is only a name.
+    given = arguments([1, 2, 3, 4], dtype)
+    first, second = (each(jax.random.key(3), *given) for each in (release, nominal))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_numbers_are_leaves(dtype):
+    release = gaussian_release(plan_of(), CLIP)
+    assert [leaf.shape for leaf in jax.tree.leaves(release)] == [(), (ROUNDS,)]
+    assert {leaf.dtype for leaf in jax.tree.leaves(release)} == {dtype}
+    assert not any(leaf.weak_type for leaf in jax.tree.leaves(release))
+    assert len(jax.tree.leaves(exact_release(CLIP))) == 1
+    assert jax.tree.leaves(exact_release()) == []
+    assert release.rounds == ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("arguments_", "options", "sentence"),
+    [
+        ((1.0, CLIP), {}, "plan must be a Plan such as zcdp_plan makes, but it is 1.0"),
+        ((None,), {}, "clip must be a positive number; or clip=None with nominal_norm=c"),
+        ((CLIP,), {"nominal_norm": 1.0}, "clip must be a positive number; or clip=None with"),
+        ((0.0,), {}, "clip must be greater than 0, but it is 0"),
+        ((-1.0,), {}, "clip must be greater than 0, but it is -1"),
+        ((math.nan,), {}, "clip must be finite, but it is nan"),
+        ((math.inf,), {}, "clip must be finite, but it is inf"),
+        (("much",), {}, "clip must be a number, but it is 'much'"),
+        ((np.ones(2),), {}, r"clip must be one number, but it has shape \(2,\)"),
+        ((None,), {"nominal_norm": 0.0}, "nominal_norm must be greater than 0, but it is 0"),
+    ],
+)
+def test_mistakes_get_a_sentence(arguments_, options, sentence):
+    if len(arguments_) == 1:
+        arguments_ = (plan_of(), *arguments_)
+    with pytest.raises(InputError, match=sentence):
+        gaussian_release(*arguments_, **options)
+
+
+@pytest.mark.parametrize("clip", [0.0, -2.0, math.nan, math.inf])
+def test_exact_releases_check_their_norm(clip):
+    with pytest.raises(InputError, match=f"clip must be .*, but it is {clip:g}"):
+        exact_release(clip)
+
+
+# --- the size of the noise ------------------------------------------------------------------------
+
+
+def test_the_sensitivity_is_that_of_the_three_methods(dtype):
+    """2 c gain / M_k, with the gain of each method."""
+    degrees, rho, eta, l2 = np.array([1, 3, 2, 4]), 0.7, 0.3, 1.0
+    release = gaussian_release(plan_of(), CLIP)
+
+    def found(gains):
+        sensitivity = release.sensitivity(jnp.asarray(gains, dtype), jnp.asarray(SIZES))
+        assert (sensitivity.shape, sensitivity.dtype) == ((CLIENTS,), dtype)
+        return sensitivity
+
+    def expected(function, *numbers):
+        return [function(CLIP, SIZES[k], *(n[k] for n in numbers)) for k in range(CLIENTS)]
+
+    penalty = 2 * rho * degrees
+    pairs = [
+        (
+            1 / (penalty + 1 / eta),
+            lambda c, m, d: reference.sensitivity_nfl(c, m, d, rho, eta),
+        ),
+        (
+            np.full(CLIENTS, eta),
+            lambda c, m, d: reference.sensitivity_grad(c, m, eta),
+        ),
+        (
+            1 / (penalty + 2 * l2 / CLIENTS),
+            lambda c, m, d: reference.sensitivity_p_admm(c, m, d, rho, l2, CLIENTS),
+        ),
+    ]
+    for gains, function in pairs:
+        np.testing.assert_allclose(found(gains), expected(function, degrees), rtol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3])
+@pytest.mark.parametrize("make", [zcdp_plan, approximate_plan])
+def test_multipliers_are_rounded_up_only(make, epsilon, dtype):
+    plan = make(epsilon, DELTA, 333, 0.985)
+    rounded = np.asarray(gaussian_release(plan, CLIP).multipliers)
+    assert rounded.dtype == dtype
+    wide = rounded.astype(np.float64)
+    assert (wide >= plan.multipliers).all()
+    if dtype == np.float64:
+        np.testing.assert_array_equal(wide, plan.multipliers)
+        return
+    below = np.nextafter(rounded, np.float32(0)).astype(np.float64)
+    assert (below < plan.multipliers).all()  # the nearest number that is not smaller
+    nearest = plan.multipliers.astype(np.float32).astype(np.float64)
+    assert (nearest < plan.multipliers).any()  # which rounding to nearest would not have been
+
+
+def test_multipliers_that_float32_cannot_hold_are_refused():
+    """Their noise would be infinite."""
+    plan = zcdp_plan(1.0, DELTA, 200, 0.3)
+    assert plan.multipliers[0] > 1e50
+    with pytest.raises(InputError, match="tau"):
+        gaussian_release(plan, CLIP)
+    with jax.enable_x64(True):
+        assert gaussian_release(plan, CLIP).multipliers[0] == plan.multipliers[0]
+
+
+def test_noise_is_multiplier_times_sensitivity_times_standard_normal(dtype):
+    """Every client by its own count of releases."""
+    plan = plan_of()
+    n = np.array([1, 6, 3, 2])
+    messages, gains, sizes, counts = arguments(n, dtype)
+    release = gaussian_release(plan, CLIP)
+    noise = release(jax.random.key(5), messages, gains, sizes, counts) - messages
+    normal = np.asarray(jax.random.normal(jax.random.key(5), messages.shape, dtype), np.float64)
+    budgets = plan.budgets[n - 1]
+    scale = reference.noise_scale(2 * CLIP * GAINS / SIZES, budgets)
+    np.testing.assert_allclose(noise, scale[:, None] * normal, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [(1, 1, 1, 1), (6, 2, 1, 4)])
+def test_the_noise_is_normal_and_as_large_as_planned(n, dtype):
+    """Chi-square bounds: with a fixed seed the test either holds or does not."""
+    plan, draws = plan_of(), 20000
+    messages, gains, sizes, counts = arguments(n, dtype, draws)
+    sent = gaussian_release(plan, CLIP)(jax.random.key(11), messages, gains, sizes, counts)
+    assert (sent.shape, sent.dtype) == (messages.shape, dtype)
+    scale = plan.multipliers[np.asarray(n) - 1] * 2 * CLIP * GAINS / SIZES
+    normal = (np.asarray(sent, float) - np.asarray(messages, float)) / scale[:, None]
+    low, high = stats.chi2.ppf([1e-5, 1 - 1e-5], normal.shape[1]) / normal.shape[1]
+    assert high - low < 0.1  # three per cent of the standard deviation would be seen
+    assert ((low < (normal**2).mean(1)) & ((normal**2).mean(1) < high)).all()
+    assert (np.abs(normal.mean(1)) < 4.5 / math.sqrt(normal.shape[1])).all()
+    for client in normal:
+        assert stats.kstest(client, "norm").pvalue > 1e-4
+    # Clients do not share their noise.
+    correlations = np.corrcoef(normal)[np.triu_indices(CLIENTS, 1)]
+    assert (np.abs(correlations) < 4.5 / math.sqrt(normal.shape[1])).all()
+
+
+def test_every_entry_has_its_own_noise(dtype):
+    messages, gains, sizes, counts = arguments(2, dtype)
+    release = gaussian_release(plan_of(), CLIP)
+
+    def noise(key):
+        return release(key, messages, gains, sizes, counts) - messages
+
+    draws = np.asarray(jax.vmap(noise)(jax.random.split(jax.random.key(2), 4000)), float)
+    scale = plan_of().multipliers[1] * 2 * CLIP * GAINS / SIZES
+    normal = draws / scale[None, :, None]
+    low, high = stats.chi2.ppf([1e-5, 1 - 1e-5], len(normal)) / len(normal)
+    size = (normal**2).mean(0)  # of every client and entry
+    assert ((low < size) & (size < high)).all()
+    correlations = np.corrcoef(normal.reshape(len(normal), -1).T)
+    off = correlations[np.triu_indices(CLIENTS * DIM, 1)]
+    assert (np.abs(off) < 4.5 / math.sqrt(len(normal))).all()
+
+
+def test_a_key_decides_the_noise(dtype):
+    release = gaussian_release(plan_of(), CLIP)
+    given = arguments(1, dtype)
+    one, same, other = (release(jax.random.key(seed), *given) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (np.asarray(one) != np.asarray(other)).all()
+
+
+# --- the ends -------------------------------------------------------------------------------------
+
+
+def test_no_noise_for_zero_multipliers(dtype):
+    release = gaussian_release(plan_of(math.inf), CLIP)
+    np.testing.assert_array_equal(release.multipliers, np.zeros(ROUNDS))
+    messages, *others = arguments([1, 3, 5, ROUNDS], dtype)
+    np.testing.assert_array_equal(release(jax.random.key(0), messages, *others), messages)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_after_the_last_planned_release_there_is_no_number(epsilon, dtype):
+    """Only for the clients that have released too often."""
+    release = gaussian_release(plan_of(epsilon), CLIP)
+    sent = np.asarray(
+        jax.jit(release)(jax.random.key(0), *arguments([1, ROUNDS, ROUNDS + 1, 9999], dtype))
+    )
+    assert np.isfinite(sent[:2]).all()
+    assert np.isnan(sent[2:]).all()
+
+
+def test_before_the_first_release_there_is_no_number(dtype):
+    """A count of 0 must not get the noise of the last release, which is the smallest."""
+    release = gaussian_release(plan_of(), CLIP)
+    sent = np.asarray(release(jax.random.key(0), *arguments([0, -1, 1, 2], dtype)))
+    assert np.isnan(sent[:2]).all()
+    assert np.isfinite(sent[2:]).all()
+
+
+# --- many at once ---------------------------------------------------------------------------------
+
+
+def test_stacked_releases_of_different_plans(dtype):
+    plans = [
+        zcdp_plan(1.0, DELTA, ROUNDS, 0.9),
+        zcdp_plan(8.0, DELTA, ROUNDS, 1.0),
+        approximate_plan(0.5, DELTA, ROUNDS, 0.9),
+        zcdp_plan(math.inf, DELTA, ROUNDS),
+    ]
+    releases = [
+        gaussian_release(plan, clip) for plan, clip in zip(plans, (1.0, 2.0, 3.0, 4.0), strict=True)
+    ]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *releases)
+    assert stacked.rounds == ROUNDS
+    given = arguments([1, 2, ROUNDS, ROUNDS + 1], dtype)
+    together = jax.vmap(lambda release: release(jax.random.key(4), *given))(stacked)
+    for release, sent in zip(releases, together, strict=True):
+        np.testing.assert_allclose(sent, release(jax.random.key(4), *given), rtol=1e-6)
+    sizes = np.nanstd(np.asarray(together, float) - np.asarray(given[0], float)[None], axis=(1, 2))
+    assert sizes[3] == 0
+    assert sizes[0] > sizes[1] > 0
+
+
+def test_nominal_and_clipping_releases_do_not_stack():
+    """Whether gradients are clipped is part of the structure: it cannot get lost."""
+    first = jax.tree.structure(gaussian_release(plan_of(), CLIP))
+    second = jax.tree.structure(gaussian_release(plan_of(), None, nominal_norm=CLIP))
+    assert first != second
+
+
+def test_another_plan_does_not_compile_again(dtype):
+    chex.clear_trace_counter()
+
+    @jax.jit
+    @chex.assert_max_traces(n=1)
+    def send(release, key, *given):
+        return release(key, *given)
+
+    given = arguments(2, dtype)
+    for epsilon, clip in ((1.0, 1.0), (2.0, 3), (math.inf, 0.5)):
+        send(gaussian_release(plan_of(epsilon), clip), jax.random.key(0), *given)
