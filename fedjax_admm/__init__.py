@@ -17,15 +17,19 @@ if TYPE_CHECKING:
         measures,
         participation,
         penalties,
+        privacy,
         problems,
         ratings,
+        sample_losses,
         schedules,
         solvers,
         trees,
         trials,
     )
+    from fedjax_admm.centralized_regression import minimize_regression
     from fedjax_admm.certificates import Explanation, critical_lambda, explain
     from fedjax_admm.checks import InputError
+    from fedjax_admm.consensus_measures import consensus_error, consensus_gap, consensus_ledger
     from fedjax_admm.duality import (
         duality_gap,
         gap_within,
@@ -42,6 +46,12 @@ if TYPE_CHECKING:
         tree_signal_error,
     )
     from fedjax_admm.participation import Presence, where_active
+    from fedjax_admm.problems.consensus import (
+        ConsensusRegression,
+        consensus_regression,
+        draw_consensus_regression,
+        with_loss,
+    )
     from fedjax_admm.problems.localization import (
         RangeLocalization,
         cauchy_noise,
@@ -117,7 +127,10 @@ if TYPE_CHECKING:
         link,
     )
     from fedjax_admm.solvers.ifca import IFCA, ifca
+    from fedjax_admm.solvers.p_admm import PADMM, p_admm
     from fedjax_admm.solvers.pooling import cluster_oracle, local_models, pooled_model
+    from fedjax_admm.solvers.private_admm import PrivateNetworkedADMM, private_networked_admm
+    from fedjax_admm.solvers.private_subgradient import PrivateSubgradient, private_subgradient
     from fedjax_admm.solvers.rating_baselines import (
         alternating_least_squares,
         damped_biases,
@@ -126,14 +139,17 @@ if TYPE_CHECKING:
         user_means,
     )
     from fedjax_admm.solvers.subgradient import FederatedSubgradient, federated_subgradient
+    from fedjax_admm.stability import largest_safe_step
     from fedjax_admm.traffic import Ledger, Traffic, ledger
     from fedjax_admm.trees import Tree
     from fedjax_admm.tuning import GridSearch, grid_search
 
 # Public name -> the module that defines it; a module stands for itself.
 _HOMES = {
+    "centralized_regression": ("minimize_regression",),
     "certificates": ("Explanation", "critical_lambda", "explain"),
     "checks": ("InputError",),
+    "consensus_measures": ("consensus_error", "consensus_gap", "consensus_ledger"),
     "duality": ("duality_gap", "gap_within", "objective", "optimality_residual"),
     "factor_models": ("Factors", "given_start", "uniform_start"),
     "graphs": ("Graph",),
@@ -145,6 +161,12 @@ _HOMES = {
         "tree_signal_error",
     ),
     "participation": ("Presence", "where_active"),
+    "problems.consensus": (
+        "ConsensusRegression",
+        "consensus_regression",
+        "draw_consensus_regression",
+        "with_loss",
+    ),
     "problems.localization": (
         "RangeLocalization",
         "cauchy_noise",
@@ -216,7 +238,10 @@ _HOMES = {
         "link",
     ),
     "solvers.ifca": ("IFCA", "ifca"),
+    "solvers.p_admm": ("PADMM", "p_admm"),
     "solvers.pooling": ("cluster_oracle", "local_models", "pooled_model"),
+    "solvers.private_admm": ("PrivateNetworkedADMM", "private_networked_admm"),
+    "solvers.private_subgradient": ("PrivateSubgradient", "private_subgradient"),
     "solvers.rating_baselines": (
         "alternating_least_squares",
         "damped_biases",
@@ -225,6 +250,7 @@ _HOMES = {
         "user_means",
     ),
     "solvers.subgradient": ("FederatedSubgradient", "federated_subgradient"),
+    "stability": ("largest_safe_step",),
     "traffic": ("Ledger", "Traffic", "ledger"),
     "trees": ("Tree",),
     "tuning": ("GridSearch", "grid_search"),
@@ -237,8 +263,10 @@ _MODULES = (
     "measures",
     "participation",
     "penalties",
+    "privacy",
     "problems",
     "ratings",
+    "sample_losses",
     "schedules",
     "solvers",
     "trees",
@@ -247,6 +275,7 @@ _MODULES = (
 
 __all__ = [
     "CentralizedSubgradient",
+    "ConsensusRegression",
     "Explanation",
     "FSMDM",
     "Factors",
@@ -264,8 +293,11 @@ __all__ = [
     "Link",
     "MatrixCompletion",
     "Networked",
+    "PADMM",
     "PhaseRetrieval",
     "Presence",
+    "PrivateNetworkedADMM",
+    "PrivateSubgradient",
     "RangeLocalization",
     "Ratings",
     "RobustRegression",
@@ -287,9 +319,14 @@ __all__ = [
     "completion_objective",
     "completion_residual",
     "consensus_admm",
+    "consensus_error",
+    "consensus_gap",
+    "consensus_ledger",
     "consensus_links",
+    "consensus_regression",
     "critical_lambda",
     "damped_biases",
+    "draw_consensus_regression",
     "draw_localization",
     "draw_networked_regression",
     "draw_phase_retrieval",
@@ -320,6 +357,7 @@ __all__ = [
     "ifca",
     "item_means",
     "kernels",
+    "largest_safe_step",
     "ledger",
     "link",
     "local_models",
@@ -327,6 +365,7 @@ __all__ = [
     "locate_centrally",
     "matrix_completion",
     "measures",
+    "minimize_regression",
     "network_error",
     "networked_logistic",
     "networked_regression",
@@ -335,12 +374,16 @@ __all__ = [
     "objective",
     "optimality_residual",
     "outliers",
+    "p_admm",
     "participation",
     "penalties",
     "personal_error",
     "phase_retrieval",
     "polyak",
     "pooled_model",
+    "privacy",
+    "private_networked_admm",
+    "private_subgradient",
     "problems",
     "range_localization",
     "rating_error",
@@ -349,6 +392,7 @@ __all__ = [
     "robust_regression",
     "run",
     "run_until",
+    "sample_losses",
     "scad_regularizers",
     "schedule",
     "schedules",
@@ -363,6 +407,7 @@ __all__ = [
     "uniform_start",
     "user_means",
     "where_active",
+    "with_loss",
 ]
 
 

@@ -24,6 +24,9 @@ class Solver(Protocol):
     Hyper-parameters, schedules and penalties are leaves: they can be vmapped over a grid and
     differentiated. Only counts, structure and functions are static. No solver knows about
     trials, devices, files or plots, and none draws who takes part: it obeys `turn.active`.
+
+    A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
+    so many rounds, counted from the first; a run calls it before anything is traced.
     """
 
     requires: ClassVar[tuple[str, ...]]

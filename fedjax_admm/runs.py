@@ -249,3 +249,5 @@ def _check(solver, problem, key, participation, start, rounds, total=False) -> N
     if start is not None and not total and is_concrete(start.index):
         done = int(start.index)
     participation.check(solver.participants(problem), done + rounds)
+    if hasattr(solver, "check"):
+        solver.check(problem, done + rounds)

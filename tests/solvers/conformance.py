@@ -10,13 +10,25 @@ import numpy as np
 import optax
 
 import fedjax_admm as fa
-from fedjax_admm import edge_penalties, graphs, penalties, schedules, trees
+from fedjax_admm import (
+    edge_penalties,
+    graphs,
+    penalties,
+    privacy,
+    sample_losses,
+    schedules,
+    trees,
+)
+from fedjax_admm.problems.consensus import ConsensusRegression, consensus_regression
 from fedjax_admm.problems.networked import Networked, networked_regression, networked_training
 from fedjax_admm.solvers.averaging import federated_averaging, federated_proximal_averaging
 from fedjax_admm.solvers.fedmavg import fedmavg
 from fedjax_admm.solvers.fedmc import fedmc_admm
 from fedjax_admm.solvers.gtv import gtv_primal_dual
 from fedjax_admm.solvers.ifca import ifca
+from fedjax_admm.solvers.p_admm import p_admm
+from fedjax_admm.solvers.private_admm import private_networked_admm
+from fedjax_admm.solvers.private_subgradient import private_subgradient
 
 
 def models(problem: Any) -> tuple[tuple[int, ...], ...]:
@@ -123,6 +135,23 @@ def completing(user_penalty: Any, item_penalty: Any, **options: Any) -> Any:
     )
 
 
+def agreeing() -> ConsensusRegression:
+    """Clients with 4, 2, 4, 3 and 4 samples."""
+    graph, x, y = network_data()
+    sizes = (4, 2, 4, 3, 4)
+    return consensus_regression(
+        graph,
+        [part[:size] for part, size in zip(x, sizes, strict=True)],
+        [part[:size] for part, size in zip(y, sizes, strict=True)],
+        sample_losses.squared(),
+        l2=1.0,
+    )
+
+
+def noisy() -> privacy.GaussianRelease:
+    return privacy.gaussian_release(privacy.zcdp_plan(8.0, 1e-3, 8, 0.9), clip=2.0)
+
+
 SOLVERS = {
     "FSMDM": Case(lambda: fa.fsmdm(), localization, lambda state: state.client),
     "FSMDM tuned, 3 local": Case(
@@ -199,5 +228,16 @@ SOLVERS = {
         lambda state: state.users,
         shapes=item_factors,
         slow=True,
+    ),
+    "PrivateNetworkedADMM": Case(
+        lambda: private_networked_admm(noisy(), rho=0.5, step_size=0.3),
+        agreeing,
+        lambda state: state.clients,
+    ),
+    "PrivateSubgradient": Case(
+        lambda: private_subgradient(noisy(), step_size=0.1), agreeing, lambda state: state
+    ),
+    "PADMM": Case(
+        lambda: p_admm(noisy(), rho=0.5, newton_steps=4), agreeing, lambda state: state.clients
     ),
 }

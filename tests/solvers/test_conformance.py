@@ -56,7 +56,9 @@ def on_and_off():
 
 def turn(problem, solver, active, index=0):
     mask = jnp.broadcast_to(jnp.asarray(active), solver.participants(problem))
-    return fa.Turn(jnp.int32(index), jax.random.key(index), mask)
+    # The key that a run gives to this round.
+    key = jax.random.split(jax.random.fold_in(jax.random.key(KEY), index))[1]
+    return fa.Turn(jnp.int32(index), key, mask)
 
 
 @jax.jit
