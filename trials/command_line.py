@@ -63,7 +63,6 @@ def show(name: _Name) -> None:
 
     experiment = find(name)
     defaults = experiment.defaults()
-    methods = experiment.methods(defaults, defaults[experiment.sweep.name][0])
     lines = [
         f"{experiment.name}: {experiment.title}",
         textwrap.fill(experiment.paper, 100),
@@ -76,7 +75,7 @@ def show(name: _Name) -> None:
         *(f"  {key:<19} {_shown(value)}" for key, value in defaults.items()),
         "",
         "methods",
-        *(f"  {method}" for method in methods),
+        *(f"  {method}" for method in experiment.method_names()),
         "",
         "metrics",
         *(f"  {metric:<19} {label}" for metric, label in experiment.metrics.items()),
@@ -127,7 +126,7 @@ def run(
 
     if out is None:
         out = unfinished_folder(name) if resume else free_folder(name)
-    session.prepare(x64=x64 or (resume and resumed_x64(out)), cache=not no_cache)
+    session.prepare(x64=x64 or experiment.x64 or (resume and resumed_x64(out)), cache=not no_cache)
     request = Request(
         trials=trials,
         rounds=rounds,
@@ -156,6 +155,8 @@ def run(
                 f"the first in round {int(rounds_[rounds_ > 0].min())}; they are left out of the "
                 "means and counted in summary.csv."
             )
+    if results.config["statement"]:
+        typer.echo(results.config["statement"])
     typer.echo(f"Wrote {out}/figure.png, figure.pdf, summary.csv, trials.npz, config.json")
 
 
@@ -421,6 +422,148 @@ def _stages() -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status("reading") as status:
         yield lambda name: status.update(name)
+
+
+@solve.command("private")
+def solve_private(
+    input_: Annotated[
+        Path, typer.Option("--input", help="CSV with a header, one row per sample of a client.")
+    ],
+    client: Annotated[str, typer.Option(help="Column that names the client of a row.")],
+    target: Annotated[
+        str, typer.Option(help="Column that is predicted; for logistic 0/1 or -1/1.")
+    ],
+    features: Annotated[
+        str,
+        typer.Option(
+            help="Columns, as in 'a,b[-1]'; [-1] is the value in the client's row before. Nothing "
+            "is scaled: statistics that scaled a column must be public."
+        ),
+    ],
+    epsilon: Annotated[float, _real("Privacy of the whole run; inf for no noise.")],
+    clip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|none",
+            help="Norm to which gradients of samples are clipped, chosen without the data; none "
+            "guarantees nothing.",
+        ),
+    ] = None,
+    nominal_norm: Annotated[
+        float | None, _real("With --clip none: the norm in the noise; it guarantees nothing.")
+    ] = None,
+    delta: Annotated[float, _real("Probability of failure of the guarantee.")] = 1e-5,
+    accounting: Annotated[
+        str, typer.Option(metavar="zcdp|advanced|basic", help="How releases are added up.")
+    ] = "zcdp",
+    rounds: Annotated[int, _whole("Rounds, in each of which every client sends once.")] = 200,
+    tau: Annotated[float, _real("The budget grows by 1 / tau from round to round.")] = 0.985,
+    method: Annotated[
+        str, typer.Option(metavar="zcdp-nfl|subgradient|p-admm", help="What the clients run.")
+    ] = "zcdp-nfl",
+    loss: Annotated[
+        str, typer.Option(metavar="squared|absolute|huber|logistic", help="Of one sample.")
+    ] = "squared",
+    huber_threshold: Annotated[
+        float | None, _real("Where the Huber loss becomes linear (1).")
+    ] = None,
+    l1: Annotated[float, _real("Weight of ||w||_1; not to be computed from the data.")] = 0.0,
+    l2: Annotated[float, _real("Weight of ||w||^2, the intercept included.")] = 1.0,
+    rho: Annotated[float | None, _real("Weight of the clients' agreement (3).")] = None,
+    step: Annotated[
+        float | None, _real("First step (zcdp-nfl 1, subgradient 0.3); it is checked on the data.")
+    ] = None,
+    power: Annotated[float | None, _real("Step n is step / n^power; 0, 0.5 or 1 (0.5).")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="Column that orders a client's rows, for lags (order of the file)."),
+    ] = None,
+    no_intercept: Annotated[
+        bool, typer.Option("--no-intercept", help="Do not append a constant feature.")
+    ] = False,
+    edges: Annotated[
+        Path | None, typer.Option(help="CSV head,tail: who sends to whom (drawn).")
+    ] = None,
+    degree: Annotated[
+        float | None, _real("Mean number of neighbours if drawn (3, or log(clients)).")
+    ] = None,
+    graph_seed: Annotated[int | None, _whole("Seed of the drawn graph; public (2025).")] = None,
+    seed: Annotated[
+        int | None,
+        _whole("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
+    ] = None,
+    evaluate: Annotated[
+        bool,
+        typer.Option("--evaluate", help="Also measure errors on the data, which is not protected."),
+    ] = False,
+    keep_private: Annotated[
+        bool,
+        typer.Option("--keep-private", help="Also write the models without noise: not protected."),
+    ] = False,
+    x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the result (private-INPUT), replaced there.")
+    ] = None,
+    no_cache: _NoCache = False,
+) -> None:
+    """Fit a linear model to clients' data under differential privacy, and say what was spent."""
+    from fedjax_admm.trials import session
+    from fedjax_admm.trials.private import PrivateSettings, fit_private, noise_key, read_clip
+    from fedjax_admm.trials.private_input import build_client_graph, read_clients
+    from fedjax_admm.trials.private_report import summary, write_results
+
+    out = out or Path(f"private-{input_.stem}")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out must be a folder, but {out} is a file.")
+    settings = PrivateSettings(
+        epsilon=epsilon,
+        clip=read_clip(clip),
+        nominal_norm=nominal_norm,
+        delta=delta,
+        rounds=rounds,
+        tau=tau,
+        accounting=accounting,
+        method=method,
+        loss=loss,
+        huber_threshold=huber_threshold,
+        l1=l1,
+        l2=l2,
+        rho=rho,
+        step=step,
+        power=power,
+    )
+    observations = read_clients(
+        input_,
+        client=client,
+        target=target,
+        features=features,
+        time=time,
+        intercept=not no_intercept,
+        loss=loss,
+    )
+    session.prepare(x64=x64, cache=not no_cache)
+    key = noise_key(seed)
+    network = build_client_graph(observations.nodes, edges, degree=degree, seed=graph_seed)
+    fit = fit_private(observations, network.graph, settings, key, evaluate=evaluate)
+    options = {
+        "input": str(input_),
+        "client": client,
+        "target": target,
+        "features": features,
+        "time": time,
+        "no_intercept": no_intercept,
+        "edges": None if edges is None else str(edges),
+        "degree": degree,
+        "graph_seed": graph_seed,
+        "evaluate": evaluate,
+        "keep_private": keep_private,
+        "x64": x64,
+        "out": str(out),
+    }
+    seeded = seed is not None
+    typer.echo(summary(observations, network, fit, options, seeded=seeded))
+    written = write_results(out, observations, network, fit, options, seeded=seeded)
+    typer.echo(f"Wrote {', '.join(written)} in {out}")
 
 
 @app.command()

@@ -28,6 +28,8 @@ Settings = Mapping[str, Any]
 
 NONFINITE_ROUND = "first_nonfinite_round"
 MESSAGES = "messages"
+ROUNDS = "rounds"
+"""The settings that `problem` and `methods` get hold the number of rounds under this name."""
 
 
 class Method(Protocol):
@@ -150,10 +152,19 @@ class Experiment:
     data: Callable[[Settings], str] | None = None  # what data a run uses, in a few words
     # What the figure shows besides metrics, of the first trial: (settings, rounds, key) -> arrays
     details: Callable[[Settings, int, jax.Array], dict[str, jax.Array]] | None = None
+    # What has to be said with every result, such as what is private: (settings, rounds) -> text
+    statement: Callable[[Settings, int], str] | None = None
+    x64: bool = False  # whether float32 is not enough
 
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""
         return {self.sweep.name: self.sweep.values, **self.settings}
+
+    def method_names(self) -> list[str]:
+        """Return what its methods are called, by default."""
+        first = self.sweep.values[0]
+        settings = {**self.defaults(), self.sweep.name: (first,), ROUNDS: self.rounds}
+        return list(self.methods(settings, first))
 
     def resolve(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Turn `name=value` texts into settings of the defaults' types.
@@ -173,6 +184,7 @@ class Experiment:
     def trial(self, settings: Settings, rounds: int) -> Callable[[jax.Array], dict]:
         """Return the pure function of one trial: key -> arrays "method/metric", (sweep, round)."""
         every = recording_interval(rounds, self.records)
+        settings = {**settings, ROUNDS: rounds}
         values = jnp.asarray(settings[self.sweep.name], default_float())
 
         def at(value: jax.Array, problem_key: jax.Array, method_key: jax.Array) -> dict:
@@ -197,7 +209,7 @@ class Experiment:
 
         return trial
 
-    def traffic(self, settings: Settings) -> dict[str, Traffic | None]:
+    def traffic(self, settings: Settings, rounds: int | None = None) -> dict[str, Traffic | None]:
         """Return the message sizes of every method, without computing anything.
 
         Every swept value goes through the builders here, where they can see and check it: inside
@@ -206,6 +218,7 @@ class Experiment:
         Raises:
           InputError: a setting or a swept value does not fit.
         """
+        settings = {**settings, ROUNDS: self.rounds if rounds is None else rounds}
         sizes = {}
         for value in settings[self.sweep.name]:
             problem = jax.eval_shape(

@@ -43,15 +43,13 @@ def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> 
         values = results.values(name, metric)
         table = statistics.summarize(values[:, :, -1], axis=1)
         low, high = table.mean - table.standard_error, table.mean + table.standard_error
-        _line_with_band(mean, results.sweep, table.mean, low, high, name, style)
-        _line_with_band(median, results.sweep, table.median, table.q10, table.q90, name, style)
+        line_with_band(mean, results.sweep, table.mean, low, high, name, style)
+        line_with_band(median, results.sweep, table.median, table.q10, table.q90, name, style)
         if np.any(table.median < floor) and not np.any(table.median >= floor):
             below.append(_readable(name))
         rate = statistics.summarize(results.values(name, share)[:, :, -1], axis=1)
         low, high = rate.mean - rate.standard_error, rate.mean + rate.standard_error
-        _line_with_band(
-            failures, results.sweep, 100 * rate.mean, 100 * low, 100 * high, name, style
-        )
+        line_with_band(failures, results.sweep, 100 * rate.mean, 100 * low, 100 * high, name, style)
     for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
         _logarithmic(axes)
         axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
@@ -65,7 +63,7 @@ def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> 
     failures.set_title("failures ± standard error")
     for axes in (mean, median, failures):
         axes.set_xlabel(results.config["parameter_label"])
-    _finish(figure, results, mean)
+    finish(figure, results, mean)
     return figure
 
 
@@ -80,12 +78,12 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
         values = results.values(name, metric)
         table = statistics.summarize(values[0], axis=0)
         low, high = table.mean - table.standard_error, table.mean + table.standard_error
-        _line_with_band(mean, results.rounds, table.mean, low, high, name, style)
+        line_with_band(mean, results.rounds, table.mean, low, high, name, style)
         # Without a band: those of ten methods would cover each other.
         _line(median, results.rounds, table.median, name, style)
         if results.has(name, "numbers_up"):
             total = np.mean(results.values(name, "numbers_up")[0], axis=0)
-            _line_with_band(traffic, total, table.mean, low, high, name, style)
+            line_with_band(traffic, total, table.mean, low, high, name, style)
     for axes, title in ((mean, "mean ± standard error"), (median, "median")):
         axes.set_xlabel("global round")
         axes.set_title(title)
@@ -94,7 +92,7 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
     for axes in (mean, median, traffic):
         _logarithmic(axes, rounds=True)
         axes.set_ylabel(label)
-    _finish(figure, results, mean)
+    finish(figure, results, mean)
     return figure
 
 
@@ -110,7 +108,7 @@ def cost_figure(results: Results, *, metric: str) -> Figure:
             low, high = table.mean - table.standard_error, table.mean + table.standard_error
             for axes, cost in zip(grid[row], costs, strict=True):
                 along = np.broadcast_to(cost, (rows, len(results.rounds)))[row]
-                _line_with_band(axes, along, table.mean, low, high, name, style)
+                line_with_band(axes, along, table.mean, low, high, name, style)
     for row, value in zip(grid, results.sweep, strict=True):
         for axes in row:
             _logarithmic(axes, rounds=True)
@@ -119,7 +117,7 @@ def cost_figure(results: Results, *, metric: str) -> Figure:
     labels = ("global round", _metric_label(results, "passes"), "numbers sent, up and down")
     for axes, label in zip(grid[-1], labels, strict=True):
         axes.set_xlabel(label)
-    _finish(figure, results, grid[0, 0])
+    finish(figure, results, grid[0, 0])
     return figure
 
 
@@ -149,7 +147,7 @@ def score_figure(results: Results, *, metric: str, score: str) -> Figure:
         for axes, measured in ((left, metric), (right, score)):
             table = statistics.summarize(results.values(name, measured)[:, :, -1], axis=1)
             low, high = table.mean - table.standard_error, table.mean + table.standard_error
-            _line_with_band(axes, results.sweep, table.mean, low, high, name, style)
+            line_with_band(axes, results.sweep, table.mean, low, high, name, style)
     _logarithmic(left, rounds=True)
     right.set_xscale("log")
     for axes, measured in ((left, metric), (right, score)):
@@ -158,7 +156,7 @@ def score_figure(results: Results, *, metric: str, score: str) -> Figure:
         axes.minorticks_off()
         axes.set_ylabel(_metric_label(results, measured))
         axes.set_title("mean ± standard error")
-    _finish(figure, results, left)
+    finish(figure, results, left)
     return figure
 
 
@@ -184,13 +182,13 @@ def families_figure(results: Results, *, metric: str) -> Figure:
             # On a logarithmic axis a band down to zero would fill the panel.
             low = np.maximum(table.mean - spread, table.mean / 10)
             style = styles[label]
-            _line_with_band(axes, results.sweep, table.mean, low, table.mean + spread, label, style)
+            line_with_band(axes, results.sweep, table.mean, low, table.mean + spread, label, style)
         _logarithmic(axes)
         title = "mean ± standard deviation"
         axes.set_title(f"{family}, {title}" if family else title, fontsize=10)
         axes.set_xlabel(results.config["parameter_label"])
     grid[0].set_ylabel(_metric_label(results, metric))
-    _finish(figure, results, grid[0])
+    finish(figure, results, grid[0])
     return figure
 
 
@@ -214,7 +212,7 @@ def sweep_and_scatter_figure(
         table = statistics.summarize(results.values(name, metric)[:, :, -1], axis=1)
         spread = table.standard_error * np.sqrt(table.trials - table.nonfinite)
         low, high = table.mean - spread, table.mean + spread
-        _line_with_band(left, results.sweep, table.mean, low, high, name, style)
+        line_with_band(left, results.sweep, table.mean, low, high, name, style)
     left.set_xscale("log")
     left.set_xticks(results.sweep, [f"{value:g}" for value in results.sweep])
     left.minorticks_off()
@@ -228,7 +226,7 @@ def sweep_and_scatter_figure(
         axes.sharex(scatters[0])
         axes.sharey(scatters[0])
     scatters[0].set_ylabel(names[1])
-    _finish(figure, results, left)
+    finish(figure, results, left)
     return figure
 
 
@@ -261,7 +259,7 @@ def methods_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
         if any(np.any(np.asarray(line.get_xdata()) > 0) for line in axes.lines):
             axes.set_xscale("log")
         axes.set_title("trials, mean ± standard deviation", fontsize=10)
-    _finish(figure, results, grid[0])
+    finish(figure, results, grid[0])
     return figure
 
 
@@ -278,10 +276,8 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
             table = statistics.summarize(values[i], axis=0)
             low, high = table.mean - table.standard_error, table.mean + table.standard_error
             mean, median = grid[:, column]
-            _line_with_band(mean, results.rounds, table.mean, low, high, value, style)
-            _line_with_band(
-                median, results.rounds, table.median, table.q10, table.q90, value, style
-            )
+            line_with_band(mean, results.rounds, table.mean, low, high, value, style)
+            line_with_band(median, results.rounds, table.median, table.q10, table.q90, value, style)
         grid[0, column].set_title(f"{_readable(name)}\nmean ± standard error", fontsize=10)
         grid[1, column].set_title("median, 10–90 % of trials", fontsize=10)
         grid[1, column].set_xlabel("global round")
@@ -289,7 +285,7 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
         _logarithmic(axes, rounds=True)
     for axes in grid[:, 0]:
         axes.set_ylabel(label)
-    _finish(figure, results, grid[0, 0], legend_title=results.config["parameter_label"])
+    finish(figure, results, grid[0, 0], legend_title=results.config["parameter_label"])
     return figure
 
 
@@ -306,7 +302,7 @@ def progress_figure(results: Results, *, seconds: Mapping[str, np.ndarray]) -> F
     sent, clock = "numbers sent, up and down", "seconds on this machine, evaluation left out"
     metrics = ("error", "fresh_error", "objective", "training_error", "error", "error")
     costs = ("global round",) * 4 + (sent, clock)
-    styles = _distinct(results.methods)
+    styles = distinct_styles(results.methods)
     for axes, metric, cost in zip(grid.flat, metrics, costs, strict=True):
         for name, style in styles.items():
             if not results.has(name, metric):
@@ -322,13 +318,13 @@ def progress_figure(results: Results, *, seconds: Mapping[str, np.ndarray]) -> F
                 clock: results.rounds * float(seconds[name]),
             }
             low, high = table.mean - table.standard_error, table.mean + table.standard_error
-            _line_with_band(axes, along[cost], table.mean, low, high, name, style)
+            line_with_band(axes, along[cost], table.mean, low, high, name, style)
         axes.set_xlabel(cost)
         axes.set_ylabel(_metric_label(results, metric))
         axes.set_title("mean ± standard error", fontsize=10)
         if cost != "global round":
             axes.set_xscale("log")
-    _finish(figure, results, grid[0, 0])
+    finish(figure, results, grid[0, 0])
     return figure
 
 
@@ -358,7 +354,7 @@ def ladder_figure(
         for family in families
         for i, value in enumerate(results.sweep)
     }
-    styles = _distinct(titles.values())
+    styles = distinct_styles(titles.values())
     number = len(metrics) + (seconds is not None)
     figure = Figure(figsize=(4.6 * number, 4.8), layout="constrained")
     panels = figure.subplots(1, number, squeeze=False)[0]
@@ -372,14 +368,14 @@ def ladder_figure(
             last = np.stack([results.values(name, metric)[i, :, -1] for name in names])
             table = statistics.summarize(last, axis=1)
             low, high = table.mean - table.standard_error, table.mean + table.standard_error
-            _line_with_band(axes, steps[family], table.mean, low, high, title, styles[title])
+            line_with_band(axes, steps[family], table.mean, low, high, title, styles[title])
         axes.set_xticks(next(iter(steps.values())))
         axes.set_xlabel(label)
         axes.set_ylabel(_metric_label(results, metric))
         axes.set_title("last round, mean ± standard error", fontsize=10)
     if seconds is not None:
         _against_time(panels[-1], results, metrics[0], seconds)
-    _finish(figure, results, panels[0])
+    finish(figure, results, panels[0])
     return figure
 
 
@@ -387,7 +383,7 @@ def _against_time(
     axes: Axes, results: Results, metric: str, seconds: Mapping[str, np.ndarray]
 ) -> None:
     """Draw the mean of a metric against time, a line per method, at the last swept value."""
-    for name, style in _distinct(results.methods).items():
+    for name, style in distinct_styles(results.methods).items():
         table = statistics.summarize(results.values(name, metric)[-1], axis=0)
         _line(axes, results.rounds * float(seconds[name]), table.mean, name, style)
     axes.set_xscale("log")
@@ -401,17 +397,17 @@ def panels_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
     """Draw the last record of several metrics against the swept number, one panel each."""
     figure = Figure(figsize=(4.2 * len(metrics), 4.6), layout="constrained")
     panels = figure.subplots(1, len(metrics), squeeze=False)[0]
-    styles = _distinct(results.methods)
+    styles = distinct_styles(results.methods)
     for axes, metric in zip(panels, metrics, strict=True):
         for name, style in styles.items():
             table = statistics.summarize(results.values(name, metric)[:, :, -1], axis=1)
             low, high = table.mean - table.standard_error, table.mean + table.standard_error
-            _line_with_band(axes, results.sweep, table.mean, low, high, name, style)
+            line_with_band(axes, results.sweep, table.mean, low, high, name, style)
         axes.set_xscale("log")
         axes.set_xlabel(results.config["parameter_label"])
         axes.set_ylabel(_metric_label(results, metric))
         axes.set_title("last round, mean ± standard error", fontsize=10)
-    _finish(figure, results, panels[0])
+    finish(figure, results, panels[0])
     return figure
 
 
@@ -438,7 +434,7 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return styles
 
 
-def _distinct(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def distinct_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Give each name a colour of its own, a line and a marker."""
     return {
         name: {**style, "color": _COLOURS[place % len(_COLOURS)]}
@@ -446,7 +442,7 @@ def _distinct(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _line_with_band(
+def line_with_band(
     axes: Axes,
     x: np.ndarray,
     middle: np.ndarray,
@@ -498,11 +494,19 @@ def _metric_label(results: Results, metric: str) -> str:
     return results.config["metrics"][metric]
 
 
-def _finish(figure: Figure, results: Results, axes: Axes, legend_title: str | None = None) -> None:
+def finish(
+    figure: Figure,
+    results: Results,
+    shown: Axes | Mapping[str, Any],
+    legend_title: str | None = None,
+) -> None:
     """Add the grid lines, one legend below and the title that says what was run."""
     for each in figure.axes:
         each.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    handles, labels = axes.get_legend_handles_labels()
+    if isinstance(shown, Axes):
+        handles, labels = shown.get_legend_handles_labels()
+    else:
+        handles, labels = list(shown.values()), list(shown)
     figure.legend(
         handles,
         labels,

@@ -225,19 +225,22 @@ def _config(experiment: Experiment, request: Request) -> dict[str, Any]:
     rounds = request.rounds if request.rounds is not None else defaults.get("rounds")
     seed = DEFAULT_SEED if request.seed is None else request.seed
     settings = experiment.resolve(request.settings or {})
-    traffic = experiment.traffic(settings)
+    rounds = count("--rounds", experiment.rounds if rounds is None else rounds)
+    traffic = experiment.traffic(settings, rounds)
     device = jax.local_devices()[0]
+    statement = None if experiment.statement is None else experiment.statement(settings, rounds)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
         "paper": experiment.paper,
         "findings": experiment.findings,
+        "statement": statement,
         "parameter": experiment.sweep.name,
         "parameter_label": experiment.sweep.label,
         "metrics": dict(experiment.metrics),
         "methods": list(traffic),
         "trials": count("--trials", experiment.trials if trials is None else trials),
-        "rounds": count("--rounds", experiment.rounds if rounds is None else rounds),
+        "rounds": rounds,
         "seed": count("--seed", seed, at_least=0, at_most=2**32 - 1),
         "settings": {
             name: list(value) if isinstance(value, tuple) else value
@@ -288,7 +291,7 @@ def _collect(
     """Turn arrays (trial, sweep, round) into the contract's, and counts into traffic."""
     every = recording_interval(config["rounds"], experiment.records)
     rounds = np.arange(every, config["rounds"] + 1, every)
-    traffic = experiment.traffic(settings)
+    traffic = experiment.traffic(settings, config["rounds"])
     collected: dict[str, np.ndarray] = {}
     nonfinite: dict[str, np.ndarray] = {}
     for method in config["methods"]:

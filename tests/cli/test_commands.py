@@ -48,7 +48,7 @@ def test_show_tells_settings_methods_metrics_and_findings(command, name):
     assert outcome.code == 0
     experiment = find(name)
     defaults = experiment.defaults()
-    methods = experiment.methods(defaults, defaults[experiment.sweep.name][0])
+    methods = experiment.method_names()
     words = [*defaults, *experiment.metrics, *methods]
     for word in words:
         assert f"  {word}" in outcome.out

@@ -14,6 +14,7 @@ from fedjax_admm.trials.runner import Request, run_experiment
 NAMES = list(all_experiments())
 NETWORKED = [name for name in NAMES if name.startswith("nfl")]
 COMPLETION = [name for name in NAMES if name.startswith("fedmc")]
+PRIVATE = [name for name in NAMES if name.startswith("zcdp")]
 LOCALIZATION = [name for name in NAMES if name.startswith("fsmdm")]
 PHASE = [name for name in NAMES if name.startswith("hfsad") and name != "hfsad-personalisation"]
 TRIALS, ROUNDS, CLIENTS, DIM = 3, 20, 21, 3
@@ -43,6 +44,10 @@ SMALL |= {
     "fedmc-regularisation": {**RATINGS, "rank": "2", "weight": "1e-6,1e-3"},
     "fedmc-rank": {**RATINGS, "ranks": "1,2", "weight": "1e-9"},
 }
+NETWORK = {"clients": "6", "edges": "8", "samples": "9", "dim": "3"}
+SMALL |= dict.fromkeys(PRIVATE, NETWORK)
+# So few releases leave no room for the epsilons of a classical mechanism, which are at most 1.
+SMALL["zcdp-tradeoff"] = {**NETWORK, "epsilon": "1,8"}
 SIZES = {
     "clusters": str(CLUSTERS),
     "clients_per_cluster": str(PER_CLUSTER),
@@ -103,7 +108,9 @@ def test_the_figure_is_drawn(outcome):
     shown = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
     swept = name == "fsmdm-asynchrony"
     names = [f"{v:g}" for v in results.sweep] if swept else results.methods
-    if name not in NETWORKED + COMPLETION:  # these have a panel, or a row, per family or method
+    if (
+        name not in NETWORKED + COMPLETION + PRIVATE
+    ):  # these have a panel, or a row, per family or method
         assert len(shown) == len(names)
     for axes in figure.axes:
         assert axes.lines
@@ -122,12 +129,20 @@ def test_methods_differ(outcome):
 def test_numbers_and_words_are_sane(name):
     experiment = find(name)
     assert experiment.name == name
-    few = {**dict.fromkeys(NETWORKED, 5), **dict.fromkeys(COMPLETION, 3)}
+    few = {
+        **dict.fromkeys(NETWORKED, 5),
+        **dict.fromkeys(COMPLETION, 3),
+        **dict.fromkeys(PRIVATE, 50),
+    }
     assert experiment.trials >= few.get(name, 100)
     assert 1 <= experiment.quick["trials"] <= 100
     assert 1 <= experiment.quick["rounds"] <= experiment.rounds
     assert "\n" not in experiment.title
-    authors = {**dict.fromkeys(NETWORKED, "SarcheshmehPour"), **dict.fromkeys(COMPLETION, "Hytla")}
+    authors = {
+        **dict.fromkeys(NETWORKED, "SarcheshmehPour"),
+        **dict.fromkeys(COMPLETION, "Hytla"),
+        **dict.fromkeys(PRIVATE, "Gauthier"),
+    }
     assert authors.get(name, "Mirzaeifard") in experiment.paper
     assert len(experiment.findings) > 200
     assert experiment.findings.endswith(".")

@@ -2,9 +2,17 @@
 
 from fedjax_admm.checks import InputError
 from fedjax_admm.trials.experiment import Experiment
-from fedjax_admm.trials.experiments import fedmc, fsmdm, hfsad, nfl, nfl_digits, nfl_weather
+from fedjax_admm.trials.experiments import (
+    fedmc,
+    fsmdm,
+    hfsad,
+    nfl,
+    nfl_digits,
+    nfl_weather,
+    zcdp,
+)
 
-_MODULES = (fsmdm, hfsad, nfl, nfl_weather, nfl_digits, fedmc)
+_MODULES = (fsmdm, hfsad, nfl, nfl_weather, nfl_digits, fedmc, zcdp)
 
 
 def all_experiments() -> dict[str, Experiment]:

@@ -387,7 +387,7 @@ def accuracy_figure(results: Results) -> Figure:
         axes.set_xlim(0, 132)  # with room for the numbers beside the bars
         axes.set_xticks(range(0, 101, 25))
     panels[0].set_yticks(places, names)
-    plots._finish(figure, results, panels[0])
+    plots.finish(figure, results, panels[0])
     for axes in panels:
         axes.grid(False, axis="y")
     return figure
