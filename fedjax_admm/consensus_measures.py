@@ -27,7 +27,7 @@ def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
 def consensus_ledger(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and "releases", how often every client has sent, (clients,).
 
-    `Plan.spent(trace["releases"])` says what each has spent.
+    `privacy.ledger(plan, release, trace["releases"])` says what each has spent.
     """
     return {**consensus_error(solver, problem, state), "releases": state.releases}
 

@@ -23,6 +23,7 @@ from fedjax_admm.privacy.release import (
     Release,
     exact_release,
     gaussian_release,
+    ledger,
 )
 from fedjax_admm.privacy.tuning import (
     UNACCOUNTED,
@@ -49,6 +50,7 @@ __all__ = [
     "exact_release",
     "gaussian_release",
     "grid_settings",
+    "ledger",
     "nearby_settings",
     "random_settings",
     "tune_private",

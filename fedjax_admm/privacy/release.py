@@ -25,7 +25,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, default_float, scalar
-from fedjax_admm.privacy.plans import Plan
+from fedjax_admm.privacy.plans import Plan, Spent
 from fedjax_admm.pytrees import register_dataclass
 
 
@@ -167,3 +167,40 @@ def gaussian_release(
     small = multipliers.astype(np.float64) < plan.multipliers
     multipliers[small] = np.nextafter(multipliers[small], dtype.type(np.inf))
     return GaussianRelease(norm, jnp.asarray(multipliers), clip is not None)
+
+
+def ledger(plan: Plan, release: GaussianRelease, releases: ArrayLike) -> Spent:
+    """Return what clients have spent with a release, after so many releases of their own.
+
+    Args:
+      plan: by which the release was made.
+      release: of the solver that has run; it decides whether epsilons are nominal.
+      releases: whole numbers, such as `trace["releases"]` of a run, shape (records, clients).
+
+    Returns:
+      As `Plan.spent`; the label is `NOMINAL` where gradients were not clipped.
+
+    Raises:
+      InputError: the release adds no noise, or less than the plan, or a number is larger than
+        planned.
+    """
+    if not isinstance(release, GaussianRelease):
+        raise InputError(
+            f"release must be gaussian_release(plan, clip), but it is {type(release).__name__}, "
+            "which adds no noise: nothing is private after the first release."
+        )
+    added = np.asarray(release.multipliers, np.float64)
+    if added.shape != plan.multipliers.shape:
+        raise InputError(
+            f"release must be made by the plan, of {plan.rounds} releases, but it has the shape "
+            f"{added.shape}; give the plan that it was made by."
+        )
+    # A float32 number may lie below the plan's by its rounding.
+    short = np.flatnonzero(added < plan.multipliers * (1 - 1e-7))
+    if short.size:
+        raise InputError(
+            f"release must add as much noise as the plan, but at release {short[0] + 1} its "
+            f"multiplier is {added[short[0]]:.6g} and the plan's is "
+            f"{plan.multipliers[short[0]]:.6g}; give the plan that it was made by."
+        )
+    return plan.spent(releases, clipped=release.clipped)
