@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count, is_concrete, scalar
 from fedjax_admm.linear_algebra import positive_inverse
+from fedjax_admm.participation import where_active
 from fedjax_admm.privacy.release import Release
 from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.solvers.private_network import (
@@ -120,15 +121,21 @@ def _length(problem, clip, w, direction, pull, modulus) -> jax.Array:
     size = jnp.finfo(w.dtype).eps ** 2 * jnp.sum(modulus * w * w, -1)
     far = (derivative(full) > 1e-3 * fall) & (fall > size)
 
+    def coarse(low, high):
+        return far & (high > 1.1 * low)
+
     def goes_on(carry):
         halvings, low, high = carry
-        return jnp.any(far & (high > 1.1 * low)) & (halvings < _HALVINGS)
+        return jnp.any(coarse(low, high)) & (halvings < _HALVINGS)
 
     def halve(carry):
+        # Each client stops by itself: its model must not depend on the others' data.
         halvings, low, high = carry
         middle = (low + high) / 2
         falls = derivative(middle) <= 0
-        return halvings + 1, jnp.where(falls, middle, low), jnp.where(falls, high, middle)
+        moved = jnp.where(falls, middle, low), jnp.where(falls, high, middle)
+        low, high = where_active(coarse(low, high), moved, (low, high))
+        return halvings + 1, low, high
 
     _, low, _ = jax.lax.while_loop(goes_on, halve, (jnp.zeros((), jnp.int32), none, full))
     return jnp.where(far, low, 1)

@@ -238,6 +238,9 @@ SOLVERS = {
         lambda: private_subgradient(noisy(), step_size=0.1), agreeing, lambda state: state
     ),
     "PADMM": Case(
-        lambda: p_admm(noisy(), rho=0.5, newton_steps=4), agreeing, lambda state: state.clients
+        lambda: p_admm(noisy(), rho=0.5, newton_steps=4),
+        agreeing,
+        lambda state: state.clients,
+        dear=True,
     ),
 }

@@ -73,7 +73,13 @@ def finished(tmp_path_factory):
     return finish
 
 
-@pytest.fixture(params=NAMES)
+# Long to compile, of the same parts as others; their own parts are tested in test_zcdp.
+KIN = ("zcdp-tau", "zcdp-clipping", "zcdp-convergence", "zcdp-heterogeneous")
+
+
+@pytest.fixture(
+    params=[pytest.param(n, marks=[pytest.mark.slow] if n in KIN else []) for n in NAMES]
+)
 def outcome(request, finished):
     return finished(request.param)
 
