@@ -56,7 +56,7 @@ def zcdp_epsilon(budget: Values, delta: float) -> Values:
     Reference: M. Bun, T. Steinke, "Concentrated Differential Privacy: Simplifications, Extensions,
     and Lower Bounds", TCC 2016, Proposition 1.3.
     """
-    root = math.sqrt(-math.log(_delta(delta)))
+    root = math.sqrt(-math.log(checked_delta(delta)))
 
     def one(phi: float) -> float:
         return phi + 2.0 * math.sqrt(phi) * root
@@ -82,7 +82,7 @@ def zcdp_budget(epsilon: Values, delta: float) -> Values:
 
     Reference: as `zcdp_epsilon`.
     """
-    log_inverse = -math.log(_delta(delta))
+    log_inverse = -math.log(checked_delta(delta))
 
     def one(eps: float) -> float:
         if math.isinf(eps):
@@ -115,7 +115,7 @@ def renyi_epsilon(budget: Values, delta: float) -> Values:
     Reference: C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy",
     NeurIPS 2020, Proposition 12 (arXiv:2004.00010).
     """
-    log_inverse = -math.log(_delta(delta))
+    log_inverse = -math.log(checked_delta(delta))
 
     def one(phi: float) -> float:
         if phi == 0.0 or math.isinf(phi):
@@ -159,7 +159,7 @@ def gaussian_delta(budget: Values, epsilon: float) -> Values:
     ICML 2018, Theorem 8; J. Dong, A. Roth, W. Su, "Gaussian Differential Privacy", JRSS B 84(1),
     2022, Corollary 1 and Corollary 2.
     """
-    eps = _real("epsilon", epsilon, at_least=0.0)
+    eps = checked_number("epsilon", epsilon, at_least=0.0)
 
     def one(phi: float) -> float:
         return math.exp(_log_delta(phi, eps)[0])
@@ -185,7 +185,7 @@ def gaussian_epsilon(budget: Values, delta: float) -> Values:
 
     Reference: as `gaussian_delta`.
     """
-    log_allowed = math.log(_delta(delta))
+    log_allowed = math.log(checked_delta(delta))
 
     def one(phi: float) -> float:
         if phi == 0.0 or math.isinf(phi):
@@ -222,7 +222,7 @@ def gaussian_budget(epsilon: Values, delta: float) -> Values:
 
     Reference: as `gaussian_delta`.
     """
-    allowed = _delta(delta)
+    allowed = checked_delta(delta)
     log_allowed = math.log(allowed)
 
     def one(eps: float) -> float:
@@ -326,7 +326,7 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1 (stated for epsilon below 1; at 1 by continuity).
     """
-    top = math.sqrt(2.0 * math.log(1.25 / _delta(delta)))
+    top = math.sqrt(2.0 * math.log(1.25 / checked_delta(delta)))
     seen = _reals("epsilons", epsilons, above=0.0)
     over = np.flatnonzero((seen > 1.0) & np.isfinite(seen))
     if over.size:
@@ -387,7 +387,7 @@ def advanced_epsilon(epsilons: ArrayLike, slack: float) -> float:
     IEEE Transactions on Information Theory 63(6), 2017, Theorem 3.5.
     """
     eps = _reals("epsilons", epsilons, at_least=0.0)
-    return _advanced(eps, -math.log(_real("slack", slack, above=0.0, below=1.0)))
+    return _advanced(eps, -math.log(checked_number("slack", slack, above=0.0, below=1.0)))
 
 
 def basic_epsilons(epsilon: float, rounds: int, tau: float) -> np.ndarray:
@@ -433,11 +433,11 @@ def advanced_epsilons(epsilon: float, slack: float, rounds: int, tau: float) -> 
 
     Reference: as `advanced_epsilon`.
     """
-    log_inverse = -math.log(_real("slack", slack, above=0.0, below=1.0))
+    log_inverse = -math.log(checked_number("slack", slack, above=0.0, below=1.0))
     basic = basic_epsilons(epsilon, rounds, tau)
     if math.isinf(basic[0]):
         return basic
-    allowed = _real("epsilon", epsilon)
+    allowed = checked_number("epsilon", epsilon)
 
     def holds(scale: float) -> bool:
         return _advanced(scale * basic, log_inverse) <= allowed
@@ -510,9 +510,9 @@ def _advanced(eps: np.ndarray, log_inverse_slack: float) -> float:
 
 def _divided(name: str, total: float, rounds: int, tau: float, power: float) -> np.ndarray:
     """Divide `total` in proportion to `tau^(power (rounds - n))`, n = 1, ..., rounds."""
-    total = _real(name, total, above=0.0)
+    total = checked_number(name, total, above=0.0)
     rounds = count("rounds", rounds)
-    tau = _real("tau", tau, above=0.0, at_most=1.0)
+    tau = checked_number("tau", tau, above=0.0, at_most=1.0)
     if math.isinf(total):
         return np.full(rounds, math.inf, dtype=np.float64)
     weights = np.power(tau, power * np.arange(rounds - 1, -1, -1, dtype=np.float64))
@@ -539,12 +539,12 @@ def _each(function: Callable[[float], float], name: str, value: Values, **limits
     return cast(Values, np.array(results, dtype=np.float64).reshape(seen.shape))
 
 
-def _delta(delta: float) -> float:
+def checked_delta(delta: float) -> float:
     """The checked probability of failure."""
-    return _real("delta", delta, above=0.0, below=1.0)
+    return checked_number("delta", delta, above=0.0, below=1.0)
 
 
-def _real(name: str, value: Any, **limits: float) -> float:
+def checked_number(name: str, value: Any, **limits: float) -> float:
     """One checked number as a Python float."""
     seen = _reals(name, value, **limits)
     if seen.ndim:

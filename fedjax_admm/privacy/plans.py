@@ -166,7 +166,7 @@ def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> 
     Theorem 2; M. Bun, T. Steinke, "Concentrated Differential Privacy", 2016, Proposition 1.3.
     """
     rounds = count("rounds", rounds)
-    accountant._real("epsilon", epsilon, above=0.0)
+    accountant.checked_number("epsilon", epsilon, above=0.0)
     total = accountant.zcdp_budget(epsilon, delta)
     return zcdp_plan_of_budget(total, delta, rounds, tau)
 
@@ -187,7 +187,7 @@ def zcdp_plan_of_budget(budget: float, delta: float, rounds: int, tau: float = 0
       InputError: as `zcdp_plan`.
     """
     rounds = count("rounds", rounds)
-    accountant._real("budget", budget, above=0.0)
+    accountant.checked_number("budget", budget, above=0.0)
     multipliers = accountant.noise_multipliers(accountant.release_budgets(budget, rounds, tau))
     epsilon = accountant.zcdp_epsilon(budget, delta)
     return Plan("zcdp", float(epsilon), float(delta), float(tau), multipliers)
@@ -220,7 +220,7 @@ def approximate_plan(
     Privacy", 2017, Theorem 3.5.
     """
     rounds = count("rounds", rounds)
-    accountant._delta(delta)
+    accountant.checked_delta(delta)
     if composition not in _COMPOSITIONS:
         raise InputError(
             f"composition must be one of {', '.join(_COMPOSITIONS)}, but it is {composition!r}."
@@ -228,23 +228,35 @@ def approximate_plan(
     if epsilon == np.inf:
         multipliers = np.zeros(rounds)
     else:
-        epsilons = _COMPOSITIONS[composition](epsilon, delta, rounds, tau)
+        epsilons = _COMPOSITIONS[composition].epsilons(epsilon, delta, rounds, tau)
         multipliers = accountant.mechanism_multipliers(
             epsilons, _release_delta(composition, delta, rounds)
         )
     return Plan(composition, float(epsilon), float(delta), float(tau), multipliers)
 
 
+class _Composition(NamedTuple):
+    """A way to divide (epsilon, delta) among releases."""
+
+    epsilons: Callable[[float, float, int, float], np.ndarray]  # (epsilon, delta, rounds, tau)
+    parts: int  # of delta, per release
+
+
 _COMPOSITIONS = {
-    "advanced": lambda epsilon, delta, rounds, tau: accountant.advanced_epsilons(
-        epsilon, delta / 2, rounds, tau
+    "advanced": _Composition(
+        lambda epsilon, delta, rounds, tau: accountant.advanced_epsilons(
+            epsilon, delta / 2, rounds, tau
+        ),
+        2,
     ),
-    "basic": lambda epsilon, delta, rounds, tau: accountant.basic_epsilons(epsilon, rounds, tau),
+    "basic": _Composition(
+        lambda epsilon, delta, rounds, tau: accountant.basic_epsilons(epsilon, rounds, tau), 1
+    ),
 }
 
 
 def _release_delta(composition: str, delta: float, rounds: int) -> float:
-    return delta / ({"advanced": 2, "basic": 1}[composition] * rounds)
+    return delta / (_COMPOSITIONS[composition].parts * rounds)
 
 
 def _total(budgets: np.ndarray) -> float:

@@ -35,6 +35,9 @@ from fedjax_admm.pytrees import register_dataclass
 from fedjax_admm.sample_losses import SampleLoss
 
 _HIGHEST = jax.lax.Precision.HIGHEST
+_PROVEN = (
+    1e-2  # a relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more
+)
 
 
 @register_dataclass
@@ -50,7 +53,7 @@ class ConsensusRegression:
     loss: SampleLoss
     l1: jax.Array  # shape=(): weight of ||w||_1
     l2: jax.Array  # shape=(): weight of ||w||^2
-    optimum: jax.Array  # shape=(dim,): w_c, the common minimiser
+    optimum: jax.Array  # shape=(dim,): w_c, the common minimiser; NaN if there is none
     truth: jax.Array | None = None  # shape=(clients, dim): each client's true model, where known
 
     @property
@@ -311,10 +314,14 @@ def _assembled(graph, x, y, sizes, loss, l1, l2, truth) -> ConsensusRegression:
 
 @jax.jit
 def _optimum(x, y, shares, loss, l1, l2) -> jax.Array:
-    """Pool the data and minimise; every sample weighs 1 / M_k of its own client."""
+    """Pool the data and minimise; every sample weighs 1 / M_k of its own client.
+
+    Where there is no minimiser, as for separable classes without l2, it is NaN.
+    """
     dim = x.shape[-1]
     flat = (x.reshape(-1, dim), y.reshape(-1), shares.reshape(-1))
-    return minimize_regression(*flat, loss, l1, l2).w
+    found = minimize_regression(*flat, loss, l1, l2)
+    return jnp.where(found.residual < _PROVEN, found.w, jnp.nan)
 
 
 def _shares(sizes, samples, dtype) -> jax.Array:

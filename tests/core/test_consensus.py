@@ -637,3 +637,13 @@ def test_a_draw_needs_a_key_and_a_loss():
         draw_consensus_regression(7, graphs.star(3), sample_losses.squared())
     with WITHOUT_OPTIMUM, pytest.raises(InputError, match="loss must be one of sample_losses"):
         draw_consensus_regression(jax.random.key(0), graphs.star(3), sample_losses.Absolute)
+
+
+def test_where_there_is_no_minimiser_the_optimum_is_nan(dtype):
+    """Classes that a line tells apart: without l2, longer models are always better."""
+    x = np.linspace(-1, 1, 12).reshape(3, 4, 1).astype(dtype)
+    y = np.sign(x[..., 0])
+    problem = consensus_regression(graphs.star(3), list(x), list(y), sample_losses.logistic())
+    assert np.isnan(problem.optimum).all()
+    bounded = with_loss(problem, sample_losses.logistic(), l2=0.1)
+    assert np.isfinite(bounded.optimum).all()

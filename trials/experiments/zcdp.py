@@ -278,7 +278,7 @@ EQUAL_SPEED = {
     ("ridge", GRAD): PrivateSetting(0.109, 0.0, 1.0, 4.0, 0.985),
 }
 """zCDP-NFL set by hand to start fast, and the constant steps of the subgradient method whose
-noiseless error after 20 rounds is nearest to its."""
+noiseless error after 20 rounds is near to its."""
 
 
 def _speed_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
