@@ -160,14 +160,12 @@ def user_quadratics(problem, chosen: jax.Array, items: jax.Array) -> jax.Array:
     Returns:
       Shape (rank (rank + 1) / 2 + rank, places, users_per_client).
     """
-    width, stride = problem.users_per_client, problem.num_items * (items.ndim - 2)
+    stride = problem.num_items * (items.ndim - 2)
 
-    def add(sums, place, users, columns, values):
-        rows = place * (width + 1) + users  # the last one of every place collects its padding
-        return factor_gram(flat, rows, place * stride + columns, values, sums.shape[0], sums)
+    def entry(place, users, columns):
+        return users, place * stride + columns
 
-    flat = items.reshape(-1, items.shape[-1])
-    return _collected(problem.by_user, chosen, flat, width, add)
+    return _quadratics(problem.by_user.of(chosen), items, problem.users_per_client, entry)
 
 
 def item_quadratics(problem, chosen: jax.Array, users: jax.Array) -> jax.Array:
@@ -181,22 +179,33 @@ def item_quadratics(problem, chosen: jax.Array, users: jax.Array) -> jax.Array:
     Returns:
       Shape (rank (rank + 1) / 2 + rank, places, items).
     """
-    width, stride = problem.num_items, problem.users_per_client
+    stride = problem.users_per_client
 
-    def add(sums, place, columns, items, values):
-        rows = place * (width + 1) + items
-        return factor_gram(flat, rows, place * stride + columns, values, sums.shape[0], sums)
+    def entry(place, columns, items):
+        return items, place * stride + columns
 
-    flat = users.reshape(-1, users.shape[-1])
-    return _collected(problem.by_item, chosen, flat, width, add)
+    return _quadratics(problem.by_item.of(chosen), users, problem.num_items, entry)
 
 
-def _collected(listed, chosen, flat, width, add) -> jax.Array:
-    """Fold quadratics over the ratings of some clients, and drop the rows that collect padding."""
-    places, rank = chosen.shape[0], flat.shape[-1]
-    zero = jnp.zeros((places * (width + 1), rank * (rank + 3) // 2), flat.dtype)
-    sums = listed.fold(chosen, zero, add)
-    return sums.T.reshape(-1, places, width + 1)[..., :width]
+def _quadratics(ratings, factors, width, entry) -> jax.Array:
+    """Collect the quadratics of the rows at every place; `entry` tells row and column."""
+    rank = factors.shape[-1]
+
+    def collect(ratings, own, shared):
+        flat = (own if shared is None else shared).reshape(-1, rank)
+        places = ratings.first.shape[0]
+
+        def add(sums, place, users, items, values):
+            row, column = entry(place, users, items)
+            rows = place * (width + 1) + row  # the last one of every place collects its padding
+            return factor_gram(flat, rows, column, values, sums.shape[0], sums)
+
+        zero = jnp.zeros((places * (width + 1), rank * (rank + 3) // 2), flat.dtype)
+        sums = ratings.fold(ratings.everyone, zero, add)
+        return sums.T.reshape(-1, places, width + 1)[..., :width]
+
+    own, shared = (factors, None) if factors.ndim > 2 else (None, factors)
+    return ratings.apart(collect, own, shared, axis=1)
 
 
 def item_gradients(problem, factors: Factors) -> jax.Array:
@@ -208,17 +217,25 @@ def item_gradients(problem, factors: Factors) -> jax.Array:
       Shape (clients, items, rank).
     """
     width, rank = problem.num_items + 1, factors.items.shape[-1]
-    stride, clients = problem.users_per_client, problem.num_clients
-    flat = factors.users.reshape(-1, rank)
+    stride = problem.users_per_client
 
-    def add(sums, client, users, items, values):
-        error = factors.residuals(client, users, items, values)
-        terms = error[:, None] * flat[client * stride + users]
-        return sums.at[client * width + items].add(terms, indices_are_sorted=True)
+    def collect(ratings, own, shared):
+        mine = Factors(own.users, own.items if shared is None else shared)
+        flat, clients = mine.users.reshape(-1, rank), mine.users.shape[0]
 
-    zero = jnp.zeros((clients * width, rank), factors.items.dtype)
-    sums = problem.by_item.fold(problem.by_item.everyone, zero, add)
-    return sums.reshape(clients, width, rank)[:, :-1]
+        def add(sums, client, users, items, values):
+            error = mine.residuals(client, users, items, values)
+            terms = error[:, None] * flat[client * stride + users]
+            return sums.at[client * width + items].add(terms, indices_are_sorted=True)
+
+        zero = jnp.zeros((clients * width, rank), flat.dtype)
+        sums = ratings.fold(ratings.everyone, zero, add)
+        return sums.reshape(clients, width, rank)[:, :-1]
+
+    own, shared = factors, None
+    if factors.items.ndim == 2:
+        own, shared = factors._replace(items=None), factors.items
+    return problem.by_item.apart(collect, own, shared, axis=0)
 
 
 def smallest_bound(dtype: Any) -> float:

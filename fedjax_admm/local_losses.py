@@ -23,7 +23,7 @@ Generalized Total Variation Minimization", 2023 (the primal updates).
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +77,16 @@ class SquaredLoss:
     basis: jax.Array  # shape=(nodes, rank, dim): orthonormal rows; rank = min(samples, dim)
     spectrum: jax.Array  # shape=(nodes, rank): eigenvalues of Q_i, zero where rounding is all
     correlation: jax.Array  # shape=(nodes, dim): q_i = sum_j c x y
+
+    spread: ClassVar[tuple[str, ...]] = (
+        "features",
+        "targets",
+        "weights",
+        "ridge",
+        "basis",
+        "spectrum",
+        "correlation",
+    )
 
     def values(self, w):
         """Return every node's loss, shape (nodes,)."""
@@ -183,6 +193,8 @@ class LassoLoss:
     l1: jax.Array  # shape=(nodes,): at least 0
     steps: int = field(metadata={"static": True})
 
+    spread: ClassVar[tuple[str, ...]] = ("l1",)
+
     def values(self, w):
         """Return every node's loss, shape (nodes,)."""
         return self.smooth.values(w) + self.l1 * jnp.sum(jnp.abs(w), -1)
@@ -235,6 +247,8 @@ class LogisticLoss:
     targets: jax.Array  # shape=(nodes, samples): y_ij, -1 or 1
     weights: jax.Array  # shape=(nodes, samples): c_ij, zero for padding
     steps: int = field(metadata={"static": True})
+
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights")
 
     def values(self, w):
         """Return every node's loss, shape (nodes,)."""
@@ -325,6 +339,8 @@ class TrainedLoss:
     steps: int = field(metadata={"static": True})  # per round
     solo_steps: int = field(metadata={"static": True})  # for a node on its own
     warm: bool = field(metadata={"static": True})  # from the previous models; else from v
+
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights", "start")
 
     def values(self, w):
         """Return every node's loss, shape (nodes,)."""

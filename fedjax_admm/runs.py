@@ -3,6 +3,8 @@
     run(solver, problem, key, rounds=1000)                   one run
     jax.vmap(lambda k: run(solver, problem, k, rounds=1000))(keys)      a Monte Carlo batch
     jax.vmap(lambda w: run(fsmdm(omega=w), problem, key, rounds=1000))(grid)   a grid
+    with jax.set_mesh(device_mesh(clients=4)):
+        run(solver, problem, key, rounds=1000)               one problem, spread over devices
 
 Round `t` gets the key `fold_in(key, t)` with its absolute index, so that 2 x 20 rounds are 40
 rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened.
@@ -19,6 +21,7 @@ from jax.typing import ArrayLike
 from fedjax_admm.checks import InputError, count, is_concrete, number, requirements, typed_key
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver, Turn
+from fedjax_admm.sharding import over_clients, settled
 
 Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
 """`measure(solver, problem, state) -> dict of arrays`; a module-level function (a new lambda
@@ -65,6 +68,8 @@ def run(
     start: RoundState | None = None,
 ) -> Run:
     """Run a solver for a number of rounds: one `jax.lax.scan`, compiled once per structure.
+
+    Inside `with jax.set_mesh(device_mesh(clients=4))` the clients are spread over four devices.
 
     Args:
       solver: hyper-parameters as leaves; its floating leaves are cast to the problem's dtype.
@@ -150,7 +155,8 @@ def run_until(
 
 @partial(jax.jit, static_argnames=("rounds", "measure", "every"))
 def _run(solver, problem, key, participation, start, rounds, measure, every) -> Run:
-    solver = _cast(solver, problem)
+    solver, problem, start = settled((solver, problem, start))
+    solver, problem = _cast(solver, problem), over_clients(problem)
     first = _first(solver, problem, key, participation) if start is None else start
     advance = _round(solver, problem, key, participation)
 
@@ -167,14 +173,15 @@ def _run(solver, problem, key, participation, start, rounds, measure, every) -> 
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
     )
     status = Status(jnp.zeros((), jnp.int32), nonfinite)
-    return Run(state, trace, status, solver.estimate(state.solver))
+    return settled(Run(state, trace, status, solver.estimate(state.solver)))
 
 
 @partial(jax.jit, static_argnames=("residual", "max_rounds", "every"))
 def _run_until(
     solver, problem, key, participation, start, tolerance, residual, max_rounds, every
 ) -> Run:
-    solver = _cast(solver, problem)
+    solver, problem, start = settled((solver, problem, start))
+    solver, problem = _cast(solver, problem), over_clients(problem)
     first = _first(solver, problem, key, participation) if start is None else start
     advance = _round(solver, problem, key, participation)
 
@@ -198,7 +205,7 @@ def _run_until(
     )
     status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
-    return Run(state, trace, status, solver.estimate(state.solver))
+    return settled(Run(state, trace, status, solver.estimate(state.solver)))
 
 
 def _first(solver, problem, key, participation) -> RoundState:

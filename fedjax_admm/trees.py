@@ -14,7 +14,7 @@ of children, and clients may hang at different levels.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,8 @@ class Tree:
     server_parents: tuple[jax.Array, ...]  # one per level from 1, shape=(servers of that level,),
     # int32: place of the parent within the level above
     level_sizes: tuple[int, ...] = field(metadata={"static": True})  # servers per level, root first
+
+    spread: ClassVar[tuple[str, ...]] = ("client_parents",)
 
     @property
     def num_clients(self) -> int:

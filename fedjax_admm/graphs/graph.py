@@ -7,7 +7,7 @@ one that failed.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,8 @@ class Graph:
     tails: jax.Array  # shape=(edges,), int32: the larger end
     weights: jax.Array  # shape=(edges,): A_e > 0, or 0 for an edge that is not there
     num_nodes: int = field(metadata={"static": True})
+
+    spread: ClassVar[tuple[str, ...]] = ("heads", "tails", "weights")
 
     @property
     def num_edges(self) -> int:

@@ -13,6 +13,7 @@ Learning for Nonsmooth Objectives", problem (1).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +56,8 @@ class ConsensusRegression:
     l2: jax.Array  # shape=(): weight of ||w||^2
     optimum: jax.Array  # shape=(dim,): w_c, the common minimiser; NaN if there is none
     truth: jax.Array | None = None  # shape=(clients, dim): each client's true model, where known
+
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "reach", "sizes", "truth")
 
     @property
     def num_clients(self) -> int:

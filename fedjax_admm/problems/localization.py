@@ -13,7 +13,7 @@ Localization", arXiv:2503.09497 (2025), equations (3)-(8). No factor 1/L is used
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,8 @@ class RangeLocalization:
     distances: jax.Array  # shape=(clients,): measured ranges, metres, positive
     start: jax.Array  # shape=(dim,): the server's first guess, metres
     target: jax.Array | None = None  # shape=(dim,): the true position, where it is known
+
+    spread: ClassVar[tuple[str, ...]] = ("anchors", "distances")
 
     @property
     def num_clients(self) -> int:

@@ -13,7 +13,7 @@ Multiplier Method for Federated Matrix Completion Problems", the problem of sect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,8 @@ class MatrixCompletion:
     deviation: jax.Array  # shape=(): their standard deviation; values are (rating - mean) / it
     places: jax.Array  # shape=(users,), int32: client * users_per_client + number within it
     tuning: "MatrixCompletion | None" = None  # the training ratings, split once more
+
+    spread: ClassVar[tuple[str, ...]] = ("members",)
 
     @property
     def num_clients(self) -> int:

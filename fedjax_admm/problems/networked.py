@@ -11,7 +11,7 @@ Generalized Total Variation Minimization", 2023, the problem of GTV minimisation
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,8 @@ class Networked:
     accessible: jax.Array  # shape=(nodes,), bool: whose data can be used
     start: jax.Array  # shape=(nodes, dim): first models
     truth: jax.Array | None = None  # shape=(nodes, dim): each node's true model, where known
+
+    spread: ClassVar[tuple[str, ...]] = ("accessible", "start", "truth")
 
     @property
     def num_nodes(self) -> int:

@@ -13,6 +13,7 @@ retrieval", Information and Inference 8 (2019) 471-529.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +63,8 @@ class PhaseRetrieval:
     radius: jax.Array  # shape=(): half the width of the box
     truth: jax.Array | None = None  # shape=(dim,): the signal, up to its sign, where it is known
     box: str = field(default="clip", metadata={"static": True})  # "clip", "exact" or "none"
+
+    spread: ClassVar[tuple[str, ...]] = ("x", "y")
 
     @property
     def num_clients(self) -> int:

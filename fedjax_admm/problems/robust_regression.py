@@ -14,6 +14,7 @@ Non-smooth Hierarchical Federated Learning".
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,8 @@ class RobustRegression:
     tree: Tree
     start: jax.Array  # shape=(dim,): first model of every node
     truth: jax.Array | None = None  # shape=(clients, dim): each client's own model, where known
+
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights", "truth")
 
     @property
     def num_clients(self) -> int:

@@ -4,16 +4,21 @@ Clients hold very different numbers of ratings. Stacked to the length of the lar
 take twice the memory that they need (MovieLens 100K, 100 clients); in blocks of `BLOCK` a client
 wastes half a block. A pass over the ratings of some clients goes through their blocks only, a chunk
 of blocks at a time, so that it needs little memory besides.
+
+Where clients are spread over devices (see `sharding`), what belongs to them is, but every device
+holds all ratings (24 bytes each, to learn from), so that any device can work for any client that is
+drawn: the drawn ones are dealt out evenly, and it is their factors that travel.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm.pytrees import register_dataclass
+from fedjax_admm.sharding import by_clients
 
 Carry = TypeVar("Carry")
 
@@ -38,6 +43,8 @@ class ClientRatings:
     users_per_client: int = field(metadata={"static": True})  # of the largest client
     num_items: int = field(metadata={"static": True})
     largest: int = field(metadata={"static": True})  # blocks of a client, at most
+
+    spread: ClassVar[tuple[str, ...]] = ("first", "counts")
 
     def fold(
         self, clients: jax.Array, initial: Carry, add: Callable[..., Carry], chunk: int = CHUNK
@@ -78,6 +85,37 @@ class ClientRatings:
 
         starts = jnp.arange(0, bound, width, dtype=jnp.int32)
         return jax.lax.scan(step, initial, starts)[0]
+
+    def of(self, clients: jax.Array) -> "ClientRatings":
+        """Return the ratings of some clients, shape (places,), int32, numbered by their places."""
+        return replace(self, first=self.first[clients], counts=self.counts[clients])
+
+    def apart(
+        self,
+        collect: Callable[["ClientRatings", Any, Any], jax.Array],
+        rows: Any,
+        whole: Any = None,
+        *,
+        axis: int,
+    ) -> jax.Array:
+        """Collect something of every client's ratings; over devices, each goes through its own.
+
+        Args:
+          collect: `collect(ratings, rows, whole) -> array` for some of the clients; what it
+            collects of one must not depend on the others. It closes over no array.
+          rows: a pytree of arrays (clients, ...).
+          whole: a pytree of arrays that all clients share.
+          axis: that of the clients in what is collected.
+
+        Returns:
+          What is collected of all clients.
+        """
+
+        def local(own, shared):
+            (first, counts, rows), (ratings, whole) = own, shared
+            return collect(replace(ratings, first=first, counts=counts), rows, whole)
+
+        return by_clients(local, (self.first, self.counts, rows), (self, whole), axis=axis)
 
     @property
     def everyone(self) -> jax.Array:

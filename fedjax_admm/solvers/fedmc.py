@@ -15,6 +15,10 @@ with L an upper bound of the curvature of f_i in U (the Frobenius norm of W_i^T 
 over p (that of U_i^T U_i). With the other block fixed the loss is one r x r quadratic per row:
 two passes over the client's ratings per round, however large N.
 
+Over devices (see `sharding`) each works for its own clients, and sums of (items, rank) are what
+they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
+U_i, W_i and Y_i travel to the device that works for them, and back.
+
 Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
 Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. What is sent reveals which
 items a client rated, and the dual variable is its gradient: nothing is private but ratings and U_i.
@@ -105,7 +109,10 @@ class FedMCADMM:
         """Return the state after one round."""
         everyone = turn.selected is None
         chosen = problem.by_user.everyone if everyone else turn.selected
-        old = jax.tree.map(lambda array: array[chosen], state.clients)
+        # Over devices, gathered rows would leave them: everybody's stay where they are.
+        old = state.clients
+        if not everyone:
+            old = jax.tree.map(lambda array: array[chosen], state.clients)
         users = self._users(problem, chosen, old.users, old.copies)
         copies = self._copies(problem, chosen, users, old, state.items)
         new = FedMCClients(users, copies, old.duals + self.beta * (copies - state.items[None]))
@@ -113,9 +120,13 @@ class FedMCADMM:
             new = where_active(turn.active, new, old)
         change = (new.copies - old.copies) + (new.duals - old.duals) / self.beta
         total = compensated(state.total, jnp.sum(change, 0))
-        clients = jax.tree.map(
-            lambda array, rows: array.at[chosen].set(rows, unique_indices=True), state.clients, new
-        )
+        clients = new
+        if not everyone:
+            clients = jax.tree.map(
+                lambda array, rows: array.at[chosen].set(rows, unique_indices=True),
+                state.clients,
+                new,
+            )
         mean = (total[0] + total[1]) / problem.num_clients
         items = self.item_penalty.prox(mean, 1 / (problem.num_clients * self.beta))
         return FedMCState(clients, items, total)
