@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         personal_error,
         tree_signal_error,
     )
+    from fedjax_admm.on_chip import run_on_chip
     from fedjax_admm.participation import Presence, where_active
     from fedjax_admm.problems.consensus import (
         ConsensusRegression,
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
         run_until,
     )
     from fedjax_admm.schedules import Schedule, from_optax, schedule
+    from fedjax_admm.sharding import device_mesh, place
     from fedjax_admm.solvers.averaging import (
         FederatedAveraging,
         federated_averaging,
@@ -160,6 +162,7 @@ _HOMES = {
         "personal_error",
         "tree_signal_error",
     ),
+    "on_chip": ("run_on_chip",),
     "participation": ("Presence", "where_active"),
     "problems.consensus": (
         "ConsensusRegression",
@@ -214,6 +217,7 @@ _HOMES = {
         "run_until",
     ),
     "schedules": ("Schedule", "from_optax", "schedule"),
+    "sharding": ("device_mesh", "place"),
     "solvers.averaging": (
         "FederatedAveraging",
         "federated_averaging",
@@ -326,6 +330,7 @@ __all__ = [
     "consensus_regression",
     "critical_lambda",
     "damped_biases",
+    "device_mesh",
     "draw_consensus_regression",
     "draw_localization",
     "draw_networked_regression",
@@ -379,6 +384,7 @@ __all__ = [
     "penalties",
     "personal_error",
     "phase_retrieval",
+    "place",
     "polyak",
     "pooled_model",
     "privacy",
@@ -391,6 +397,7 @@ __all__ = [
     "read_ratings",
     "robust_regression",
     "run",
+    "run_on_chip",
     "run_until",
     "sample_losses",
     "scad_regularizers",
