@@ -40,8 +40,8 @@ def time_engine(trial: Callable, trials: int, width: int | str) -> dict[str, flo
     key = jax.random.key(0)
     outcome = monte_carlo(trial, key, trials, batch=width, chunk=trials, progress=False)
     return {
-        "compile": outcome.compile_seconds,
-        "run": outcome.run_seconds,
+        "compile": outcome.seconds.compile,
+        "run": outcome.seconds.run + outcome.seconds.transfer,
         "width": outcome.layout.width,
         "error": float(outcome.arrays["error"].mean()),
     }

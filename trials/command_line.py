@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -36,6 +36,32 @@ def _whole_number(text: str) -> int:
 def _whole(help_: str) -> Any:
     """Return an option that is a whole number."""
     return typer.Option(parser=_whole_number, metavar="INTEGER", help=help_)
+
+
+def _real_number(text: str) -> float:
+    """Read an option's text, as `_whole_number` does."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+
+
+def _device_count(text: str) -> int | None:
+    """Read a number of devices; None stands for all."""
+    return None if text == "all" else _whole_number(text)
+
+
+def _as_bytes(gibibytes: float | None) -> int | None:
+    """Return an amount of memory in bytes.
+
+    Raises:
+      InputError: it is not positive.
+    """
+    if gibibytes is None:
+        return None
+    if not gibibytes > 0:
+        raise InputError(f"--memory must be above 0 GiB, but it is {gibibytes:g}.")
+    return int(gibibytes * 2**30)
 
 
 _Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="As `list` shows it.")]
@@ -107,7 +133,29 @@ def run(
         bool, typer.Option("--quick", help="A few trials and rounds: under a minute.")
     ] = False,
     batch: Annotated[int | None, _whole("Trials per micro-batch; decides the last bits.")] = None,
-    devices: Annotated[int | None, _whole("Devices to use (all).")] = None,
+    devices: Annotated[
+        int | None,
+        typer.Option(parser=_device_count, metavar="INTEGER|all", help="Devices of each process."),
+    ] = None,
+    devices_per_trial: Annotated[
+        int | None, _whole("Devices that share the clients of one trial (1).")
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(parser=_real_number, metavar="GIB", help="Memory of each device (all free)."),
+    ] = None,
+    fail_on_nan: Annotated[
+        bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
+    ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Write a profiler trace and a table of rates.")
+    ] = False,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT|auto", help="Where process 0 of several waits."),
+    ] = None,
+    num_processes: Annotated[int | None, _whole("How many processes there are.")] = None,
+    process_id: Annotated[int | None, _whole("Which one this is, from 0.")] = None,
     no_cache: _NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
@@ -116,7 +164,13 @@ def run(
 
     experiment = find(name)
     settings = dict(_assignment(text) for text in set_ or [])
+    from jax.errors import JaxRuntimeError
+
+    from fedjax_admm.trials import hosts
+    from fedjax_admm.trials.profiled import written_profile
+    from fedjax_admm.trials.run_report import summary
     from fedjax_admm.trials.runner import (
+        NonFiniteError,
         Request,
         free_folder,
         resumed_x64,
@@ -124,9 +178,6 @@ def run(
         unfinished_folder,
     )
 
-    if out is None:
-        out = unfinished_folder(name) if resume else free_folder(name)
-    session.prepare(x64=x64 or experiment.x64 or (resume and resumed_x64(out)), cache=not no_cache)
     request = Request(
         trials=trials,
         rounds=rounds,
@@ -135,29 +186,48 @@ def run(
         batch=batch,
         quick=quick or None,
         devices=devices,
+        devices_per_trial=devices_per_trial,
+        memory=_as_bytes(memory),
+        fail_on_nan=fail_on_nan,
+        profile=profile,
     )
+    session.prepare(cache=not no_cache, devices=devices)
+    hosts.join(coordinator, num_processes, process_id)
+
+    def place() -> tuple[str, bool]:
+        folder = out or (unfinished_folder(name) if resume else free_folder(name))
+        return str(folder), resume and resumed_x64(folder)
+
+    folder = str(out or f"results/{name}")
     try:
-        results = run_experiment(experiment, request, out, resume=resume)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"Interrupted; go on with: fedjax-admm run {name} --out {out} --resume", err=True
-        )
+        folder, wide = hosts.from_first(place)
+        session.use_x64(x64 or experiment.x64 or wide)
+        results = run_experiment(experiment, request, Path(folder), resume=resume)
+    except (KeyboardInterrupt, hosts.StoppedElsewhereError, NonFiniteError, JaxRuntimeError) as end:
+        _stopped(end, f"go on with: fedjax-admm run {name} --out {folder} --resume")
+    if results is not None:
+        typer.echo(summary(results, folder))
+        if profile:
+            typer.echo(written_profile(Path(folder)))
+
+
+def _stopped(end: BaseException, go_on: str) -> NoReturn:
+    """Say why a run ended before it was finished, and how to go on."""
+    from fedjax_admm.trials import hosts
+
+    if isinstance(end, KeyboardInterrupt):
+        _say(f"Interrupted; {go_on}")
         raise SystemExit(130) from None
-    seconds = results.config["seconds"]
-    typer.echo(
-        f"{results.config['trials']} trials in {seconds['total']:.1f} s "
-        f"(compile {seconds['compile']:.1f} s, run {seconds['run']:.1f} s)."
-    )
-    for method, rounds_ in results.nonfinite.items():
-        if (rounds_ > 0).any():
-            typer.echo(
-                f"{method}: {int((rounds_ > 0).sum())} of {rounds_.size} runs turned non-finite, "
-                f"the first in round {int(rounds_[rounds_ > 0].min())}; they are left out of the "
-                "means and counted in summary.csv."
-            )
-    if results.config["statement"]:
-        typer.echo(results.config["statement"])
-    typer.echo(f"Wrote {out}/figure.png, figure.pdf, summary.csv, trials.npz, config.json")
+    if not isinstance(end, hosts.StoppedElsewhereError):
+        _say(f"fedjax-admm: {' '.join(str(end).split())}")
+        _say(f"Then {go_on}")
+    elif hosts.first():
+        _say(f"Stopped, because another process was; {go_on}")
+    raise SystemExit(1) from None
+
+
+def _say(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 @app.command()
@@ -214,14 +284,6 @@ def localization(
     figure = draw_location(ranges, location)
     store.write_atomically(picture, lambda file: figure.savefig(file, format=kind, dpi=150))
     typer.echo(f"Wrote {picture}")
-
-
-def _real_number(text: str) -> float:
-    """Read an option's text, as `_whole_number` does."""
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number.") from None
 
 
 def _real(help_: str) -> Any:

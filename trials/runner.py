@@ -1,13 +1,14 @@
 """Run an experiment from its settings to its four files, and go on where one was killed."""
 
 import datetime
+import hashlib
 import os
 import platform
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ import numpy as np
 
 from fedjax_admm.checks import InputError, count
 from fedjax_admm.traffic import ledger
-from fedjax_admm.trials import plots, store
-from fedjax_admm.trials.engine import default_mesh, monte_carlo, plan
+from fedjax_admm.trials import hosts, plots, store
+from fedjax_admm.trials.engine import Inspect, default_mesh, monte_carlo, partitioned
 from fedjax_admm.trials.experiment import (
     MESSAGES,
     NONFINITE_ROUND,
     Experiment,
     recording_interval,
 )
+from fedjax_admm.trials.profiled import PROFILE, write_profile
+from fedjax_admm.trials.program import compile_trials
 from fedjax_admm.trials.results import Results
 
 
@@ -37,18 +40,39 @@ class Request:
     settings: Mapping[str, str] | None = None
     batch: int | None = None
     quick: bool | None = None
-    devices: int | None = None
+    devices: int | None = None  # of every process
+    devices_per_trial: int | None = None  # over which each trial's clients are spread
+    memory: int | None = None  # bytes that a device may take
+    fail_on_nan: bool = False
+    profile: bool = False
+
+
+class NonFiniteError(ArithmeticError):
+    """A trial turned non-finite in a run that was told to stop then."""
 
 
 # What must be the same for a resumed run to give the same bits.
-_IDENTITY = ("experiment", "trials", "rounds", "seed", "settings", "x64", "width", "chunk")
+_IDENTITY = (
+    "experiment",
+    "trials",
+    "rounds",
+    "seed",
+    "settings",
+    "x64",
+    "width",
+    "chunk",
+    "devices_per_trial",
+)
 DEFAULT_SEED = 2025
 
 
 def run_experiment(
     experiment: Experiment, request: Request, out: Path, *, resume: bool, progress: bool = True
-) -> Results:
+) -> Results | None:
     """Run an experiment and write its files into `out`.
+
+    With several processes (`hosts.join`), all call this alike, and the first one alone reads and
+    writes files.
 
     Args:
       experiment: what to run.
@@ -58,38 +82,50 @@ def run_experiment(
       progress: show a progress bar.
 
     Returns:
-      The results, as `results.load(out)` reads them back.
+      The results, as `results.load(out)` reads them back; None in processes but the first.
 
     Raises:
-      InputError: an argument does not fit, `out` cannot be written or holds another run.
+      InputError: an argument does not fit, `out` cannot be written or holds another run, or the
+        memory does not hold a trial.
+      KeyboardInterrupt: the run was asked to stop; it can be resumed.
+      NonFiniteError: a trial turned non-finite, and `request.fail_on_nan`; likewise.
+      StoppedElsewhereError: another process has ended the run.
     """
     clock = time.perf_counter()
-    earlier = _earlier(out, resume)
+    if request.profile and jax.process_count() > 1:
+        raise InputError(
+            f"--profile measures one process, but there are {jax.process_count()}; leave it out."
+        )
+    earlier = hosts.from_first(lambda: _earlier(out, resume))
     if earlier is not None:
         request = _continued(experiment, request, earlier)
     config = _config(experiment, request)
     settings = {name: _restored(value) for name, value in config["settings"].items()}
     trial = experiment.trial(settings, config["rounds"])
     key = jax.random.key(config["seed"])
-    mesh = default_mesh(request.devices)
+    mesh = default_mesh(request.devices, config["devices_per_trial"])
+    chunks = store.ChunkStore(out / store.CHUNKS)
 
     if earlier is None:
-        layout = plan(
+        # Compiled before anything is written: a problem that does not fit leaves nothing behind.
+        program = compile_trials(
             trial,
             key,
             config["trials"],
             batch="auto" if request.batch is None else request.batch,
-            devices=mesh.shape["trials"],
+            mesh=mesh,
+            limit=request.memory,
         )
-        config |= layout._asdict()
+        config |= program.layout._asdict() | {"partitioned": partitioned(mesh)}
         config |= {"command": _command(experiment, config), "status": "running"}
-        store.write_json(out / store.CONFIG, config)
+        hosts.from_first(lambda: _begin(out, config))
     else:
+        program = None
         width = earlier["width"] if request.batch is None else request.batch
         config |= {"width": width, "chunk": earlier["chunk"], "command": earlier["command"]}
+        config |= {"partitioned": partitioned(mesh)}
         _check_same(earlier, config, out)
 
-    chunks = store.ChunkStore(out / store.CHUNKS)
     outcome = monte_carlo(
         trial,
         key,
@@ -97,9 +133,14 @@ def run_experiment(
         batch=config["width"],
         chunk=config["chunk"],
         mesh=mesh,
+        memory=request.memory,
         store=chunks,
+        inspect=_refuse_nonfinite(settings[experiment.sweep.name]) if request.fail_on_nan else None,
+        program=program,
         progress=progress,
     )
+    if not hosts.first():
+        return None
     results = _collect(experiment, settings, config, outcome.arrays)
     if experiment.details is not None:
         first = jax.random.fold_in(key, 0)
@@ -111,14 +152,38 @@ def run_experiment(
         **config,
         "status": "finished",
         "seconds": {
-            "compile": round(outcome.compile_seconds, 3),
-            "run": round(outcome.run_seconds, 3),
+            **{name: round(spent, 3) for name, spent in outcome.seconds._asdict().items()},
             "total": round(time.perf_counter() - clock, 3),
         },
     }
     store.write_json(out / store.CONFIG, finished)
     chunks.clear()
+    if request.profile:
+        write_profile(out / PROFILE, trial, key, mesh, outcome, finished["seconds"]["total"])
     return replace(results, config=finished)
+
+
+def _begin(out: Path, config: Mapping[str, Any]) -> None:
+    """Write the configuration of a new run; chunks that an earlier one left behind go."""
+    store.ChunkStore(out / store.CHUNKS).clear()
+    store.write_json(out / store.CONFIG, config)
+
+
+def _refuse_nonfinite(sweep: Sequence[float]) -> Inspect:
+    """Return what raises `NonFiniteError` at the first trial that turned non-finite."""
+
+    def inspect(first: int, arrays: Mapping[str, np.ndarray]) -> None:
+        for name, rounds in arrays.items():
+            method, _, metric = name.rpartition("/")
+            if metric == NONFINITE_ROUND and rounds.any():
+                trial, place = np.argwhere(rounds)[0]
+                raise NonFiniteError(
+                    f"{method} turned non-finite in trial {first + trial} at {sweep[place]:g}, "
+                    f"round {rounds[trial, place]}; the chunk is kept: go on without "
+                    "--fail-on-nan to have such trials counted and left out of the means."
+                )
+
+    return inspect
 
 
 def free_folder(name: str) -> Path:
@@ -181,7 +246,7 @@ def _continued(experiment: Experiment, request: Request, earlier: Mapping[str, A
     """Fill in what was not asked for from the earlier run."""
     kept = {
         name: earlier[name]
-        for name in ("trials", "rounds", "seed", "quick")
+        for name in ("trials", "rounds", "seed", "quick", "devices_per_trial")
         if getattr(request, name) is None
     }
     settings = {name: _as_text(value) for name, value in earlier["settings"].items()} | dict(
@@ -204,13 +269,22 @@ def _check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path
                 f"{out} was begun with {name} {_as_text(then)}, not {_as_text(now)}; resume with "
                 "the same or choose another --out."
             )
-    for name in ("fedjax-admm", "jax"):
-        then, now = earlier["versions"][name], config["versions"][name]
+    for name in ("fedjax-admm", "jax", "jaxlib", "code"):
+        then, now = earlier["versions"].get(name), config["versions"][name]
         if then != now:
+            what = "the code of fedjax-admm as" if name == "code" else name
             raise InputError(
-                f"{out} was begun with {name} {then}, but this is {now}, whose bits may differ; "
+                f"{out} was begun with {what} {then}, but this is {now}, whose bits may differ; "
                 "install that version or choose another --out."
             )
+    if earlier.get("partitioned") != config["partitioned"]:
+        then, now = (
+            ("several devices", "one") if earlier["partitioned"] else ("one device", "several")
+        )
+        raise InputError(
+            f"{out} was begun on {then}, but this is a run on {now}, whose last bits differ; give "
+            "--devices as then or choose another --out."
+        )
     if earlier["device"]["kind"] != config["device"]["kind"]:
         raise InputError(
             f"{out} was begun on {earlier['device']['kind']}, but this is "
@@ -247,6 +321,7 @@ def _config(experiment: Experiment, request: Request) -> dict[str, Any]:
             for name, value in settings.items()
         },
         "data": "drawn" if experiment.data is None else experiment.data(settings),
+        "devices_per_trial": 1 if request.devices_per_trial is None else request.devices_per_trial,
         "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
         "quick": quick,
         "traffic": {
@@ -254,6 +329,7 @@ def _config(experiment: Experiment, request: Request) -> dict[str, Any]:
         },
         "versions": {
             "fedjax-admm": _version("fedjax-admm"),
+            "code": code_digest(),
             "python": platform.python_version(),
             **{name: _version(name) for name in ("jax", "jaxlib", "numpy", "optax")},
         },
@@ -261,6 +337,7 @@ def _config(experiment: Experiment, request: Request) -> dict[str, Any]:
             "kind": device.device_kind,
             "platform": device.platform,
             "count": len(jax.local_devices()),
+            "processes": jax.process_count(),
             "cores": os.cpu_count(),
         },
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -277,6 +354,8 @@ def _command(experiment: Experiment, config: Mapping[str, Any]) -> str:
             words += ["--set", f"{name}={_as_text(value)}"]
     # The width decides the last bits, and another machine might choose another.
     words += ["--batch", str(config["width"])]
+    if config["devices_per_trial"] > 1:
+        words += ["--devices-per-trial", str(config["devices_per_trial"])]
     if config["x64"]:
         words.append("--x64")
     return shlex.join(words)
@@ -312,6 +391,16 @@ def _collect(
                 collected[name] = values
     sweep = np.asarray(settings[experiment.sweep.name], np.float64)
     return Results(config, sweep, rounds, collected, nonfinite)
+
+
+def code_digest() -> str:
+    """Return a short digest of this package's own source code: a version may change unnoticed."""
+    digest = hashlib.sha256()
+    for package in ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials"):
+        folder = resources.files(package)
+        for path in sorted(Path(str(folder)).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _version(package: str) -> str:

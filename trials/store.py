@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,10 +17,11 @@ import numpy as np
 from fedjax_admm.checks import InputError
 
 CONFIG, ARRAYS, SUMMARY, CHUNKS = "config.json", "trials.npz", "summary.csv", "chunks"
+_UNFINISHED = ".tmp"  # how a file's name ends while it is written
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file so that it is either whole or not there.
+    """Write a file so that it is either whole or not there, even after a loss of power.
 
     Args:
       path: where it shall be.
@@ -29,7 +30,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
       InputError: the file system refuses (read-only, full, not a folder).
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
@@ -37,6 +38,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        _synchronize(path.parent)
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; choose another place or make room."
@@ -44,6 +46,23 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process had begun to write."""
+    for path in folder.glob(f".*{_UNFINISHED}"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _synchronize(folder: Path) -> None:
+    """Have the names in a folder written to disk, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -98,18 +117,26 @@ class ChunkStore:
         """Keep chunks in `folder`; nothing is written yet."""
         self.folder = Path(folder)
 
-    def open(self, identity: Mapping[str, Any]) -> dict[int, dict[str, np.ndarray]]:
+    def begun(self) -> bool:
+        """Return whether a run has begun to keep chunks here."""
+        return (self.folder / "layout.json").exists()
+
+    def open(
+        self, identity: Mapping[str, Any], lengths: Sequence[int]
+    ) -> dict[int, dict[str, np.ndarray]]:
         """Return the finished chunks by number, or begin a new store.
 
         Args:
           identity: what tells this run from others; it is kept in `layout.json`.
+          lengths: how many trials each chunk has.
 
         Raises:
           InputError: the store belongs to another run, or a file is damaged.
         """
         wanted = dict(identity)
         layout = self.folder / "layout.json"
-        if not layout.exists():
+        remove_unfinished(self.folder)
+        if not self.begun():
             write_json(layout, wanted)
             return {}
         found = read_json(layout)
@@ -118,13 +145,23 @@ class ChunkStore:
                 f"{self.folder} holds chunks of another run ({_numbers(found)}, not "
                 f"{_numbers(wanted)}); resume with those numbers or choose another folder."
             )
-        return {
-            int(path.stem): read_arrays(path) for path in sorted(self.folder.glob("[0-9]*.npz"))
-        }
+        paths = {number: self._path(number) for number in range(len(lengths))}
+        chunks = {number: read_arrays(path) for number, path in paths.items() if path.exists()}
+        kinds = {number: _kind(arrays) for number, arrays in chunks.items()}
+        usual = next(iter(kinds.values()), None)
+        for number, arrays in chunks.items():
+            if kinds[number] != usual or any(
+                array.shape[:1] != (lengths[number],) for array in arrays.values()
+            ):
+                raise InputError(
+                    f"{paths[number]} does not hold {lengths[number]} trials of this run; delete "
+                    "it to have its trials computed again."
+                )
+        return chunks
 
     def save(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write one finished chunk."""
-        write_arrays(self.folder / f"{number:06d}.npz", arrays)
+        write_arrays(self._path(number), arrays)
 
     def clear(self) -> None:
         """Remove all chunks: their content has been written elsewhere."""
@@ -132,6 +169,14 @@ class ChunkStore:
             for path in self.folder.iterdir():
                 path.unlink()
             self.folder.rmdir()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
+
+
+def _kind(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return what is alike in all chunks: names, types, shapes but for the number of trials."""
+    return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
 
 def _numbers(layout: Mapping[str, int]) -> str:

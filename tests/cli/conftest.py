@@ -36,6 +36,7 @@ def command(monkeypatch, capsys, tmp_path):
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "prepare", lambda **options: None)
+    monkeypatch.setattr(session, "use_x64", lambda wide: None)
 
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["fedjax-admm", *map(str, words)])

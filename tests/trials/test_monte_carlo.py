@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from fedjax_admm.checks import InputError
-from fedjax_admm.trials import engine
-from fedjax_admm.trials.engine import default_mesh, loop_bytes, monte_carlo, plan
+from fedjax_admm.trials import layout, memory
+from fedjax_admm.trials.engine import default_mesh, monte_carlo
+from fedjax_admm.trials.layout import loop_bytes, plan
+from fedjax_admm.trials.program import compile_trials
 from fedjax_admm.trials.store import ChunkStore
 
 KEY_SEED = 11
@@ -171,16 +173,16 @@ def test_the_largest_loop_is_found(trial, expected):
     ],
 )
 def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, cache, width):
-    monkeypatch.setattr(engine, "CACHE_BYTES", cache)
-    layout = plan(flat, key(), trials, devices=devices)
-    assert layout.width == width
-    assert layout.chunk % (width * devices) == 0
+    monkeypatch.setattr(layout, "CACHE_BYTES", cache)
+    chosen = plan(flat, key(), trials, devices=devices)
+    assert chosen.width == width
+    assert chosen.chunk % (width * devices) == 0
 
 
 def test_a_run_is_cut_into_about_twenty_chunks():
-    layout = plan(flat, key(), 1000, batch=10, devices=2)
-    assert layout.chunk % 20 == 0
-    assert 15 <= 1000 / layout.chunk <= 30
+    chosen = plan(flat, key(), 1000, batch=10, devices=2)
+    assert chosen.chunk % 20 == 0
+    assert 15 <= 1000 / chosen.chunk <= 30
     assert plan(flat, key(), 10, batch=10, devices=2).chunk == 20
 
 
@@ -202,7 +204,7 @@ def mesh(axes):
         ({"batch": "large"}, ("batch", "'auto'", "'large'")),
         ({"chunk": -1}, ("chunk", "at least 1", "-1")),
         ({"axes": {"clients": 2}}, ("mesh", "'trials'", "clients")),
-        ({"axes": {"trials": 1, "clients": 2}}, ("mesh", "size 1", "clients")),
+        ({"axes": {"trials": 1, "models": 2}}, ("mesh", "size 1", "models")),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(options, words):
@@ -223,12 +225,108 @@ def test_a_mesh_needs_devices_that_are_there(devices, words):
         default_mesh(devices)
 
 
-def test_too_little_memory_is_told_before_anything_runs(monkeypatch, tmp_path):
-    monkeypatch.setattr(engine.os, "sysconf", lambda name: 1)
+# Memory
+
+
+def wide(trial_key):
+    """A trial with a megabyte of state and a kilobyte of results."""
+    state = jax.random.uniform(trial_key, (512, 512))
+    state, _ = jax.lax.scan(lambda carry, _: (jnp.sin(carry @ carry), None), state, length=2)
+    return {"row": state[0, :256]}
+
+
+def small_memory(size):
+    return pytest.raises(InputError, match=rf"^{size}.* of every device, but .* on cpu; give .*\.$")
+
+
+def test_too_little_memory_is_told_before_anything_runs(tmp_path):
     store = ChunkStore(tmp_path / "chunks")
-    with pytest.raises(InputError, match=r"^one chunk .* GiB.* free; give a smaller chunk .*\.$"):
-        simulate(store=store)
-    assert not list(tmp_path.rglob("*.npz"))
+    with small_memory("one trial needs [0-9.]+ MiB") as caught:
+        simulate(trial=wide, store=store, batch="auto", memory=2**20)
+    assert "1.0 MiB are allowed" in str(caught.value)
+    assert "more devices per trial" in str(caught.value)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_width_or_a_chunk_that_is_given_is_not_changed():
+    with small_memory("a micro-batch of 4 trials needs"):
+        simulate(trial=wide, batch=4, chunk=4, memory=2**22)
+    with small_memory("a chunk of 4000 trials needs"):
+        simulate(4000, trial=wide, batch=1, chunk=4000, memory=2**22)
+
+
+def test_memory_bounds_the_chunk_and_then_the_width(monkeypatch):
+    def needed(limit, **options):
+        program = compile_trials(wide, key(), 8000, mesh=default_mesh(1), limit=limit, **options)
+        return program.layout, program.bytes
+
+    monkeypatch.setattr(layout, "CACHE_BYTES", 2**23)
+    usual, most = needed(None)
+    assert usual.width > 4
+    assert usual.chunk > 8 * usual.width
+    shorter, less = needed(most - usual.chunk * 512)
+    assert (shorter.width, shorter.chunk % usual.width) == (usual.width, 0)
+    assert shorter.chunk < usual.chunk
+    narrower, least = needed(2**23)
+    assert 1 <= narrower.width == narrower.chunk < usual.width
+    assert least <= 2**23
+    assert least < less < most
+
+
+def test_a_smaller_chunk_changes_no_bit(reference):
+    program = compile_trials(walk, key(), TRIALS, batch=WIDTH, mesh=default_mesh(1))
+    fewer = compile_trials(walk, key(), TRIALS, batch=WIDTH, chunk=4, mesh=default_mesh(1))
+    limited = simulate(trial=walk, chunk=None, memory=(program.bytes + fewer.bytes) // 2)
+    assert limited.layout.chunk <= program.layout.chunk
+    chex.assert_trees_all_equal(limited.arrays, reference)
+
+
+def test_results_that_no_host_could_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "host_bytes", lambda: 10**6)
+    with pytest.raises(InputError, match=r"^the results of 2000 trials need .*; run fewer trials"):
+        simulate(2000, trial=wide, batch=1, chunk=1)
+
+
+def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
+    monkeypatch.setattr(memory, "_available", lambda: None)
+    monkeypatch.setattr(memory, "_container_room", lambda: None)
+    assert memory.free_bytes(jax.local_devices()[0]) is None
+    assert simulate(trials=3).arrays["final"].shape == (3, STATE)
+
+
+@pytest.mark.parametrize(
+    ("files", "room"),
+    [
+        (
+            {"memory.max": "5000", "memory.current": "1500", "memory.stat": "inactive_file 500"},
+            4000,
+        ),
+        ({"memory.max": "max", "memory.current": "1500", "memory.stat": "inactive_file 500"}, None),
+        ({"memory.max": "10", "memory.current": "1500", "memory.stat": "inactive_file 500"}, 0),
+        (
+            {
+                "memory/memory.limit_in_bytes": "9000",
+                "memory/memory.usage_in_bytes": "4000",
+                "memory/memory.stat": "cache 7\ntotal_inactive_file 1000",
+            },
+            6000,
+        ),
+        ({}, None),
+    ],
+)
+def test_a_container_has_the_memory_that_its_limit_leaves(tmp_path, files, room):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert memory._container_room(tmp_path) == room
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (3.5 * 2**30, "3.5 GiB")],
+)
+def test_sizes_are_shown_with_a_unit(size, text):
+    assert memory.shown(size) == text
 
 
 # The store
@@ -260,18 +358,17 @@ def folder(full_store, tmp_path):
     return shutil.copytree(full_store, tmp_path / "chunks")
 
 
-@pytest.mark.parametrize(
-    ("lost", "devices"), [((), 1), ((0,), 1), ((2, 5), 2), ((6,), 2), (tuple(range(7)), 1)]
-)
-def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, lost, devices):
+@pytest.mark.parametrize("lost", [(), (0,), (2, 5), tuple(range(7))])
+def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, lost):
     for number in lost:
         (folder / f"{number:06d}.npz").unlink()
     store = CountingStore(folder)
-    outcome = simulate(chunk=8, store=store, mesh=default_mesh(devices))
+    outcome = simulate(chunk=8, store=store)
     assert store.saved == list(lost)
     chex.assert_trees_all_equal(outcome.arrays, reference)
     if not lost:
-        assert outcome.compile_seconds == outcome.run_seconds == 0
+        assert outcome.seconds == (0, 0, 0)
+    assert outcome.computed == (50 if len(lost) == 7 else sum(min(8, 50 - 8 * n) for n in lost))
 
 
 def test_a_run_stopped_by_an_error_goes_on(tmp_path, reference):
@@ -289,7 +386,9 @@ def test_a_run_stopped_by_an_error_goes_on(tmp_path, reference):
     assert (stopping.saved, store.saved) == ([0, 1, 2], [3, 4, 5, 6])
 
 
-@pytest.mark.parametrize("change", [{"trials": 49}, {"batch": 2}, {"chunk": 16}])
+@pytest.mark.parametrize(
+    "change", [{"trials": 49}, {"batch": 2}, {"chunk": 16}, {"mesh": default_mesh(2)}]
+)
 def test_a_store_of_another_layout_is_refused(folder, change):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(InputError, match="holds chunks of another run") as caught:
@@ -338,11 +437,6 @@ def test_a_key_is_one_typed_key(make, sentence):
     with pytest.raises(InputError) as caught:
         monte_carlo(walk, make(), 4, progress=False)
     assert str(caught.value).startswith(sentence)
-
-
-def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
-    monkeypatch.delattr(engine.os, "sysconf")
-    assert simulate(trials=3).arrays["final"].shape == (3, STATE)
 
 
 def test_arrays_keep_the_order_of_the_trial():

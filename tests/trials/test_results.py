@@ -172,7 +172,7 @@ def test_the_configuration_tells_everything(config):
     assert "not installed" not in config["versions"].values()
     assert config["device"]["platform"] == "cpu"
     assert config["device"]["count"] == 2
-    assert set(config["seconds"]) == {"compile", "run", "total"}
+    assert set(config["seconds"]) == {"compile", "run", "transfer", "total"}
     assert config["seconds"]["total"] >= config["seconds"]["compile"] > 0
     assert config["traffic"]["steady"] == Traffic(DIM + 1, DIM)._asdict()
     assert config["traffic"]["exact"] is None

@@ -1,0 +1,23 @@
+"""What `fedjax-admm run` says when it has finished."""
+
+from fedjax_admm.trials.results import Results
+
+
+def summary(results: Results, folder: str) -> str:
+    """Return the time that a run took, what turned non-finite, and where the files are."""
+    seconds = results.config["seconds"]
+    lines = [
+        f"{results.config['trials']} trials in {seconds['total']:.1f} s "
+        f"(compile {seconds['compile']:.1f} s, run {seconds['run']:.1f} s)."
+    ]
+    for method, rounds in results.nonfinite.items():
+        if (rounds > 0).any():
+            lines.append(
+                f"{method}: {int((rounds > 0).sum())} of {rounds.size} runs turned non-finite, "
+                f"the first in round {int(rounds[rounds > 0].min())}; they are left out of the "
+                "means and counted in summary.csv."
+            )
+    if results.config["statement"]:
+        lines.append(results.config["statement"])
+    lines.append(f"Wrote {folder}/figure.png, figure.pdf, summary.csv, trials.npz, config.json")
+    return "\n".join(lines)
