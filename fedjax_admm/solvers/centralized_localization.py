@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm.checks import InputError, count
 from fedjax_admm.kernels import safe_norm
+from fedjax_admm.linear_algebra import positive_inverse
 from fedjax_admm.problems.localization import RangeLocalization
 
 
@@ -97,9 +98,8 @@ def _gauss_newton(
     direction = offset / jnp.maximum(safe_norm(offset, keepdims=True), 1e-12)
     weight = 1 / jnp.maximum(jnp.abs(residual), epsilon)
     weighted = weight[..., None] * direction
-    hessian = (
-        jnp.einsum("sli,slj->sij", weighted, direction, precision=jax.lax.Precision.HIGHEST)
-        + 1e-9 * jnp.eye(problem.dim, dtype=positions.dtype)[None]
-    )
-    gradient = jnp.einsum("sli,sl->si", weighted, residual, precision=jax.lax.Precision.HIGHEST)
-    return positions - jnp.linalg.solve(hessian, gradient[..., None])[..., 0]
+    # Sums and products only: LAPACK in a batch can wait for ever on several devices of one CPU.
+    hessian = jnp.sum(weighted[..., :, None] * direction[..., None, :], -3)
+    hessian += 1e-9 * jnp.eye(problem.dim, dtype=positions.dtype)[None]
+    gradient = jnp.sum(weighted * residual[..., None], -2)
+    return positions - jnp.sum(positive_inverse(hessian) * gradient[..., None, :], -1)
