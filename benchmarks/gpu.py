@@ -1,0 +1,490 @@
+"""Every family of solvers at its paper's size and larger, on a GPU beside two CPU cores.
+
+    python benchmarks/gpu.py             all families at 1, 10 and 100 times the paper's size
+    python benchmarks/gpu.py --widths    FSMDM: time of a round against the trials in one batch
+    python benchmarks/gpu.py --on-chip   FSMDM: the scan against the kernel with the loop inside
+
+    --families FSMDM,HFSAD   --scales 1,10   --repeats 5   --rounds 100
+    --widths-up-to 4096   --unrolls 1,2,4
+
+Without a GPU the CPU is measured alone, and a line says so. "Two CPU cores" is a process that may
+use two cores only, as two CPU devices that share the trials, in micro-batches that fit the cache;
+a GPU takes all trials in one batch. Each configuration runs in a process of its own. Problems are
+drawn, and states made, before the clock starts; medians over repeats; compile time is apart from
+run time; every timing waits for its results. What does not fit into the memory by the compiled
+program's own analysis is left out before anything is allocated. The share of the memory's speed is
+that of `fedjax_admm.trials.work`: traffic by its model over the measured copy. No compilation
+cache.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from side_by_side import measure, parser, run_one
+
+CPU_CORES = 2
+SCALES = (1, 10, 100)
+WIDEST = 4096
+# On a CPU unrolling is slower, and with 16 compiling takes longer than ten minutes.
+UNROLLS = (1, 2, 4)
+BARE, ON_CHIP = "bare scan, unroll ", "on chip"
+SENSORS, WIDTH_ROUNDS = 21, 200
+
+
+# --- the families -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of problem that can grow."""
+
+    grows: str  # what a scale multiplies
+    size: Callable[[int], str]  # at a scale
+    trials: int
+    rounds: int  # of the paper: what "trials per second" stands for
+    build: Callable[[int], tuple[Callable, Callable, Any]]
+    # At a scale: (key -> problem), (problem -> solver), and who takes part.
+
+
+def _fsmdm(scale: int):
+    import fedjax_admm as fa
+
+    def draw(key):
+        return fa.draw_localization(key, fa.cauchy_noise(1.0), clients=SENSORS * scale)
+
+    return draw, lambda problem: fa.fsmdm(), None
+
+
+def _hfsad(scale: int):
+    import fedjax_admm as fa
+
+    def draw(key):
+        return fa.draw_phase_retrieval(key, clusters=5 * scale, start="near")
+
+    return draw, lambda problem: fa.hfsad(problem, passes=10), None
+
+
+def _gtv(scale: int):
+    import numpy as np
+
+    import fedjax_admm as fa
+
+    nodes, edges = 200 * scale, 5000 * scale
+    graph = fa.graphs.from_edges(nodes, _pairs(nodes, edges))
+    truth = np.where(np.arange(nodes)[:, None] < nodes // 2, [2.0, 2.0], [-2.0, 2.0])
+
+    def draw(key):
+        drawn = truth.astype(np.float32)
+        return fa.draw_networked_regression(key, graph, drawn, samples=5, share=0.6)
+
+    return draw, lambda problem: fa.gtv_primal_dual(problem, 0.01, ratio=1.0), None
+
+
+def _fedmc(scale: int):
+    import fedjax_admm as fa
+    from fedjax_admm.participation import without_replacement
+
+    shape, rank = RATINGS[scale], RANKS[scale]
+
+    def draw(key):
+        return fa.matrix_completion(fa.draw_ratings(key, shape), key, clients=100)
+
+    return draw, lambda problem: fa.fedmc_admm(rank=rank), without_replacement(10)
+
+
+def _zcdp(scale: int):
+    from dataclasses import replace
+
+    import jax.numpy as jnp
+    import numpy as np
+
+    import fedjax_admm as fa
+    from fedjax_admm import privacy, sample_losses
+
+    clients = 50 * scale
+    ring = np.stack([np.arange(clients), (np.arange(clients) + 1) % clients], 1)
+    chords = _pairs(clients, clients // 2, without=ring)
+    graph = fa.graphs.from_edges(clients, np.concatenate([ring, chords]))
+    release = privacy.gaussian_release(privacy.zcdp_plan(8.0, 1e-5, ZCDP_ROUNDS), 0.5)
+
+    def draw(key):
+        loss = sample_losses.absolute()
+        problem = fa.draw_consensus_regression(key, graph, loss, samples=50, dim=8)
+        # Rounds need no optimum: what is not used is not computed.
+        return replace(problem, optimum=jnp.zeros_like(problem.optimum))
+
+    return draw, lambda problem: fa.private_networked_admm(release, step_size=2.0), None
+
+
+def _pairs(nodes: int, number: int, without=()):
+    """Return so many different pairs of different nodes, at random."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.integers(0, nodes, (4 * number + 100, 2)), 1)
+    codes = np.unique((ends[:, 0] * nodes + ends[:, 1])[ends[:, 0] != ends[:, 1]])
+    taken = np.sort(np.reshape(without, (-1, 2)), 1).astype(np.int64)
+    free = np.setdiff1d(codes, taken[:, 0] * nodes + taken[:, 1])
+    chosen = rng.permutation(free)[:number]
+    return np.stack([chosen // nodes, chosen % nodes], 1)
+
+
+RATINGS = {1: "ml-100k", 10: "ml-1m", 100: "ml-10m"}
+RANKS = {1: 5, 10: 5, 100: 8}
+ZCDP_ROUNDS = 200
+FAMILIES = {
+    "FSMDM": Family(
+        "sensors", lambda scale: f"{21 * scale:,} sensors, 3 coordinates", 1000, 1000, _fsmdm
+    ),
+    "HFSAD": Family(
+        "edge servers of 50 clients",
+        lambda scale: f"{250 * scale:,} clients, 25 dimensions, 10 passes",
+        100,
+        400,
+        _hfsad,
+    ),
+    "GTV": Family(
+        "nodes and edges",
+        lambda scale: f"{200 * scale:,} nodes, {5000 * scale:,} edges, 2 features",
+        100,
+        1000,
+        _gtv,
+    ),
+    "FedMC-ADMM": Family(
+        "tables of ratings of three sizes, 100 clients, 10 drawn",
+        lambda scale: f"{RATINGS[scale]}, rank {RANKS[scale]}",
+        1,
+        100,
+        _fedmc,
+    ),
+    "zCDP-NFL": Family(
+        "clients",
+        lambda scale: f"{50 * scale:,} clients of 3 neighbours, 50 samples, 8 parameters",
+        50,
+        ZCDP_ROUNDS,
+        _zcdp,
+    ),
+}
+
+
+# --- one configuration, in a process of its own -------------------------------------------------
+
+
+def begin(platform: str) -> None:
+    """Choose devices, before JAX looks for them."""
+    if platform == "cpu" and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CPU_CORES])
+    import jax
+
+    if platform == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", CPU_CORES)
+
+
+def device() -> dict[str, Any]:
+    """Return what JAX computes on by default."""
+    import jax
+
+    default = jax.devices()[0]
+    return {"platform": default.platform, "kind": default.device_kind, "jax": jax.__version__}
+
+
+def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) -> dict[str, Any]:
+    """Time rounds of all trials of a family; only "needed" and "free" where it does not fit."""
+    begin(platform)
+    import jax
+
+    import fedjax_admm as fa
+    from fedjax_admm.trials import memory, profiling
+    from fedjax_admm.trials.work import work
+
+    family = FAMILIES[name]
+    draw, solver_of, participation = family.build(scale)
+    mesh = _mesh(family.trials, platform)
+    keys = jax.random.split(jax.random.key(0), family.trials)
+
+    def begun(problem, key):
+        solver = solver_of(problem)
+        return fa.run(solver, problem, key, rounds=0, participation=participation).state
+
+    def rounds_of(problem, key, start):
+        options = {"rounds": rounds, "every": rounds, "participation": participation}
+        return fa.run(solver_of(problem), problem, key, start=start, **options).state
+
+    problems = jax.eval_shape(jax.vmap(draw), keys)
+    starts = jax.eval_shape(jax.vmap(begun), problems, keys)
+    program = _spread(rounds_of, mesh, _width(rounds_of, (problems, keys, starts), mesh))
+    clock = time.perf_counter()
+    compiled = program.lower(problems, keys, starts).compile()
+    compile_seconds = time.perf_counter() - clock
+    # Problems are drawn one after another, which takes less memory.
+    drawing = _spread(draw, mesh, 1).lower(keys).compile()
+    needed = max(memory.program_bytes(one) for one in (compiled, drawing))
+    free = memory.free_bytes(mesh.devices.flat[0])
+    if free is not None and needed > free:
+        return {"needed": needed, "free": free}
+
+    rates = profiling.machine_rates(*mesh.devices.flat)
+    drawn = drawing(keys)
+    states = _spread(begun, mesh, 1)(drawn, keys)
+    run = _median(lambda: compiled(drawn, keys, states), repeats)
+    done = work(program, problems, keys, starts)
+    return {
+        "needed": needed,
+        "compile": compile_seconds,
+        "run": run,
+        "round": run / rounds,
+        "trials": family.trials,
+        "per_second": family.trials / (run / rounds * family.rounds),
+        "memory": done.bytes / run / rates.copy,
+        "arithmetic": done.flops / run / rates.matrix,
+        "copy": rates.copy,
+        "matrix": rates.matrix,
+        **device(),
+    }
+
+
+def _mesh(trials: int, platform: str):
+    """Return a mesh over the devices among which the trials can be divided."""
+    import jax
+
+    here = jax.devices() if platform == "cpu" else jax.devices()[:1]
+    share = max(number for number in range(1, len(here) + 1) if trials % number == 0)
+    return jax.make_mesh(
+        (share,),
+        ("trials",),
+        axis_types=(jax.sharding.AxisType.Auto,),
+        devices=here[:share],
+    )
+
+
+def _width(function: Callable, shapes: Any, mesh: Any) -> int:
+    """Return how many trials a device takes at once, as the Monte Carlo engine chooses it."""
+    import jax
+
+    from fedjax_admm.trials import layout
+
+    share = jax.tree.leaves(shapes)[0].shape[0] // mesh.size
+    if mesh.devices.flat[0].platform != "cpu":
+        return share
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), shapes)
+    size = layout.loop_bytes(lambda arguments: function(*arguments), one)
+    return max(1, min(share, layout.CACHE_BYTES // size))
+
+
+def _spread(function: Callable, mesh: Any, width: int) -> Any:
+    """Return a compiled-once function of stacked trials, spread over devices and micro-batches."""
+    import jax
+
+    def shard(*stacked):
+        size = width if width > 1 else None
+        return jax.lax.map(lambda one: function(*one), stacked, batch_size=size)
+
+    over = jax.sharding.PartitionSpec("trials")
+    placed = jax.sharding.NamedSharding(mesh, over)
+    sharded = jax.shard_map(shard, mesh=mesh, in_specs=over, out_specs=over, check_vma=False)
+    return jax.jit(sharded, in_shardings=placed, out_shardings=placed)
+
+
+def _median(go: Callable[[], object], repeats: int) -> float:
+    """Return the median seconds of a compiled call, after one that does not count."""
+    import jax
+
+    jax.block_until_ready(go())
+    taken = []
+    for _ in range(repeats):
+        clock = time.perf_counter()
+        jax.block_until_ready(go())
+        taken.append(time.perf_counter() - clock)
+    return statistics.median(taken)
+
+
+def run_width(
+    width: int, rounds: int, repeats: int, platform: str, ways: list[str]
+) -> dict[str, Any]:
+    """Time rounds of FSMDM for so many trials in one batch on one device, in several ways."""
+    begin(platform)
+    import jax
+
+    import fedjax_admm as fa
+
+    solver = fa.fsmdm()
+    keys = jax.random.split(jax.random.key(0), width)
+    draw = _fsmdm(1)[0]
+    problems = jax.block_until_ready(jax.jit(jax.vmap(draw))(keys))
+
+    def scan(problem, key):
+        return fa.run(solver, problem, key, rounds=rounds, every=rounds).estimate
+
+    def bare(problem, key, unroll):
+        """Scan over the solver's own step: no status, no trace, nobody absent."""
+
+        def advance(state, index):
+            everyone = jax.numpy.ones(problem.num_clients, bool)
+            turn = fa.Turn(index, jax.random.fold_in(key, index), everyone, None)
+            return solver.step(problem, state, turn), None
+
+        indices = jax.numpy.arange(rounds, dtype="int32")
+        last, _ = jax.lax.scan(advance, solver.init(problem, key), indices, unroll=unroll)
+        return solver.estimate(last)
+
+    def on_chip(problem, key):
+        from fedjax_admm.on_chip import run_on_chip
+
+        return run_on_chip(solver, problem, key, rounds=rounds, every=rounds).estimate
+
+    functions = {"scan": scan, ON_CHIP: on_chip}
+    result: dict[str, Any] = {}
+    for way in ways:
+        unroll = way.removeprefix(BARE)
+        function = functions.get(way) or partial(bare, unroll=int(unroll))
+        clock = time.perf_counter()
+        compiled = jax.jit(jax.vmap(function)).lower(problems, keys).compile()
+        result[f"compile, {way}"] = time.perf_counter() - clock
+        result[way] = _median(lambda compiled=compiled: compiled(problems, keys), repeats) / rounds
+    return result
+
+
+TASKS = {
+    "device": device,
+    "family": run_family,
+    "width": run_width,
+}
+
+
+def in_a_process(task: str, **arguments: Any) -> Mapping[str, Any]:
+    """Run a task in a process of its own; a process that fails tells why in "failed"."""
+    try:
+        return measure(__file__, json.dumps([task, arguments]))
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.strip().splitlines() or [f"it ended with code {error.returncode}"]
+        return {"failed": lines[-1]}
+
+
+# --- the tables ---------------------------------------------------------------------------------
+
+
+def report_families(names: list[str], scales: list[int], given: Any, platforms: list[str]) -> None:
+    """Print what a scale multiplies, and one row per family, scale and device."""
+    print("| family | scale 1 | a scale multiplies | trials |\n|---|---|---|---|")
+    for name in names:
+        family = FAMILIES[name]
+        print(f"| {name} | {family.size(1)} | {family.grows} | {family.trials} |")
+    print(
+        "\n| family, size | device | compile (s) | one round (ms) | trials per second "
+        "| share of the memory's speed (%) | of the matrix product's (%) | memory (MiB) "
+        "| two CPU cores take (times) |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    for name in names:
+        for scale in scales:
+            if name == "FedMC-ADMM" and scale not in RATINGS:
+                print(f"\n{name} has sizes {', '.join(map(str, RATINGS))} only, not {scale}.\n")
+                continue
+            rounds = given.rounds or max(10, ZCDP_ROUNDS // scale)
+            rows = {
+                platform: in_a_process(
+                    "family",
+                    name=name,
+                    scale=scale,
+                    rounds=rounds,
+                    repeats=given.repeats,
+                    platform=platform,
+                )
+                for platform in platforms
+            }
+            for row in rows.values():
+                print(_family_row(f"{name}, {FAMILIES[name].size(scale)}", row, rows), flush=True)
+
+
+def _family_row(title: str, row: Mapping[str, Any], rows: Mapping[str, Mapping]) -> str:
+    if "failed" in row:
+        return f"| {title} | failed: {row['failed']} |"
+    mebibytes = row["needed"] / 2**20
+    if "run" not in row:
+        return (
+            f"| {title} | left out: it needs {mebibytes:,.0f} MiB, and "
+            f"{row['free'] / 2**20:,.0f} MiB are free |"
+        )
+    beside = rows["cpu"].get("round")
+    ratio = "" if row is rows["cpu"] or beside is None else f"{beside / row['round']:.2f}"
+    return (
+        f"| {title} | {_short(row)} | {row['compile']:.2f} | {1e3 * row['round']:.4g} "
+        f"| {row['per_second']:.4g} | {100 * row['memory']:.3g} | {100 * row['arithmetic']:.3g} "
+        f"| {mebibytes:,.0f} | {ratio} |"
+    )
+
+
+def _short(row: Mapping[str, Any]) -> str:
+    name = f"{CPU_CORES} CPU cores" if row["platform"] == "cpu" else row["kind"]
+    return f"{name}, copy {row['copy'] / 1e9:.0f} GB/s, product {row['matrix'] / 1e9:.0f} GFLOP/s"
+
+
+def report_widths(ways: list[str], given: Any, platforms: list[str]) -> None:
+    """Print the time of a round against the trials in one batch."""
+    widths = [width for width in (4**power for power in range(9)) if width <= given.widths_up_to]
+    rounds = given.rounds or WIDTH_ROUNDS
+    print(f"FSMDM, {SENSORS} sensors, {rounds} rounds, one batch on one device; microseconds\n")
+    print(f"| device | trials | {' | '.join(ways)} | fastest, per trial |")
+    print("|---" * (len(ways) + 3) + "|")
+    for platform in platforms:
+        for width in widths:
+            # On a CPU the kernel is the scan itself.
+            here = [way for way in ways if way != ON_CHIP or platform != "cpu"]
+            row = in_a_process(
+                "width",
+                width=width,
+                rounds=rounds,
+                repeats=given.repeats,
+                platform=platform,
+                ways=here,
+            )
+            if "failed" in row:
+                print(f"| {platform} | {width} | failed: {row['failed']} |", flush=True)
+                continue
+            taken = {way: 1e6 * row[way] for way in here}
+            shown = " | ".join(f"{taken[way]:.4g}" if way in taken else "" for way in ways)
+            fastest = min(taken.values()) / width
+            print(f"| {platform} | {width} | {shown} | {fastest:.3g} |", flush=True)
+
+
+def main() -> None:
+    options = parser(__doc__, repeats=5)
+    options.add_argument("--families", default=",".join(FAMILIES))
+    options.add_argument("--scales", default=",".join(map(str, SCALES)))
+    options.add_argument("--rounds", type=int, help="fewer for larger sizes by default")
+    options.add_argument("--widths", action="store_true")
+    options.add_argument("--widths-up-to", type=int, default=WIDEST)
+    options.add_argument("--unrolls", default=",".join(map(str, UNROLLS)))
+    options.add_argument("--on-chip", action="store_true")
+    given = options.parse_args()
+    if given.one:
+        task, arguments = json.loads(given.one)
+        run_one(lambda: TASKS[task](**arguments))
+        return
+    names, scales = given.families.split(","), [int(scale) for scale in given.scales.split(",")]
+    unknown = [name for name in names if name not in FAMILIES]
+    if unknown:
+        options.error(f"there is no family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
+    found = in_a_process("device")
+    has_gpu = found.get("platform") in ("gpu", "cuda", "rocm")
+    platforms = ["cpu", found["platform"]] if has_gpu else ["cpu"]
+    print(f"JAX {found.get('jax', '?')}, {found.get('kind') if has_gpu else 'no GPU here'}\n")
+    if given.on_chip and not has_gpu:
+        print("The kernel is not measured: on a CPU `run_on_chip` is the scan itself.\n")
+    if given.widths or given.on_chip:
+        bare = [f"{BARE}{int(unroll)}" for unroll in given.unrolls.split(",")]
+        ways = ["scan", *(bare if given.widths else []), *([ON_CHIP] if given.on_chip else [])]
+        report_widths(ways, given, platforms)
+    else:
+        report_families(names, scales, given, platforms)
+
+
+if __name__ == "__main__":
+    main()
