@@ -35,9 +35,7 @@ AXIS = "clients"
 _ROWS, _WHOLE = PartitionSpec(AXIS), PartitionSpec()
 
 
-def device_mesh(
-    trials: int = 1, clients: int = 1, devices: Sequence[jax.Device] | None = None
-) -> Mesh:
+def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
     """Return a mesh with the axes "trials" and "clients".
 
     Args:
@@ -202,7 +200,7 @@ def _map_spread(
     rows: Callable[[jax.Array], Any], node: Any, whole: Callable[[Any], Any] = lambda leaf: leaf
 ) -> Any:
     """Apply `rows` to the arrays that a dataclass declares as spread, and `whole` to the others."""
-    if not is_dataclass(node):
+    if not is_dataclass(node) or isinstance(node, type):
         return jax.tree.map(whole, node)
     spread = getattr(node, "spread", ())
 

@@ -9,9 +9,10 @@ import optax
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import on_chip, participation, schedules
+from fedjax_admm import participation, schedules
 from fedjax_admm.kernels import prox_negative_moreau_norm, prox_range_excess
-from fedjax_admm.on_chip import run_on_chip
+from fedjax_admm.on_chip import launch, run_on_chip
+from fedjax_admm.on_chip.respelling import INSTRUCTIONS, operations, respelled
 from fedjax_admm.runs import RoundState
 from fedjax_admm.solvers.fsmdm import ClientState, FSMDMState
 from tests.reference import fsmdm as reference
@@ -250,7 +251,7 @@ def test_double_precision_stays_with_the_scan_on_a_gpu():
 
 
 def test_a_jaxlib_without_mosaic_gpu_stays_with_the_scan(monkeypatch):
-    monkeypatch.setattr(on_chip, "mosaic_gpu", None)
+    monkeypatch.setattr(launch, "mosaic_gpu", None)
     # No other test has as many clients: what was traced with the module is not found again.
     assert "mosaic_gpu" not in lowered_for_a_gpu(draw(7, 2))
 
@@ -269,8 +270,8 @@ def test_prox_per_coordinate_is_the_kernel(dim):
     @jax.jit
     def per_coordinate(points, anchor):
         rows, base = tuple(points.T), tuple(anchor.T)
-        excess = on_chip._prox_range_excess(rows, base, distance, step)
-        moreau = on_chip._prox_negative_moreau_norm(rows, base, step, mu)
+        excess = kernel.prox_range_excess(rows, base, distance, step)
+        moreau = kernel.prox_negative_moreau_norm(rows, base, step, mu)
         return jnp.stack(excess, 1), jnp.stack(moreau, 1)
 
     @jax.jit
@@ -278,8 +279,8 @@ def test_prox_per_coordinate_is_the_kernel(dim):
         excess = prox_range_excess(points, anchor, distance, step)
         return excess, prox_negative_moreau_norm(points, anchor, step, mu)
 
-    for mine, kernel in zip(per_coordinate(points, anchor), kernels(points, anchor), strict=True):
-        np.testing.assert_allclose(mine, kernel, rtol=1e-13, atol=1e-13)
+    for mine, theirs in zip(per_coordinate(points, anchor), kernels(points, anchor), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-13, atol=1e-13)
 
 
 def every_spelling(k, power):
@@ -302,12 +303,12 @@ def every_spelling(k, power):
 def test_respelled_schedules_have_the_same_values(schedule):
     schedule = jax.tree.map(lambda leaf: leaf.astype(float), schedule)
     counts = jnp.arange(1, 500, dtype=jnp.int32)
-    respelled = on_chip._respelled(lambda schedule, counts: schedule(counts))
-    operations = on_chip._operations(jax.make_jaxpr(respelled)(schedule, counts))
-    assert operations <= on_chip._INSTRUCTIONS | {"integer_pow"}  # powers above 1 stay
+    spelled = respelled(lambda schedule, counts: schedule(counts))
+    used = operations(jax.make_jaxpr(spelled)(schedule, counts))
+    assert used <= INSTRUCTIONS | {"integer_pow"}  # powers above 1 stay
     # The numbers in an optax closure are of single precision.
     tolerance = 1e-6 if isinstance(schedule, schedules.FromOptax) else 1e-13
-    mine, plain = jax.jit(lambda s, counts: (respelled(s, counts), s(counts)))(schedule, counts)
+    mine, plain = jax.jit(lambda s, counts: (spelled(s, counts), s(counts)))(schedule, counts)
     np.testing.assert_allclose(mine, plain, rtol=tolerance)
 
 
