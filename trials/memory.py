@@ -13,7 +13,7 @@ _CONTROL_GROUPS = (
 )
 
 
-def free_bytes(device: jax.Device) -> int | None:
+def free_bytes(device: Any) -> int | None:
     """Return the memory that is free for one device; None where the system does not tell.
 
     CPU devices of a process share the memory of their machine, or of their container if that has

@@ -46,7 +46,7 @@ _CPU, _ACCELERATOR = _Sizes(64 * 2**20, 1024), _Sizes(2**30, 8192)
 _REPEATS, _CALLS = 5, 4  # medians over repeats; calls between two waits, to hide the launch
 
 
-def machine_rates(*devices: jax.Device) -> Rates:
+def machine_rates(*devices: Any) -> Rates:
     """Measure how fast devices copy memory and multiply matrices, all at the same time.
 
     The copy adds a number to every entry of a float32 array, in place: into a new array it would
@@ -86,7 +86,7 @@ def _square(x: jax.Array) -> jax.Array:
 
 
 def _seconds(
-    function: Callable, shape: tuple[int, ...], entry: float, devices: Sequence[jax.Device]
+    function: Callable, shape: tuple[int, ...], entry: float, devices: Sequence[Any]
 ) -> float:
     """Return the median time of one call on all devices, each on an array of its own."""
     arrays = []

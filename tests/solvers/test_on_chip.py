@@ -11,7 +11,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
 from fedjax_admm.kernels import prox_negative_moreau_norm, prox_range_excess
-from fedjax_admm.on_chip import launch, run_on_chip
+from fedjax_admm.on_chip import kernel, launch, run_on_chip
 from fedjax_admm.on_chip.respelling import INSTRUCTIONS, operations, respelled
 from fedjax_admm.runs import RoundState
 from fedjax_admm.solvers.fsmdm import ClientState, FSMDMState
