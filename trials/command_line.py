@@ -1,5 +1,6 @@
 """The command `fedjax-admm`. A user's mistake gets one sentence and exit code 2."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,9 @@ def _device_count(text: str) -> int | None:
     return None if text == "all" else _whole_number(text)
 
 
+_MOST_MEMORY = 2**20  # GiB: more than any machine has
+
+
 def _as_bytes(gibibytes: float | None) -> int | None:
     """Return an amount of memory in bytes.
 
@@ -59,9 +63,9 @@ def _as_bytes(gibibytes: float | None) -> int | None:
     """
     if gibibytes is None:
         return None
-    if not gibibytes > 0:
-        raise InputError(f"--memory must be above 0 GiB, but it is {gibibytes:g}.")
-    return int(gibibytes * 2**30)
+    if not 0 < gibibytes < math.inf:
+        raise InputError(f"--memory must be a number above 0 GiB, but it is {gibibytes:g}.")
+    return int(min(gibibytes, _MOST_MEMORY) * 2**30)
 
 
 _Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="As `list` shows it.")]
@@ -203,7 +207,10 @@ def run(
         folder, wide = hosts.from_first(place)
         session.use_x64(x64 or experiment.x64 or wide)
         results = run_experiment(experiment, request, Path(folder), resume=resume)
-    except (KeyboardInterrupt, hosts.StoppedElsewhereError, NonFiniteError, JaxRuntimeError) as end:
+    except (
+        *(KeyboardInterrupt, hosts.StoppedElsewhereError, hosts.LostProcessError),
+        *(NonFiniteError, JaxRuntimeError),
+    ) as end:
         _stopped(end, f"go on with: fedjax-admm run {name} --out {folder} --resume")
     if results is not None:
         typer.echo(summary(results, folder))
@@ -220,7 +227,7 @@ def _stopped(end: BaseException, go_on: str) -> NoReturn:
         raise SystemExit(130) from None
     if not isinstance(end, hosts.StoppedElsewhereError):
         _say(f"fedjax-admm: {' '.join(str(end).split())}")
-        _say(f"Then {go_on}")
+        _say(go_on[0].upper() + go_on[1:])
     elif hosts.first():
         _say(f"Stopped, because another process was; {go_on}")
     raise SystemExit(1) from None

@@ -125,6 +125,7 @@ def monte_carlo(
         not enough memory for a chunk.
       KeyboardInterrupt: the run was asked to stop; what is finished is in the store.
       StoppedElsewhereError: another process has ended the run.
+      LostProcessError: another process does not answer any more.
     """
     typed_key(key)
     trials = count("trials", trials)
@@ -152,7 +153,8 @@ def monte_carlo(
     holding = nullcontext(Interruption()) if store is None else held_back()
     with holding as interruption, _ticker(len(parts.lengths), len(finished), progress) as tick:
         for number in missing:
-            outcome = program(parts.starts[number], parts.lengths[number])
+            with hosts.together():
+                outcome = program(parts.starts[number], parts.lengths[number])
             clock = time.perf_counter()
             parts.put(number, outcome.arrays)
             failure = _kept(outcome.arrays, number, parts.starts[number], store, inspect)

@@ -9,7 +9,9 @@ between chunks, so that no process waits for one that has left.
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -25,6 +27,10 @@ HEARTBEAT_SECONDS = 30
 
 class StoppedElsewhereError(RuntimeError):
     """Another process has stopped the run, and says why."""
+
+
+class LostProcessError(RuntimeError):
+    """Another process does not answer any more."""
 
 
 def join(coordinator: str | None, processes: int | None, process: int | None) -> bool:
@@ -43,13 +49,18 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
       Whether there are others.
 
     Raises:
-      InputError: an argument is missing or does not fit, or the others did not come.
+      InputError: an argument is missing or does not fit, the others did not come, or they have
+        other numbers of devices.
     """
     given = _given(os.environ, coordinator, processes, process)
     if given is None:
         return False
     try:
-        jax.distributed.initialize(**given, heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
+        jax.distributed.initialize(
+            **given,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=HEARTBEAT_SECONDS,
+        )
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         where = given.get("coordinator_address") or "the coordinator that the launcher names"
@@ -57,6 +68,13 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
             f"the processes could not be joined at {where} ({reason}); check that process 0 runs "
             "there, that the port is free, and that all processes were started."
         ) from None
+    devices = Counter(device.process_index for device in jax.devices())
+    if len(set(devices.values())) > 1:
+        found = ", ".join(str(devices[index]) for index in sorted(devices))
+        raise InputError(
+            f"every process must have the same number of devices, but they have {found}; give "
+            "--devices to each of them."
+        )
     return jax.process_count() > 1
 
 
@@ -114,6 +132,22 @@ def first() -> bool:
     return jax.process_index() == 0
 
 
+@contextmanager
+def together() -> Iterator[None]:
+    """Do what needs all processes.
+
+    Raises:
+      LostProcessError: one of them is gone.
+    """
+    try:
+        yield
+    except Exception as error:
+        if jax.process_count() == 1:
+            raise
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise LostProcessError(f"another process of this run was lost ({reason}).") from error
+
+
 def from_first(work: Callable[[], Any]) -> Any:
     """Do something in the first process only, and tell the result to all.
 
@@ -126,6 +160,7 @@ def from_first(work: Callable[[], Any]) -> Any:
     Raises:
       InputError: `work` raised it; in the first process.
       StoppedElsewhereError: likewise; in the others.
+      LostProcessError: a process is gone.
     """
     if jax.process_count() == 1:
         return work()
@@ -135,7 +170,9 @@ def from_first(work: Callable[[], Any]) -> Any:
             text = json.dumps(work())
         except InputError as error:
             failure = error
-    size = multihost_utils.broadcast_one_to_all(np.int32(-1 if failure else len(text.encode())))
+    told = np.int32(-1 if failure else len(text.encode()))
+    with together():
+        size = multihost_utils.broadcast_one_to_all(told)
     if failure is not None:
         raise failure
     if size < 0:
@@ -143,15 +180,34 @@ def from_first(work: Callable[[], Any]) -> Any:
     # A power of two, so that few sizes are compiled.
     room = np.zeros(1 << int(size).bit_length(), np.uint8)
     room[: len(text.encode())] = np.frombuffer(text.encode(), np.uint8)
-    told = multihost_utils.broadcast_one_to_all(room)
+    with together():
+        told = multihost_utils.broadcast_one_to_all(room)
     return json.loads(bytes(np.asarray(told)[: int(size)]))
+
+
+def agreed(content: Any) -> None:
+    """Check that all processes have the same.
+
+    Args:
+      content: what JSON can hold.
+
+    Raises:
+      InputError: they have not.
+    """
+    text = json.dumps(content)
+    if anybody(text != from_first(lambda: text)):
+        raise InputError(
+            "the processes were given different commands or versions; start all of them with the "
+            "same, but for --process-id."
+        )
 
 
 def anybody(flag: bool) -> bool:
     """Return whether a flag is set in any process."""
     if jax.process_count() == 1:
         return flag
-    return bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
+    with together():
+        return bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
 
 
 def smallest(size: int | None) -> float:
@@ -159,7 +215,8 @@ def smallest(size: int | None) -> float:
     known = math.inf if size is None else float(size)
     if jax.process_count() == 1:
         return known
-    return float(np.min(multihost_utils.process_allgather(np.float32(known))))
+    with together():
+        return float(np.min(multihost_utils.process_allgather(np.float32(known))))
 
 
 def placed(array: np.ndarray, sharding: NamedSharding) -> jax.Array:

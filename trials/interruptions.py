@@ -22,13 +22,16 @@ class Interruption:
 def held_back() -> Iterator[Interruption]:
     """Note the first request to stop instead of stopping; a second one stops at once.
 
-    Outside the main thread, where Python allows no handlers, nothing is held back.
+    Outside the main thread, where Python allows no handlers, nothing is held back. What is ignored
+    (Ctrl-C in a script's background jobs) stays so.
     """
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    earlier = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    # None: not installed from Python, so that it could not be put back.
+    earlier = {n: old for n, old in handlers.items() if old not in (signal.SIG_IGN, None)}
 
     def restore() -> None:
         for number, handler in earlier.items():
@@ -39,7 +42,7 @@ def held_back() -> Iterator[Interruption]:
         restore()
 
     try:
-        for number in SIGNALS:
+        for number in earlier:
             signal.signal(number, note)
         yield interruption
     finally:

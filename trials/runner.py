@@ -18,7 +18,7 @@ import numpy as np
 from fedjax_admm.checks import InputError, count
 from fedjax_admm.traffic import ledger
 from fedjax_admm.trials import hosts, plots, store
-from fedjax_admm.trials.engine import Inspect, default_mesh, monte_carlo, partitioned
+from fedjax_admm.trials.engine import Inspect, Seconds, default_mesh, monte_carlo, partitioned
 from fedjax_admm.trials.experiment import (
     MESSAGES,
     NONFINITE_ROUND,
@@ -90,6 +90,7 @@ def run_experiment(
       KeyboardInterrupt: the run was asked to stop; it can be resumed.
       NonFiniteError: a trial turned non-finite, and `request.fail_on_nan`; likewise.
       StoppedElsewhereError: another process has ended the run.
+      LostProcessError: another process does not answer any more.
     """
     clock = time.perf_counter()
     if request.profile and jax.process_count() > 1:
@@ -100,6 +101,7 @@ def run_experiment(
     if earlier is not None:
         request = _continued(experiment, request, earlier)
     config = _config(experiment, request)
+    hosts.agreed({name: config.get(name) for name in (*_IDENTITY, "versions")})
     settings = {name: _restored(value) for name, value in config["settings"].items()}
     trial = experiment.trial(settings, config["rounds"])
     key = jax.random.key(config["seed"])
@@ -139,32 +141,44 @@ def run_experiment(
         program=program,
         progress=progress,
     )
-    if not hosts.first():
+    finished: list[Results] = []
+
+    def finish() -> None:
+        results = _collect(experiment, settings, config, outcome.arrays)
+        if experiment.details is not None:
+            first = jax.random.fold_in(key, 0)
+            details = jax.device_get(experiment.details(settings, config["rounds"], first))
+            results = replace(results, details=details)
+        finished.append(_written(experiment, results, outcome.seconds, clock, out))
+        chunks.clear()
+
+    hosts.from_first(finish)  # the others wait: JAX ends all processes soon after one of them
+    if not finished:
         return None
-    results = _collect(experiment, settings, config, outcome.arrays)
-    if experiment.details is not None:
-        first = jax.random.fold_in(key, 0)
-        details = jax.device_get(experiment.details(settings, config["rounds"], first))
-        results = replace(results, details=details)
+    if request.profile:
+        total = finished[0].config["seconds"]["total"]
+        write_profile(out / PROFILE, trial, key, mesh, outcome, total)
+    return finished[0]
+
+
+def _written(
+    experiment: Experiment, results: Results, seconds: Seconds, clock: float, out: Path
+) -> Results:
+    """Write everything that a finished run leaves."""
     results.save(out)
     plots.save_figure(experiment.figure(results), out)
-    finished = {
-        **config,
-        "status": "finished",
-        "seconds": {
-            **{name: round(spent, 3) for name, spent in outcome.seconds._asdict().items()},
-            "total": round(time.perf_counter() - clock, 3),
-        },
+    total = time.perf_counter() - clock
+    rounded = {
+        name: round(spent, 3) for name, spent in (*seconds._asdict().items(), ("total", total))
     }
-    store.write_json(out / store.CONFIG, finished)
-    chunks.clear()
-    if request.profile:
-        write_profile(out / PROFILE, trial, key, mesh, outcome, finished["seconds"]["total"])
-    return replace(results, config=finished)
+    config = {**results.config, "status": "finished", "seconds": rounded}
+    store.write_json(out / store.CONFIG, config)
+    return replace(results, config=config)
 
 
 def _begin(out: Path, config: Mapping[str, Any]) -> None:
     """Write the configuration of a new run; chunks that an earlier one left behind go."""
+    store.remove_unfinished(out)
     store.ChunkStore(out / store.CHUNKS).clear()
     store.write_json(out / store.CONFIG, config)
 
@@ -236,6 +250,7 @@ def _earlier(out: Path, resume: bool) -> dict[str, Any] | None:
     if not set(_IDENTITY) <= set(found):
         raise InputError(f"{config} is not that of a run; choose another --out.")
     if resume and found.get("status") == "running":
+        store.remove_unfinished(out)
         return found
     state = "a finished" if found.get("status") == "finished" else "an unfinished"
     remedy = "choose another --out" if resume or state == "a finished" else "add --resume to go on"

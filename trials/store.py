@@ -17,6 +17,7 @@ import numpy as np
 from fedjax_admm.checks import InputError
 
 CONFIG, ARRAYS, SUMMARY, CHUNKS = "config.json", "trials.npz", "summary.csv", "chunks"
+_LAYOUT = "layout.json"  # in the folder of chunks: what tells their run from others
 _UNFINISHED = ".tmp"  # how a file's name ends while it is written
 
 
@@ -101,10 +102,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            if any(member.comment for member in arrays.zip.infolist()):
+                raise ValueError("a comment hides some of its arrays")  # `savez` writes none
             return dict(arrays)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; the run has not finished.") from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, RuntimeError) as error:
         raise InputError(
             f"{path} is damaged ({error}); delete it to have its trials computed again."
         ) from None
@@ -119,7 +122,7 @@ class ChunkStore:
 
     def begun(self) -> bool:
         """Return whether a run has begun to keep chunks here."""
-        return (self.folder / "layout.json").exists()
+        return (self.folder / _LAYOUT).exists()
 
     def open(
         self, identity: Mapping[str, Any], lengths: Sequence[int]
@@ -134,7 +137,7 @@ class ChunkStore:
           InputError: the store belongs to another run, or a file is damaged.
         """
         wanted = dict(identity)
-        layout = self.folder / "layout.json"
+        layout = self.folder / _LAYOUT
         remove_unfinished(self.folder)
         if not self.begun():
             write_json(layout, wanted)
@@ -165,9 +168,14 @@ class ChunkStore:
 
     def clear(self) -> None:
         """Remove all chunks: their content has been written elsewhere."""
-        if self.folder.is_dir():
-            for path in self.folder.iterdir():
+        if not self.folder.is_dir():
+            return
+        remove_unfinished(self.folder)
+        for path in self.folder.glob("*.npz"):
+            if path.stem.isdecimal():
                 path.unlink()
+        (self.folder / _LAYOUT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody keeps files of their own there
             self.folder.rmdir()
 
     def _path(self, number: int) -> Path:

@@ -2,14 +2,14 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from fedjax_admm.trials import command_line, session
-
-PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.command_line import main; main()"]
+from tests.cli.processes import PROGRAM
 
 
 class Outcome:
@@ -59,21 +59,23 @@ def environment(tmp_path_factory):
 def start(environment, tmp_path):
     """Start the command line as a process of its own."""
     started = []
+    # Processes inherit that Ctrl-C is ignored, which it is where the tests run in the background.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def call(*words, **options):
+    def call(*words, program=PROGRAM, folder=tmp_path):
         process = subprocess.Popen(
-            [*PROGRAM, *map(str, words)],
+            [*program, *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=tmp_path,
+            cwd=folder,
             env=environment,
-            **options,
         )
         started.append(process)
         return process
 
     yield call
+    signal.signal(signal.SIGINT, usual)
     for process in started:
         if process.poll() is None:
             process.kill()

@@ -1,0 +1,58 @@
+"""Commands that start a process, and what is seen of its run from outside."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.command_line import main; main()"]
+
+_SMALL = """
+import sys
+sys.path.append({root!r})
+from fedjax_admm.trials import command_line, experiments
+from tests.trials.small import EXPERIMENT
+experiments.all_experiments = lambda: {{EXPERIMENT.name: EXPERIMENT}}
+command_line.main()
+"""
+SMALL = [sys.executable, "-c", _SMALL.format(root=str(Path(__file__).parents[2]))]
+"""The same program, but its only experiment is `consensus`, which compiles in a second."""
+
+
+def wait_until(true, *processes):
+    """Wait until something is true while all processes still run."""
+    limit = time.monotonic() + 100
+    while not true():
+        for process in processes:
+            assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
+def chunks(out):
+    """Return what tells whether a finished chunk has been written again."""
+    stats = {path.name: path.stat() for path in out.glob("chunks/0*.npz")}
+    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats.items()}
+
+
+def same_results(out, whole):
+    """Check that a run has finished to the same bytes, and has left nothing else."""
+    for name in ("trials.npz", "summary.csv"):
+        assert (out / name).read_bytes() == (whole / name).read_bytes(), name
+    names = sorted(path.name for path in whole.iterdir())
+    assert sorted(path.name for path in out.iterdir()) == names
+    return True
+
+
+def completed(environment, folder, program, *words):
+    """Run a command to its good end."""
+    done = subprocess.run(
+        [*program, *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done

@@ -1,0 +1,341 @@
+"""Bad places, damaged files and changed circumstances: one sentence, and nothing is lost."""
+
+import builtins
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials import experiments, runner, store
+from fedjax_admm.trials.runner import Request, run_experiment
+from tests.cli.processes import same_results
+from tests.trials.small import EXPERIMENT
+
+NAME = ("run", "consensus")
+RUN = (*NAME, "--trials", "12", "--batch", "2", "--set", "share=0,0.4")
+CHUNKS = 3
+
+
+@pytest.fixture(autouse=True)
+def only_the_small_experiment(monkeypatch):
+    monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
+
+
+def make(out, save=store.ChunkStore.save, **changes):
+    """Run without the command line, as RUN does."""
+    request = Request(**{"trials": 12, "batch": 2, "settings": {"share": "0,0.4"}} | changes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.ChunkStore, "save", save)
+        run_experiment(EXPERIMENT, request, out, resume=False, progress=False)
+    return out
+
+
+def begin(out, **changes):
+    """Run until two chunks are kept."""
+    save = store.ChunkStore.save
+
+    def stopping(self, number, arrays):
+        if number == 2:
+            raise KeyboardInterrupt
+        save(self, number, arrays)
+
+    with pytest.raises(KeyboardInterrupt):
+        make(out, stopping, **changes)
+    assert sorted(path.name for path in out.rglob("*.npz")) == ["000000.npz", "000001.npz"]
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("whole") / "run")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    return begin(tmp_path_factory.mktemp("begun") / "run")
+
+
+@pytest.fixture
+def stopped(begun, tmp_path):
+    """A stopped run of its own in ./run."""
+    return shutil.copytree(begun, tmp_path / "run")
+
+
+@pytest.fixture
+def resume(command):
+    def call(*words):
+        return command(*NAME, "--out", "run", "--resume", *words)
+
+    return call
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Places
+
+
+class Full:
+    """A file system that is full whenever a file of this name is written."""
+
+    def __init__(self, name):
+        self.name = name
+        self.refused = 0
+
+    def __call__(self, path, mode="r"):
+        if self.name and Path(path).name.startswith(f".{self.name}."):
+            self.refused += 1
+            return builtins.open("/dev/full", mode)
+        return builtins.open(path, mode)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
+    command, resume, whole, monkeypatch, tmp_path
+):
+    out = tmp_path / "run"
+
+    def refused(call, name, folder=out):
+        disk = Full(name)
+        monkeypatch.setattr(store, "open", disk, raising=False)
+        before = content(out)
+        sentence = call().mistake()
+        assert disk.refused == 1
+        place = str((folder / name).relative_to(tmp_path))
+        assert sentence == (
+            f"cannot write {place}: No space left on device; choose another place or make room."
+        )
+        # What was whole is still there, and nothing half is.
+        assert before.items() <= content(out).items()
+        assert not [path for path in content(out) if path.name.endswith(".tmp")]
+
+    def start():
+        return command(*RUN, "--out", "run")
+
+    refused(start, "config.json")
+    assert not content(tmp_path)
+    refused(start, "layout.json", out / "chunks")
+    for number in range(CHUNKS):
+        refused(resume, f"{number:06d}.npz", out / "chunks")
+    for name in ("trials.npz", "summary.csv", "figure.png"):
+        refused(resume, name)
+    monkeypatch.setattr(store, "open", builtins.open)
+    outcome = resume()
+    assert outcome.code == 0, outcome.err
+    assert same_results(out, whole)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_place_that_nobody_can_write_to(command):
+    sentence = command(*RUN, "--out", "/proc/self/run").mistake()
+    assert sentence.startswith("cannot write /proc/self/run/config.json: ")
+    assert sentence.endswith("; choose another place or make room.")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(command, resume, stopped):
+    for folder in (stopped, stopped / "chunks"):
+        folder.chmod(0o500)
+    before = content(stopped)
+    assert "Permission denied; choose another place" in resume().mistake()
+    assert content(stopped) == before
+    for folder in (stopped, stopped / "chunks"):
+        folder.chmod(0o700)
+
+
+def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
+    def refuse(path, mode="r"):
+        if "w" in mode:
+            raise OSError(30, "Read-only file system")
+        return builtins.open(path, mode)
+
+    monkeypatch.setattr(store, "open", refuse, raising=False)
+    before = content(stopped)
+    assert resume().mistake() == (
+        "cannot write run/chunks/000002.npz: Read-only file system; choose another place or make "
+        "room."
+    )
+    assert content(stopped) == before
+    monkeypatch.setattr(store, "open", builtins.open)
+    assert resume().code == 0
+    assert same_results(stopped, whole)
+
+
+# Files
+
+
+def shorter(whole):
+    return whole[: len(whole) // 2]
+
+
+def flipped(whole):
+    middle = len(whole) // 2
+    return whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [shorter, flipped, lambda whole: b""])
+def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, whole, damage):
+    broken = stopped / "chunks/000001.npz"
+    broken.write_bytes(damage(broken.read_bytes()))
+    before = content(stopped)
+    sentence = resume().mistake()
+    assert sentence.startswith("run/chunks/000001.npz is damaged (")
+    assert sentence.endswith("); delete it to have its trials computed again.")
+    assert content(stopped) == before
+    broken.unlink()
+    assert resume().code == 0
+    assert same_results(stopped, whole)
+
+
+def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
+    path = stopped / "chunks/000001.npz"
+    good, arrays = path.read_bytes(), store.read_arrays(path)
+    refused = 0
+    for place in range(0, len(good), 7):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 8]) + good[place + 1 :])
+        try:
+            found = store.read_arrays(path)
+        except store.InputError:
+            refused += 1
+        else:  # a byte that means nothing, such as a date
+            assert found.keys() == arrays.keys()
+            for name in arrays:
+                np.testing.assert_array_equal(found[name], arrays[name])
+    assert refused > len(good) / 7 / 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: {name: array[:-1] for name, array in arrays.items()},
+        lambda arrays: {name: array[..., None] for name, array in arrays.items()},
+        lambda arrays: {name: array.astype(np.float64) for name, array in arrays.items()},
+        lambda arrays: dict(list(arrays.items())[1:]),
+        lambda arrays: {**arrays, "stranger": arrays["steady/error"]},
+    ],
+)
+def test_a_chunk_of_another_shape_is_refused(resume, stopped, change):
+    path = stopped / "chunks/000001.npz"
+    store.write_arrays(path, change(store.read_arrays(path)))
+    before = content(stopped)
+    assert resume().mistake() == (
+        "run/chunks/000001.npz does not hold 4 trials of this run; delete it to have its trials "
+        "computed again."
+    )
+    assert content(stopped) == before
+
+
+def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
+    strangers = [stopped / "chunks" / name for name in ("notes.txt", "1x.npz", "x.npz")]
+    strangers.append(stopped / "chunks/plots/deeper.npz")
+    strangers[-1].parent.mkdir()
+    for path in strangers:
+        path.write_bytes(b"mine")
+    assert resume().code == 0
+    assert {path.read_bytes() for path in strangers} == {b"mine"}
+    assert [path for path in (stopped / "chunks").iterdir() if path.suffix == ".json"] == []
+    shutil.rmtree(stopped / "chunks")
+    assert same_results(stopped, whole)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chunks/.000002.npz.17.tmp",
+        "chunks/.layout.json.17.tmp",
+        ".trials.npz.17.tmp",
+    ],
+)
+def test_what_a_killed_process_had_begun_to_write_is_removed(resume, stopped, whole, name):
+    (stopped / name).write_bytes(b"half")
+    assert resume().code == 0
+    assert not (stopped / name).exists()
+    assert same_results(stopped, whole)
+
+
+@pytest.mark.parametrize("lost", ["chunks", "chunks/000000.npz"])
+def test_lost_chunks_are_computed_again(resume, stopped, whole, lost):
+    path = stopped / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert resume().code == 0
+    assert same_results(stopped, whole)
+
+
+@pytest.mark.parametrize("name", ["config.json", "chunks/layout.json"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '"text"', "\0"])
+def test_a_damaged_configuration_is_named(resume, stopped, name, text):
+    (stopped / name).write_text(text)
+    before = content(stopped)
+    assert f"run/{name} cannot be read (" in resume().mistake()
+    assert content(stopped) == before
+
+
+# Circumstances
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--trials", "13"), "run was begun with trials 12, not 13; resume with the same or"),
+        (("--rounds", "21"), "run was begun with rounds 20, not 21; resume with"),
+        (("--batch", "3"), "run was begun with width 2, not 3; resume with"),
+        (("--quick", "--trials", "12"), None),
+        (("--set", "rate=0.5"), "run was begun with the setting rate 0.25, not 0.5; resume"),
+        (("--devices-per-trial", "2"), "run was begun with devices_per_trial 1, not 2; resume"),
+        (("--devices", "1"), "run was begun on several devices, but this is a run on one, whose"),
+    ],
+)
+def test_another_setting_does_not_go_on(resume, stopped, whole, words, sentence):
+    if sentence is None:  # it changes nothing that is not given
+        assert resume(*words).code == 0
+        assert same_results(stopped, whole)
+        return
+    before = content(stopped)
+    assert resume(*words).mistake().startswith(sentence)
+    assert content(stopped) == before
+
+
+def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
+    out = begin(tmp_path / "run", devices=1)
+    assert "run was begun on one device, but this is a run on several" in resume().mistake()
+    assert resume("--devices", "1").code == 0
+    assert same_results(out, make(tmp_path / "whole", devices=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "replacement", "sentence"),
+    [
+        ("code_digest", lambda: "changed", "with the code of fedjax-admm as .*, but this is chang"),
+        ("_version", lambda package: "9.9", r"with fedjax-admm .*, but this is 9\.9, whose bits"),
+    ],
+)
+def test_another_version_does_not_go_on(resume, stopped, monkeypatch, name, replacement, sentence):
+    monkeypatch.setattr(runner, name, replacement)
+    before = content(stopped)
+    assert re.search(sentence, resume().mistake())
+    assert content(stopped) == before
+
+
+def test_another_kind_of_device_does_not_go_on(resume, stopped):
+    config = json.loads((stopped / "config.json").read_text())
+    config["device"]["kind"] = "a quick one"
+    (stopped / "config.json").write_text(json.dumps(config))
+    assert "run was begun on a quick one, but this is cpu, whose bits differ" in resume().mistake()
+
+
+def test_a_finished_run_is_not_touched(command, resume, whole, tmp_path):
+    out = shutil.copytree(whole, tmp_path / "run")
+    # As if it had been killed before it removed its chunks.
+    (out / "chunks").mkdir()
+    (out / "chunks/000000.npz").write_bytes(b"old")
+    before = content(out)
+    for words in ((*RUN, "--out", "run"), (*NAME, "--out", "run", "--resume")):
+        sentence = command(*words).mistake()
+        assert sentence == "run holds a finished run of consensus; choose another --out."
+    assert content(out) == before

@@ -1,0 +1,161 @@
+"""Options of `run` that guard a run, and that say on what it runs."""
+
+import csv
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials import experiments
+from tests.cli.processes import same_results
+from tests.trials.small import EXPERIMENT, FAULT_ROUND
+
+RUN = ("run", "consensus", "--trials", "12", "--batch", "2", "--set", "share=0,0.4")
+
+
+@pytest.fixture(autouse=True)
+def only_the_small_experiment(monkeypatch):
+    monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    """Run to a good end, and return the configuration that was written."""
+
+    def call(name, *words):
+        outcome = command(*RUN, "--out", name, *words)
+        assert outcome.code == 0, outcome.err
+        return json.loads((tmp_path / name / "config.json").read_text())
+
+    return call
+
+
+# --fail-on-nan
+
+
+def test_the_first_nonfinite_trial_ends_the_run_and_is_counted_without_the_flag(
+    command, run, tmp_path
+):
+    run("whole")
+    with np.load(tmp_path / "whole/trials.npz") as arrays:
+        flags = arrays["first_nonfinite_round/fragile"]  # shape=(share, trial)
+    trial = int(np.argwhere(flags[1])[0, 0])
+    assert not flags[0].any()
+    assert set(flags[1]) == {0, FAULT_ROUND}
+
+    outcome = command(*RUN, "--out", "guarded", "--fail-on-nan")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.splitlines() == [
+        f"fedjax-admm: fragile turned non-finite in trial {trial} at 0.4, round {FAULT_ROUND}; the "
+        "chunk is kept: go on without --fail-on-nan to have such trials counted and left out of "
+        "the means.",
+        "Go on with: fedjax-admm run consensus --out guarded --resume",
+    ]
+    out = tmp_path / "guarded"
+    kept = sorted(path.name for path in out.glob("chunks/0*.npz"))
+    # The chunk of that trial is the last one.
+    assert kept == [f"{number:06d}.npz" for number in range(trial // 4 + 1)]
+    assert json.loads((out / "config.json").read_text())["status"] == "running"
+
+    resumed = command("run", "consensus", "--out", "guarded", "--resume")
+    assert resumed.code == 0, resumed.err
+    assert f"fragile: {(flags > 0).sum()} of 24 runs turned non-finite" in resumed.out
+    assert same_results(out, tmp_path / "whole")
+    with open(out / "summary.csv", newline="") as file:
+        counted = {
+            int(row["nonfinite"])
+            for row in csv.DictReader(file)
+            if (row["method"], row["value"], row["round"]) == ("fragile", "0.4", "20")
+            and row["metric"] == "error"
+        }
+    assert counted == {(flags > 0).sum()}
+
+
+def test_the_guard_stays_quiet_where_all_is_finite(run):
+    assert run("quiet", "--set", "share=0", "--fail-on-nan")["status"] == "finished"
+
+
+def test_a_chunk_that_is_kept_is_not_judged_again(command):
+    told = []
+    for words in ((), ("--resume",)):
+        outcome = command(*RUN, "--out", "run", "--fail-on-nan", *words)
+        assert outcome.code == 1
+        told.append(int(re.search(r" in trial (\d+) at 0.4", outcome.err)[1]))
+    # Chunks of four trials: the second one to be told is of a later chunk.
+    assert told[0] // 4 < told[1] // 4
+
+
+# --memory
+
+
+def test_too_little_memory_is_told_before_anything_is_written(command, tmp_path):
+    sentence = command(*RUN, "--out", "run", "--memory", "1e-6").mistake()
+    assert sentence.startswith("a micro-batch of 2 trials needs ")
+    assert "1.0 KiB are allowed on cpu; give a smaller batch" in sentence
+    assert not list(tmp_path.iterdir())
+
+
+def test_enough_memory_changes_no_bit(run, tmp_path):
+    run("usual")
+    assert run("bounded", "--memory", "0.5")["width"] == 2
+    assert same_results(tmp_path / "bounded", tmp_path / "usual")
+
+
+@pytest.mark.parametrize("amount", ["0", "-1", "nan", "inf", "much"])
+def test_an_amount_of_memory_that_makes_no_sense(command, tmp_path, amount):
+    assert "--memory" in command(*RUN, "--out", "run", "--memory", amount).mistake()
+    assert not list(tmp_path.iterdir())
+
+
+# --devices and --devices-per-trial
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--devices", "x"), "--devices.*'x' is not a whole number"),
+        (("--devices", "99"), "devices must be at most 2 here, but it is 99."),
+        (("--devices", "0"), "devices must be at least 1, but it is 0."),
+        (("--devices", "-1"), "devices must be at least 1, but it is -1."),
+        (("--devices-per-trial", "3"), "clients must divide the number of devices, 2, but it is 3"),
+        (("--devices", "1", "--devices-per-trial", "2"), "must divide the number of devices, 1"),
+        (("--devices-per-trial", "0"), "must be at least 1, but it is 0"),
+        (("--num-processes", "2"), "--num-processes is 2, but --coordinator is missing"),
+        (("--coordinator", "here"), "--coordinator must be HOST:PORT or auto, but it is 'here'."),
+    ],
+)
+def test_devices_that_are_not_there(command, tmp_path, words, sentence):
+    message = command(*RUN, "--out", "run", *words).mistake()
+    for part in sentence.split(".*"):
+        assert part in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_devices_are_the_default(run, tmp_path):
+    assert run("usual")["partitioned"] is True
+    assert run("all", "--devices", "all")["partitioned"] is True
+    assert run("one", "--devices", "1")["partitioned"] is False
+    assert same_results(tmp_path / "all", tmp_path / "usual")
+
+
+def test_the_clients_of_a_trial_are_spread_over_devices(command, run, tmp_path):
+    # An even number of clients: two devices get the same number of them.
+    words = ("--set", "clients=6")
+    alone = run("alone", *words)
+    spread = run("spread", *words, "--devices-per-trial", "2")
+    assert (alone["devices_per_trial"], spread["devices_per_trial"]) == (1, 2)
+    assert "--devices-per-trial" not in alone["command"]
+    assert "--devices-per-trial 2" in spread["command"]
+    with (
+        np.load(tmp_path / "alone/trials.npz") as first,
+        np.load(tmp_path / "spread/trials.npz") as second,
+    ):
+        assert list(first) == list(second)
+        for name in first:
+            np.testing.assert_allclose(second[name], first[name], rtol=1e-5, atol=1e-6)
+    program, *repeated = shlex.split(spread["command"])
+    assert program == "fedjax-admm"
+    assert command(*repeated, "--out", "again").code == 0
+    assert same_results(tmp_path / "again", tmp_path / "spread")
