@@ -139,7 +139,9 @@ def run(
     batch: Annotated[int | None, _whole("Trials per micro-batch; decides the last bits.")] = None,
     devices: Annotated[
         int | None,
-        typer.Option(parser=_device_count, metavar="INTEGER|all", help="Devices of each process."),
+        typer.Option(
+            parser=_device_count, metavar="INTEGER|all", help="Devices of each process (all)."
+        ),
     ] = None,
     devices_per_trial: Annotated[
         int | None, _whole("Devices that share the clients of one trial (1).")

@@ -258,7 +258,12 @@ def _earlier(out: Path, resume: bool) -> dict[str, Any] | None:
 
 
 def _continued(experiment: Experiment, request: Request, earlier: Mapping[str, Any]) -> Request:
-    """Fill in what was not asked for from the earlier run."""
+    """Fill in what was not asked for from the earlier run.
+
+    What ran on one device goes on so: its last bits are not those of several.
+    """
+    if request.devices is None and earlier.get("partitioned") is False:
+        request = replace(request, devices=1)
     kept = {
         name: earlier[name]
         for name in ("trials", "rounds", "seed", "quick", "devices_per_trial")
