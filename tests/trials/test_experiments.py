@@ -75,7 +75,8 @@ def finished(tmp_path_factory):
 
 # Long to compile, of the same parts as others; what is their own is tested elsewhere.
 KIN = (
-    *("fedmc-inner-steps", "fedmc-regularisation", "hfsad-variants", "nfl-star"),
+    *("fedmc-inner-steps", "fedmc-regularisation", "fedmc-rank", "hfsad-variants"),
+    *("nfl-star", "nfl-table1", "nfl-digits", "zcdp-curves", "zcdp-equal-speed"),
     *("zcdp-tau", "zcdp-clipping", "zcdp-convergence", "zcdp-heterogeneous"),
 )
 
@@ -377,7 +378,7 @@ def test_beta_is_chosen_from_the_grid_and_once_per_trial(finished):
 
 
 def test_experiments_say_which_ratings_they_used(finished):
-    results, _ = finished("fedmc-rank")
+    results, _ = finished("fedmc-comparison")
     assert results.config["data"] == "synthetic, 400 ratings by 40 users of 30 items"
 
 
@@ -393,12 +394,12 @@ def test_experiments_say_which_ratings_they_used(finished):
         ("hfsad-passes", "HFSAD 1 pass"),
         ("hfsad-personalisation", "local"),
         ("nfl-chain", "nLasso, data on 0.2"),
-        ("nfl-table1", "local"),
+        kin_are_slow("nfl-table1", "local"),
         ("nfl-weather", "local"),
         ("fedmc-comparison", "FedMC-ADMM, tuned beta"),
         kin_are_slow("fedmc-inner-steps", "inner steps, 2"),
         kin_are_slow("fedmc-regularisation", "FedMC-ADMM, beta 10000"),
-        ("fedmc-rank", "FedMAvg fair, 2"),
+        kin_are_slow("fedmc-rank", "FedMAvg fair, 2"),
     ],
 )
 @pytest.mark.parametrize(

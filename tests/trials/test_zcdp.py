@@ -23,6 +23,7 @@ from fedjax_admm.trials import command_line, runner, session, task_plots
 from fedjax_admm.trials.experiment import ROUNDS, recording_interval, trial_keys
 from fedjax_admm.trials.experiments import find, zcdp, zcdp_settings
 from fedjax_admm.trials.experiments.zcdp import ADVANCED, BASIC, GRAD, P_ADMM, TASKS, ZCDP
+from fedjax_admm.trials.layout import Layout
 from fedjax_admm.trials.results import Results, load
 from fedjax_admm.trials.runner import Request, run_experiment
 from tests.reference import zcdp as reference
@@ -420,10 +421,16 @@ class ReachedError(Exception):
     """What stops a run before anything is computed."""
 
 
+def stop_before_computing(monkeypatch):
+    """Have a run end with its configuration written, and nothing compiled."""
+    program = mock.Mock(layout=Layout(width=2, chunk=2))
+    monkeypatch.setattr(runner, "compile_trials", lambda *_, **__: program)
+    monkeypatch.setattr(runner, "monte_carlo", mock.Mock(side_effect=ReachedError))
+
+
 def prepared(monkeypatch, name, out, rounds, **settings):
     """Prepare a run, as far as its configuration."""
-    stop = mock.Mock(side_effect=ReachedError)
-    monkeypatch.setattr(runner, "monte_carlo", stop)
+    stop_before_computing(monkeypatch)
     with pytest.raises(ReachedError):
         small_run(name, out, rounds, **settings)
     return json.loads((out / "config.json").read_text())
@@ -490,9 +497,6 @@ def command(monkeypatch, capsys, tmp_path):
     """Run the command line in this process; of its session only the precision is set."""
     monkeypatch.chdir(tmp_path)
 
-    def prepare(*, x64, cache):
-        jax.config.update("jax_enable_x64", x64)
-
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["fedjax-admm", *map(str, words)])
         capsys.readouterr()
@@ -502,7 +506,7 @@ def command(monkeypatch, capsys, tmp_path):
         assert not getattr(stopped.value, "code", 0), err
         return out
 
-    monkeypatch.setattr(session, "prepare", prepare)
+    monkeypatch.setattr(session, "prepare", lambda **_: None)
     yield call
     jax.config.update("jax_enable_x64", False)
 
@@ -537,7 +541,7 @@ def test_fine_differences_are_computed_in_float64(command, monkeypatch, tmp_path
 @pytest.mark.parametrize("name", SILENT)
 def test_the_kept_command_repeats_a_run(command, monkeypatch, tmp_path, name):
     """With its precision, though nobody has asked for it."""
-    monkeypatch.setattr(runner, "monte_carlo", mock.Mock(side_effect=ReachedError))
+    stop_before_computing(monkeypatch)
     command(*words_of(name, "--out", "one"))
     first = configuration(tmp_path / "one")
     words = shlex.split(first["command"])
@@ -553,7 +557,7 @@ def test_the_kept_command_repeats_a_run(command, monkeypatch, tmp_path, name):
 
 
 def test_private_experiments_are_computed_as_asked(command, monkeypatch, tmp_path):
-    monkeypatch.setattr(runner, "monte_carlo", mock.Mock(side_effect=ReachedError))
+    stop_before_computing(monkeypatch)
     for place, options in (("one", []), ("two", ["--x64"])):
         command(*words_of("zcdp-equal-speed", *options, "--out", place))
         config = configuration(tmp_path / place)
