@@ -28,7 +28,7 @@ jax.config.update("jax_debug_key_reuse", True)
 settings.register_profile(
     "fedjax_admm",
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -153,6 +153,7 @@ def test_resumes_where_it_stopped():
     assert difference(whole.estimate, go(2, half.state).estimate) < 1e-5
 
 
+@pytest.mark.slow
 def test_runs_until_and_measures():
     """The numbers of ratings come from loops over them; the residual decides in every round."""
     solver, problem = FAMILIES["FedMC"].build(5)

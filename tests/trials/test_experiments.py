@@ -75,8 +75,9 @@ def finished(tmp_path_factory):
 
 # Long to compile, of the same parts as others; what is their own is tested elsewhere.
 KIN = (
-    *("fedmc-inner-steps", "fedmc-regularisation", "fedmc-rank", "hfsad-variants"),
-    *("nfl-star", "nfl-table1", "nfl-digits", "zcdp-curves", "zcdp-equal-speed"),
+    *("fsmdm-cauchy", "fedmc-inner-steps", "fedmc-regularisation", "fedmc-rank"),
+    *("hfsad-variants", "hfsad-personalisation", "nfl-sbm-noise", "nfl-star", "nfl-table1"),
+    *("nfl-weather", "nfl-digits", "zcdp-curves", "zcdp-equal-speed"),
     *("zcdp-tau", "zcdp-clipping", "zcdp-convergence", "zcdp-heterogeneous"),
 )
 
@@ -307,6 +308,7 @@ def test_both_ratios_share_the_signal_and_the_vectors():
     assert np.median(ratio) == pytest.approx(100, rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["random", "near"])
 def test_starts_and_signs_are_settings(tmp_path, start):
     experiment = find("hfsad-depth")
@@ -392,10 +394,10 @@ def test_experiments_say_which_ratings_they_used(finished):
         ("fsmdm-convergence", "FSMDM"),
         ("fsmdm-asynchrony", "FSMDM"),
         ("hfsad-passes", "HFSAD 1 pass"),
-        ("hfsad-personalisation", "local"),
+        kin_are_slow("hfsad-personalisation", "local"),
         ("nfl-chain", "nLasso, data on 0.2"),
         kin_are_slow("nfl-table1", "local"),
-        ("nfl-weather", "local"),
+        kin_are_slow("nfl-weather", "local"),
         ("fedmc-comparison", "FedMC-ADMM, tuned beta"),
         kin_are_slow("fedmc-inner-steps", "inner steps, 2"),
         kin_are_slow("fedmc-regularisation", "FedMC-ADMM, beta 10000"),
