@@ -101,7 +101,8 @@ def run_experiment(
     if earlier is not None:
         request = _continued(experiment, request, earlier)
     config = _config(experiment, request)
-    hosts.agreed({name: config.get(name) for name in (*_IDENTITY, "versions")})
+    versions = {"versions": config["versions"]}
+    hosts.agreed({name: config.get(name) for name in _IDENTITY} | vars(request) | versions)
     settings = {name: _restored(value) for name, value in config["settings"].items()}
     trial = experiment.trial(settings, config["rounds"])
     key = jax.random.key(config["seed"])
