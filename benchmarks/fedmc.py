@@ -35,12 +35,12 @@ def problem_of(shape: str, devices: int = 1):
     clock = time.perf_counter()
     folder = Path(os.environ.get("FEDJAX_ADMM_DATA") or "nowhere") / "ml-100k" / "u.data"
     if shape == "ml-100k" and folder.exists():
-        ratings = fa.read_ratings(folder)
+        ratings = fa.ratings.read_ratings(folder)
     else:
-        ratings = jax.jit(lambda key: fa.draw_ratings(key, shape))(jax.random.key(0))
+        ratings = jax.jit(lambda key: fa.ratings.draw_ratings(key, shape))(jax.random.key(0))
         jax.block_until_ready(ratings)
     drawn = time.perf_counter() - clock
-    problem = fa.matrix_completion(ratings, jax.random.key(1), clients=CLIENTS)
+    problem = fa.problems.matrix_completion(ratings, jax.random.key(1), clients=CLIENTS)
     jax.block_until_ready(problem)
     return problem, {"draw": drawn, "build": time.perf_counter() - clock - drawn}
 
@@ -74,7 +74,7 @@ def engine(shape: str, x64: bool = False) -> dict[str, float]:
 
     problem, taken = problem_of(shape)
     before = peak()
-    solver = fa.fedmc_admm(rank=RANKS[shape], beta=BETA)
+    solver = fa.solvers.fedmc_admm(rank=RANKS[shape], beta=BETA)
 
     def go(start, rounds=ROUNDS[shape]):
         return fa.run(
@@ -93,7 +93,7 @@ def engine(shape: str, x64: bool = False) -> dict[str, float]:
     times = timed(lambda: go(first), 1 if shape == "netflix" else 5)
     factors = go(first).state.solver.factors
     clock = time.perf_counter()
-    error = float(jax.jit(fa.factor_error)(problem, factors)["error"])
+    error = float(jax.jit(fa.measures.factor_error)(problem, factors)["error"])
     return {
         **taken,
         **times,
@@ -230,12 +230,12 @@ def sweep(devices: int, width: int, values: int) -> dict[str, float]:
 
     def search(problem, grid):
         return fa.grid_search(
-            lambda beta: fa.fedmc_admm(beta=beta),
+            lambda beta: fa.solvers.fedmc_admm(beta=beta),
             grid,
             problem,
             jax.random.key(2),
             rounds=ROUNDS["ml-100k"],
-            measure=fa.rating_error,
+            measure=fa.measures.rating_error,
             metric="error",
             participation=without_replacement(DRAWN),
             width=width,

@@ -21,12 +21,17 @@ def engine(devices: int, width: int | str) -> dict[str, float]:
     jax.config.update("jax_num_cpu_devices", devices)
     import fedjax_admm as fa
 
-    solver = fa.fsmdm()
+    solver = fa.solvers.fsmdm()
 
     def trial(key):
-        problem = fa.draw_localization(key, fa.cauchy_noise(1.0), clients=SENSORS)
+        problem = fa.problems.draw_localization(key, fa.problems.cauchy_noise(1.0), clients=SENSORS)
         result = fa.run(
-            solver, problem, key, rounds=ROUNDS, every=ROUNDS, measure=fa.localization_error
+            solver,
+            problem,
+            key,
+            rounds=ROUNDS,
+            every=ROUNDS,
+            measure=fa.measures.localization_error,
         )
         return {"error": result.trace["error"]}
 
@@ -39,10 +44,10 @@ def plain_scan() -> dict[str, float]:
 
     import fedjax_admm as fa
 
-    solver = fa.fsmdm()
+    solver = fa.solvers.fsmdm()
 
     def trial(key):
-        problem = fa.draw_localization(key, fa.cauchy_noise(1.0), clients=SENSORS)
+        problem = fa.problems.draw_localization(key, fa.problems.cauchy_noise(1.0), clients=SENSORS)
         return fa.run(solver, problem, key, rounds=ROUNDS, every=ROUNDS).estimate - problem.target
 
     keys = jax.random.split(jax.random.key(0), TRIALS)

@@ -57,18 +57,20 @@ def _fsmdm(scale: int):
     import fedjax_admm as fa
 
     def draw(key):
-        return fa.draw_localization(key, fa.cauchy_noise(1.0), clients=SENSORS * scale)
+        return fa.problems.draw_localization(
+            key, fa.problems.cauchy_noise(1.0), clients=SENSORS * scale
+        )
 
-    return draw, lambda problem: fa.fsmdm(), None
+    return draw, lambda problem: fa.solvers.fsmdm(), None
 
 
 def _hfsad(scale: int):
     import fedjax_admm as fa
 
     def draw(key):
-        return fa.draw_phase_retrieval(key, clusters=5 * scale, start="near")
+        return fa.problems.draw_phase_retrieval(key, clusters=5 * scale, start="near")
 
-    return draw, lambda problem: fa.hfsad(problem, passes=10), None
+    return draw, lambda problem: fa.solvers.hfsad(problem, passes=10), None
 
 
 def _gtv(scale: int):
@@ -82,9 +84,9 @@ def _gtv(scale: int):
 
     def draw(key):
         drawn = truth.astype(np.float32)
-        return fa.draw_networked_regression(key, graph, drawn, samples=5, share=0.6)
+        return fa.problems.draw_networked_regression(key, graph, drawn, samples=5, share=0.6)
 
-    return draw, lambda problem: fa.gtv_primal_dual(problem, 0.01, ratio=1.0), None
+    return draw, lambda problem: fa.solvers.gtv_primal_dual(problem, 0.01, ratio=1.0), None
 
 
 def _fedmc(scale: int):
@@ -94,9 +96,9 @@ def _fedmc(scale: int):
     shape, rank = RATINGS[scale], RANKS[scale]
 
     def draw(key):
-        return fa.matrix_completion(fa.draw_ratings(key, shape), key, clients=100)
+        return fa.problems.matrix_completion(fa.ratings.draw_ratings(key, shape), key, clients=100)
 
-    return draw, lambda problem: fa.fedmc_admm(rank=rank), without_replacement(10)
+    return draw, lambda problem: fa.solvers.fedmc_admm(rank=rank), without_replacement(10)
 
 
 def _zcdp(scale: int):
@@ -106,7 +108,7 @@ def _zcdp(scale: int):
     import numpy as np
 
     import fedjax_admm as fa
-    from fedjax_admm import privacy, sample_losses
+    from fedjax_admm import losses, privacy
 
     clients = 50 * scale
     ring = np.stack([np.arange(clients), (np.arange(clients) + 1) % clients], 1)
@@ -115,12 +117,12 @@ def _zcdp(scale: int):
     release = privacy.gaussian_release(privacy.zcdp_plan(8.0, 1e-5, ZCDP_ROUNDS), 0.5)
 
     def draw(key):
-        loss = sample_losses.absolute()
-        problem = fa.draw_consensus_regression(key, graph, loss, samples=50, dim=8)
+        loss = losses.absolute()
+        problem = fa.problems.draw_consensus_regression(key, graph, loss, samples=50, dim=8)
         # Rounds need no optimum: what is not used is not computed.
         return replace(problem, optimum=jnp.zeros_like(problem.optimum))
 
-    return draw, lambda problem: fa.private_networked_admm(release, step_size=2.0), None
+    return draw, lambda problem: fa.solvers.private_networked_admm(release, step_size=2.0), None
 
 
 def _pairs(nodes: int, number: int, without=()):
@@ -202,8 +204,9 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
     import jax
 
     import fedjax_admm as fa
-    from fedjax_admm.trials import memory, profiling
-    from fedjax_admm.trials.work import work
+    from fedjax_admm.trials import profiling
+    from fedjax_admm.trials.engine import memory
+    from fedjax_admm.trials.profiling import work
 
     family = FAMILIES[name]
     draw, solver_of, participation = family.build(scale)
@@ -269,14 +272,14 @@ def _width(function: Callable, shapes: Any, mesh: Any) -> int:
     """Return how many trials a device takes at once, as the Monte Carlo engine chooses it."""
     import jax
 
-    from fedjax_admm.trials import layout
+    from fedjax_admm.trials import engine
 
     share = jax.tree.leaves(shapes)[0].shape[0] // mesh.size
     if mesh.devices.flat[0].platform != "cpu":
         return share
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), shapes)
-    size = layout.loop_bytes(lambda arguments: function(*arguments), one)
-    return max(1, min(share, layout.CACHE_BYTES // size))
+    size = engine.loop_bytes(lambda arguments: function(*arguments), one)
+    return max(1, min(share, engine.CACHE_BYTES // size))
 
 
 def _spread(function: Callable, mesh: Any, width: int) -> Any:
@@ -315,7 +318,7 @@ def run_width(
 
     import fedjax_admm as fa
 
-    solver = fa.fsmdm()
+    solver = fa.solvers.fsmdm()
     keys = jax.random.split(jax.random.key(0), width)
     draw = _fsmdm(1)[0]
     problems = jax.block_until_ready(jax.jit(jax.vmap(draw))(keys))
@@ -336,7 +339,7 @@ def run_width(
         return solver.estimate(last)
 
     def on_chip(problem, key):
-        from fedjax_admm.on_chip import run_on_chip
+        from fedjax_admm.experimental.on_chip import run_on_chip
 
         return run_on_chip(solver, problem, key, rounds=rounds, every=rounds).estimate
 

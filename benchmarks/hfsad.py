@@ -27,10 +27,10 @@ def engine(devices: int, width: int | str) -> dict[str, float]:
     import fedjax_admm as fa
 
     def trial(key):
-        problem = fa.draw_phase_retrieval(key)
-        solver = fa.hfsad(problem, passes=PASSES)
+        problem = fa.problems.draw_phase_retrieval(key)
+        solver = fa.solvers.hfsad(problem, passes=PASSES)
         result = fa.run(
-            solver, problem, key, rounds=ROUNDS, every=ROUNDS, measure=fa.tree_signal_error
+            solver, problem, key, rounds=ROUNDS, every=ROUNDS, measure=fa.measures.tree_signal_error
         )
         return {"error": result.trace["error"]}
 
@@ -78,7 +78,7 @@ def growth(repeats: int) -> None:
     columns: dict[str, list[float]] = {"depth 1": [], "depth 2": [], "depth 3": [], "NumPy": []}
     for clients in SIZES:
         edges = clients // 50
-        problem = fa.draw_phase_retrieval(jax.random.key(0), clusters=edges, start="near")
+        problem = fa.problems.draw_phase_retrieval(jax.random.key(0), clusters=edges, start="near")
         regions = [[50] * part for part in _nearly_square(edges)]
         shapes = {
             "depth 1": fa.trees.star(clients),
@@ -108,7 +108,7 @@ def _time_pass(problem, tree, repeats: int) -> float:
     import fedjax_admm as fa
 
     problem = replace(problem, tree=tree)
-    solver = fa.hfsad(problem, passes=PASSES)
+    solver = fa.solvers.hfsad(problem, passes=PASSES)
 
     def go():
         return jax.block_until_ready(fa.run(solver, problem, jax.random.key(1), rounds=2).estimate)

@@ -31,7 +31,9 @@ def drawn(key):
     graph_key, data_key = jax.random.split(key)
     graph = graphs.stochastic_block_model(graph_key, (NODES, NODES), 0.5, 0.01, max_edges=5500)
     truth = jnp.array([[2.0, 2.0], [-2.0, 2.0]])[graphs.blocks((NODES, NODES))]
-    return fa.draw_networked_regression(data_key, graph, truth, samples=SAMPLES, share=SHARE)
+    return fa.problems.draw_networked_regression(
+        data_key, graph, truth, samples=SAMPLES, share=SHARE
+    )
 
 
 def _error(w, truth) -> float:
@@ -49,7 +51,7 @@ def one_run(x64: bool) -> dict[str, float]:
     import fedjax_admm as fa
 
     problem = jax.jit(drawn)(jax.random.key(0))
-    solver = fa.gtv_primal_dual(problem, LAM, ratio=1.0)
+    solver = fa.solvers.gtv_primal_dual(problem, LAM, ratio=1.0)
 
     def go():
         clock = time.perf_counter()
@@ -73,8 +75,10 @@ def many_runs(devices: int, width: int | str) -> dict[str, float]:
 
     def trial(key):
         problem = drawn(key)
-        solver = fa.gtv_primal_dual(problem, LAM, ratio=1.0)
-        result = fa.run(solver, problem, key, rounds=ROUNDS, every=ROUNDS, measure=fa.network_error)
+        solver = fa.solvers.gtv_primal_dual(problem, LAM, ratio=1.0)
+        result = fa.run(
+            solver, problem, key, rounds=ROUNDS, every=ROUNDS, measure=fa.measures.network_error
+        )
         return {"error": result.trace["error"]}
 
     return time_engine(trial, RUNS, width)
@@ -175,9 +179,11 @@ def large_graph(edges: int) -> dict[str, float]:
     del ends
     truth = rng.standard_normal((nodes, DIM)).astype(np.float32)
     problem = jax.jit(
-        lambda key: fa.draw_networked_regression(key, graph, truth, samples=SAMPLES, share=SHARE)
+        lambda key: fa.problems.draw_networked_regression(
+            key, graph, truth, samples=SAMPLES, share=SHARE
+        )
     )(jax.random.key(0))
-    solver = fa.gtv_primal_dual(problem, LAM, ratio=1.0)
+    solver = fa.solvers.gtv_primal_dual(problem, LAM, ratio=1.0)
     rounds = max(10, min(1000, 10_000_000 // edges))
 
     def go():

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.command_line import main; main()"]
+PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.cli import main; main()"]
 ONE_POINT = ["run", "fsmdm-outliers", "--set", "probability=0.1"]
 ONE, TWO = (0,), (0, 1)  # cores
 HEADER = "| | wall (s) | compile (s) | run (s) | peak (MiB) |\n|---|---|---|---|---|"

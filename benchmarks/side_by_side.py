@@ -35,7 +35,7 @@ def time_engine(trial: Callable, trials: int, width: int | str) -> dict[str, flo
     """Run a trial that returns an "error" through the Monte Carlo engine, and time it."""
     import jax
 
-    from fedjax_admm.trials import monte_carlo
+    from fedjax_admm.trials.engine import monte_carlo
 
     key = jax.random.key(0)
     outcome = monte_carlo(trial, key, trials, batch=width, chunk=trials, progress=False)

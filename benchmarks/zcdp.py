@@ -52,7 +52,8 @@ def numpy_runs() -> dict[str, float]:
 
     jax.config.update("jax_num_cpu_devices", 1)
     from fedjax_admm.privacy import zcdp_plan
-    from fedjax_admm.trials.experiments import zcdp, zcdp_settings
+    from fedjax_admm.trials import experiments
+    from fedjax_admm.trials.experiments import zcdp
 
     keys = jax.random.split(jax.random.key(0), TRIALS)
     drawn = jax.jit(jax.vmap(lambda key: zcdp.draw_tasks(zcdp.COMMON, key)))(keys)
@@ -60,7 +61,7 @@ def numpy_runs() -> dict[str, float]:
     rng, errors = np.random.default_rng(0), []
     clock = time.perf_counter()
     for task in zcdp.TASKS:
-        found = [zcdp_settings.tuned(task, zcdp.ZCDP, epsilon) for epsilon in zcdp.EPSILONS]
+        found = [experiments.tuned(task, zcdp.ZCDP, epsilon) for epsilon in zcdp.EPSILONS]
         plans = [
             zcdp_plan(epsilon, zcdp.COMMON["delta"], ROUNDS, setting.tau)
             for epsilon, setting in zip(zcdp.EPSILONS, found, strict=True)
@@ -151,15 +152,17 @@ def large() -> dict[str, float]:
     import numpy as np
 
     import fedjax_admm as fa
-    from fedjax_admm import graphs, privacy, sample_losses
+    from fedjax_admm import graphs, losses, privacy
 
     graph = graphs.from_networkx(networkx.random_regular_graph(NEIGHBOURS, CLIENTS, seed=0))
-    problem = fa.draw_consensus_regression(
-        jax.random.key(0), graph, sample_losses.absolute(), samples=SAMPLES, dim=DIM
+    problem = fa.problems.draw_consensus_regression(
+        jax.random.key(0), graph, losses.absolute(), samples=SAMPLES, dim=DIM
     )
     rounds = 100
     plan = privacy.zcdp_plan(8.0, 1e-5, rounds)
-    solver = fa.private_networked_admm(privacy.gaussian_release(plan, 0.5), rho=1.0, step_size=2.0)
+    solver = fa.solvers.private_networked_admm(
+        privacy.gaussian_release(plan, 0.5), rho=1.0, step_size=2.0
+    )
 
     def go():
         clock = time.perf_counter()
@@ -168,7 +171,7 @@ def large() -> dict[str, float]:
             problem,
             jax.random.key(1),
             rounds=rounds,
-            measure=fa.consensus_error,
+            measure=fa.measures.consensus_error,
             every=rounds,
         )
         jax.block_until_ready(result.estimate)

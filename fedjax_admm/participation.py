@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm.checks import InputError, count, is_concrete, number
-from fedjax_admm.pytrees import register_dataclass
+from fedjax_admm._checks import InputError, count, is_concrete, number
+from fedjax_admm._pytrees import register_dataclass
 
 Tree = TypeVar("Tree")
 

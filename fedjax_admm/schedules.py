@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
-from fedjax_admm.checks import InputError, number
-from fedjax_admm.pytrees import register_dataclass
+from fedjax_admm._checks import InputError, number
+from fedjax_admm._pytrees import register_dataclass
 
 
 @runtime_checkable

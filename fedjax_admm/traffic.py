@@ -20,14 +20,14 @@ class Traffic(NamedTuple):
     broadcast: int = 0  # numbers sent down in every round, besides messages
 
 
-class Ledger(NamedTuple):
+class Totals(NamedTuple):
     """Numbers sent since round 1, at each recorded round."""
 
     up: np.ndarray  # int64, the shape of the counts of messages
     down: np.ndarray  # int64, the shape of the counts of messages
 
 
-def ledger(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = None) -> Ledger:
+def totals(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = None) -> Totals:
     """Add up what was sent.
 
     Args:
@@ -47,6 +47,6 @@ def ledger(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = Non
         raise ValueError("rounds must be given, because this solver broadcasts in every round.")
     total = np.cumsum(np.asarray(messages, dtype=np.int64), axis=-1)
     done = np.asarray(0 if rounds is None else rounds, dtype=np.int64)
-    return Ledger(
+    return Totals(
         traffic.before + total * traffic.up, total * traffic.down + done * traffic.broadcast
     )

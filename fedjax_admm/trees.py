@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm.checks import InputError, count, listed
-from fedjax_admm.pytrees import register_dataclass
+from fedjax_admm._checks import InputError, count, listed
+from fedjax_admm._pytrees import register_dataclass
 
 
 @register_dataclass

@@ -12,55 +12,6 @@ An edge of weight zero is no edge: it joins nobody and counts in no degree. Edge
 that are stacked for `jax.vmap` are therefore filled up with edges of weight zero.
 """
 
-from fedjax_admm.graphs.components import check_connected, components, is_connected
-from fedjax_admm.graphs.distances import (
-    gaussian_wasserstein,
-    gaussian_wasserstein_from_moments,
-    nearest_neighbours,
-    nearest_neighbours_of_points,
-    threshold,
-)
-from fedjax_admm.graphs.files import from_networkx, from_scipy, read_edges, to_scipy
-from fedjax_admm.graphs.graph import (
-    Graph,
-    chain,
-    from_edges,
-    from_matrix,
-    grid,
-    pad,
-    stack,
-    star,
-)
-from fedjax_admm.graphs.random import (
-    blocks,
-    connected_graph,
-    erdos_renyi,
-    stochastic_block_model,
-)
+from fedjax_admm._lazy import attach
 
-__all__ = [
-    "Graph",
-    "blocks",
-    "chain",
-    "check_connected",
-    "components",
-    "connected_graph",
-    "erdos_renyi",
-    "from_edges",
-    "from_matrix",
-    "from_networkx",
-    "from_scipy",
-    "gaussian_wasserstein",
-    "gaussian_wasserstein_from_moments",
-    "grid",
-    "is_connected",
-    "nearest_neighbours",
-    "nearest_neighbours_of_points",
-    "pad",
-    "read_edges",
-    "stack",
-    "star",
-    "stochastic_block_model",
-    "threshold",
-    "to_scipy",
-]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -8,52 +8,6 @@ accountant                                            conversions of budgets, bo
 random_settings, tune_private                         choosing the numbers of a solver
 """
 
-from fedjax_admm.privacy import accountant
-from fedjax_admm.privacy.plans import (
-    NOMINAL,
-    Plan,
-    Spent,
-    approximate_plan,
-    zcdp_plan,
-    zcdp_plan_of_budget,
-)
-from fedjax_admm.privacy.release import (
-    ExactRelease,
-    GaussianRelease,
-    Release,
-    exact_release,
-    gaussian_release,
-    ledger,
-)
-from fedjax_admm.privacy.tuning import (
-    UNACCOUNTED,
-    PrivateSetting,
-    Tuned,
-    grid_settings,
-    nearby_settings,
-    random_settings,
-    tune_private,
-)
+from fedjax_admm._lazy import attach
 
-__all__ = [
-    "NOMINAL",
-    "UNACCOUNTED",
-    "ExactRelease",
-    "GaussianRelease",
-    "Plan",
-    "PrivateSetting",
-    "Release",
-    "Spent",
-    "Tuned",
-    "accountant",
-    "approximate_plan",
-    "exact_release",
-    "gaussian_release",
-    "grid_settings",
-    "ledger",
-    "nearby_settings",
-    "random_settings",
-    "tune_private",
-    "zcdp_plan",
-    "zcdp_plan_of_budget",
-]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm.checks import InputError, count
+from fedjax_admm._checks import InputError, count
 
 Values = TypeVar("Values", float, np.ndarray)
 

@@ -1,1 +1,5 @@
 """Problems: client-stacked data with the mathematics of its clients."""
+
+from fedjax_admm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

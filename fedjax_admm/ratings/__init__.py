@@ -7,16 +7,6 @@
 Whether an entry is known is decided by its presence in the list: 0 is a rating like any other.
 """
 
-from fedjax_admm.ratings.files import read_ratings
-from fedjax_admm.ratings.synthetic import SHAPES, DrawnRatings, Shape, draw_ratings
-from fedjax_admm.ratings.table import Ratings, ratings
+from fedjax_admm._lazy import attach
 
-__all__ = [
-    "SHAPES",
-    "DrawnRatings",
-    "Ratings",
-    "Shape",
-    "draw_ratings",
-    "ratings",
-    "read_ratings",
-]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

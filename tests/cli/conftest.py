@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from fedjax_admm.trials import command_line, session
+from fedjax_admm.trials.cli import _commands as command_line, _environment as session
 from tests.cli.processes import PROGRAM
 
 

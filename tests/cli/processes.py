@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.command_line import main; main()"]
+PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.cli import main; main()"]
 
 _SMALL = """
 import sys

@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from fedjax_admm.trials import session
+from fedjax_admm.trials import experiments
+from fedjax_admm.trials.cli import _environment as session
 from fedjax_admm.trials.experiments import all_experiments, find
 
 NAMES = list(all_experiments())
@@ -16,7 +17,7 @@ SMALL = ("--trials", "4", "--rounds", "10", "--set", "probability=0.1,0.3", "--b
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A small finished run, made without the command line; copy it before changing it."""
-    from fedjax_admm.trials.runner import Request, run_experiment
+    from fedjax_admm.trials.running import Request, run_experiment
 
     out = tmp_path_factory.mktemp("finished") / "run"
     settings = {"probability": "0.1,0.3"}
@@ -82,7 +83,6 @@ def test_run_plot_and_compare(command, tmp_path):
 
 
 def test_the_planted_non_finite_trials_are_told(command, monkeypatch):
-    from fedjax_admm.trials import experiments
     from tests.trials.small import EXPERIMENT, FAULT_ROUND
 
     monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_admm.trials import experiments, runner, store
-from fedjax_admm.trials.runner import Request, run_experiment
+from fedjax_admm.trials import experiments, files
+from fedjax_admm.trials.engine import ChunkStore
+from fedjax_admm.trials.running import Request, _running as runner, run_experiment
 from tests.cli.processes import same_results
 from tests.trials.small import EXPERIMENT
 
@@ -26,18 +27,18 @@ def only_the_small_experiment(monkeypatch):
     monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
 
 
-def make(out, save=store.ChunkStore.save, **changes):
+def make(out, save=ChunkStore.save, **changes):
     """Run without the command line, as RUN does."""
     request = Request(**{"trials": 12, "batch": 2, "settings": {"share": "0,0.4"}} | changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store.ChunkStore, "save", save)
+        patch.setattr(ChunkStore, "save", save)
         run_experiment(EXPERIMENT, request, out, resume=False, progress=False)
     return out
 
 
 def begin(out, **changes):
     """Run until two chunks are kept."""
-    save = store.ChunkStore.save
+    save = ChunkStore.save
 
     def stopping(self, number, arrays):
         if number == 2:
@@ -103,7 +104,7 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
 
     def refused(call, name, folder=out):
         disk = Full(name)
-        monkeypatch.setattr(store, "open", disk, raising=False)
+        monkeypatch.setattr(files, "open", disk, raising=False)
         before = content(out)
         sentence = call().mistake()
         assert disk.refused == 1
@@ -125,7 +126,7 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
         refused(resume, f"{number:06d}.npz", out / "chunks")
     for name in ("trials.npz", "summary.csv", "figure.png"):
         refused(resume, name)
-    monkeypatch.setattr(store, "open", builtins.open)
+    monkeypatch.setattr(files, "open", builtins.open)
     outcome = resume()
     assert outcome.code == 0, outcome.err
     assert same_results(out, whole)
@@ -155,14 +156,14 @@ def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
             raise OSError(30, "Read-only file system")
         return builtins.open(path, mode)
 
-    monkeypatch.setattr(store, "open", refuse, raising=False)
+    monkeypatch.setattr(files, "open", refuse, raising=False)
     before = content(stopped)
     assert resume().mistake() == (
         "cannot write run/chunks/000002.npz: Read-only file system; choose another place or make "
         "room."
     )
     assert content(stopped) == before
-    monkeypatch.setattr(store, "open", builtins.open)
+    monkeypatch.setattr(files, "open", builtins.open)
     assert resume().code == 0
     assert same_results(stopped, whole)
 
@@ -195,13 +196,13 @@ def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, w
 
 def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
     path = stopped / "chunks/000001.npz"
-    good, arrays = path.read_bytes(), store.read_arrays(path)
+    good, arrays = path.read_bytes(), files.read_arrays(path)
     refused = 0
     for place in range(0, len(good), 7):
         path.write_bytes(good[:place] + bytes([good[place] ^ 8]) + good[place + 1 :])
         try:
-            found = store.read_arrays(path)
-        except store.InputError:
+            found = files.read_arrays(path)
+        except files.InputError:
             refused += 1
         else:  # a byte that means nothing, such as a date
             assert found.keys() == arrays.keys()
@@ -222,7 +223,7 @@ def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
 )
 def test_a_chunk_of_another_shape_is_refused(resume, stopped, change):
     path = stopped / "chunks/000001.npz"
-    store.write_arrays(path, change(store.read_arrays(path)))
+    files.write_arrays(path, change(files.read_arrays(path)))
     before = content(stopped)
     assert resume().mistake() == (
         "run/chunks/000001.npz does not hold 4 trials of this run; delete it to have its trials "

@@ -12,12 +12,10 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 import fedjax_admm as fa
-from fedjax_admm import graphs, participation, privacy, sample_losses, trees
-from fedjax_admm.problems.consensus import draw_consensus_regression
-from fedjax_admm.problems.networked import networked_regression
-from fedjax_admm.sharding import device_mesh
-from fedjax_admm.solvers.gtv import gtv_primal_dual
-from fedjax_admm.solvers.private_admm import private_networked_admm
+from fedjax_admm import graphs, losses, participation, privacy, trees
+from fedjax_admm.devices import device_mesh
+from fedjax_admm.problems import draw_consensus_regression, networked_regression
+from fedjax_admm.solvers import gtv_primal_dual, private_networked_admm
 
 DIM, ROUNDS = 3, 4
 
@@ -31,8 +29,10 @@ class Family(NamedTuple):
 
 
 def fsmdm(clients):
-    problem = fa.draw_localization(jax.random.key(1), fa.cauchy_noise(1.0), clients=clients)
-    return fa.fsmdm(), problem
+    problem = fa.problems.draw_localization(
+        jax.random.key(1), fa.problems.cauchy_noise(1.0), clients=clients
+    )
+    return fa.solvers.fsmdm(), problem
 
 
 def hfsad(clients):
@@ -40,8 +40,8 @@ def hfsad(clients):
     x = rng.standard_normal((clients, DIM))
     y = (x @ np.array([1.0, -2.0, 0.5])) ** 2 + 0.1
     tree = trees.from_counts([2, clients - 2])
-    problem = fa.phase_retrieval(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
-    return fa.hfsad(problem), problem
+    problem = fa.problems.phase_retrieval(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
+    return fa.solvers.hfsad(problem), problem
 
 
 def ring(clients):
@@ -58,7 +58,7 @@ def gtv(clients):
 
 def zcdp(clients):
     problem = draw_consensus_regression(
-        jax.random.key(3), ring(clients), sample_losses.squared(), samples=4, dim=DIM, l2=1.0
+        jax.random.key(3), ring(clients), losses.squared(), samples=4, dim=DIM, l2=1.0
     )
     release = privacy.gaussian_release(privacy.zcdp_plan(8.0, 1e-3, ROUNDS, 0.9), clip=2.0)
     return private_networked_admm(release, rho=0.05, step_size=0.1), problem
@@ -71,9 +71,9 @@ def fedmc(clients):
     for i in range(clients):
         pairs = rng.permutation((i + 1) * 11)[: 5 * (i + 1)]
         data.append((pairs // 11, pairs % 11, rng.standard_normal(pairs.size)))
-    problem = fa.given_clients(data, num_items=11, standardize=False)
-    start = fa.uniform_start(1.0, rank=2)
-    return fa.fedmc_admm(beta=2.0, inner_steps=2, start=start), problem
+    problem = fa.problems.given_clients(data, num_items=11, standardize=False)
+    start = fa.ratings.uniform_start(1.0, rank=2)
+    return fa.solvers.fedmc_admm(beta=2.0, inner_steps=2, start=start), problem
 
 
 SOME = participation.bernoulli(0.6)

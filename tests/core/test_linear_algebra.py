@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm.linear_algebra import eigh_by_rotations, top_eigenvalue, top_eigenvector
+from fedjax_admm._linear_algebra import eigh_by_rotations, top_eigenvalue, top_eigenvector
 
 vectors = jax.jit(jax.vmap(top_eigenvector))
 values = jax.jit(jax.vmap(top_eigenvalue))

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm import edge_penalties, penalties
-from fedjax_admm.pytrees import register_dataclass
+from fedjax_admm import penalties
+from fedjax_admm._pytrees import register_dataclass
 
 
 @register_dataclass
@@ -38,8 +38,8 @@ class Shifted(Scaled):
     [
         [penalties.l1(1.0), penalties.squared_l2(1.0), penalties.group_l2(1.0)],
         [penalties.mcp(1.0, 3.0), penalties.scad(1.0, 3.0)],
-        [penalties.zero(), penalties.non_negative(), edge_penalties.network_lasso()],
-        [edge_penalties.network_lasso(), edge_penalties.entrywise_l1(), edge_penalties.mocha()],
+        [penalties.zero(), penalties.non_negative(), penalties.network_lasso()],
+        [penalties.network_lasso(), penalties.entrywise_l1(), penalties.mocha()],
         [Scaled(1.0), Shifted(1.0)],
         [Scaled(1.0, 2), Scaled(1.0, 3)],
     ],

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fedjax_admm import InputError, Tree, trees
+from fedjax_admm import InputError, trees
+from fedjax_admm.trees import Tree
 
 # --- a plain model: nested lists of client numbers, walked with loops ---
 

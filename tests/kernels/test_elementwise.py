@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fedjax_admm.kernels import prox_box, prox_smoothed_abs, smoothed_abs, soft_threshold
 from tests.kernels.cases import ELEMENTWISE, PENALTIES, SIMPLE, SMOOTHED, Case

@@ -73,7 +73,7 @@ def test_a_kernel_costs_nothing_but_jax():
 def test_the_package_and_the_command_load_what_they_need_when_they_need_it():
     loaded = fresh(
         "import sys, fedjax_admm; print('jax' in sys.modules); "
-        "import fedjax_admm.trials.command_line; "
+        "import fedjax_admm.trials.cli; "
         "print('optax' in sys.modules, 'matplotlib' in sys.modules)"
     )
     assert loaded.split() == ["False", "False", "False"]

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import minimize_scalar
 
-from fedjax_admm.checks import InputError
+from fedjax_admm._checks import InputError
 from fedjax_admm.privacy import accountant
 from fedjax_admm.privacy.accountant import (
     advanced_epsilon,

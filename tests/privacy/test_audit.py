@@ -13,14 +13,12 @@ from scipy import stats
 import fedjax_admm as fa
 from fedjax_admm import graphs, participation
 from fedjax_admm.privacy import approximate_plan, gaussian_release, zcdp_plan
-from fedjax_admm.problems.consensus import consensus_regression, with_loss
+from fedjax_admm.problems import consensus_regression, with_loss
 from fedjax_admm.protocol import Turn
 from fedjax_admm.schedules import power_decay
-from fedjax_admm.solvers.p_admm import p_admm
-from fedjax_admm.solvers.private_admm import private_networked_admm
-from fedjax_admm.solvers.private_subgradient import private_subgradient
+from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from tests.reference import zcdp as reference
-from tests.solvers.private_cases import (
+from tests.solvers.private.cases import (
     CLIENTS,
     DELTA,
     DIM,

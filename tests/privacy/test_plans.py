@@ -6,16 +6,15 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fedjax_admm import InputError
 from fedjax_admm.privacy import (
     NOMINAL,
     UNACCOUNTED,
+    _plans as plans,
     accountant,
     approximate_plan,
-    plans,
     zcdp_plan,
     zcdp_plan_of_budget,
 )

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_admm import InputError, graphs, sample_losses
-from fedjax_admm.consensus_measures import consensus_error, consensus_gap
+from fedjax_admm import InputError, graphs, losses
+from fedjax_admm._run import run
+from fedjax_admm.measures import consensus_error, consensus_gap
 from fedjax_admm.privacy import (
     UNACCOUNTED,
     PrivateSetting,
@@ -23,12 +24,9 @@ from fedjax_admm.privacy import (
     tune_private,
     zcdp_plan,
 )
-from fedjax_admm.problems import consensus
-from fedjax_admm.problems.consensus import draw_consensus_regression
-from fedjax_admm.runs import run
+from fedjax_admm.problems import _consensus as consensus, draw_consensus_regression
 from fedjax_admm.schedules import power_decay
-from fedjax_admm.solvers.private_admm import private_networked_admm
-from fedjax_admm.solvers.private_subgradient import private_subgradient
+from fedjax_admm.solvers import private_networked_admm, private_subgradient
 
 DELTA, ROUNDS, TRIALS, CLIENTS = 1e-5, 12, 3, 5
 
@@ -168,7 +166,7 @@ def normal_equations(x, y, shares, loss, l1, l2):
 def ridge(key):
     with mock.patch.object(consensus, "_optimum", normal_equations):
         return draw_consensus_regression(
-            key, graphs.star(CLIENTS), sample_losses.squared(), samples=9, dim=3, l2=1.0
+            key, graphs.star(CLIENTS), losses.squared(), samples=9, dim=3, l2=1.0
         )
 
 

@@ -10,25 +10,25 @@ import numpy as np
 import optax
 
 import fedjax_admm as fa
-from fedjax_admm import (
-    edge_penalties,
-    graphs,
-    penalties,
-    privacy,
-    sample_losses,
-    schedules,
-    trees,
+from fedjax_admm import graphs, losses, penalties, privacy, schedules, trees
+from fedjax_admm.problems import (
+    ConsensusRegression,
+    Networked,
+    consensus_regression,
+    networked_regression,
+    networked_training,
 )
-from fedjax_admm.problems.consensus import ConsensusRegression, consensus_regression
-from fedjax_admm.problems.networked import Networked, networked_regression, networked_training
-from fedjax_admm.solvers.averaging import federated_averaging, federated_proximal_averaging
-from fedjax_admm.solvers.fedmavg import fedmavg
-from fedjax_admm.solvers.fedmc import fedmc_admm
-from fedjax_admm.solvers.gtv import gtv_primal_dual
-from fedjax_admm.solvers.ifca import ifca
-from fedjax_admm.solvers.p_admm import p_admm
-from fedjax_admm.solvers.private_admm import private_networked_admm
-from fedjax_admm.solvers.private_subgradient import private_subgradient
+from fedjax_admm.solvers import (
+    federated_averaging,
+    federated_proximal_averaging,
+    fedmavg,
+    fedmc_admm,
+    gtv_primal_dual,
+    ifca,
+    p_admm,
+    private_networked_admm,
+    private_subgradient,
+)
 
 
 def models(problem: Any) -> tuple[tuple[int, ...], ...]:
@@ -50,30 +50,32 @@ class Case:
     slow: bool = False  # everything only in the slow run: another setting of a solver, or its kin
 
 
-def localization() -> fa.RangeLocalization:
-    return fa.draw_localization(jax.random.key(11), fa.cauchy_noise(1.0), clients=6)
+def localization() -> fa.problems.Localization:
+    return fa.problems.draw_localization(
+        jax.random.key(11), fa.problems.cauchy_noise(1.0), clients=6
+    )
 
 
-def phase(tree: trees.Tree) -> fa.PhaseRetrieval:
+def phase(tree: trees.Tree) -> fa.problems.PhaseRetrieval:
     rng = np.random.default_rng(5)
     x = rng.standard_normal((tree.num_clients, 3))
     y = (x @ np.array([1.0, -2.0, 0.5])) ** 2 + 0.1
-    return fa.phase_retrieval(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
+    return fa.problems.phase_retrieval(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
 
 
-def regression(tree: trees.Tree) -> fa.RobustRegression:
+def regression(tree: trees.Tree) -> fa.problems.RobustRegression:
     rng = np.random.default_rng(6)
     x = [rng.standard_normal((2 + n, 3)) for n in range(tree.num_clients)]
     y = [a @ rng.standard_normal(3) for a in x]
-    return fa.robust_regression(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
+    return fa.problems.robust_regression(x, y, tree, start=np.array([0.5, -1.0, 1.0]))
 
 
-def two_levels() -> fa.PhaseRetrieval:
+def two_levels() -> fa.problems.PhaseRetrieval:
     return phase(trees.from_counts([1, 3]))
 
 
-def consensus(weight: float) -> fa.Link:
-    return fa.link(4.0, 2.0, penalties.l1(weight))
+def consensus(weight: float) -> fa.solvers.TreeLink:
+    return fa.solvers.tree_link(4.0, 2.0, penalties.l1(weight))
 
 
 def nodes_below_the_root(state: Any) -> Any:
@@ -104,7 +106,7 @@ def trained_network() -> Networked:
     )
 
 
-def completion() -> fa.MatrixCompletion:
+def completion() -> fa.problems.MatrixCompletion:
     """Clients of 2, 1 and 3 users; one user has no ratings, and an item is rated by nobody."""
     clients = [
         ([0, 0, 1, 1], [0, 1, 1, 2], [1.0, -1.0, 0.5, 2.0]),
@@ -112,15 +114,15 @@ def completion() -> fa.MatrixCompletion:
         ([2, 0, 0, 2], [2, 1, 0, 3], [0.25, 1.0, 0.75, -0.5]),
     ]
     clients = [tuple(np.array(part) for part in client) for client in clients]
-    return fa.given_clients(clients, num_items=5, standardize=False)
+    return fa.problems.given_clients(clients, num_items=5, standardize=False)
 
 
 def first_factors() -> Any:
     rng = np.random.default_rng(3)
-    return fa.given_start(rng.uniform(0, 1, (3, 3, 2)), rng.uniform(0, 1, (5, 2)))
+    return fa.ratings.given_start(rng.uniform(0, 1, (3, 3, 2)), rng.uniform(0, 1, (5, 2)))
 
 
-def item_factors(problem: fa.MatrixCompletion) -> tuple[tuple[int, ...], ...]:
+def item_factors(problem: fa.problems.MatrixCompletion) -> tuple[tuple[int, ...], ...]:
     return ((problem.num_items, 2),)
 
 
@@ -143,7 +145,7 @@ def agreeing() -> ConsensusRegression:
         graph,
         [part[:size] for part, size in zip(x, sizes, strict=True)],
         [part[:size] for part, size in zip(y, sizes, strict=True)],
-        sample_losses.squared(),
+        losses.squared(),
         l2=1.0,
     )
 
@@ -153,29 +155,32 @@ def noisy() -> privacy.GaussianRelease:
 
 
 SOLVERS = {
-    "FSMDM": Case(lambda: fa.fsmdm(), localization, lambda state: state.client),
+    "FSMDM": Case(lambda: fa.solvers.fsmdm(), localization, lambda state: state.client),
     "FSMDM tuned, 3 local": Case(
-        lambda: fa.fsmdm("tuned", local_updates=3), localization, lambda state: state.client
+        lambda: fa.solvers.fsmdm("tuned", local_updates=3), localization, lambda state: state.client
     ),
     "FederatedSubgradient": Case(
-        lambda: fa.federated_subgradient(), localization, lambda state: ()
+        lambda: fa.solvers.federated_subgradient(), localization, lambda state: ()
     ),
     "FederatedSubgradient 100/k": Case(
-        lambda: fa.federated_subgradient(schedules.power_decay(100.0, 1.0)),
+        lambda: fa.solvers.federated_subgradient(schedules.power_decay(100.0, 1.0)),
         localization,
         lambda state: (),
     ),
     "HFSAD, 2 passes": Case(
-        lambda: fa.hfsad(two_levels(), passes=2), two_levels, nodes_below_the_root, dear=True
+        lambda: fa.solvers.hfsad(two_levels(), passes=2),
+        two_levels,
+        nodes_below_the_root,
+        dear=True,
     ),
     "HierarchicalADMM, star": Case(
-        lambda: fa.consensus_admm(consensus(5.0)),
+        lambda: fa.solvers.consensus_admm(consensus(5.0)),
         lambda: phase(trees.star(4)),
         nodes_below_the_root,
     ),
     "HierarchicalADMM, depth 3, linearised, personal": Case(
-        lambda: fa.hierarchical_admm(
-            fa.link(4.0, 2.0, penalties.mcp(1.0, 2.5)),
+        lambda: fa.solvers.hierarchical_admm(
+            fa.solvers.tree_link(4.0, 2.0, penalties.mcp(1.0, 2.5)),
             [consensus(20.0), consensus(10.0)],
             client_update="linearized",
             personal=True,
@@ -185,7 +190,7 @@ SOLVERS = {
         dear=True,
     ),
     "CentralizedSubgradient": Case(
-        lambda: fa.centralized_subgradient(schedules.geometric(1.0, 0.9)),
+        lambda: fa.solvers.centralized_subgradient(schedules.geometric(1.0, 0.9)),
         two_levels,
         lambda state: (),
     ),
@@ -193,7 +198,7 @@ SOLVERS = {
         lambda: gtv_primal_dual(network(), 0.3, ratio=1.0), network, lambda state: state.nodes
     ),
     "GTVPrimalDual, MOCHA, trained": Case(
-        lambda: gtv_primal_dual(trained_network(), 0.3, edge_penalties.mocha(), ratio=1.0),
+        lambda: gtv_primal_dual(trained_network(), 0.3, penalties.mocha(), ratio=1.0),
         trained_network,
         lambda state: state.nodes,
     ),

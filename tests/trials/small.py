@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from matplotlib.figure import Figure
 
-from fedjax_admm.pytrees import register_dataclass
+from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials.experiment import DirectMethod, Experiment, SolverMethod, Sweep
+from fedjax_admm.trials.experiments import DirectMethod, Experiment, SolverMethod, Sweep
 
 FAULT_ROUND = 7
 CLIENTS, DIM = 5, 2

@@ -22,19 +22,18 @@ from jax.typing import ArrayLike
 from matplotlib.figure import Figure
 
 from fedjax_admm import penalties
-from fedjax_admm.checks import InputError, number
-from fedjax_admm.factor_models import Factors
+from fedjax_admm._checks import InputError, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import run
+from fedjax_admm.direct import alternating_least_squares, damped_biases
+from fedjax_admm.measures import factor_error, fresh_rating_error, rating_error
 from fedjax_admm.participation import Participation, without_replacement
-from fedjax_admm.problems.matrix_completion import MatrixCompletion, matrix_completion
-from fedjax_admm.pytrees import register_dataclass
-from fedjax_admm.rating_measures import factor_error, fresh_rating_error, rating_error
-from fedjax_admm.ratings import SHAPES, Ratings, Shape, draw_ratings, read_ratings
-from fedjax_admm.runs import run
-from fedjax_admm.solvers.fedmavg import fedmavg
-from fedjax_admm.solvers.fedmc import FedMCADMM, fedmc_admm, typical_beta
-from fedjax_admm.solvers.rating_baselines import alternating_least_squares, damped_biases
-from fedjax_admm.trials import plots
-from fedjax_admm.trials.experiment import (
+from fedjax_admm.problems import MatrixCompletion, matrix_completion
+from fedjax_admm.ratings import SHAPES, Factors, Ratings, Shape, draw_ratings, read_ratings
+from fedjax_admm.search import grid_search
+from fedjax_admm.solvers import FedMCADMM, fedmavg, fedmc_admm, typical_beta
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._experiment import (
     NONFINITE_ROUND,
     Experiment,
     Settings,
@@ -43,7 +42,6 @@ from fedjax_admm.trials.experiment import (
     trial_keys,
 )
 from fedjax_admm.trials.results import Results
-from fedjax_admm.tuning import grid_search
 
 PAPER = (
     "P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, A Linearized Alternating Direction Multiplier "
@@ -333,12 +331,12 @@ def _round_time(method: Any, problem: MatrixCompletion, key: jax.Array, rounds: 
 
 def comparison_figure(results: Results) -> Figure:
     """Draw error and objective against rounds, numbers sent and time."""
-    return plots.progress_figure(results, seconds=results.details)
+    return figures.progress_figure(results, seconds=results.details)
 
 
 def steps_figure(results: Results) -> Figure:
     """Draw error and objective after the last round against the number of inner steps."""
-    return plots.ladder_figure(
+    return figures.ladder_figure(
         results,
         metrics=("error", "fresh_error", "objective"),
         label="inner steps per block",
@@ -348,14 +346,14 @@ def steps_figure(results: Results) -> Figure:
 
 def sparsity_figure(results: Results) -> Figure:
     """Draw error, objective and what is left of the factors against the weight."""
-    return plots.panels_figure(
+    return figures.panels_figure(
         results, metrics=("error", "objective", "nonzero_users", "nonzero_items")
     )
 
 
 def rank_figure(results: Results) -> Figure:
     """Draw errors after the last round against the rank."""
-    return plots.ladder_figure(
+    return figures.ladder_figure(
         results, metrics=("error", "fresh_error", "training_error"), label="rank"
     )
 

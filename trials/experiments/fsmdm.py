@@ -9,15 +9,20 @@ from typing import Any
 
 import jax
 
-from fedjax_admm.checks import number
+from fedjax_admm._checks import number
+from fedjax_admm.direct import locate_centrally
 from fedjax_admm.measures import localization_error, position_error
 from fedjax_admm.participation import bernoulli, everyone
-from fedjax_admm.problems.localization import cauchy_noise, draw_localization, outliers
-from fedjax_admm.solvers.centralized_localization import locate_centrally
-from fedjax_admm.solvers.fsmdm import fsmdm
-from fedjax_admm.solvers.subgradient import federated_subgradient, step_families
-from fedjax_admm.trials import plots
-from fedjax_admm.trials.experiment import DirectMethod, Experiment, Settings, SolverMethod, Sweep
+from fedjax_admm.problems import cauchy_noise, draw_localization, outlier_noise
+from fedjax_admm.solvers import federated_subgradient, fsmdm, subgradient_steps
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._experiment import (
+    DirectMethod,
+    Experiment,
+    Settings,
+    SolverMethod,
+    Sweep,
+)
 
 PAPER = (
     "R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "
@@ -45,7 +50,7 @@ def _outlier_problem(settings: Settings, probability: jax.Array, key: jax.Array)
     diagonal = 2 * settings["half_width"] * 3**0.5
     return draw_localization(
         key,
-        outliers(probability, diagonal),
+        outlier_noise(probability, diagonal),
         clients=settings["clients"],
         half_width=settings["half_width"],
     )
@@ -76,7 +81,7 @@ def _smoothing(settings: Settings, active: Any, local_updates: int) -> dict[str,
 def _subgradient(active: Any) -> dict[str, Any]:
     return {
         f"DSRL {name}": _solver_method(federated_subgradient(step_size), active)
-        for name, step_size in step_families().items()
+        for name, step_size in subgradient_steps().items()
     }
 
 
@@ -138,7 +143,7 @@ EXPERIMENTS = (
         methods=_all_methods,
         metrics=METRICS,
         settings={**GEOMETRY, "local_updates": 1},
-        figure=partial(plots.sweep_figure, metric="error", share="failure", floor=1e-2),
+        figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-2),
     ),
     Experiment(
         name="fsmdm-cauchy",
@@ -161,7 +166,7 @@ EXPERIMENTS = (
         methods=_all_methods,
         metrics=METRICS,
         settings={**GEOMETRY, "local_updates": 1},
-        figure=partial(plots.sweep_figure, metric="error", share="failure", floor=1e-1),
+        figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-1),
     ),
     Experiment(
         name="fsmdm-convergence",
@@ -183,7 +188,7 @@ EXPERIMENTS = (
         metrics=METRICS,
         settings=GEOMETRY,
         records=100,
-        figure=partial(plots.curve_figure, metric="error"),
+        figure=partial(figures.curve_figure, metric="error"),
     ),
     Experiment(
         name="fsmdm-asynchrony",
@@ -209,6 +214,6 @@ EXPERIMENTS = (
             "local_updates": 1,
         },
         records=100,
-        figure=partial(plots.curves_by_method_figure, metric="error"),
+        figure=partial(figures.curves_by_method_figure, metric="error"),
     ),
 )

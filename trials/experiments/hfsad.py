@@ -14,17 +14,27 @@ import jax
 import numpy as np
 
 from fedjax_admm import penalties, trees
-from fedjax_admm.checks import InputError
+from fedjax_admm._checks import InputError
 from fedjax_admm.measures import central_signal_error, personal_error, tree_signal_error
 from fedjax_admm.participation import Participation, bernoulli, everyone
-from fedjax_admm.problems.phase_retrieval import PhaseRetrieval, draw_phase_retrieval
-from fedjax_admm.problems.robust_regression import clusters_of_clients, draw_robust_regression
+from fedjax_admm.problems import (
+    PhaseRetrieval,
+    clusters_of_clients,
+    draw_phase_retrieval,
+    draw_robust_regression,
+)
 from fedjax_admm.schedules import geometric, power_decay
-from fedjax_admm.solvers.centralized_subgradient import centralized_subgradient, polyak
-from fedjax_admm.solvers.hfsad import consensus_links, hfsad
-from fedjax_admm.solvers.hierarchical import HierarchicalADMM, hierarchical_admm, link
-from fedjax_admm.trials import plots
-from fedjax_admm.trials.experiment import (
+from fedjax_admm.solvers import (
+    HierarchicalADMM,
+    centralized_subgradient,
+    consensus_links,
+    hfsad,
+    hierarchical_admm,
+    polyak,
+    tree_link,
+)
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._experiment import (
     AdaptedMethod,
     Experiment,
     Settings,
@@ -174,7 +184,7 @@ def _personal_problem(settings: Settings, samples: jax.Array, key: jax.Array) ->
 
 def _linked(penalty: Any, above: Any | None = None) -> SolverMethod:
     """Tie clients with one penalty to their edge servers, and these with another to the cloud."""
-    links = [link(1.0, 3.0, penalty), link(5.0, 3.0, penalty if above is None else above)]
+    links = [tree_link(1.0, 3.0, penalty), tree_link(5.0, 3.0, penalty if above is None else above)]
     solver = hierarchical_admm(links[0], links[1:], client_update="linearized", personal=True)
     return SolverMethod(solver, personal_error)
 
@@ -218,7 +228,7 @@ def _experiment(name: str, title: str, findings: str, methods: Any, **options: A
         "problem": _phase_problem,
         "metrics": METRICS,
         "settings": SETTINGS,
-        "figure": partial(plots.cost_figure, metric="error"),
+        "figure": partial(figures.cost_figure, metric="error"),
         "trials": 100,
         "rounds": 400,
         "records": 200,
@@ -351,7 +361,7 @@ EXPERIMENTS: Sequence[Experiment] = (
             "noise": 0.5,
             "outliers": 0.1,
         },
-        figure=partial(plots.score_figure, metric="error", score="agreement"),
+        figure=partial(figures.score_figure, metric="error", score="agreement"),
         rounds=1000,
         records=10,
         quick={"trials": 6, "rounds": 200},

@@ -17,19 +17,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm import edge_penalties, graphs
-from fedjax_admm.checks import InputError, count, default_float, number
+from fedjax_admm import graphs, penalties
+from fedjax_admm._checks import InputError, count, default_float, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.measures import model_error
-from fedjax_admm.problems.networked import Networked, draw_networked_regression, with_access
-from fedjax_admm.pytrees import register_dataclass
-from fedjax_admm.solvers.averaging import federated_averaging, federated_proximal_averaging
-from fedjax_admm.solvers.gtv import GTVPrimalDual, step_ratio
-from fedjax_admm.solvers.ifca import ifca
-from fedjax_admm.solvers.pooling import cluster_oracle, local_models, pooled_model
-from fedjax_admm.trials import plots
-from fedjax_admm.trials.experiment import NONFINITE_ROUND, Experiment, Settings, SolverMethod, Sweep
+from fedjax_admm.problems import Networked, draw_networked_regression, with_access
+from fedjax_admm.solvers import (
+    GTVPrimalDual,
+    federated_averaging,
+    federated_proximal_averaging,
+    gtv_step_ratio,
+    ifca,
+)
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._experiment import (
+    NONFINITE_ROUND,
+    Experiment,
+    Settings,
+    SolverMethod,
+    Sweep,
+)
 
 PAPER = (
     'Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via '
@@ -42,9 +52,9 @@ METRICS = {
     "numbers_down": "numbers sent along edges, tail to head",
 }
 PENALTIES = {
-    "nLasso": edge_penalties.network_lasso,
-    "l1": edge_penalties.entrywise_l1,
-    "MOCHA": edge_penalties.mocha,
+    "nLasso": penalties.network_lasso,
+    "l1": penalties.entrywise_l1,
+    "MOCHA": penalties.mocha,
 }
 VARIANTS = ("paper", "code")
 
@@ -109,7 +119,7 @@ class ByRule:
 
     def __call__(self, drawn, key, rounds, every):
         """Choose the ratio, run the solver."""
-        ratio = step_ratio(self.view(drawn), self.solver.lam, rounds)
+        ratio = gtv_step_ratio(self.view(drawn), self.solver.lam, rounds)
         chosen = replace(self.solver, ratio=ratio.astype(self.solver.ratio.dtype))
         return Viewed(chosen, self.view)(drawn, key, rounds, every)
 
@@ -285,17 +295,17 @@ class RandomIFCA:
 def _table_methods(settings: Settings, lam: jax.Array) -> dict[str, Any]:
     noise, samples = settings["noise"], settings["samples"]
     view = partial(_view, noise=noise)
-    rule = _gtv(lam, edge_penalties.entrywise_l1(), noise=noise)
+    rule = _gtv(lam, penalties.entrywise_l1(), noise=noise)
     return {
-        "GTV l1, as stated": _gtv(lam, edge_penalties.entrywise_l1(), noise=noise),
-        "GTV nLasso, as stated": _gtv(lam, edge_penalties.network_lasso(), noise=noise),
+        "GTV l1, as stated": _gtv(lam, penalties.entrywise_l1(), noise=noise),
+        "GTV nLasso, as stated": _gtv(lam, penalties.network_lasso(), noise=noise),
         # A sum over m samples at lam is a mean at lam / m with the ratio m.
         "GTV l1, losses summed": _gtv(
-            lam / samples, edge_penalties.entrywise_l1(), ratio=float(samples), noise=noise
+            lam / samples, penalties.entrywise_l1(), ratio=float(samples), noise=noise
         ),
         "GTV l1, ratio by rule": ByRule(rule.solver, rule.view),
         "GTV nLasso, ratio by rule": ByRule(
-            replace(rule.solver, penalty=edge_penalties.network_lasso()), rule.view
+            replace(rule.solver, penalty=penalties.network_lasso()), rule.view
         ),
         "IFCA, 2 models": RandomIFCA(
             jnp.asarray(settings["rate"], default_float()), view(), settings["dim"]
@@ -394,11 +404,11 @@ def _disagreement(solver: Any, problem: Networked, state: Any) -> dict[str, jax.
 
 def _star_methods(settings: Settings, factor: jax.Array) -> dict[str, Any]:
     factor = number("factor", factor, above=0)
-    lasso, l1 = edge_penalties.network_lasso(), edge_penalties.entrywise_l1()
+    lasso, l1 = penalties.network_lasso(), penalties.entrywise_l1()
     return {
         "nLasso": AtCritical(factor, lasso, lasso),
         "l1": AtCritical(factor, l1, l1),
-        "MOCHA (at nLasso's)": AtCritical(factor, edge_penalties.mocha(), lasso),
+        "MOCHA (at nLasso's)": AtCritical(factor, penalties.mocha(), lasso),
     }
 
 
@@ -406,7 +416,7 @@ def _experiment(name: str, title: str, findings: str, **options: Any) -> Experim
     """Fill in what these experiments have in common."""
     defaults: dict[str, Any] = {
         "metrics": METRICS,
-        "figure": partial(plots.families_figure, metric="error"),
+        "figure": partial(figures.families_figure, metric="error"),
         "trials": 5,
         "rounds": 2000,
         "records": 10,
@@ -487,7 +497,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         methods=_table_methods,
         metrics={**METRICS, "models_in_use": "models in use"},
         settings={"nodes": 50, "dim": 100, "samples": 10, "noise": 1e-3, "rate": 0.1},
-        figure=partial(plots.methods_figure, metrics=("error", "label_error")),
+        figure=partial(figures.methods_figure, metrics=("error", "label_error")),
         rounds=1000,
     ),
     _experiment(

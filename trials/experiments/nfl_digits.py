@@ -43,15 +43,14 @@ import optax
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedjax_admm.checks import InputError, count, default_float, is_concrete, number
+from fedjax_admm._checks import InputError, count, default_float, is_concrete, number
+from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
-from fedjax_admm.local_losses import TrainedLoss
-from fedjax_admm.problems.networked import Networked, networked_training
-from fedjax_admm.pytrees import register_dataclass
-from fedjax_admm.solvers.gtv import gtv_primal_dual
-from fedjax_admm.solvers.ifca import ifca
-from fedjax_admm.trials import digits, plots, statistics
-from fedjax_admm.trials.experiment import (
+from fedjax_admm.losses import TrainedLoss
+from fedjax_admm.problems import Networked, networked_training
+from fedjax_admm.solvers import gtv_primal_dual, ifca
+from fedjax_admm.trials import figures, results, tables
+from fedjax_admm.trials.experiments._experiment import (
     NONFINITE_ROUND,
     Experiment,
     Settings,
@@ -189,12 +188,12 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
     width = number("width", width, at_least=1)
     if settings["biases"] not in (0, 1):
         raise InputError(f"biases must be 0 or 1, but it is {settings['biases']}.")
-    images = digits.load(settings["data"])
+    images = tables.load(settings["data"])
     nodes = count("nodes", settings["nodes"])
     neighbours = count("neighbours", settings["neighbours"], at_most=2 * nodes - 1)
     deal_key, start_key, second_key, pooled_key = jax.random.split(key, 4)
-    training, validation = digits.deal(deal_key, images.places(), nodes, settings["images"])
-    points = jnp.asarray(digits.embed(images, settings["embedding"]), default_float())
+    training, validation = tables.deal(deal_key, images.places(), nodes, settings["images"])
+    points = jnp.asarray(tables.embed(images, settings["embedding"]), default_float())
     distances = jnp.sqrt(gaussian_wasserstein(points[training]))
 
     # Kept as bytes, a quarter of their size as floats: they are a constant of the program.
@@ -231,7 +230,7 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
 
 
 def _of_four(network: Network) -> Network:
-    return replace(network, outputs=digits.DIGITS)
+    return replace(network, outputs=tables.DIGITS)
 
 
 def _with_four_outputs(problem: Digits) -> Digits:
@@ -357,8 +356,8 @@ def describe(settings: Settings) -> str:
     Raises:
       InputError: there are none such, or too few of them.
     """
-    images = digits.load(settings["data"])
-    each, train = digits.shares(images.places(), settings["nodes"], settings["images"])
+    images = tables.load(settings["data"])
+    each, train = tables.shares(images.places(), settings["nodes"], settings["images"])
     return (
         f"{images.source}, {OUTPUTS * train} training and {OUTPUTS * (each - train)} validation "
         "images per node"
@@ -387,7 +386,7 @@ def accuracy_figure(results: Results) -> Figure:
         axes.set_xlim(0, 132)  # with room for the numbers beside the bars
         axes.set_xticks(range(0, 101, 25))
     panels[0].set_yticks(places, names)
-    plots.finish(figure, results, panels[0])
+    figures.finish(figure, results, panels[0])
     for axes in panels:
         axes.grid(False, axis="y")
     return figure
@@ -395,7 +394,7 @@ def accuracy_figure(results: Results) -> Figure:
 
 def _bars(axes: Axes, places: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
     """Draw the mean of every row (method, trial) with its deviation, and the numbers beside it."""
-    table = statistics.summarize(values, axis=1)
+    table = results.summarize(values, axis=1)
     # A failed method has no mean, and a single trial no deviation.
     mean = np.nan_to_num(table.mean)
     deviation = np.nan_to_num(table.standard_error * np.sqrt(table.trials - table.nonfinite))

@@ -19,17 +19,17 @@ import numpy as np
 import optax
 from matplotlib.figure import Figure
 
-from fedjax_admm import edge_penalties
-from fedjax_admm.checks import InputError, default_float, number
+from fedjax_admm import penalties
+from fedjax_admm._checks import InputError, default_float, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import run
+from fedjax_admm.direct import local_models, pooled_model
 from fedjax_admm.graphs import Graph
-from fedjax_admm.local_losses import TrainedLoss
-from fedjax_admm.problems.networked import Networked, squared_loss
-from fedjax_admm.pytrees import register_dataclass
-from fedjax_admm.runs import run
-from fedjax_admm.solvers.gtv import GTVPrimalDual
-from fedjax_admm.solvers.pooling import local_models, pooled_model
-from fedjax_admm.trials import plots
-from fedjax_admm.trials.experiment import (
+from fedjax_admm.losses import TrainedLoss
+from fedjax_admm.problems import Networked, squared_loss
+from fedjax_admm.solvers import GTVPrimalDual
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._experiment import (
     NONFINITE_ROUND,
     Experiment,
     Settings,
@@ -38,9 +38,8 @@ from fedjax_admm.trials.experiment import (
     trial_keys,
 )
 from fedjax_admm.trials.experiments.nfl import PAPER
-from fedjax_admm.trials.networked_graph import node_distances
-from fedjax_admm.trials.networked_input import Observations, read_observations
 from fedjax_admm.trials.results import Results
+from fedjax_admm.trials.tables import Observations, node_distances, read_observations
 
 FILE = "fmi_daily_temperature_2021.csv"
 SHOWN = 5.0  # the threshold of the paper's table, and of the scatter plot
@@ -290,7 +289,7 @@ def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
 
 
 def _methods(settings: Settings, threshold: jax.Array) -> dict[str, Any]:
-    lasso, l1 = edge_penalties.network_lasso(), edge_penalties.entrywise_l1()
+    lasso, l1 = penalties.network_lasso(), penalties.entrywise_l1()
     return {
         "local": Direct(local_models),
         "one pooled model": Direct(pooled_model),
@@ -309,7 +308,7 @@ def _models(settings: Settings, rounds: int, key: jax.Array) -> dict[str, jax.Ar
     threshold = jnp.asarray(_shown(settings["threshold"]), default_float())
     problem_key, method_key = trial_keys(key)
     problem = _stations(settings, threshold, problem_key)
-    method = _gtv(0.5, edge_penalties.network_lasso())
+    method = _gtv(0.5, penalties.network_lasso())
     coupled = run(method, problem, method_key, rounds=rounds).estimate
     return {"local": problem.minimizers(), "coupled": coupled, "threshold": threshold}
 
@@ -320,7 +319,7 @@ def _shown(thresholds: Sequence[float]) -> float:
 
 def weather_figure(results: Results) -> Figure:
     """Draw the validation error against the threshold, and the models at lambda 0 and 1/2."""
-    return plots.sweep_and_scatter_figure(
+    return figures.sweep_and_scatter_figure(
         results,
         metric="error",
         clouds={

@@ -15,26 +15,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm import privacy, sample_losses
-from fedjax_admm.consensus_measures import consensus_error, consensus_gap
+from fedjax_admm import losses, privacy
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import Measure
 from fedjax_admm.graphs import connected_graph
+from fedjax_admm.measures import consensus_error, consensus_gap
 from fedjax_admm.privacy import Plan, PrivateSetting, exact_release, gaussian_release
-from fedjax_admm.problems.consensus import (
+from fedjax_admm.problems import (
     ConsensusRegression,
     draw_consensus_regression,
     pooled_correlation,
     with_loss,
 )
 from fedjax_admm.protocol import Solver
-from fedjax_admm.pytrees import register_dataclass
-from fedjax_admm.runs import Measure
 from fedjax_admm.schedules import power_decay
-from fedjax_admm.solvers.p_admm import p_admm
-from fedjax_admm.solvers.private_admm import private_networked_admm
-from fedjax_admm.solvers.private_subgradient import private_subgradient
-from fedjax_admm.trials.experiment import ROUNDS, Experiment, Settings, SolverMethod, Sweep
-from fedjax_admm.trials.experiments import zcdp_settings
-from fedjax_admm.trials.task_plots import task_curves_figure, task_sweep_figure
+from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
+from fedjax_admm.trials.experiments import _zcdp_settings as zcdp_settings
+from fedjax_admm.trials.experiments._experiment import (
+    ROUNDS,
+    Experiment,
+    Settings,
+    SolverMethod,
+    Sweep,
+)
+from fedjax_admm.trials.figures import task_curves_figure, task_sweep_figure
 
 PAPER = (
     "F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, Private Networked Federated "
@@ -71,7 +75,7 @@ def draw_tasks(
     ridge = draw_consensus_regression(
         data_key,
         graph,
-        sample_losses.squared(),
+        losses.squared(),
         samples=settings["samples"],
         dim=settings["dim"],
         noise=settings["noise"],
@@ -80,8 +84,8 @@ def draw_tasks(
     )
     l1 = 0.001 * pooled_correlation(ridge)
     return {
-        "elastic net": with_loss(ridge, sample_losses.squared(), l1=l1, l2=1.0),
-        "LAD": with_loss(ridge, sample_losses.absolute()),
+        "elastic net": with_loss(ridge, losses.squared(), l1=l1, l2=1.0),
+        "LAD": with_loss(ridge, losses.absolute()),
         "ridge": ridge,
     }
 

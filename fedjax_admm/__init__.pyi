@@ -1,0 +1,40 @@
+from fedjax_admm import (
+    certificates as certificates,
+    devices as devices,
+    direct as direct,
+    experimental as experimental,
+    graphs as graphs,
+    kernels as kernels,
+    losses as losses,
+    measures as measures,
+    participation as participation,
+    penalties as penalties,
+    privacy as privacy,
+    problems as problems,
+    ratings as ratings,
+    schedules as schedules,
+    search as search,
+    solvers as solvers,
+    traffic as traffic,
+    trees as trees,
+    trials as trials,
+)
+from fedjax_admm._checks import InputError as InputError
+from fedjax_admm._run import (
+    RoundState as RoundState,
+    Run as Run,
+    Status as Status,
+    run as run,
+    run_until as run_until,
+)
+from fedjax_admm._version import __version__ as __version__
+from fedjax_admm.devices import device_mesh as device_mesh
+from fedjax_admm.participation import where_active as where_active
+from fedjax_admm.protocol import Solver as Solver, Turn as Turn
+from fedjax_admm.schedules import (
+    Schedule as Schedule,
+    from_optax as from_optax,
+    schedule as schedule,
+)
+from fedjax_admm.search import grid_search as grid_search
+from fedjax_admm.traffic import Traffic as Traffic

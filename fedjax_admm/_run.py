@@ -1,0 +1,260 @@
+"""Run a solver: one scan over rounds, or a while loop until a residual is small.
+
+    run(solver, problem, key, rounds=1000)                   one run
+    jax.vmap(lambda k: run(solver, problem, k, rounds=1000))(keys)      a Monte Carlo batch
+    jax.vmap(lambda w: run(fsmdm(omega=w), problem, key, rounds=1000))(grid)   a grid
+    with jax.set_mesh(device_mesh(clients=4)):
+        run(solver, problem, key, rounds=1000)               one problem, spread over devices
+
+Round `t` gets the key `fold_in(key, t)` with its absolute index, so that 2 x 20 rounds are 40
+rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, is_concrete, number, requirements, typed_key
+from fedjax_admm.devices import over_clients, whole_where_uneven
+from fedjax_admm.participation import Everyone, Participation
+from fedjax_admm.protocol import Solver, Turn
+
+Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
+"""`measure(solver, problem, state) -> dict of arrays`; a module-level function (a new lambda
+compiles again at every call)."""
+
+# Round keys fold in the index of the round, which is below 2**31: these two never meet one.
+_INIT, _PARTICIPATION = 2**32 - 1, 2**32 - 2
+
+
+class RoundState(NamedTuple):
+    """All that a run needs to go on: give it back as `start`, with the same key."""
+
+    # shape=(), int32: how many rounds are done
+    index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
+    participation: Any
+    solver: Any
+
+
+class Status(NamedTuple):
+    """What became of a call; rounds are counted from 1, and 0 means never."""
+
+    converged: jax.Array  # shape=(), int32: the round after which the residual was small enough
+    nonfinite: jax.Array  # shape=(), int32: the first round whose estimate was not finite
+
+
+class Run(NamedTuple):
+    """What `run` and `run_until` return."""
+
+    state: RoundState
+    trace: dict[str, jax.Array]  # leading axis = records; always "round" and "messages"
+    status: Status
+    estimate: jax.Array  # the solver's estimate after the last round
+
+
+def run(
+    solver: Solver,
+    problem: Any,
+    key: jax.Array,
+    *,
+    rounds: int,
+    participation: Participation | None = None,
+    measure: Measure | None = None,
+    every: int = 1,
+    start: RoundState | None = None,
+) -> Run:
+    """Run a solver for a number of rounds: one `jax.lax.scan`, compiled once per structure.
+
+    Inside `with jax.set_mesh(device_mesh(clients=4))` the clients are spread over four devices.
+
+    Args:
+      solver: hyper-parameters as leaves; its floating leaves are cast to the problem's dtype.
+      problem: client-stacked data.
+      key: a typed key (`jax.random.key`).
+      rounds: how many rounds to run, a multiple of `every`.
+      participation: who takes part; everyone if None.
+      measure: what to record, `measure(solver, problem, state) -> dict of arrays`.
+      every: record after each `every` rounds.
+      start: the `state` of an earlier `Run` with the same solver, problem, participation and
+        key, to go on from there.
+
+    Returns:
+      A `Run`. `trace` holds, besides what `measure` returns, "round" (int32: the number of
+      rounds done at each record) and "messages" (int32: how many went each way since
+      the record before, for the traffic ledger).
+
+    Raises:
+      InputError: an argument does not fit; nothing has been compiled then.
+    """
+    participation = Everyone() if participation is None else participation
+    rounds, every = count("rounds", rounds, at_least=0), count("every", every)
+    if rounds % every:
+        raise InputError(
+            f"rounds must be a multiple of every ({every}), but it is {rounds}; "
+            f"the nearest one is {rounds - rounds % every}."
+        )
+    _check(solver, problem, key, participation, start, rounds)
+    return _run(solver, problem, key, participation, start, rounds, measure, every)
+
+
+def run_until(
+    solver: Solver,
+    problem: Any,
+    key: jax.Array,
+    *,
+    residual: Callable[[Any, Any, Any], jax.Array],
+    tolerance: ArrayLike,
+    max_rounds: int,
+    participation: Participation | None = None,
+    every: int = 1,
+    start: RoundState | None = None,
+) -> Run:
+    """Run a solver until a residual is small: a `jax.lax.while_loop` with the same step.
+
+    Under `jax.vmap` every lane keeps the state of the round at which it stopped, but all lanes
+    are paid for until the last one stops.
+
+    Args:
+      solver: as in `run`.
+      problem: as in `run`.
+      key: as in `run`.
+      residual: `residual(solver, problem, state) -> scalar`, a module-level function.
+      tolerance: stop as soon as the residual is at most this (a leaf: it may be vmapped); a new
+        run does at least one round, a resumed one may do none.
+      max_rounds: stop after this many rounds, counted from the start of the run proper (rounds
+        done before `start` included); a multiple of `every`.
+      participation: as in `run`.
+      every: look at the residual after each `every` rounds.
+      start: as in `run`.
+
+    Returns:
+      A `Run`. `status.converged` is the round at which the residual was small enough, or 0; a
+      run whose estimate is not finite stops too. `trace` has one record, the last one: "round",
+      "messages" (of this call) and "residual".
+
+    Raises:
+      InputError: an argument does not fit; nothing has been compiled then.
+    """
+    participation = Everyone() if participation is None else participation
+    max_rounds, every = count("max_rounds", max_rounds), count("every", every)
+    if max_rounds % every:
+        raise InputError(
+            f"max_rounds must be a multiple of every ({every}), but it is {max_rounds}; "
+            f"the nearest one is {max_rounds - max_rounds % every}."
+        )
+    _check(solver, problem, key, participation, start, max_rounds, total=True)
+    tolerance = number("tolerance", tolerance, at_least=0)
+    return _run_until(
+        solver, problem, key, participation, start, tolerance, residual, max_rounds, every
+    )
+
+
+@partial(jax.jit, static_argnames=("rounds", "measure", "every"))
+def _run(solver, problem, key, participation, start, rounds, measure, every) -> Run:
+    solver, problem, start = whole_where_uneven((solver, problem, start))
+    solver, problem = _cast(solver, problem), over_clients(problem)
+    first = _first(solver, problem, key, participation) if start is None else start
+    advance = _round(solver, problem, key, participation)
+
+    def record(carry, _):
+        (state, nonfinite), messages = jax.lax.scan(advance, carry, length=every)
+        seen = {} if measure is None else measure(solver, problem, state.solver)
+        return (state, nonfinite), {
+            **seen,
+            "round": state.index,
+            "messages": jnp.sum(messages, dtype=jnp.int32),
+        }
+
+    (state, nonfinite), trace = jax.lax.scan(
+        record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
+    )
+    status = Status(jnp.zeros((), jnp.int32), nonfinite)
+    return whole_where_uneven(Run(state, trace, status, solver.estimate(state.solver)))
+
+
+@partial(jax.jit, static_argnames=("residual", "max_rounds", "every"))
+def _run_until(
+    solver, problem, key, participation, start, tolerance, residual, max_rounds, every
+) -> Run:
+    solver, problem, start = whole_where_uneven((solver, problem, start))
+    solver, problem = _cast(solver, problem), over_clients(problem)
+    first = _first(solver, problem, key, participation) if start is None else start
+    advance = _round(solver, problem, key, participation)
+
+    def unfinished(carry):
+        state, nonfinite, distance, _ = carry
+        return (state.index < max_rounds) & (nonfinite == 0) & ~(distance <= tolerance)
+
+    def turn(carry):
+        state, nonfinite, _, total = carry
+        (state, nonfinite), messages = jax.lax.scan(advance, (state, nonfinite), length=every)
+        distance = residual(solver, problem, state.solver)
+        return state, nonfinite, distance, total + jnp.sum(messages, dtype=jnp.int32)
+
+    none = jnp.zeros((), jnp.int32)
+    distance = residual(solver, problem, first.solver)
+    if start is None:
+        # Before the first round all copies agree: a residual of zero there means nothing.
+        distance = jnp.full_like(distance, jnp.inf)
+    state, nonfinite, distance, messages = jax.lax.while_loop(
+        unfinished, turn, (first, none, distance, none)
+    )
+    status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
+    trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
+    return whole_where_uneven(Run(state, trace, status, solver.estimate(state.solver)))
+
+
+def _first(solver, problem, key, participation) -> RoundState:
+    """Return the state before the first round."""
+    shape = solver.participants(problem)
+    return RoundState(
+        jnp.zeros((), jnp.int32),
+        participation.init(jax.random.fold_in(key, _PARTICIPATION), shape),
+        solver.init(problem, jax.random.fold_in(key, _INIT)),
+    )
+
+
+def _round(solver, problem, key, participation):
+    """Return the body of the scan: (state, first non-finite round) -> the same, messages."""
+    shape = solver.participants(problem)
+
+    def advance(carry, _):
+        state, nonfinite = carry
+        draw_key, turn_key = jax.random.split(jax.random.fold_in(key, state.index))
+        remembered, presence = participation.draw(state.participation, state.index, draw_key, shape)
+        turn = Turn(state.index, turn_key, presence.active, presence.selected)
+        new = solver.step(problem, state.solver, turn)
+        index = state.index + 1
+        bad = ~jnp.all(jnp.isfinite(solver.estimate(new)))
+        nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
+        messages = solver.messages(problem, presence.active)
+        return (RoundState(index, remembered, new), nonfinite), messages
+
+    return advance
+
+
+def _cast(solver, problem):
+    """Cast the floating leaves of the solver to the dtype of the problem's data."""
+    floats = [leaf for leaf in jax.tree.leaves(problem) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    dtype = jnp.result_type(*floats)
+
+    def cast(leaf):
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast, solver)
+
+
+def _check(solver, problem, key, participation, start, rounds, total=False) -> None:
+    """Check what can be checked before tracing."""
+    typed_key(key)
+    requirements(solver, problem)
+    done = 0
+    if start is not None and not total and is_concrete(start.index):
+        done = int(start.index)
+    participation.check(solver.participants(problem), done + rounds)
+    if hasattr(solver, "check"):
+        solver.check(problem, done + rounds)

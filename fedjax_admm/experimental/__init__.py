@@ -1,0 +1,1 @@
+"""What is not settled yet: interfaces may change between versions."""

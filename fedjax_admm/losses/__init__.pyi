@@ -1,0 +1,20 @@
+from fedjax_admm.losses._local import (
+    LassoLoss as LassoLoss,
+    LocalLoss as LocalLoss,
+    LogisticLoss as LogisticLoss,
+    SquaredLoss as SquaredLoss,
+    TrainedLoss as TrainedLoss,
+    factor as factor,
+)
+from fedjax_admm.losses._pooled import minimize_regression as minimize_regression
+from fedjax_admm.losses._samples import (
+    Absolute as Absolute,
+    Huber as Huber,
+    Logistic as Logistic,
+    SampleLoss as SampleLoss,
+    Squared as Squared,
+    absolute as absolute,
+    huber as huber,
+    logistic as logistic,
+    squared as squared,
+)

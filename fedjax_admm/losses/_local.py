@@ -1,0 +1,432 @@
+r"""Local losses of the nodes of a network, stacked over nodes, with their proximal maps.
+
+    squared    L_i(w) = sum_j c_ij (x_ij^T w - y_ij)^2 + ridge ||w||^2
+    lasso      the same + l1 ||w||_1
+    logistic   L_i(w) = sum_j c_ij log(1 + exp(-y_ij x_ij^T w)),      y = -1 or 1
+    trained    L_i(w) = sum_j c_ij loss(w, x_ij, y_ij),               any differentiable loss
+
+Weights c_ij are 1 / m_i for a mean over the m_i samples of a node, 1 for a sum, zero for padding
+and on nodes whose data are not accessible (their loss is zero, its prox the identity).
+
+Every loss has `values(w)` (nodes,), `gradients(w)` (nodes, dim), `minimizers()` (nodes, dim), and
+
+    prox(v, step, previous, memory) -> (w, memory)
+    w_i = argmin L_i(w) + ||w - v_i||^2 / (2 step_i), exactly or nearly
+
+`previous` holds the last models (a warm start), `memory` what an inexact prox remembers (the state
+of its optimiser; nothing for the others).
+
+Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
+Generalized Total Variation Minimization", 2023 (the primal updates).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fedjax_admm import kernels
+from fedjax_admm._checks import is_concrete
+from fedjax_admm._linear_algebra import eigh_by_rotations, positive_inverse
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import sum_of_squares
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+
+
+class LocalLoss(Protocol):
+    """What a solver on a network asks of the nodes."""
+
+    def values(self, w: jax.Array) -> jax.Array:
+        """Return every node's loss at its own model: (nodes, dim) to (nodes,)."""
+        ...
+
+    def gradients(self, w: jax.Array) -> jax.Array:
+        """Return every node's gradient at its own model, shape (nodes, dim)."""
+        ...
+
+    def minimizers(self) -> jax.Array:
+        """Return what every node would learn on its own, shape (nodes, dim)."""
+        ...
+
+    def memory(self, start: jax.Array) -> Any:
+        """Return what an inexact prox remembers before the first round, stacked over nodes."""
+        ...
+
+    def prox(
+        self, v: jax.Array, step: jax.Array, previous: jax.Array, memory: Any
+    ) -> tuple[jax.Array, Any]:
+        """Return new models (nodes, dim) and the memory, for steps (nodes,)."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class SquaredLoss:
+    """Least squares with a ridge; Q_i = sum_j c x x^T is kept as `basis^T diag(spectrum) basis`."""
+
+    features: jax.Array  # shape=(nodes, samples, dim): x_ij
+    targets: jax.Array  # shape=(nodes, samples): y_ij
+    weights: jax.Array  # shape=(nodes, samples): c_ij, zero for padding
+    ridge: jax.Array  # shape=(nodes,): at least 0
+    basis: jax.Array  # shape=(nodes, rank, dim): orthonormal rows; rank = min(samples, dim)
+    spectrum: jax.Array  # shape=(nodes, rank): eigenvalues of Q_i, zero where rounding is all
+    correlation: jax.Array  # shape=(nodes, dim): q_i = sum_j c x y
+
+    spread: ClassVar[tuple[str, ...]] = (
+        "features",
+        "targets",
+        "weights",
+        "ridge",
+        "basis",
+        "spectrum",
+        "correlation",
+    )
+
+    def values(self, w):
+        """Return every node's loss, shape (nodes,)."""
+        squares = jnp.sum(self.weights * self._residuals(w) ** 2, -1)
+        return squares + self.ridge * sum_of_squares(w)
+
+    def gradients(self, w):
+        """Return `2 (Q_i + ridge) w_i - 2 q_i`, shape (nodes, dim)."""
+        slopes = self.weights * self._residuals(w)
+        back = jnp.einsum("nm,nmd->nd", slopes, self.features, precision=_HIGHEST)
+        return 2 * (back + self.ridge[:, None] * w)
+
+    def minimizers(self):
+        """Return the least squares solutions of minimum norm, shape (nodes, dim)."""
+        return self._expand(kernels.safe_ratio(1.0, self._eigenvalues()), self.correlation)
+
+    def curvature(self):
+        """Return the Lipschitz constant of every gradient, shape (nodes,)."""
+        return 2 * (jnp.max(self.spectrum, -1) + self.ridge)
+
+    def gram(self):
+        """Return every `Q_i + ridge I`, shape (nodes, dim, dim)."""
+        scaled = self.spectrum[..., None] * self.basis
+        matrix = jnp.einsum("nrd,nre->nde", self.basis, scaled, precision=_HIGHEST)
+        identity = jnp.eye(matrix.shape[-1], dtype=matrix.dtype)[None]
+        return matrix + self.ridge[:, None, None] * identity
+
+    def typical_norm(self):
+        """Return the median length of a node's model, entries that its data do not see included."""
+        rank = jnp.sum(self.spectrum > 0, -1)
+        seen = jnp.sqrt(self.features.shape[-1] / jnp.maximum(rank, 1).astype(self.spectrum.dtype))
+        lengths = kernels.safe_norm(self.minimizers()) * seen
+        return jnp.nan_to_num(jnp.nanmedian(jnp.where(rank > 0, lengths, jnp.nan)))
+
+    def memory(self, start):
+        """Return nothing: the prox is exact."""
+        return ()
+
+    def prox(self, v, step, previous, memory):
+        """Return `((1 + 2 step ridge) I + 2 step Q_i)^-1 (v_i + 2 step q_i)` for every node."""
+        step = step[:, None]
+        unseen = 1 + 2 * step * self.ridge[:, None]
+        # q has no part outside the basis: v is taken apart alone, so that long steps lose nothing.
+        along, target = self._coordinates(v), self._coordinates(self.correlation)
+        there = (along + 2 * step * target) / (unseen + 2 * step * self.spectrum)
+        change = jnp.where(self._seen(), there - along / unseen, 0)
+        return v / unseen + self._spread(change), memory
+
+    def conjugates(self, v, radius):
+        """Return the conjugates restricted to the ball ||w|| <= radius, or an upper bound.
+
+        With P the projector onto the range of Q_i,
+        `(P v + 2 q)^T Q^+ (P v + 2 q) / 4 - sum_j c y^2 + radius ||(I - P) v||`; for a ridge
+        the quadratic form has no null space and the radius plays no part.
+
+        Args:
+          v: shape (nodes, dim).
+          radius: shape (): some minimiser has models no longer than this; infinite for the plain
+            conjugate.
+
+        Returns:
+          Shape (nodes,).
+        """
+        shifted = v + 2 * self.correlation
+        inverse = kernels.safe_ratio(1.0, self._eigenvalues())
+        coordinates = self._coordinates(shifted)
+        form = jnp.sum(jnp.where(self._seen(), inverse, 0) * coordinates**2, -1)
+        # q lies in the range of Q, so that the part of v that is not seen is that of v + 2 q.
+        outside = v - self._expand(self._seen().astype(v.dtype), v)
+        length = kernels.safe_norm(outside)
+        size = kernels.safe_norm(shifted)
+        length = jnp.where(length <= 64 * jnp.finfo(v.dtype).eps * size, 0, length)
+        free = jnp.where(length > 0, radius * jnp.where(length > 0, length, 1), 0)
+        rest = jnp.where(self.ridge > 0, length**2 * kernels.safe_ratio(1.0, self.ridge) / 4, free)
+        return form / 4 + rest - jnp.sum(self.weights * self.targets**2, -1)
+
+    def _seen(self):
+        return self.spectrum > 0
+
+    def _eigenvalues(self):
+        """Return the eigenvalues of Q_i + ridge on the basis; 0 where there is no direction."""
+        return jnp.where(self._seen(), self.spectrum + self.ridge[:, None], 0)
+
+    def _coordinates(self, rows):
+        return jnp.einsum("nrd,nd->nr", self.basis, rows, precision=_HIGHEST)
+
+    def _expand(self, factors, rows):
+        """Return `basis^T diag(factors) basis rows`."""
+        return self._spread(factors * self._coordinates(rows))
+
+    def _spread(self, coordinates):
+        return jnp.einsum("nrd,nr->nd", self.basis, coordinates, precision=_HIGHEST)
+
+    def _residuals(self, w):
+        return jnp.einsum("nmd,nd->nm", self.features, w, precision=_HIGHEST) - self.targets
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LassoLoss:
+    """Least squares with an l1 penalty; its prox runs `steps` proximal gradient steps."""
+
+    smooth: SquaredLoss
+    l1: jax.Array  # shape=(nodes,): at least 0
+    steps: int = field(metadata={"static": True})
+
+    spread: ClassVar[tuple[str, ...]] = ("l1",)
+
+    def values(self, w):
+        """Return every node's loss, shape (nodes,)."""
+        return self.smooth.values(w) + self.l1 * jnp.sum(jnp.abs(w), -1)
+
+    def gradients(self, w):
+        """Return a subgradient (sign(0) = 0), shape (nodes, dim)."""
+        return self.smooth.gradients(w) + self.l1[:, None] * jnp.sign(w)
+
+    def minimizers(self):
+        """Return local minimisers, shape (nodes, dim): a proximal point iteration from zero."""
+        reach = kernels.safe_ratio(20.0, jnp.max(self.smooth.spectrum, -1))
+        zero = jnp.zeros_like(self.smooth.correlation)
+
+        def point(w, _):
+            return self.prox(w, jnp.where(reach > 0, reach, 1), w, ())[0], None
+
+        return jax.lax.scan(point, zero, length=100)[0]
+
+    def curvature(self):
+        """Return the Lipschitz constant of every smooth part's gradient, shape (nodes,)."""
+        return self.smooth.curvature()
+
+    def typical_norm(self):
+        """Return the median length of a node's least squares model."""
+        return self.smooth.typical_norm()
+
+    def memory(self, start):
+        """Return nothing: the prox starts from the previous models."""
+        return ()
+
+    def prox(self, v, step, previous, memory):
+        """Return the models after `z <- S(z - grad(z) / L; l1 / L)`, `L = L_i + 1 / step`."""
+        total = (self.smooth.curvature() + 1 / step)[:, None]
+
+        def descend(z, _):
+            bent = self.smooth._expand(self.smooth.spectrum, z)
+            slope = 2 * (bent + self.smooth.ridge[:, None] * z - self.smooth.correlation)
+            moved = z - (slope + (z - v) / step[:, None]) / total
+            return kernels.soft_threshold(moved, self.l1[:, None] / total), None
+
+        return jax.lax.scan(descend, previous, length=self.steps)[0], memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LogisticLoss:
+    """Logistic regression; its prox takes `steps` damped Newton steps."""
+
+    features: jax.Array  # shape=(nodes, samples, dim): x_ij
+    targets: jax.Array  # shape=(nodes, samples): y_ij, -1 or 1
+    weights: jax.Array  # shape=(nodes, samples): c_ij, zero for padding
+    steps: int = field(metadata={"static": True})
+
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights")
+
+    def values(self, w):
+        """Return every node's loss, shape (nodes,)."""
+        return jnp.sum(self.weights * jax.nn.softplus(-self._margins(w)), -1)
+
+    def gradients(self, w):
+        """Return `-sum_j c p_j y_j x_j`, `p = 1 / (1 + exp(y x^T w))`, shape (nodes, dim)."""
+        slopes = -self.weights * self.targets * jax.nn.sigmoid(-self._margins(w))
+        return jnp.einsum("nm,nmd->nd", slopes, self.features, precision=_HIGHEST)
+
+    def minimizers(self):
+        """Return local minimisers with the ridge 1e-4 ||w||^2 / 2: separable data have none."""
+        zero = jnp.zeros(self.features.shape[::2], self.features.dtype)
+        step = jnp.full(self.features.shape[0], 1e4, zero.dtype)
+        return self._newton(zero, step, zero, 4 * self.steps)
+
+    def curvature(self):
+        """Return a Lipschitz constant of every gradient, shape (nodes,): `sum_j c ||x||^2 / 4`."""
+        return jnp.sum(self.weights * sum_of_squares(self.features), -1) / 4
+
+    def typical_norm(self):
+        """Return the median length of a node's own model."""
+        lengths = kernels.safe_norm(self.minimizers())
+        known = jnp.sum(self.weights, -1) > 0
+        return jnp.nan_to_num(jnp.nanmedian(jnp.where(known, lengths, jnp.nan)))
+
+    def memory(self, start):
+        """Return nothing: the prox is exact."""
+        return ()
+
+    def prox(self, v, step, previous, memory):
+        """Return the models after damped Newton steps from v, shape (nodes, dim)."""
+        return self._newton(v, step, v, self.steps), memory
+
+    def _newton(self, v, step, start, steps):
+        identity = jnp.eye(v.shape[-1], dtype=v.dtype)[None] / step[:, None, None]
+        # 1, 1/2, 1/4, ...: the longest that fits, or none.
+        lengths = jnp.append(0.5 ** jnp.arange(15, dtype=v.dtype), jnp.zeros(1, v.dtype))
+        eps = jnp.finfo(v.dtype).eps
+
+        def objective(z):
+            return self.values(z) + sum_of_squares(z - v) / (2 * step)
+
+        def newton(z, _):
+            gradient = self.gradients(z) + (z - v) / step[:, None]
+            share = jax.nn.sigmoid(self._margins(z))
+            bent = (self.weights * share * (1 - share))[..., None] * self.features
+            hessian = identity + jnp.einsum("nmd,nme->nde", self.features, bent, precision=_HIGHEST)
+            # Collinear features of any size leave the Hessian positive definite, to rounding.
+            size = jnp.trace(hessian, axis1=1, axis2=2)[:, None, None]
+            inverse = positive_inverse(
+                hessian + 4 * eps * size * jnp.eye(v.shape[-1], dtype=v.dtype)[None]
+            )
+            direction = jnp.einsum("nde,ne->nd", inverse, gradient, precision=_HIGHEST)
+            here = objective(z)
+            decrease = jnp.sum(gradient * direction, -1)
+            there = jax.vmap(lambda t: objective(z - t * direction))(lengths)
+            allowed = (here + 50 * eps * (1 + jnp.abs(here)))[None]
+            enough = allowed - 1e-4 * lengths[:, None] * decrease[None]
+            # argmax finds the first length that decreases enough.
+            fits = (there <= enough).at[-1].set(True)
+            return z - lengths[jnp.argmax(fits, 0)][:, None] * direction, None
+
+        return jax.lax.scan(newton, start, length=steps)[0]
+
+    def _margins(self, w):
+        products = jnp.einsum("nmd,nd->nm", self.features, w, precision=_HIGHEST)
+        return self.targets * products
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class TrainedLoss:
+    """Any differentiable loss, with a prox of a few steps of an optax optimiser.
+
+    The steps run on `L_i(z) + anchor ||z - v_i||^2 / (2 step_i)`. There is no guarantee for a
+    nonconvex loss; for a convex one the iterates converge if the errors are summable.
+    """
+
+    features: jax.Array  # shape=(nodes, samples, ...): x_ij
+    targets: jax.Array  # shape=(nodes, samples, ...): y_ij
+    weights: jax.Array  # shape=(nodes, samples): c_ij, zero for padding
+    start: jax.Array  # shape=(nodes, dim): first models
+    rate: jax.Array  # shape=(): the optimiser's learning rate
+    anchor: jax.Array  # shape=(): 1; 0 leaves the proximal term out
+    sample_loss: Callable[[jax.Array, Any, Any], jax.Array] = field(metadata={"static": True})
+    optimizer: Callable[[Any], optax.GradientTransformation] = field(metadata={"static": True})
+    steps: int = field(metadata={"static": True})  # per round
+    solo_steps: int = field(metadata={"static": True})  # for a node on its own
+    warm: bool = field(metadata={"static": True})  # from the previous models; else from v
+
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights", "start")
+
+    def values(self, w):
+        """Return every node's loss, shape (nodes,)."""
+        return jax.vmap(self._value)(w, self.features, self.targets, self.weights)
+
+    def gradients(self, w):
+        """Return every node's gradient, shape (nodes, dim)."""
+        gradient = jax.vmap(jax.grad(self._value))
+        return gradient(w, self.features, self.targets, self.weights)
+
+    def minimizers(self):
+        """Return what `solo_steps` steps from the start find on every node, shape (nodes, dim)."""
+        never = jnp.zeros((), self.start.dtype)
+        step = jnp.ones(self.start.shape[0], self.start.dtype)
+        memory = self.memory(self.start)
+        descend = partial(self._descend, anchor=never, steps=self.solo_steps)
+        return descend(self.start, step, self.start, memory)[0]
+
+    def typical_norm(self):
+        """Return the median length of the first models."""
+        return jnp.median(kernels.safe_norm(self.start))
+
+    def memory(self, start):
+        """Return the optimiser's states, stacked over nodes."""
+        return jax.vmap(self.optimizer(self.rate).init)(start)
+
+    def prox(self, v, step, previous, memory):
+        """Return the models after `steps` steps of the optimiser, and its states."""
+        start = previous if self.warm else v
+        return self._descend(v, step, start, memory, anchor=self.anchor, steps=self.steps)
+
+    def _descend(self, v, step, start, memory, *, anchor, steps):
+        optimizer = self.optimizer(self.rate)
+        idle = jnp.sum(self.weights, -1, keepdims=True) == 0
+
+        def one(carry, _):
+            z, state = carry
+            slope = self.gradients(z) + anchor * (z - v) / step[:, None]
+            # A node without data is not trained; a slope of exactly 0 has no derivative in Adam.
+            slope = jnp.where(idle, 1, slope)
+            with jax.numpy_dtype_promotion("standard"):  # optax adds counts to floats
+                update, state = jax.vmap(optimizer.update)(slope, state, z)
+            return (z + update, state), None
+
+        return jax.lax.scan(one, (start, memory), length=steps)[0]
+
+    def _value(self, w, features, targets, weights):
+        losses = jax.vmap(self.sample_loss, (None, 0, 0))(w, features, targets)
+        return jnp.sum(weights * losses)
+
+
+def factor(features: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the eigenvectors and eigenvalues of every `sum_j c_ij x_ij x_ij^T`.
+
+    Data that can be looked at go through LAPACK on the host in float64; inside a trace Jacobi's
+    rotations do it, which run on any number of devices.
+
+    Args:
+      features: shape (nodes, samples, dim).
+      weights: shape (nodes, samples), at least 0.
+
+    Returns:
+      `basis`, shape (nodes, rank, dim), with orthonormal rows, and `spectrum`, shape (nodes, rank);
+      rank = min(samples, dim). Where an eigenvalue is zero to rounding it is 0.
+    """
+    scaled = features * jnp.sqrt(weights)[..., None]
+    if is_concrete(scaled):
+        _, singular, basis = np.linalg.svd(np.asarray(scaled, np.float64), full_matrices=False)
+        spectrum = singular**2
+    else:
+        basis, spectrum = _thin_factors(scaled)
+    tolerance = max(1e-10, 8 * spectrum.shape[-1] * float(jnp.finfo(features.dtype).eps))
+    seen = spectrum > tolerance * spectrum.max(-1, keepdims=True)
+    basis, spectrum = jnp.where(seen[..., None], basis, 0), jnp.where(seen, spectrum, 0)
+    return basis.astype(features.dtype), spectrum.astype(features.dtype)
+
+
+def _thin_factors(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return right singular vectors as rows, and squared singular values, by rotations."""
+    samples, dim = scaled.shape[-2:]
+    if dim <= samples:
+        gram = jnp.einsum("nmd,nme->nde", scaled, scaled, precision=_HIGHEST)
+        spectrum, vectors = eigh_by_rotations(gram)
+        return jnp.swapaxes(vectors, -1, -2), spectrum
+    gram = jnp.einsum("nmd,nkd->nmk", scaled, scaled, precision=_HIGHEST)
+    spectrum, vectors = eigh_by_rotations(gram)
+    basis = jnp.einsum("nmr,nmd->nrd", vectors, scaled, precision=_HIGHEST)
+    length = jnp.sqrt(jnp.maximum(spectrum, 0))[..., None]
+    return kernels.safe_ratio(basis, length), spectrum

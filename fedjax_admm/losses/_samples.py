@@ -1,0 +1,167 @@
+"""Losses of one sample of a linear model, elementwise in its prediction p = x^T w and target y.
+
+    squared    (p - y)^2                    absolute    |p - y|
+    logistic   log(1 + exp(-y p)), y = -1 or 1
+    huber      (p - y)^2 / 2 up to |p - y| = threshold, then linear
+
+All are convex in p. A gradient in w is `slope(p, y) x`: clipping it to the norm c is clipping the
+slope to `[-c / ||x||, c / ||x||]`, again the slope of a convex loss.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import scalar
+from fedjax_admm._pytrees import register_dataclass
+
+
+class SampleLoss(Protocol):
+    """A convex loss of a prediction and a target, arrays of equal shape."""
+
+    smooth: ClassVar[bool]  # whether the slope is continuous
+    labels: ClassVar[bool]  # whether targets are -1 and 1
+
+    def value(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
+        """Return the loss."""
+        ...
+
+    def slope(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
+        """Return the derivative by the prediction; 0 at the kink of the absolute value."""
+        ...
+
+    def curvature(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
+        """Return the second derivative by the prediction, where there is one."""
+        ...
+
+    def largest_curvature(self) -> float:
+        """Return the least upper bound of the curvature."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Squared:
+    """`(p - y)^2`."""
+
+    smooth: ClassVar[bool] = True
+    labels: ClassVar[bool] = False
+
+    def value(self, prediction, target):
+        """Return `(p - y)^2`."""
+        return (prediction - target) ** 2
+
+    def slope(self, prediction, target):
+        """Return `2 (p - y)`."""
+        return 2 * (prediction - target)
+
+    def curvature(self, prediction, target):
+        """Return 2."""
+        return jnp.full_like(prediction, 2)
+
+    def largest_curvature(self):
+        """Return 2."""
+        return 2.0
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Absolute:
+    """`|p - y|`."""
+
+    smooth: ClassVar[bool] = False
+    labels: ClassVar[bool] = False
+
+    def value(self, prediction, target):
+        """Return `|p - y|`."""
+        return jnp.abs(prediction - target)
+
+    def slope(self, prediction, target):
+        """Return the sign of `p - y`, 0 at 0."""
+        return jnp.sign(prediction - target)
+
+    def curvature(self, prediction, target):
+        """Return 0."""
+        return jnp.zeros_like(prediction)
+
+    def largest_curvature(self):
+        """Return 0: both pieces are straight."""
+        return 0.0
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Huber:
+    """`r^2 / 2` for |r| <= threshold, else `threshold (|r| - threshold / 2)`; r = p - y."""
+
+    threshold: jax.Array  # shape=()
+
+    smooth: ClassVar[bool] = True
+    labels: ClassVar[bool] = False
+
+    def value(self, prediction, target):
+        """Return the loss; its two pieces meet smoothly."""
+        inside = self.slope(prediction, target)
+        return inside * (prediction - target - inside / 2)
+
+    def slope(self, prediction, target):
+        """Return `p - y`, cut at the threshold."""
+        return jnp.clip(prediction - target, -self.threshold, self.threshold)
+
+    def curvature(self, prediction, target):
+        """Return 1 within the threshold, else 0."""
+        inside = jnp.abs(prediction - target) <= self.threshold
+        return inside.astype(prediction.dtype)
+
+    def largest_curvature(self):
+        """Return 1."""
+        return 1.0
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """`log(1 + exp(-y p))`, targets -1 and 1."""
+
+    smooth: ClassVar[bool] = True
+    labels: ClassVar[bool] = True
+
+    def value(self, prediction, target):
+        """Return `log(1 + exp(-y p))`."""
+        return jax.nn.softplus(-target * prediction)
+
+    def slope(self, prediction, target):
+        """Return `-y / (1 + exp(y p))`."""
+        return -target * jax.nn.sigmoid(-target * prediction)
+
+    def curvature(self, prediction, target):
+        """Return `s (1 - s)`, s the logistic function of p."""
+        # 1 - s would be 0 for large p.
+        return jax.nn.sigmoid(prediction) * jax.nn.sigmoid(-prediction)
+
+    def largest_curvature(self):
+        """Return 1/4."""
+        return 0.25
+
+
+def squared() -> Squared:
+    """Build `Squared`."""
+    return Squared()
+
+
+def absolute() -> Absolute:
+    """Build `Absolute`."""
+    return Absolute()
+
+
+def huber(threshold: ArrayLike = 1.0) -> Huber:
+    """Build `Huber`; the threshold must be positive."""
+    return Huber(scalar("threshold", threshold, above=0))
+
+
+def logistic() -> Logistic:
+    """Build `Logistic`."""
+    return Logistic()

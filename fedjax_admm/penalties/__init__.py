@@ -1,0 +1,5 @@
+"""Penalties of models, and of differences along the edges of a graph."""
+
+from fedjax_admm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

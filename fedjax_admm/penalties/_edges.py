@@ -1,0 +1,214 @@
+r"""Penalties on the difference of two neighbours' models, with the proximal maps of their duals.
+
+An edge e = (h, t) of weight A_e costs `lam A_e phi(w_h - w_t)`. With the radius `r_e = lam A_e`,
+every penalty has, edge by edge (rows of an array (edges, dim)),
+
+    values(v)                       phi(v)
+    conjugate(u, radius)            r phi*(u / r), infinite where u is infeasible
+    prox_conjugate(v, radius, sigma)
+                                    argmin_z r phi*(z / r) + |z - v|^2 / (2 sigma)
+
+    network_lasso()                 phi = ||.||_2: neighbours' models become equal
+    entrywise_l1()                  phi = ||.||_1: some entries become equal
+    mocha()                         phi = ||.||_2^2 / 2: models become alike, never equal
+    squared()                       phi = ||.||_2^2
+    quadratic(matrix)               phi = v^T M v / 2
+
+Everything is zero where the radius is zero: an edge that is not there carries no flow.
+
+Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
+Generalized Total Variation Minimization", 2023 (the dual updates); D. Hallac, J. Leskovec, S. Boyd,
+"Network Lasso", KDD 2015; V. Smith et al., "Federated Multi-Task Learning", NIPS 2017 (MOCHA).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm import kernels
+from fedjax_admm._checks import InputError, finite_array, is_concrete
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import sum_of_squares
+
+# A flow may leave its ball by rounding: so many units in the last place are forgiven.
+_FORGIVEN = 64
+
+
+class EdgePenalty(Protocol):
+    """What a solver of generalised total variation asks of phi."""
+
+    def values(self, difference: jax.Array) -> jax.Array:
+        """Return phi of every row, shape (edges,)."""
+        ...
+
+    def conjugate(self, flow: jax.Array, radius: jax.Array) -> jax.Array:
+        """Return `r phi*(u / r)` of every row, shape (edges,)."""
+        ...
+
+    def prox_conjugate(self, v: jax.Array, radius: jax.Array, sigma: jax.Array) -> jax.Array:
+        """Return the prox of `r phi*(. / r)` with step sigma, row by row, shape (edges, dim)."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class NetworkLasso:
+    """phi = ||.||_2."""
+
+    def values(self, difference):
+        """Return the length of every row."""
+        return kernels.safe_norm(difference)
+
+    def conjugate(self, flow, radius):
+        """Return 0 in the ball of the radius, infinity outside."""
+        return _indicator(self.dual_norm(flow), radius)
+
+    def prox_conjugate(self, v, radius, sigma):
+        """Return the projection of every row onto its ball."""
+        return kernels.project_l2_ball(v, radius[:, None])
+
+    def dual_norm(self, gradients):
+        """Return the Euclidean norm of every row."""
+        return kernels.safe_norm(gradients)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class EntrywiseL1:
+    """phi = ||.||_1."""
+
+    def values(self, difference):
+        """Return the sum of moduli of every row."""
+        return jnp.sum(jnp.abs(difference), -1)
+
+    def conjugate(self, flow, radius):
+        """Return 0 in the cube of the radius, infinity outside."""
+        return _indicator(self.dual_norm(flow), radius)
+
+    def prox_conjugate(self, v, radius, sigma):
+        """Return every entry clipped to the radius."""
+        return kernels.clip_entries(v, radius[:, None])
+
+    def dual_norm(self, gradients):
+        """Return the largest modulus of every row."""
+        return jnp.max(jnp.abs(gradients), -1)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class HalfSquare:
+    """phi = curvature ||.||^2 / 2."""
+
+    curvature: jax.Array  # shape=()
+
+    def values(self, difference):
+        """Return `curvature ||v||^2 / 2` of every row."""
+        return self.curvature * sum_of_squares(difference) / 2
+
+    def conjugate(self, flow, radius):
+        """Return `||u||^2 / (2 curvature r)`."""
+        return _over(sum_of_squares(flow), 2 * self.curvature * radius)
+
+    def prox_conjugate(self, v, radius, sigma):
+        """Return `v curvature r / (curvature r + sigma)`."""
+        stiffness = self.curvature * radius[:, None]
+        return v * (stiffness / (stiffness + sigma))
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """phi = v^T M v / 2, with the eigendecomposition `M = basis diag(spectrum) basis^T`."""
+
+    basis: jax.Array  # shape=(dim, dim), columns
+    spectrum: jax.Array  # shape=(dim,), at least 0
+
+    def values(self, difference):
+        """Return `v^T M v / 2` of every row."""
+        return jnp.sum(self.spectrum[None] * self._turned(difference) ** 2, -1) / 2
+
+    def conjugate(self, flow, radius):
+        """Return `u^T M^+ u / (2 r)`, infinite outside the range of M."""
+        turned = self._turned(flow)
+        size = jnp.max(jnp.abs(turned), -1, keepdims=True)
+        turned = jnp.where(jnp.abs(turned) <= _rounding(turned) * size, 0, turned)
+        return jnp.sum(_over(turned**2, 2 * radius[:, None] * self.spectrum[None]), -1)
+
+    def prox_conjugate(self, v, radius, sigma):
+        """Return `r M (r M + sigma I)^-1 v`; M may be singular."""
+        stiffness = radius[:, None] * self.spectrum[None]
+        shrunk = self._turned(v) * (stiffness / (stiffness + sigma))
+        return jnp.matmul(shrunk, self.basis.T, precision=jax.lax.Precision.HIGHEST)
+
+    def _turned(self, rows):
+        return jnp.matmul(rows, self.basis, precision=jax.lax.Precision.HIGHEST)
+
+
+def network_lasso() -> NetworkLasso:
+    """Build the penalty ||.||_2: differences are zero as a whole, or not at all."""
+    return NetworkLasso()
+
+
+def entrywise_l1() -> EntrywiseL1:
+    """Build the penalty ||.||_1: differences are zero entry by entry."""
+    return EntrywiseL1()
+
+
+def mocha() -> HalfSquare:
+    """Build the penalty ||.||_2^2 / 2."""
+    return HalfSquare(jnp.asarray(1.0, float))
+
+
+def squared_difference() -> HalfSquare:
+    """Build the penalty ||.||_2^2."""
+    return HalfSquare(jnp.asarray(2.0, float))
+
+
+def quadratic_difference(matrix: ArrayLike) -> Quadratic:
+    """Build the penalty `v^T M v / 2`.
+
+    Args:
+      matrix: M, shape (dim, dim), symmetric and positive semidefinite; it may be singular.
+
+    Returns:
+      The penalty; its numbers are leaves.
+
+    Raises:
+      InputError: M is not a finite square matrix, not symmetric, or has a negative eigenvalue.
+    """
+    array = finite_array("matrix", matrix, (None, None))
+    if array.shape[0] != array.shape[1]:
+        raise InputError(f"matrix must be square, but it has shape {array.shape}.")
+    if not is_concrete(array):
+        raise InputError("matrix must be known before tracing; build the penalty outside jit.")
+    seen = np.asarray(array, np.float64)
+    tolerance = 1e-6 * np.abs(seen).max(initial=0)
+    if np.abs(seen - seen.T).max(initial=0) > tolerance:
+        raise InputError("matrix must be symmetric, but it is not; use (M + M.T) / 2.")
+    spectrum, basis = np.linalg.eigh((seen + seen.T) / 2)
+    if spectrum.min(initial=0) < -tolerance:
+        raise InputError(
+            f"matrix must be positive semidefinite, but it has the eigenvalue {spectrum.min():g}."
+        )
+    # Rounding of a singular matrix: its conjugate is infinite off the range, not huge.
+    spectrum = np.where(spectrum > tolerance, spectrum, 0)
+    return Quadratic(jnp.asarray(basis, array.dtype), jnp.asarray(spectrum, array.dtype))
+
+
+def _indicator(norm: jax.Array, radius: jax.Array) -> jax.Array:
+    """Return 0 where the norm is at most the radius (to rounding), infinity elsewhere."""
+    return jnp.where(norm <= radius * (1 + _rounding(norm)), 0, jnp.inf).astype(norm.dtype)
+
+
+def _over(numerator: jax.Array, denominator: jax.Array) -> jax.Array:
+    """Return a ratio of nonnegative numbers with 0 / 0 = 0 and 1 / 0 infinite."""
+    infinite = (denominator == 0) & (numerator > 0)
+    return jnp.where(infinite, jnp.inf, kernels.safe_ratio(numerator, denominator))
+
+
+def _rounding(values: jax.Array) -> float:
+    return _FORGIVEN * float(jnp.finfo(values.dtype).eps)

@@ -1,0 +1,26 @@
+from fedjax_admm.privacy import accountant as accountant
+from fedjax_admm.privacy._plans import (
+    NOMINAL as NOMINAL,
+    Plan as Plan,
+    Spent as Spent,
+    approximate_plan as approximate_plan,
+    zcdp_plan as zcdp_plan,
+    zcdp_plan_of_budget as zcdp_plan_of_budget,
+)
+from fedjax_admm.privacy._releases import (
+    ExactRelease as ExactRelease,
+    GaussianRelease as GaussianRelease,
+    Release as Release,
+    exact_release as exact_release,
+    gaussian_release as gaussian_release,
+    ledger as ledger,
+)
+from fedjax_admm.privacy._tuning import (
+    UNACCOUNTED as UNACCOUNTED,
+    PrivateSetting as PrivateSetting,
+    Tuned as Tuned,
+    grid_settings as grid_settings,
+    nearby_settings as nearby_settings,
+    random_settings as random_settings,
+    tune_private as tune_private,
+)

@@ -1,0 +1,293 @@
+"""Plans: the noise of every release of a run, and what has been spent after each of them.
+
+A plan is made on the host in float64 before anything runs, from (epsilon, delta), the number of
+rounds and tau; it knows no data. `zcdp_plan` adds up budgets of zero-concentrated differential
+privacy; `approximate_plan` adds up (epsilon_n, delta_n) of classical Gaussian mechanisms. Both give
+budgets that grow by 1 / tau from release to release, so that late messages, which matter most, are
+the most exact ones.
+
+Whatever way a plan was made, its noise is normal, and what it guarantees is known exactly
+(`gaussian_epsilon`): `Plan.spent` gives both numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count
+from fedjax_admm.privacy import accountant
+
+NOMINAL = "nominal, no guarantee"
+"""What every epsilon is called where gradients are not clipped."""
+
+UNIT = "one sample of one client, replaced by any other"
+ADVERSARY = "sees every message of every client in every round"
+PUBLIC = (
+    "the graph, the numbers of samples, all hyper-parameters, the clipping norm, the regulariser, "
+    "who takes part in which round"
+)
+NOT_COVERED = (
+    "choosing hyper-parameters on the data, weights of the regulariser computed from the data, "
+    "stopping or choosing a round by the data, the discreteness of floating-point noise, the "
+    "models that clients keep to themselves"
+)
+
+
+class Spent(NamedTuple):
+    """What clients have spent; arrays of the shape of the counts, float64."""
+
+    budget: np.ndarray  # zCDP: the sum of the budgets of the releases so far
+    epsilon: np.ndarray  # at the plan's delta, by the accounting that made the plan
+    exact_epsilon: np.ndarray  # at the plan's delta, exactly
+    label: str  # "" or, without clipping, `NOMINAL`
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The noise of a run's releases; build it with `zcdp_plan` or `approximate_plan`."""
+
+    accounting: str  # a key of `ACCOUNTINGS`
+    epsilon: float  # after the last release, by that accounting
+    delta: float
+    tau: float
+    multipliers: np.ndarray  # shape=(rounds,), float64: z_n, standard deviation over sensitivity
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of planned releases of a client."""
+        return self.multipliers.size
+
+    @property
+    def budgets(self) -> np.ndarray:
+        """Return the zCDP budget `1 / (2 z_n^2)` of every release, shape (rounds,), float64."""
+        return accountant.budgets_of(self.multipliers)
+
+    @property
+    def exact_epsilon(self) -> float:
+        """Return the exact epsilon, at the plan's delta, of all planned releases."""
+        return float(self.spent(self.rounds).exact_epsilon)
+
+    def spent(self, releases: ArrayLike, *, clipped: bool = True) -> Spent:
+        """Return what clients have spent after so many releases of their own.
+
+        Args:
+          releases: whole numbers, any shape, such as `trace["releases"]` of a run, shape (records,
+            clients).
+          clipped: whether gradients were clipped (`GaussianRelease.clipped`).
+
+        Returns:
+          Arrays of that shape. Who takes part less often has spent less; nothing is won by not
+          knowing who did.
+
+        Raises:
+          InputError: a number is negative or larger than planned.
+        """
+        counts = np.asarray(releases)
+        if not np.issubdtype(counts.dtype, np.integer):
+            raise InputError(f"releases must be whole numbers, but they are {counts.dtype}.")
+        if counts.size and not 0 <= counts.min() <= counts.max() <= self.rounds:
+            wrong, remedy = counts.min(), "count from the first release"
+            if wrong >= 0:
+                wrong, remedy = counts.max(), "plan for more rounds"
+            raise InputError(
+                f"releases must be between 0 and {self.rounds}, the planned number, but there is "
+                f"{wrong}; {remedy}."
+            )
+        different, places = np.unique(counts, return_inverse=True)
+        places = places.reshape(counts.shape)
+        each, claim = self.budgets, ACCOUNTINGS[self.accounting].claim
+        budgets = np.array([_total(each[:n]) for n in different])
+        claims = [
+            claim(self, self.multipliers[:n], budget) if n else 0.0
+            for n, budget in zip(different, budgets, strict=True)
+        ]
+        exact = [accountant.gaussian_epsilon(budget, self.delta) for budget in budgets]
+        return Spent(
+            budgets[places],
+            np.array(claims, np.float64)[places],
+            np.array(exact, np.float64)[places],
+            "" if clipped else NOMINAL,
+        )
+
+    def statement(self, *, clipped: bool = True) -> str:
+        """Say what is guaranteed to whom, in one line per point.
+
+        Args:
+          clipped: whether gradients are clipped.
+
+        Returns:
+          A text to print with every result.
+        """
+        label = "" if clipped else f" ({NOMINAL})"
+        described = ACCOUNTINGS[self.accounting].description
+        return "\n".join(
+            [
+                f"epsilon: {self.epsilon:.4g} at delta {self.delta:g}, by {described}{label}",
+                f"exact epsilon: {self.exact_epsilon:.4g} at delta {self.delta:g}{label}",
+                f"spent over: {self.rounds} releases of each client, tau {self.tau:g}",
+                f"protected: {UNIT}",
+                f"adversary: {ADVERSARY}",
+                f"public: {PUBLIC}",
+                f"not covered: {NOT_COVERED}",
+            ]
+        )
+
+
+class Accounting(NamedTuple):
+    """A way to add up what releases cost."""
+
+    description: str
+    # (plan, multipliers so far, sum of their budgets) -> epsilon
+    claim: Callable[[Plan, np.ndarray, float], float]
+
+
+def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
+    """Plan noise by zero-concentrated differential privacy.
+
+    The total budget is `(sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2`, release n has the
+    share `tau^(T - n) / sum_s tau^(T - s)` of it, and `z_n = 1 / sqrt(2 budget_n)`.
+
+    Args:
+      epsilon: of the whole run, positive; infinity plans no noise.
+      delta: of the whole run, between 0 and 1.
+      rounds: number T of releases of each client.
+      tau: each release has 1 / tau of the budget of the one before it; above 0, at most 1.
+
+    Returns:
+      The plan. Its exact epsilon is smaller than `epsilon`, by about a quarter at epsilon 1.
+
+    Raises:
+      InputError: a number is out of range, or tau leaves a release without any budget.
+
+    Reference: F. Gauthier et al., "Private Networked Federated Learning for Nonsmooth Objectives",
+    Theorem 2; M. Bun, T. Steinke, "Concentrated Differential Privacy", 2016, Proposition 1.3.
+    """
+    rounds = count("rounds", rounds)
+    accountant.checked_number("epsilon", epsilon, above=0.0)
+    total = accountant.zcdp_budget(epsilon, delta)
+    return zcdp_plan_of_budget(total, delta, rounds, tau)
+
+
+def zcdp_plan_of_budget(budget: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
+    """Plan noise for a total zCDP budget, such as `gaussian_budget(epsilon, delta)`.
+
+    Args:
+      budget: of the whole run, positive.
+      delta: at which epsilons are stated.
+      rounds: as `zcdp_plan`.
+      tau: as `zcdp_plan`.
+
+    Returns:
+      The plan.
+
+    Raises:
+      InputError: as `zcdp_plan`.
+    """
+    rounds = count("rounds", rounds)
+    accountant.checked_number("budget", budget, above=0.0)
+    multipliers = accountant.noise_multipliers(accountant.release_budgets(budget, rounds, tau))
+    epsilon = accountant.zcdp_epsilon(budget, delta)
+    return Plan("zcdp", float(epsilon), float(delta), float(tau), multipliers)
+
+
+def approximate_plan(
+    epsilon: float, delta: float, rounds: int, tau: float = 0.985, *, composition: str = "advanced"
+) -> Plan:
+    """Plan noise by adding up (epsilon_n, delta_n) of classical Gaussian mechanisms.
+
+    `z_n = sqrt(2 ln(1.25 / delta_n)) / epsilon_n` with `epsilon_n = epsilon_1 tau^(-(n - 1) / 2)`.
+    "advanced": delta_n = delta / (2 T), and epsilon_1 such that the composed epsilon with slack
+    delta / 2 is `epsilon`. "basic": delta_n = delta / T, and the epsilon_n add up to `epsilon`.
+
+    Args:
+      epsilon: as `zcdp_plan`.
+      delta: as `zcdp_plan`.
+      rounds: as `zcdp_plan`.
+      tau: as `zcdp_plan`.
+      composition: "advanced" or "basic".
+
+    Returns:
+      The plan. The noise is the same as that of a zCDP plan with a smaller epsilon.
+
+    Raises:
+      InputError: as `zcdp_plan`; or an epsilon_n is larger than 1, or the composition is unknown.
+
+    Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
+    Theorem A.1; P. Kairouz, S. Oh, P. Viswanath, "The Composition Theorem for Differential
+    Privacy", 2017, Theorem 3.5.
+    """
+    rounds = count("rounds", rounds)
+    accountant.checked_delta(delta)
+    if composition not in _COMPOSITIONS:
+        raise InputError(
+            f"composition must be one of {', '.join(_COMPOSITIONS)}, but it is {composition!r}."
+        )
+    if epsilon == np.inf:
+        multipliers = np.zeros(rounds)
+    else:
+        epsilons = _COMPOSITIONS[composition].epsilons(epsilon, delta, rounds, tau)
+        multipliers = accountant.mechanism_multipliers(
+            epsilons, _release_delta(composition, delta, rounds)
+        )
+    return Plan(composition, float(epsilon), float(delta), float(tau), multipliers)
+
+
+class _Composition(NamedTuple):
+    """A way to divide (epsilon, delta) among releases."""
+
+    epsilons: Callable[[float, float, int, float], np.ndarray]  # (epsilon, delta, rounds, tau)
+    parts: int  # of delta, per release
+
+
+_COMPOSITIONS = {
+    "advanced": _Composition(
+        lambda epsilon, delta, rounds, tau: accountant.advanced_epsilons(
+            epsilon, delta / 2, rounds, tau
+        ),
+        2,
+    ),
+    "basic": _Composition(
+        lambda epsilon, delta, rounds, tau: accountant.basic_epsilons(epsilon, rounds, tau), 1
+    ),
+}
+
+
+def _release_delta(composition: str, delta: float, rounds: int) -> float:
+    return delta / (_COMPOSITIONS[composition].parts * rounds)
+
+
+def _total(budgets: np.ndarray) -> float:
+    """Add up budgets, the small ones first."""
+    return float(np.sum(np.sort(budgets)))
+
+
+def _claim_zcdp(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
+    return accountant.zcdp_epsilon(budget, plan.delta)
+
+
+def _epsilons(plan: Plan, multipliers: np.ndarray) -> np.ndarray:
+    """Return the epsilon_n of classical Gaussian mechanisms with these multipliers."""
+    delta = _release_delta(plan.accounting, plan.delta, plan.rounds)
+    with np.errstate(divide="ignore"):
+        return np.sqrt(2 * np.log(1.25 / delta)) / multipliers
+
+
+def _claim_advanced(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
+    return accountant.advanced_epsilon(_epsilons(plan, multipliers), plan.delta / 2)
+
+
+def _claim_basic(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
+    return accountant.basic_epsilon(_epsilons(plan, multipliers))
+
+
+ACCOUNTINGS = {
+    "zcdp": Accounting("zero-concentrated differential privacy", _claim_zcdp),
+    "advanced": Accounting(
+        "classical Gaussian mechanisms under advanced composition", _claim_advanced
+    ),
+    "basic": Accounting("classical Gaussian mechanisms under basic composition", _claim_basic),
+}
+"""The ways to add up what releases cost."""

@@ -1,0 +1,42 @@
+from fedjax_admm.problems._consensus import (
+    ConsensusRegression as ConsensusRegression,
+    consensus_regression as consensus_regression,
+    draw_consensus_regression as draw_consensus_regression,
+    pooled_correlation as pooled_correlation,
+    with_loss as with_loss,
+)
+from fedjax_admm.problems._localization import (
+    Localization as Localization,
+    cauchy_noise as cauchy_noise,
+    draw_localization as draw_localization,
+    gaussian_noise as gaussian_noise,
+    localization as localization,
+    no_noise as no_noise,
+    outlier_noise as outlier_noise,
+)
+from fedjax_admm.problems._matrix_completion import (
+    MatrixCompletion as MatrixCompletion,
+    given_clients as given_clients,
+    matrix_completion as matrix_completion,
+)
+from fedjax_admm.problems._networked import (
+    Networked as Networked,
+    draw_networked_regression as draw_networked_regression,
+    networked_logistic as networked_logistic,
+    networked_regression as networked_regression,
+    networked_training as networked_training,
+    squared_loss as squared_loss,
+    with_access as with_access,
+)
+from fedjax_admm.problems._phase_retrieval import (
+    PhaseRetrieval as PhaseRetrieval,
+    draw_phase_retrieval as draw_phase_retrieval,
+    phase_retrieval as phase_retrieval,
+    spectral_start as spectral_start,
+)
+from fedjax_admm.problems._robust_regression import (
+    RobustRegression as RobustRegression,
+    clusters_of_clients as clusters_of_clients,
+    draw_robust_regression as draw_robust_regression,
+    robust_regression as robust_regression,
+)

@@ -1,0 +1,239 @@
+"""Range localisation: sensors that know their own place and one noisy distance to a target.
+
+    minimise over w   sum_l f_l(w),    f_l(w) = | ||w - a_l|| - d_l |
+
+Client l is a sensor at `a_l` with one range `d_l > 0`; positions and ranges are in metres. The
+problem is nonsmooth and nonconvex, and each `f_l` is a difference of convex functions:
+
+    f_l = Gamma_l - phi_l
+    Gamma_l(x) = 2 max(0, ||x - a_l|| - d_l),   phi_l(x) = ||x - a_l|| - d_l
+
+Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+Localization", arXiv:2503.09497 (2025), equations (3)-(8). No factor 1/L is used.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm import kernels
+from fedjax_admm._checks import InputError, count, default_float, finite_array, number
+from fedjax_admm._pytrees import register_dataclass
+
+MINIMUM_RANGE = 1e-3
+"""Metres; drawn ranges below it are raised to it (for d <= 0, f is ||w - a|| plus a constant)."""
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Localization:
+    """Sensors, their ranges, and where the search starts."""
+
+    anchors: jax.Array  # shape=(clients, dim): sensor positions, metres
+    distances: jax.Array  # shape=(clients,): measured ranges, metres, positive
+    start: jax.Array  # shape=(dim,): the server's first guess, metres
+    target: jax.Array | None = None  # shape=(dim,): the true position, where it is known
+
+    spread: ClassVar[tuple[str, ...]] = ("anchors", "distances")
+
+    @property
+    def num_clients(self) -> int:
+        """Return the number of sensors."""
+        return self.anchors.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """Return the dimension of space."""
+        return self.anchors.shape[1]
+
+    def residuals(self, position: jax.Array) -> jax.Array:
+        """Return `||w - a_l|| - d_l` in metres, shape (clients,), for one position (dim,)."""
+        return kernels.safe_norm(position[None, :] - self.anchors) - self.distances
+
+    def value(self, position: jax.Array) -> jax.Array:
+        """Return the cost `sum_l f_l(w)` in metres, a scalar."""
+        return jnp.sum(jnp.abs(self.residuals(position)))
+
+    def subgradients(self, points: jax.Array) -> jax.Array:
+        """Return one subgradient of each `f_l` at its own point.
+
+        Args:
+          points: shape (clients, dim), one point per client.
+
+        Returns:
+          Shape (clients, dim): `sign(||x - a|| - d) (x - a) / max(||x - a||, 1e-12)`, zero at
+          the sensor itself and on the sphere.
+        """
+        offset = points - self.anchors
+        distance = kernels.safe_norm(offset)
+        slope = jnp.sign(distance - self.distances) / jnp.maximum(distance, 1e-12)
+        return slope[:, None] * offset
+
+    def prox_convex_part(self, points: jax.Array, step: jax.Array) -> jax.Array:
+        """Return the prox of each `Gamma_l`; points (clients, dim), step (clients,)."""
+        return kernels.prox_range_excess(points, self.anchors, self.distances, step)
+
+    def prox_concave_part(self, points: jax.Array, step: jax.Array, mu: jax.Array) -> jax.Array:
+        """Return the prox of minus the Moreau envelope of each `phi_l`, for `step < mu`.
+
+        Points (clients, dim), step and mu (clients,).
+        """
+        return kernels.prox_negative_moreau_norm(points, self.anchors, step, mu)
+
+
+class RangeNoise(Protocol):
+    """How true distances become measured ranges."""
+
+    def __call__(self, key: jax.Array, distances: jax.Array) -> jax.Array:
+        """Return noisy ranges of the shape of `distances`, not yet clipped."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class NoNoise:
+    """Exact ranges."""
+
+    def __call__(self, key, distances):
+        """Return the distances."""
+        return distances
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GaussianNoise:
+    """Ranges with independent normal errors."""
+
+    deviation: jax.Array  # shape=(): standard deviation, metres
+
+    def __call__(self, key, distances):
+        """Return `d + deviation * normal`."""
+        return distances + self.deviation * jax.random.normal(key, distances.shape, distances.dtype)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class CauchyNoise:
+    """Ranges with independent Cauchy errors: no mean, heavy tails."""
+
+    scale: jax.Array  # shape=(): half the interquartile range, metres
+
+    def __call__(self, key, distances):
+        """Return `d + scale * cauchy`."""
+        return distances + self.scale * jax.random.cauchy(key, distances.shape, distances.dtype)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class OutlierNoise:
+    """Exact ranges, except that each is replaced by a uniform one with some probability."""
+
+    probability: jax.Array  # shape=()
+    largest: jax.Array  # shape=(): outliers are uniform on [0, largest], metres
+
+    def __call__(self, key, distances):
+        """Return outliers where a uniform draw is below the probability.
+
+        The draws do not depend on the probability, so a larger one only adds outliers.
+        """
+        choice_key, range_key = jax.random.split(key)
+        chosen = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
+        outlier = self.largest * jax.random.uniform(range_key, distances.shape, distances.dtype)
+        return jnp.where(chosen, outlier, distances)
+
+
+def no_noise() -> NoNoise:
+    """Exact ranges."""
+    return NoNoise()
+
+
+def gaussian_noise(deviation: ArrayLike) -> GaussianNoise:
+    """Build `GaussianNoise`; the deviation (metres) must not be negative."""
+    return GaussianNoise(number("deviation", deviation, at_least=0))
+
+
+def cauchy_noise(scale: ArrayLike) -> CauchyNoise:
+    """Build `CauchyNoise`; the scale (metres) must not be negative."""
+    return CauchyNoise(number("scale", scale, at_least=0))
+
+
+def outlier_noise(probability: ArrayLike, largest: ArrayLike = 60 * 3**0.5) -> OutlierNoise:
+    """Build `Outliers`; the default largest range is the diagonal of the cube of the paper."""
+    return OutlierNoise(
+        number("probability", probability, at_least=0, at_most=1),
+        number("largest", largest, above=0),
+    )
+
+
+def localization(
+    anchors: ArrayLike,
+    distances: ArrayLike,
+    *,
+    start: ArrayLike | None = None,
+    target: ArrayLike | None = None,
+) -> Localization:
+    """Build a localisation problem from measurements.
+
+    Args:
+      anchors: sensor positions, shape (clients, dim), metres.
+      distances: measured ranges, shape (clients,), metres, positive.
+      start: the first guess, shape (dim,); the mean of the sensors if None.
+      target: the true position, shape (dim,), if it is known.
+
+    Returns:
+      The problem.
+
+    Raises:
+      InputError: a shape does not fit, or an entry is not finite, or a range is not positive.
+    """
+    anchors = finite_array("anchors", anchors, (None, None))
+    clients, dim = anchors.shape
+    if clients == 0 or dim == 0:
+        raise InputError(
+            f"anchors must hold at least one sensor, but its shape is {anchors.shape}."
+        )
+    distances = finite_array("distances", distances, (clients,)).astype(anchors.dtype)
+    number("distances", distances, above=0)
+    start = jnp.mean(anchors, 0) if start is None else finite_array("start", start, (dim,))
+    if target is not None:
+        target = finite_array("target", target, (dim,)).astype(anchors.dtype)
+    return Localization(anchors, distances, start.astype(anchors.dtype), target)
+
+
+def draw_localization(
+    key: jax.Array,
+    noise: RangeNoise,
+    *,
+    clients: int = 21,
+    dim: int = 3,
+    half_width: ArrayLike = 30.0,
+) -> Localization:
+    """Draw a random problem: sensors and target uniform in a cube around the origin.
+
+    Args:
+      key: a typed key. Geometry and noise have keys of their own: with the same key, two noises
+        (or two strengths of one noise) share the geometry.
+      noise: how distances become ranges, e.g. `cauchy_noise(1.0)`.
+      clients: number of sensors.
+      dim: dimension of space.
+      half_width: half the edge of the cube, metres.
+
+    Returns:
+      A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
+
+    Raises:
+      InputError: a count is not a positive whole number, or the cube has no positive width.
+    """
+    clients, dim = count("clients", clients), count("dim", dim)
+    half_width = number("half_width", half_width, above=0)
+    anchor_key, target_key, noise_key = jax.random.split(key, 3)
+    dtype = default_float()
+    half = half_width.astype(dtype)
+    anchors = half * jax.random.uniform(anchor_key, (clients, dim), dtype, -1, 1)
+    target = half * jax.random.uniform(target_key, (dim,), dtype, -1, 1)
+    exact = kernels.safe_norm(target[None, :] - anchors)
+    distances = jnp.maximum(noise(noise_key, exact), MINIMUM_RANGE)
+    return Localization(anchors, distances, jnp.zeros(dim, dtype), target)

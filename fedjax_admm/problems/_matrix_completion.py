@@ -1,0 +1,431 @@
+r"""Federated matrix completion: clients hold some users' ratings of common items.
+
+    minimise   1/p sum_i [ f_i(U_i, V) + R_i(U_i) ] + R(V)
+    f_i(U, V) = 1/2 sum over observed (t, j) of (u_t^T v_j - M_tj)^2
+
+Client i of p holds its users' factors U_i and never sends them; the items' factors V are shared.
+A rating is observed because it is in the list: 0 is a rating like any other.
+
+Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
+Multiplier Method for Federated Matrix Completion Problems", the problem of section 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, default_float, is_concrete, typed_key
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.ratings import BLOCK, ClientRatings, in_blocks
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class MatrixCompletion:
+    """Ratings of the clients' users: some to learn from, some to be judged by."""
+
+    by_user: ClientRatings  # what is learnt from, each client's sorted by user
+    by_item: ClientRatings  # the same, sorted by item
+    held_out: ClientRatings  # what predictions are judged by
+    members: jax.Array  # shape=(clients,), int32: users of each client
+    mean: jax.Array  # shape=(): of the ratings that are learnt from, in the units of the file
+    deviation: jax.Array  # shape=(): their standard deviation; values are (rating - mean) / it
+    places: jax.Array  # shape=(users,), int32: client * users_per_client + number within it
+    tuning: "MatrixCompletion | None" = None  # the training ratings, split once more
+
+    spread: ClassVar[tuple[str, ...]] = ("members",)
+
+    @property
+    def num_clients(self) -> int:
+        """Return the number of clients."""
+        return self.members.shape[0]
+
+    @property
+    def users_per_client(self) -> int:
+        """Return the number of users of the largest client."""
+        return self.by_user.users_per_client
+
+    @property
+    def num_items(self) -> int:
+        """Return the number of items."""
+        return self.by_user.num_items
+
+    @property
+    def here(self) -> jax.Array:
+        """Return which users there are, bool, shape (clients, users_per_client)."""
+        return jnp.arange(self.users_per_client, dtype=jnp.int32)[None] < self.members[:, None]
+
+
+def matrix_completion(
+    ratings: Any,
+    key: jax.Array,
+    *,
+    clients: int = 100,
+    train: float = 0.8,
+    validation: float = 0.0,
+    standardize: bool = True,
+) -> MatrixCompletion:
+    """Spread users over clients at random, and split each client's ratings.
+
+    Every user is kept: clients differ by one user at most. In each client, a random
+    `floor(train * ratings)` of its ratings are learnt from. All ratings are standardised with mean
+    and deviation of those, which three sums per client tell.
+
+    Args:
+      ratings: of `ratings.read_ratings`, `ratings.ratings` or `ratings.draw_ratings`.
+      key: a typed key. It may be traced: the problem can be drawn inside `jit` and `vmap`.
+      clients: how many.
+      train: share of a client's ratings that is learnt from; 1 holds nothing out.
+      validation: share of these that `problem.tuning` holds out, for the choice of
+        hyper-parameters without a look at the ratings held out here; there is no `tuning` if 0.
+      standardize: whether to standardise.
+
+    Returns:
+      The problem. Its memory is about 24 bytes per rating learnt from, 12 per other one, and as
+      much again with `validation`.
+
+    Raises:
+      InputError: there are fewer users than clients, a share is out of range, a client has no
+        rating to learn from, or all ratings to learn from are equal (where they are
+        standardised).
+    """
+    typed_key(key)
+    clients = count("clients", clients)
+    if clients > ratings.num_users:
+        raise InputError(
+            f"clients must be at most the number of users ({ratings.num_users}), but it is "
+            f"{clients}; every client needs a user."
+        )
+    train = float(train) if train == 1 else _share("train", train)
+    fitted = 1 - _share("validation", validation) if validation else 0.0
+    shape = _Shape(clients, -(-ratings.num_users // clients), ratings.num_items)
+    _check_size(shape)
+    problem, sizes = _drawn(
+        *_columns(ratings), key, shape, ratings.num_users, train, fitted, bool(standardize)
+    )
+    _check_learnt(problem, sizes, train)
+    if validation:
+        _check_learnt(problem.tuning, problem.by_user.counts, fitted)
+        problem = replace(problem, tuning=_checked(problem.tuning))
+    return _checked(problem)
+
+
+def given_clients(
+    clients: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]],
+    *,
+    num_items: int,
+    members: Sequence[int] | None = None,
+    held_out: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]] | None = None,
+    standardize: bool = True,
+) -> MatrixCompletion:
+    """Build matrix completion from clients that are given, such as hospitals or shops.
+
+    Args:
+      clients: one triple (users, items, values) of arrays (ratings of that client,) per client;
+        users are numbered from 0 within each client.
+      num_items: how many items there are.
+      members: users of each client; as many as occur if None.
+      held_out: the ratings that predictions are judged by, likewise; none if None.
+      standardize: whether to standardise with mean and deviation of `clients`.
+
+    Returns:
+      The problem.
+
+    Raises:
+      InputError: a client has no rating, lengths differ, a number is out of range, a value is not
+        finite, or all values are equal.
+    """
+    num_items = count("num_items", num_items)
+    if not clients:
+        raise InputError("clients must hold at least one client, but it is empty.")
+    learnt = _joined("clients", clients, num_items)
+    judged = _joined("held_out", held_out or [], num_items)
+    sizes = np.bincount(learnt[0], minlength=len(clients))
+    if np.any(sizes == 0):
+        raise InputError(
+            f"clients must have a rating each, but client {np.argmin(sizes)} has none; leave it "
+            "out."
+        )
+    if held_out is not None and len(held_out) != len(clients):
+        raise InputError(
+            f"held_out must have one entry per client ({len(clients)}), but it has {len(held_out)}."
+        )
+    columns = [np.concatenate(pair) for pair in zip(learnt, judged, strict=True)]
+    owner, users, items, values = columns
+    width = users.max() + 1
+    keys = ((part[0] * width + part[1]) * num_items + part[2] for part in (judged, learnt))
+    both = np.flatnonzero(np.isin(next(keys), next(keys)))
+    if both.size:
+        client, user, item = (int(part[both[0]]) for part in judged[:3])
+        raise InputError(
+            f"held_out[{client}] must not hold what is learnt from, but user {user} rates item "
+            f"{item} in both; remove one of them."
+        )
+    seen = np.zeros(len(clients), np.int64)
+    np.maximum.at(seen, owner, users + 1)
+    counts = seen if members is None else np.asarray(members)
+    whole = np.issubdtype(counts.dtype, np.integer)
+    if not whole or counts.shape != seen.shape or np.any(counts < seen):
+        raise InputError(
+            f"members must say at least {seen.tolist()} users per client, but it is "
+            f"{counts.tolist()}."
+        )
+    shape = _Shape(len(clients), int(counts.max()), num_items)
+    _check_size(shape)
+    entries = _Entries(
+        jnp.asarray(owner, jnp.int32),
+        jnp.asarray(users, jnp.int32),
+        jnp.asarray(items, jnp.int32),
+        jnp.asarray(values, default_float()),
+        jnp.ones(owner.shape, bool),
+    )
+    # The lists as they stand: those to learn from have rank 0, the others rank 1.
+    rank = jnp.asarray(np.arange(len(owner)) >= len(learnt[0]), jnp.int32)
+    ones = jnp.ones(len(clients), jnp.int32)
+    number = np.concatenate([np.arange(size) for size in counts])
+    home = np.repeat(np.arange(len(clients)), counts) * shape.users_per_client + number
+    problem = _split(
+        entries,
+        rank,
+        ones,
+        2 * ones,
+        shape,
+        (len(learnt[0]) / len(owner), len(judged[0]) / len(owner)),
+        jnp.asarray(home, jnp.int32),
+        jnp.asarray(counts, jnp.int32),
+        bool(standardize),
+    )
+    return _checked(problem)
+
+
+_ROUNDING = 1e-3  # share * count in float32 may fall short of the whole number that it is
+
+
+@dataclass(frozen=True)
+class _Shape:
+    clients: int
+    users_per_client: int
+    num_items: int
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """One row per rating."""
+
+    owner: jax.Array  # the client; `clients` where there is no rating
+    local: jax.Array  # the user's number within its client
+    items: jax.Array
+    values: jax.Array
+    present: jax.Array
+
+
+@partial(jax.jit, static_argnames=("shape", "num_users", "train", "fitted", "standardize"))
+def _drawn(
+    users, items, values, present, key, shape, num_users, train, fitted, standardize
+) -> tuple[MatrixCompletion, jax.Array]:
+    """Return the problem of `matrix_completion`, and how many ratings every client has."""
+    user_key, split_key = jax.random.split(key)
+    places, members = _spread(user_key, num_users, shape.clients)
+    owner, local = places // shape.users_per_client, places % shape.users_per_client
+    owners = jnp.where(present, owner[users], shape.clients)
+    rank, sizes = _ranks(split_key, owners, shape.clients)
+    entries = _Entries(owners, local[users], items, values, present)
+    learnt = _part(sizes, train)
+    shares = (train, 1 - train)
+    problem = _split(entries, rank, learnt, sizes, shape, shares, places, members, standardize)
+    if fitted:
+        low, shares = _part(learnt, fitted), (train * fitted, train * (1 - fitted))
+        tuning = _split(entries, rank, low, learnt, shape, shares, places, members, standardize)
+        problem = replace(problem, tuning=tuning)
+    return problem, sizes
+
+
+@partial(jax.jit, static_argnames=("shape", "shares", "standardize"))
+def _split(
+    entries, rank, low, high, shape, shares, places, members, standardize
+) -> MatrixCompletion:
+    """Learn from ratings of rank below `low` in their client, hold out those below `high`.
+
+    The shares of all ratings that are learnt from and held out set how much room there is.
+    """
+    owner = jnp.minimum(entries.owner, shape.clients - 1)
+    learnt = entries.present & (rank < low[owner])
+    judged = entries.present & ~learnt & (rank < high[owner])
+    total = entries.values.shape[0]
+
+    def collect(keep, by, capacity):
+        return in_blocks(
+            owner,
+            entries.local,
+            entries.items,
+            entries.values,
+            keep,
+            by=by,
+            clients=shape.clients,
+            users_per_client=shape.users_per_client,
+            num_items=shape.num_items,
+            capacity=capacity,
+        )
+
+    # Each client's share is rounded to whole ratings.
+    room, room_out = (min(total, int(share * total) + 2 * shape.clients) for share in shares)
+    by_user = collect(learnt, "users", room)
+    by_item = collect(learnt, "items", room)
+    held_out = collect(judged, "users", room_out)
+    mean, deviation = jnp.zeros(()), jnp.ones(())
+    if standardize:
+        mean, deviation = _moments(by_user)
+        # The mean of equal ratings may be off by rounding, and their deviation with it.
+        rounding = 4 * jnp.finfo(mean.dtype).eps * jnp.abs(mean)
+        deviation = jnp.where(deviation <= rounding, 0, deviation)
+    mean, deviation = mean.astype(entries.values.dtype), deviation.astype(entries.values.dtype)
+    unit = jnp.where(deviation > 0, deviation, 1)
+
+    def scaled(listed: ClientRatings) -> ClientRatings:
+        values = (listed.values - mean) / unit
+        return replace(listed, values=jnp.where(listed.items < shape.num_items, values, 0))
+
+    return MatrixCompletion(
+        scaled(by_user), scaled(by_item), scaled(held_out), members, mean, deviation, places
+    )
+
+
+def _moments(listed: ClientRatings) -> tuple[jax.Array, jax.Array]:
+    """Return mean and population standard deviation."""
+    number = jnp.maximum(jnp.sum(listed.counts), 1).astype(listed.values.dtype)
+    mean = listed.total(lambda client, users, items, values: values) / number
+    variance = listed.total(lambda client, users, items, values: (values - mean) ** 2) / number
+    return mean, jnp.sqrt(variance)
+
+
+def _spread(key: jax.Array, users: int, clients: int) -> tuple[jax.Array, jax.Array]:
+    """Cut a random permutation of the users into clients: places of users, users per client."""
+    members = np.full(clients, users // clients, np.int32)
+    members[: users % clients] += 1
+    width = int(members.max())
+    slots = np.concatenate([c * width + np.arange(size) for c, size in enumerate(members)])
+    turn = jax.random.permutation(key, users)
+    places = jnp.zeros(users, jnp.int32).at[turn].set(jnp.asarray(slots, jnp.int32))
+    return places, jnp.asarray(members)
+
+
+def _ranks(key: jax.Array, owners: jax.Array, clients: int) -> tuple[jax.Array, jax.Array]:
+    """Number each client's ratings in random order: the ranks, and how many each client has."""
+    draw = jax.random.bits(key, owners.shape, jnp.uint32)
+    entries = jnp.arange(owners.shape[0], dtype=jnp.int32)
+    _, _, order = jax.lax.sort((owners, draw, entries), num_keys=2)
+    sizes = jax.ops.segment_sum(jnp.ones_like(owners), owners, num_segments=clients)
+    starts = jnp.cumsum(sizes, dtype=jnp.int32) - sizes
+    sorted_owners = jnp.minimum(owners[order], clients - 1)
+    rank = jnp.zeros_like(entries).at[order].set(entries - starts[sorted_owners])
+    return rank, sizes
+
+
+def _columns(ratings: Any) -> tuple[jax.Array, ...]:
+    """Return users, items, values and presence of ratings of a table or of a draw."""
+    users, items = (jnp.asarray(part, jnp.int32) for part in (ratings.users, ratings.items))
+    present = getattr(ratings, "present", None)
+    present = jnp.ones(users.shape, bool) if present is None else present
+    return users, items, jnp.asarray(ratings.values, default_float()), present
+
+
+def _part(sizes: jax.Array, share: float) -> jax.Array:
+    """Return `floor(share * sizes)`, int32."""
+    return jnp.floor(sizes.astype(default_float()) * share + _ROUNDING).astype(jnp.int32)
+
+
+def _share(name: str, value: float) -> float:
+    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
+        raise InputError(f"{name} must be a share between 0 and 1, but it is {value!r}.")
+    return float(value)
+
+
+def _check_size(shape: _Shape) -> None:
+    largest = shape.clients * max(shape.users_per_client, shape.num_items)
+    if largest >= 2**31:
+        raise InputError(
+            f"clients times users or items must be below 2^31, but it is {largest}; take fewer "
+            "clients."
+        )
+
+
+def _check_learnt(problem: MatrixCompletion, sizes: jax.Array, share: float) -> None:
+    """Check that every client has a rating to learn from."""
+    learnt = problem.by_user.counts
+    if is_concrete(learnt) and np.any(np.asarray(learnt) == 0):
+        poor = int(np.argmin(np.asarray(learnt)))
+        raise InputError(
+            f"every client needs a rating to learn from, but client {poor} has {sizes[poor]} in "
+            f"all, of which a share of {share:g} is none; take fewer clients or a larger share."
+        )
+
+
+def _checked(problem: MatrixCompletion) -> MatrixCompletion:
+    """Check the spread of the ratings, and note how large the largest client is, if it is known."""
+    if not is_concrete(problem.deviation):
+        return problem
+    if problem.deviation == 0:
+        raise InputError(
+            f"ratings must not all be equal, but all that are learnt from are {problem.mean:g}; "
+            "there is nothing to learn."
+        )
+
+    def noted(listed: ClientRatings) -> ClientRatings:
+        return replace(listed, largest=max(1, -(-int(listed.counts.max()) // BLOCK)))
+
+    return replace(
+        problem,
+        by_user=noted(problem.by_user),
+        by_item=noted(problem.by_item),
+        held_out=noted(problem.held_out),
+    )
+
+
+def _joined(name: str, clients: Sequence, num_items: int) -> tuple[np.ndarray, ...]:
+    """Return owner, users, items and values of lists per client, checked."""
+    owners, columns = [np.zeros(0, np.int64)], [(np.zeros(0, np.int64),) * 2 + (np.zeros(0),)]
+    for client, triple in enumerate(clients):
+        if len(triple) != 3:
+            raise InputError(
+                f"{name}[{client}] must be three arrays (users, items, values), but it has "
+                f"{len(triple)}."
+            )
+        users, items, values = (np.asarray(part) for part in triple)
+        if not users.shape == items.shape == values.shape == (users.size,):
+            raise InputError(
+                f"{name}[{client}] must be three arrays of one length, but their shapes are "
+                f"{users.shape}, {items.shape} and {values.shape}."
+            )
+        limits = {"users": (users, 2**31), "items": (items, num_items)}
+        for what, (numbers, limit) in limits.items():
+            whole = np.issubdtype(numbers.dtype, np.integer) or not numbers.size
+            if not whole or np.any((numbers < 0) | (numbers >= limit)):
+                raise InputError(
+                    f"{name}[{client}]: {what} must be whole numbers from 0 to {limit - 1}, but "
+                    f"they are {np.array2string(numbers, threshold=6)}."
+                )
+        pairs, numbers = np.unique(users * num_items + items, return_counts=True)
+        if np.any(numbers > 1):
+            user, item = divmod(int(pairs[np.argmax(numbers)]), num_items)
+            raise InputError(
+                f"{name}[{client}] must rate an item once per user, but user {user} rates item "
+                f"{item} {numbers.max()} times; keep one of these ratings."
+            )
+        if not np.issubdtype(values.dtype, np.number):
+            raise InputError(f"{name}[{client}]: values must be numbers, but they are {values}.")
+        if not np.all(np.isfinite(values)):
+            place = int(np.argmin(np.isfinite(values)))
+            raise InputError(
+                f"{name}[{client}]: values must be finite, but entry {place} is {values[place]}."
+            )
+        owners.append(np.full(users.size, client))
+        columns.append((users, items, values))
+    joined = (np.concatenate(part) for part in zip(*columns, strict=True))
+    return (np.concatenate(owners), *joined)

@@ -1,0 +1,452 @@
+r"""Networked learning: nodes with data of their own, and a graph that tells who may be alike.
+
+    minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
+
+Node i holds a model w_i and a local loss L_i (see `local_losses`). Where its data are not
+accessible the loss is zero: the node passes messages on and learns from its neighbours alone.
+
+Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
+Generalized Total Variation Minimization", 2023, the problem of GTV minimisation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, finite_array, is_concrete, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.graphs import Graph
+from fedjax_admm.losses import LassoLoss, LocalLoss, LogisticLoss, SquaredLoss, TrainedLoss, factor
+
+SCALES = ("mean", "sum")
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Networked:
+    """Nodes with their local losses, and their graph."""
+
+    graph: Graph
+    local: LocalLoss
+    accessible: jax.Array  # shape=(nodes,), bool: whose data can be used
+    start: jax.Array  # shape=(nodes, dim): first models
+    truth: jax.Array | None = None  # shape=(nodes, dim): each node's true model, where known
+
+    spread: ClassVar[tuple[str, ...]] = ("accessible", "start", "truth")
+
+    @property
+    def num_nodes(self) -> int:
+        """Return the number of nodes."""
+        return self.graph.num_nodes
+
+    @property
+    def num_clients(self) -> int:
+        """Return the number of nodes: every one is a client."""
+        return self.graph.num_nodes
+
+    @property
+    def dim(self) -> int:
+        """Return the number of parameters of a model."""
+        return self.start.shape[-1]
+
+    def values(self, w: jax.Array) -> jax.Array:
+        """Return every node's loss at its own model, shape (nodes,); zero if not accessible."""
+        return self.local.values(w)
+
+    def gradients(self, w: jax.Array) -> jax.Array:
+        """Return every node's gradient at its own model, shape (nodes, dim)."""
+        return self.local.gradients(w)
+
+    def minimizers(self) -> jax.Array:
+        """Return what every node learns on its own, shape (nodes, dim); 0 if not accessible."""
+        return jnp.where(self.accessible[:, None], self.local.minimizers(), 0)
+
+    def prox(
+        self, v: jax.Array, step: jax.Array, previous: jax.Array, memory: Any
+    ) -> tuple[jax.Array, Any]:
+        """Return `argmin L_i(w) + ||w - v_i||^2 / (2 step_i)` for every node.
+
+        Args:
+          v: shape (nodes, dim).
+          step: shape (nodes,).
+          previous: the last models, shape (nodes, dim): an inexact prox may start there.
+          memory: what it remembers.
+
+        Returns:
+          The models, shape (nodes, dim) (v where the data are not accessible), and the memory.
+        """
+        models, memory = self.local.prox(v, step, previous, memory)
+        return jnp.where(self.accessible[:, None], models, v), memory
+
+
+def networked_regression(
+    graph: Graph,
+    features: Sequence[ArrayLike],
+    targets: Sequence[ArrayLike],
+    *,
+    accessible: ArrayLike | None = None,
+    scale: str = "mean",
+    node_weights: ArrayLike | None = None,
+    ridge: ArrayLike = 0.0,
+    l1: ArrayLike | None = None,
+    inner_steps: int = 200,
+    truth: ArrayLike | None = None,
+) -> Networked:
+    """Build linear regression on a network: least squares, ridge or Lasso.
+
+    `L_i(w) = a_i / m_i ||X_i w - y_i||^2 + ridge ||w||^2 + l1 ||w||_1`, with a_i = 1 (mean) or m_i
+    (sum), times the node's weight.
+
+    Args:
+      graph: who is whose neighbour.
+      features: one array (samples of that node, dim) per node; their lengths may differ.
+      targets: one array (samples of that node,) per node.
+      accessible: bool, shape (nodes,): whose data can be used; everybody's if None. The data of
+        other nodes are not looked at.
+      scale: "mean" or "sum" over a node's samples.
+      node_weights: shape (nodes,), positive; all 1 if None.
+      ridge: weight of ||w||^2, a number or one per node.
+      l1: weight of ||w||_1, a number or one per node; no such term if None.
+      inner_steps: proximal gradient steps per round, with `l1`.
+      truth: every node's true model, shape (nodes, dim), if it is known.
+
+    Returns:
+      The problem; shorter nodes are padded with samples of weight zero.
+
+    Raises:
+      InputError: an accessible node has no sample, a shape does not fit, an entry is not finite, a
+        weight is negative, or the scale is unknown.
+    """
+    x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
+    local = squared_loss(x, y, weights, ridge)
+    if l1 is not None:
+        per_node = _per_node("l1", l1, graph.num_nodes)
+        local = LassoLoss(
+            local,
+            jnp.where(reached, per_node, 0).astype(x.dtype),
+            count("inner_steps", inner_steps),
+        )
+    return _assembled(graph, local, reached, x, truth)
+
+
+def networked_logistic(
+    graph: Graph,
+    features: Sequence[ArrayLike],
+    targets: Sequence[ArrayLike],
+    *,
+    accessible: ArrayLike | None = None,
+    scale: str = "mean",
+    node_weights: ArrayLike | None = None,
+    newton_steps: int | None = None,
+    truth: ArrayLike | None = None,
+) -> Networked:
+    """Build logistic regression on a network: `L_i(w) = mean_j log(1 + exp(-y_ij x_ij^T w))`.
+
+    Args:
+      graph: as in `networked_regression`.
+      features: as in `networked_regression`.
+      targets: one array (samples of that node,) of -1 and 1 per node.
+      accessible: as in `networked_regression`.
+      scale: as in `networked_regression`.
+      node_weights: as in `networked_regression`.
+      newton_steps: damped Newton steps per round; 8 if None for a mean, 24 for a sum over
+        samples, which needs up to 19 to reach 1e-10.
+      truth: as in `networked_regression`.
+
+    Returns:
+      The problem.
+
+    Raises:
+      InputError: as `networked_regression`; or a target is neither -1 nor 1.
+    """
+    x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
+    if is_concrete(y):
+        wrong = np.argwhere((np.asarray(weights) > 0) & (np.abs(np.asarray(y)) != 1))
+        if wrong.size:
+            i, j = (int(place) for place in wrong[0])
+            raise InputError(
+                f"targets[{i}] must hold -1 and 1, but entry {j} is {np.asarray(y)[i, j]:g}; "
+                "classes 0 and 1 become 2 * targets - 1."
+            )
+    steps = {"mean": 8, "sum": 24}[scale] if newton_steps is None else newton_steps
+    local = LogisticLoss(x, y, weights, count("newton_steps", steps))
+    return _assembled(graph, local, reached, x, truth)
+
+
+def networked_training(
+    graph: Graph,
+    features: ArrayLike,
+    targets: ArrayLike,
+    sample_loss: Callable[[jax.Array, Any, Any], jax.Array],
+    start: ArrayLike,
+    *,
+    optimizer: Callable[[Any], optax.GradientTransformation] = optax.sgd,
+    rate: ArrayLike = 0.1,
+    steps: int = 5,
+    solo_steps: int = 1000,
+    warm: bool = True,
+    anchored: bool = True,
+    present: ArrayLike | None = None,
+    accessible: ArrayLike | None = None,
+) -> Networked:
+    """Build training of any differentiable model on a network, with inexact updates by optax.
+
+    `L_i(w) = mean_j loss(w, x_ij, y_ij)`. In a round, every node takes `steps` optimiser steps on
+    `L_i(z) + ||z - v_i||^2 / (2 tau_i)`.
+
+    Args:
+      graph: as in `networked_regression`.
+      features: shape (nodes, samples, ...).
+      targets: shape (nodes, samples, ...); floats or class numbers.
+      sample_loss: `loss(w, x, y) -> scalar` for a flat model w (dim,) and one sample; a
+        module-level function. `jax.flatten_util.ravel_pytree` makes any model flat.
+      start: first models, shape (nodes, dim) or (dim,) for all. Networks need random ones.
+      optimizer: `rate -> optax transformation`, such as `optax.sgd`, `optax.adam`, `optax.rmsprop`.
+      rate: the learning rate; a leaf. With plain gradient steps at most `1 / (L + 1 / tau)`.
+      steps: optimiser steps per round.
+      solo_steps: optimiser steps of a node on its own (isolated nodes, local training).
+      warm: start from the previous model; else from v_i.
+      anchored: keep the proximal term; without it a node takes plain training steps.
+      present: bool, shape (nodes, samples): which samples are there; all if None.
+      accessible: as in `networked_regression`.
+
+    Returns:
+      The problem.
+
+    Raises:
+      InputError: a shape does not fit, an entry is not finite, an accessible node has no sample,
+        or a number is out of range.
+    """
+    x, y = jnp.asarray(features), jnp.asarray(targets)
+    for name, given in (("features", x), ("targets", y)):
+        if given.ndim < 2 or given.shape[0] != graph.num_nodes or given.shape[1] != x.shape[1]:
+            raise InputError(
+                f"{name} must have shape ({graph.num_nodes}, samples, ...), one row per node, but "
+                f"it has {given.shape}."
+            )
+    reached = _reached(accessible, graph.num_nodes)
+    _check_anyone(reached)
+    x = finite_array("features", _shown(x, reached), (None,) * x.ndim)
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        y = finite_array("targets", _shown(y, reached), (None,) * y.ndim)
+    here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
+    if here.shape != x.shape[:2]:
+        raise InputError(f"present must have shape {x.shape[:2]}, but it has {here.shape}.")
+    samples = jnp.sum(here, 1)
+    _check_samples(samples, reached)
+    shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
+    first = jnp.asarray(start, x.dtype)
+    if first.ndim == 1:
+        first = jnp.broadcast_to(first, (graph.num_nodes, first.shape[0]))
+    first = finite_array("start", first, (graph.num_nodes, None))
+    local = TrainedLoss(
+        x,
+        y,
+        jnp.where(reached[:, None], shares, 0),
+        first,
+        number("rate", rate, above=0).astype(x.dtype),
+        jnp.asarray(1.0 if anchored else 0.0, x.dtype),
+        sample_loss,
+        optimizer,
+        count("steps", steps),
+        count("solo_steps", solo_steps),
+        bool(warm),
+    )
+    graph = replace(graph, weights=graph.weights.astype(x.dtype))
+    return Networked(graph, local, reached, first)
+
+
+def draw_networked_regression(
+    key: jax.Array,
+    graph: Graph,
+    truth: ArrayLike,
+    *,
+    samples: int = 5,
+    noise: ArrayLike = 0.0,
+    share: ArrayLike = 1.0,
+    scale: str = "mean",
+) -> Networked:
+    """Draw linear regression on a graph: `y = x^T w_i + noise eps`, x and eps standard normal.
+
+    Args:
+      key: a typed key. With the same key, a larger share only adds accessible nodes.
+      graph: who is whose neighbour.
+      truth: every node's true model, shape (nodes, dim).
+      samples: per node.
+      noise: standard deviation; one draw per sample.
+      share: of the nodes whose data are accessible, rounded to whole nodes; a leaf.
+      scale: "mean" or "sum" over a node's samples.
+
+    Returns:
+      The problem.
+
+    Raises:
+      InputError: a shape does not fit or a number is out of range.
+    """
+    truth = finite_array("truth", truth, (graph.num_nodes, None))
+    noise = number("noise", noise, at_least=0).astype(truth.dtype)
+    share = number("share", share, at_least=0, at_most=1)
+    shape = (graph.num_nodes, count("samples", samples))
+    feature_key, noise_key, share_key = jax.random.split(key, 3)
+    x = jax.random.normal(feature_key, (*shape, truth.shape[1]), truth.dtype)
+    exact = jnp.einsum("nmd,nd->nm", x, truth, precision=jax.lax.Precision.HIGHEST)
+    y = exact + noise * jax.random.normal(noise_key, shape, truth.dtype)
+    rank = jnp.argsort(jax.random.permutation(share_key, graph.num_nodes))
+    reached = rank < jnp.round(share * graph.num_nodes).astype(rank.dtype)
+    problem = _assembled(
+        graph, squared_loss(x, y, _shares(shape, scale, x.dtype), 0.0), reached, x, truth
+    )
+    return with_access(problem, reached)
+
+
+def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = None) -> Networked:
+    """Return least squares on a network with other accessible nodes, or other node weights.
+
+    Args:
+      problem: of `networked_regression` or `draw_networked_regression`, squared loss.
+      accessible: bool, shape (nodes,): must not add to those that were accessible.
+      node_weights: factors of the nodes' losses, shape (nodes,); all 1 if None.
+
+    Returns:
+      The problem; nothing is factored again.
+
+    Raises:
+      InputError: the loss is not squared, or the shape does not fit.
+    """
+    local = problem.local
+    if not isinstance(local, SquaredLoss):
+        raise InputError(
+            f"problem must have a squared loss, but it has {type(local).__name__}; "
+            "build it anew with accessible=..."
+        )
+    reached = _reached(accessible, problem.num_nodes)
+    if is_concrete((reached, problem.accessible)):
+        lost = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
+        if lost.size:
+            raise InputError(
+                f"accessible must not add nodes, but it adds node {lost[0]}, whose data were not "
+                "kept; build the problem anew with accessible=..."
+            )
+    factor_ = reached.astype(problem.start.dtype)
+    if node_weights is not None:
+        weights = _per_node("node_weights", node_weights, problem.num_nodes)
+        factor_ = factor_ * weights.astype(factor_.dtype)
+    changed = replace(
+        local,
+        weights=factor_[:, None] * local.weights,
+        ridge=jnp.where(reached, local.ridge, 0),
+        spectrum=factor_[:, None] * local.spectrum,
+        correlation=factor_[:, None] * local.correlation,
+    )
+    return replace(problem, local=changed, accessible=reached)
+
+
+def squared_loss(x: jax.Array, y: jax.Array, weights: jax.Array, ridge: ArrayLike) -> SquaredLoss:
+    """Factor padded data (nodes, samples, dim) into a `SquaredLoss`."""
+    basis, spectrum = factor(x, weights)
+    per_node = _per_node("ridge", ridge, x.shape[0]).astype(x.dtype)
+    known = jnp.sum(weights, -1) > 0
+    correlation = jnp.einsum("nm,nmd->nd", weights * y, x, precision=jax.lax.Precision.HIGHEST)
+    return SquaredLoss(x, y, weights, jnp.where(known, per_node, 0), basis, spectrum, correlation)
+
+
+def _per_node(name: str, value: ArrayLike, nodes: int) -> jax.Array:
+    """Return a number that is not negative for each node, from one for all or one for each."""
+    numbers = number(name, value, at_least=0)
+    if numbers.shape not in ((), (nodes,)):
+        raise InputError(
+            f"{name} must have shape () or ({nodes},), but it has {numbers.shape}; give one number "
+            "for all nodes, or one per node."
+        )
+    return jnp.broadcast_to(numbers, (nodes,))
+
+
+def _assembled(graph, local, reached, x, truth) -> Networked:
+    graph = replace(graph, weights=graph.weights.astype(x.dtype))
+    nodes, dim = x.shape[0], x.shape[-1]
+    if truth is not None:
+        truth = finite_array("truth", truth, (nodes, dim)).astype(x.dtype)
+    return Networked(graph, local, reached, jnp.zeros((nodes, dim), x.dtype), truth)
+
+
+def _stacked(graph, features, targets, accessible, scale, node_weights):
+    """Pad ragged data and turn scale, access and node weights into sample weights."""
+    nodes = graph.num_nodes
+    for name, given in (("features", features), ("targets", targets)):
+        if len(given) != nodes:
+            raise InputError(
+                f"{name} must hold one array per node of the graph ({nodes}), but it holds "
+                f"{len(given)}."
+            )
+    reached = _reached(accessible, nodes)
+    _check_anyone(reached)
+    open_ = np.asarray(reached)
+    arrays = [
+        finite_array(f"features[{i}]", part, (None, None)) if open_[i] else None
+        for i, part in enumerate(features)
+    ]
+    first = next((part for part in arrays if part is not None), None)
+    assert first is not None
+    dim, dtype = first.shape[1], first.dtype
+    if dim == 0:
+        raise InputError(f"features must have columns, but one has the shape {first.shape}.")
+    samples = np.array([0 if part is None else part.shape[0] for part in arrays])
+    _check_samples(samples, reached)
+    x = np.zeros((nodes, samples.max(), dim), dtype)
+    y = np.zeros(x.shape[:2], dtype)
+    for i, m in enumerate(samples):
+        if open_[i]:
+            x[i, :m] = finite_array(f"features[{i}]", features[i], (None, dim))
+            y[i, :m] = finite_array(f"targets[{i}]", targets[i], (int(m),))
+    here = np.arange(x.shape[1]) < samples[:, None]
+    weights = _shares(x.shape[:2], scale, dtype, here)
+    if node_weights is not None:
+        factors = finite_array("node_weights", node_weights, (nodes,))
+        weights = weights * number("node_weights", factors, above=0).astype(dtype)[:, None]
+    return jnp.asarray(x), jnp.asarray(y), weights, reached
+
+
+def _shares(shape, scale, dtype, here=None) -> jax.Array:
+    """Return the weight of every sample: 1 / m_i or 1, and 0 for padding."""
+    if scale not in SCALES:
+        raise InputError(f"scale must be 'mean' or 'sum', but it is {scale!r}.")
+    present = jnp.ones(shape, dtype) if here is None else jnp.asarray(here, dtype)
+    return present if scale == "sum" else present / jnp.maximum(jnp.sum(present, -1), 1)[:, None]
+
+
+def _reached(accessible: ArrayLike | None, nodes: int) -> jax.Array:
+    if accessible is None:
+        return jnp.ones(nodes, bool)
+    given = jnp.asarray(accessible)
+    if given.shape != (nodes,) or given.dtype != bool:
+        raise InputError(
+            f"accessible must be True or False for each of {nodes} nodes, but it has shape "
+            f"{given.shape} and dtype {given.dtype}."
+        )
+    return given
+
+
+def _shown(data: jax.Array, reached: jax.Array) -> jax.Array:
+    """Hide the data of nodes that are not accessible."""
+    return jnp.where(jnp.expand_dims(reached, range(1, data.ndim)), data, 0)
+
+
+def _check_anyone(reached: jax.Array) -> None:
+    if is_concrete(reached) and not np.any(np.asarray(reached)):
+        raise InputError("accessible must mark at least one node, but it marks none.")
+
+
+def _check_samples(samples, reached) -> None:
+    if is_concrete((samples, reached)):
+        empty = np.flatnonzero((np.asarray(samples) == 0) & np.asarray(reached))
+        if empty.size:
+            raise InputError(
+                f"node {empty[0]} must have at least one sample, but it has none; mark it as not "
+                "accessible."
+            )

@@ -1,0 +1,31 @@
+from fedjax_admm.ratings._blocks import (
+    BLOCK as BLOCK,
+    ClientRatings as ClientRatings,
+    compensated as compensated,
+    in_blocks as in_blocks,
+)
+from fedjax_admm.ratings._factors import (
+    BOUNDS as BOUNDS,
+    Factors as Factors,
+    FactorStart as FactorStart,
+    UniformStart as UniformStart,
+    check_start as check_start,
+    curvature_bound as curvature_bound,
+    given_start as given_start,
+    gram_matrix as gram_matrix,
+    item_gradients as item_gradients,
+    item_quadratics as item_quadratics,
+    largest_eigenvalue as largest_eigenvalue,
+    smallest_bound as smallest_bound,
+    uniform_start as uniform_start,
+    user_quadratics as user_quadratics,
+    user_steps as user_steps,
+)
+from fedjax_admm.ratings._files import read_ratings as read_ratings
+from fedjax_admm.ratings._synthetic import (
+    SHAPES as SHAPES,
+    DrawnRatings as DrawnRatings,
+    Shape as Shape,
+    draw_ratings as draw_ratings,
+)
+from fedjax_admm.ratings._table import Ratings as Ratings, ratings as ratings

@@ -1,0 +1,257 @@
+"""Ratings in memory: three columns sorted by user and item.
+
+table = ratings([7, 7, 9], [1, 4, 1], [5.0, 0.0, 3.5])
+table.num_users, table.user_ids       2, array([7, 9])
+table.users, table.items              array([0, 0, 1]), array([0, 1, 0])
+table.user(9)                         1
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """What is known of a matrix of users and items, sorted by user, then by item."""
+
+    users: np.ndarray  # shape=(ratings,), int32: who rated, 0..num_users-1
+    items: np.ndarray  # shape=(ratings,), int32: what, 0..num_items-1
+    values: np.ndarray  # shape=(ratings,), float32: how
+    user_ids: np.ndarray  # shape=(num_users,), int64: the numbers given, ascending
+    item_ids: np.ndarray  # shape=(num_items,), int64
+
+    @property
+    def num_users(self) -> int:
+        """Return how many users have rated."""
+        return len(self.user_ids)
+
+    @property
+    def num_items(self) -> int:
+        """Return how many items have been rated."""
+        return len(self.item_ids)
+
+    def __len__(self) -> int:
+        """Return the number of ratings."""
+        return len(self.values)
+
+    def user(self, identity: int) -> int:
+        """Return the position of the user that was given as the number `identity`.
+
+        Raises:
+          InputError: no such user has rated.
+        """
+        return _position("user", identity, self.user_ids)
+
+    def item(self, identity: int) -> int:
+        """Return the position of the item that was given as the number `identity`.
+
+        Raises:
+          InputError: no such item has been rated.
+        """
+        return _position("item", identity, self.item_ids)
+
+
+def ratings(
+    users: ArrayLike,
+    items: ArrayLike,
+    values: ArrayLike,
+    *,
+    num_users: int | None = None,
+    num_items: int | None = None,
+) -> Ratings:
+    """Build a table of ratings from arrays.
+
+    Users and items that occur are renumbered from 0 in ascending order of their numbers. Numbers
+    that are not much larger than the number of ratings are looked up in tables; others are sorted.
+    Apart from the arrays given, this takes about 29 bytes per rating: 2.9 GB for 100 million.
+
+    Args:
+      users: shape (ratings,), integers from 0; gaps are allowed.
+      items: shape (ratings,), likewise.
+      values: shape (ratings,); kept as float32. 0 is a rating like any other.
+      num_users: what numbers of users must be less than; any if None. Only users that occur are
+        kept all the same.
+      num_items: likewise for items.
+
+    Returns:
+      The table.
+
+    Raises:
+      InputError: the arrays do not have one entry per rating, or none at all; a number of a user or
+        an item is no integer, negative or too large; a rating is not a finite number; or a user has
+        rated an item twice.
+    """
+    columns = {"users": users, "items": items, "values": values}
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise InputError(f"{name} must have shape (ratings,), but it has {array.shape}.")
+    sizes = [array.size for array in arrays.values()]
+    if len(set(sizes)) > 1:
+        raise InputError(
+            "users, items and values must have one entry per rating, but they have "
+            f"{sizes[0]}, {sizes[1]} and {sizes[2]}."
+        )
+    if not sizes[0]:
+        raise InputError("users, items and values must hold a rating, but they are empty.")
+    _check_identities("users", arrays["users"], bound("num_users", num_users))
+    _check_identities("items", arrays["items"], bound("num_items", num_items))
+    return tabulated(arrays["users"], arrays["items"], _single(arrays["values"]))
+
+
+class Bound(NamedTuple):
+    """What numbers of users or items must be less than."""
+
+    limit: int
+    shown: str
+    remedy: str
+
+
+def bound(name: str, declared: int | None) -> Bound:
+    """Return the bound that a user declares as `name`; that of int64 if None.
+
+    Raises:
+      InputError: what is declared is no whole number from 1.
+    """
+    if declared is None:
+        return Bound(2**63, "2**63", "repair it")
+    remedy = f"numbers count from 0: repair it, or declare a larger {name}"
+    return Bound(count(name, declared), f"{name} = {declared}", remedy)
+
+
+def tabulated(
+    users: np.ndarray,
+    items: np.ndarray,
+    values: np.ndarray,
+    *,
+    place: str = "ratings, entry",
+    number: Callable[[int], int] = int,
+) -> Ratings:
+    """Renumber and sort checked columns, and refuse two ratings of an item by one user.
+
+    Args:
+      users: shape (ratings,), integers from 0 that fit int64.
+      items: shape (ratings,), likewise.
+      values: shape (ratings,), float32 and finite; the table may keep this very array.
+      place: what the ratings stand in, for the message.
+      number: gives the number of a rating there, for the message.
+
+    Returns:
+      The table.
+
+    Raises:
+      InputError: a user has rated an item twice.
+    """
+    rows, user_ids = _renumbered(users)
+    columns, item_ids = _renumbered(items)
+    order = _order(rows, columns, item_ids.size)
+    if order is None:
+        return Ratings(rows, columns, values, user_ids, item_ids)
+    rows, columns = rows[order], columns[order]
+    repeat = _repeat(rows, columns, order)
+    if repeat is not None:
+        first, second = repeat
+        raise InputError(
+            f"{place} {number(second)}: user {users[second]} has rated item {items[second]} in "
+            f"{place.split()[-1]} {number(first)} already, {values[first]:g} there and "
+            f"{values[second]:g} here; remove one of the two."
+        )
+    return Ratings(rows, columns, values[order], user_ids, item_ids)
+
+
+_BLOCK = 2**20  # NumPy copies indices into 64-bit integers; block by block these copies are small
+_SPARE = 10**7  # a table of the numbers may be that much longer than the list of ratings
+
+
+def _position(name: str, identity: int, identities: np.ndarray) -> int:
+    identity = count(name, identity, at_least=0)
+    place = int(np.searchsorted(identities, min(identity, np.iinfo(np.int64).max)))
+    nearest = identities[max(place - 1, 0) : place + 1]
+    if identity not in nearest:
+        raise InputError(
+            f"{name} must be one of the {len(identities)} that occur, from {identities[0]} to "
+            f"{identities[-1]}, but it is {identity}; take {' or '.join(map(str, nearest))}."
+        )
+    return place
+
+
+def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} must hold integers, but its dtype is {array.dtype}; repair numbers such as "
+            "1.5, and convert the whole ones with .astype(int)."
+        )
+    low, high = array.argmin(), array.argmax()
+    for wrong, entry, demand, remedy in (
+        (int(array[low]) < 0, low, "not be negative", "repair it"),
+        (int(array[high]) >= allowed.limit, high, f"be less than {allowed.shown}", allowed.remedy),
+    ):
+        if wrong:
+            raise InputError(
+                f"{name} must {demand}, but entry {entry} is {array[entry]}; {remedy}."
+            )
+
+
+def _single(array: np.ndarray) -> np.ndarray:
+    """Return a copy in float32, checked."""
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"values must hold numbers, but its dtype is {array.dtype}.")
+    with np.errstate(over="ignore"):
+        values = array.astype(np.float32)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise InputError(
+            f"values must be finite in float32, but entry {wrong[0]} is {array[wrong[0]]}; remove "
+            "or repair that rating."
+        )
+    return values
+
+
+def _renumbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rank of every number among those that occur, and these in ascending order."""
+    largest = int(ids.max())
+    if largest < ids.size + _SPARE:
+        occurs = np.zeros(largest + 1, bool)
+        for part in _blocks(ids.size):
+            occurs[ids[part]] = True
+        identities = np.flatnonzero(occurs)
+        ranks = np.zeros(largest + 1, np.int32)
+        ranks[identities] = np.arange(identities.size)
+        rank = ranks.__getitem__
+    else:
+        identities = np.unique(ids)
+        rank = identities.searchsorted
+    renumbered = np.empty(ids.size, np.int32)
+    for part in _blocks(ids.size):
+        renumbered[part] = rank(ids[part])
+    return renumbered, identities.astype(np.int64)
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    return (slice(start, start + _BLOCK) for start in range(0, size, _BLOCK))
+
+
+def _order(users: np.ndarray, items: np.ndarray, num_items: int) -> np.ndarray | None:
+    """Return what sorts the ratings by user, then by item; None if they are, and no two agree."""
+    key = users.astype(np.int64)
+    key *= num_items
+    key += items
+    return None if (key[1:] > key[:-1]).all() else np.argsort(key)
+
+
+def _repeat(users: np.ndarray, items: np.ndarray, order: np.ndarray) -> tuple[int, int] | None:
+    """Return two entries of one user and item, in ascending order; None if no two agree."""
+    same = users[1:] == users[:-1]
+    same &= items[1:] == items[:-1]
+    ranks = np.flatnonzero(same)
+    if not ranks.size:
+        return None
+    pairs = np.sort(np.stack([order[ranks], order[ranks + 1]]), axis=0)
+    first, second = pairs[:, pairs[1].argmin()]
+    return int(first), int(second)

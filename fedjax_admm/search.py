@@ -1,0 +1,81 @@
+"""Choosing hyper-parameters: one compiled call runs a solver at every value of a grid.
+
+Give it a problem whose score does not look at the data by which the final result is judged, such as
+`MatrixCompletion.tuning`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._checks import count
+from fedjax_admm._run import Measure, run
+from fedjax_admm.participation import Participation
+
+
+class GridSearch(NamedTuple):
+    """What `grid_search` returns."""
+
+    best: Any  # the solver with the smallest score
+    place: jax.Array  # shape=(), int32: its place in the grid
+    scores: jax.Array  # shape=(values,): after the last round; infinite where a run failed
+
+
+def grid_search(
+    solver: Callable[[Any], Any],
+    values: Any,
+    problem: Any,
+    key: jax.Array,
+    *,
+    rounds: int,
+    measure: Measure,
+    metric: str,
+    participation: Participation | None = None,
+    width: int | None = None,
+) -> GridSearch:
+    """Run `solver(value)` for every value and choose the one with the smallest metric at the end.
+
+    All runs see the same draws (of the start, of who takes part), so that they differ by the value
+    alone. It can be traced: inside `jit`, `best` is a solver whose leaves are computed; outside, it
+    is compiled at every call.
+
+    Args:
+      solver: value -> solver; the solvers differ in leaves only.
+      values: a pytree of arrays with a leading axis, the grid.
+      problem: what to run on.
+      key: a typed key.
+      rounds: of every run.
+      measure: as in `run`.
+      metric: name of the entry of `measure` to make small.
+      participation: as in `run`.
+      width: values that run side by side; if None, all on an accelerator and one on a CPU, where
+        that takes the least memory and, for large states, the least time (`benchmarks/`).
+
+    Returns:
+      A `GridSearch`.
+
+    Raises:
+      InputError: an argument of `run` does not fit.
+    """
+
+    def score(value):
+        result = run(
+            solver(value),
+            problem,
+            key,
+            rounds=rounds,
+            participation=participation,
+            measure=measure,
+            every=rounds,
+        )
+        last = result.trace[metric][-1]
+        return jnp.where(jnp.isfinite(last), last, jnp.inf)
+
+    if width is None:
+        width = 1 if jax.default_backend() == "cpu" else len(jax.tree.leaves(values)[0])
+    # A batch of one costs more than no batch.
+    scores = jax.lax.map(score, values, batch_size=None if width == 1 else count("width", width))
+    place = jnp.argmin(scores).astype(jnp.int32)
+    return GridSearch(solver(jax.tree.map(lambda leaf: leaf[place], values)), place, scores)

@@ -1,0 +1,1 @@
+"""Solvers of factor models: clients keep factors of their own beside shared ones."""

@@ -1,0 +1,192 @@
+r"""FedMAvg: federated averaging for matrix factorisation, the baseline of FedMC-ADMM.
+
+With s clients drawn, p in all, and the shared factors V of the items:
+
+    U_i <- U_i - ( grad_U f_i(U_i, V) + lam U_i ) / c,        c = 1/2 lambda_max(V^T V)
+    W_i <- W_i - ( grad_V f_i(U_i, W_i) / omega + gamma W_i ) / d_i,   from W_i = V,
+                                                              d_i = 5 lambda_max(U_i^T U_i)
+    V   <- mean of W_i over the drawn clients
+
+The paper prints omega = p, with which the step is p times shorter than intended ("paper"); omega =
+1 is "fair". All clients update their users in every round, or only the drawn ones. As printed, c
+and d_i do not see the weights: where lam exceeds c (few items, tiny factors) the steps diverge.
+
+Reference: S. Wang, T.-H. Chang, "Federated Matrix Factorization: Algorithm Design and Application
+to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640; as compared with by
+P. Hytla et al., whose c and d_i are those of their code.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import gram_gradient
+from fedjax_admm.participation import where_active
+from fedjax_admm.penalties import SquaredL2
+from fedjax_admm.ratings import (
+    Factors,
+    FactorStart,
+    check_start,
+    item_quadratics,
+    largest_eigenvalue,
+    smallest_bound,
+    uniform_start,
+    user_quadratics,
+)
+from fedjax_admm.traffic import Traffic
+
+SETTINGS = ("fair", "paper")
+
+
+class FedMAvgState(NamedTuple):
+    """The state of FedMAvg: no copies, no duals."""
+
+    users: jax.Array  # shape=(clients, users_per_client, rank): U_i, zero where there is no user
+    items: jax.Array  # shape=(items, rank): V
+
+    @property
+    def factors(self) -> Factors:
+        """Return what predicts."""
+        return Factors(self.users, self.items)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class FedMAvg:
+    """FedMAvg; build it with `fedmavg`."""
+
+    user_penalty: SquaredL2  # lam
+    item_penalty: SquaredL2  # gamma
+    start: FactorStart
+    user_steps: int = field(metadata={"static": True})
+    item_steps: int = field(metadata={"static": True})
+    setting: str = field(metadata={"static": True})  # "fair" or "paper"
+    all_users: bool = field(metadata={"static": True})
+
+    requires: ClassVar[tuple[str, ...]] = ("by_user", "by_item", "members")
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(clients,)`."""
+        return (problem.num_clients,)
+
+    def init(self, problem, key) -> FedMAvgState:
+        """Start at the factors of `start`."""
+        return FedMAvgState(*self.start(problem, key))
+
+    def step(self, problem, state: FedMAvgState, turn) -> FedMAvgState:
+        """Return the state after one round."""
+        everyone = problem.by_user.everyone
+        chosen = everyone if turn.selected is None else turn.selected
+        active = turn.active[chosen]
+        users = state.users
+        if self.all_users:
+            users = self._fit_users(problem, everyone, users, state.items)
+            own = users[chosen]
+        else:
+            own = self._fit_users(problem, chosen, users[chosen], state.items)
+            own = where_active(active, own, users[chosen])
+            users = users.at[chosen].set(own, unique_indices=True)
+        moved = self._fit_items(problem, chosen, own, state.items)
+        total = jnp.sum(jnp.where(active[:, None, None], moved, 0), 0)
+        number = jnp.sum(active).astype(total.dtype)
+        mean = total / jnp.maximum(number, 1)
+        return FedMAvgState(users, jnp.where(number > 0, mean, state.items))
+
+    def fresh(self, problem, state: FedMAvgState) -> Factors:
+        """Return factors whose users took their steps once more against V, for prediction."""
+        everyone = problem.by_user.everyone
+        return Factors(self._fit_users(problem, everyone, *state.factors), state.items)
+
+    def _fit_users(self, problem, chosen, users, items) -> jax.Array:
+        """Return the users' factors of some clients after their steps."""
+        rate = 1 / _guarded(largest_eigenvalue(items) / 2)
+        quadratic = user_quadratics(problem, chosen, items)
+
+        def descend(u, _):
+            slope = gram_gradient(quadratic, u) + self.user_penalty.weight * u
+            return u - rate * slope, None
+
+        last, _ = jax.lax.scan(descend, jnp.moveaxis(users, -1, 0), length=self.user_steps)
+        return jnp.where(problem.here[chosen][..., None], jnp.moveaxis(last, 0, -1), 0)
+
+    def _fit_items(self, problem, chosen, users, items) -> jax.Array:
+        """Return the items' factors of some clients after their steps from V."""
+        rate = 1 / _guarded(5 * largest_eigenvalue(users))[None, :, None]
+        share = {"fair": 1.0, "paper": 1.0 / problem.num_clients}[self.setting]
+        quadratic = item_quadratics(problem, chosen, users)
+
+        def descend(w, _):
+            slope = share * gram_gradient(quadratic, w) + self.item_penalty.weight * w
+            return w - rate * slope, None
+
+        first = jnp.moveaxis(jnp.broadcast_to(items, (chosen.shape[0], *items.shape)), -1, 0)
+        last, _ = jax.lax.scan(descend, first, length=self.item_steps)
+        return jnp.moveaxis(last, 0, -1)
+
+    def estimate(self, state: FedMAvgState) -> jax.Array:
+        """Return the shared factors V, shape (items, rank)."""
+        return state.items
+
+    def traffic(self, problem) -> Traffic:
+        """Return W up and V down; V goes to all clients where all update their users."""
+        size = problem.num_items * self.start.rank
+        if self.all_users:
+            return Traffic(up=size, down=0, broadcast=problem.num_clients * size)
+        return Traffic(up=size, down=size)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count the clients that send their W."""
+        return jnp.sum(active, dtype=jnp.int32)
+
+
+def fedmavg(
+    setting: str = "fair",
+    *,
+    rank: int = 5,
+    user_weight: ArrayLike = 1e-6,
+    item_weight: ArrayLike = 1e-6,
+    user_steps: int = 10,
+    item_steps: int = 10,
+    start: FactorStart | None = None,
+    all_users: bool = True,
+) -> FedMAvg:
+    """Build FedMAvg.
+
+    Args:
+      setting: "fair" (omega = 1) or "paper" (omega = p).
+      rank: number of components.
+      user_weight: lam, of 1/2 ||U_i||^2.
+      item_weight: gamma, of 1/2 ||V||^2.
+      user_steps: gradient steps on U_i per round.
+      item_steps: gradient steps on W_i per round.
+      start: where to start; it brings its own rank.
+      all_users: every client updates its users in every round, drawn or not: p messages down.
+
+    Returns:
+      The solver.
+
+    Raises:
+      InputError: the setting is unknown, or a number is out of range.
+    """
+    if setting not in SETTINGS:
+        raise InputError(f"setting must be one of {', '.join(SETTINGS)}, but it is {setting!r}.")
+    start = uniform_start(rank=rank) if start is None else start
+    check_start(start)
+    return FedMAvg(
+        SquaredL2(scalar("user_weight", user_weight, at_least=0)),
+        SquaredL2(scalar("item_weight", item_weight, at_least=0)),
+        start,
+        count("user_steps", user_steps),
+        count("item_steps", item_steps),
+        setting,
+        bool(all_users),
+    )
+
+
+def _guarded(curvature: jax.Array) -> jax.Array:
+    return jnp.maximum(curvature, smallest_bound(curvature.dtype))

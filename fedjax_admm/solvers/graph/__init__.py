@@ -1,0 +1,1 @@
+"""Solvers whose messages go to neighbours on a graph."""

@@ -1,0 +1,176 @@
+r"""Networked federated learning by generalised total variation (GTV) minimisation.
+
+    minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
+
+over the models w_i of the nodes of a graph, with a flow u_e (the dual variable) on every edge. With
+(D w)_e = w_{h_e} - w_{t_e}, steps tau_i = c / degree_i and sigma = margin / c, one round is
+
+    v_i   = w_i - tau_i (D^T u)_i
+    w_i^+ = argmin_z L_i(z) + ||z - v_i||^2 / (2 tau_i)
+    s_e   = u_e + sigma (D (2 w^+ - w))_e
+    u_e^+ = argmin_z lam A_e phi*(z / (lam A_e)) + ||z - s_e||^2 / (2 sigma)
+
+Every node sends its model to its neighbours once per round; weights enter the flows alone. With
+margin <= 1/2, `sigma tau_i degree_i <= 1/2` and `||Sigma^(1/2) D T^(1/2)|| <= 1`: the iterates
+converge for convex losses (equality holds on bipartite graphs: chains, stars, trees, grids).
+
+Nodes without neighbours stay at their own minimiser. A node that is absent in a round keeps its
+model, and an edge works only where both ends are present; the fixed points stay the same.
+
+Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
+Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A primal-dual splitting
+method for convex optimization involving Lipschitzian, proximable and linear composite terms", 2013.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, number, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import safe_ratio
+from fedjax_admm.participation import where_active
+from fedjax_admm.penalties import EdgePenalty, network_lasso
+from fedjax_admm.traffic import Traffic
+
+
+class NodeState(NamedTuple):
+    """What every node keeps."""
+
+    w: jax.Array  # shape=(nodes, dim): models
+    memory: Any  # of an inexact prox, stacked over nodes
+
+
+class GTVState(NamedTuple):
+    """Models and flows."""
+
+    nodes: NodeState
+    u: jax.Array  # shape=(edges, dim): flows
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GTVPrimalDual:
+    """The primal-dual method for GTV minimisation; build it with `gtv_primal_dual`."""
+
+    lam: jax.Array  # shape=(): strength of the coupling
+    ratio: jax.Array  # shape=(): c, the ratio of primal to dual steps
+    margin: jax.Array  # shape=(): sigma tau_i degree_i, at most 1/2
+    penalty: EdgePenalty  # phi
+
+    requires: ClassVar[tuple[str, ...]] = ("graph", "local", "prox", "minimizers", "start")
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(nodes,)`."""
+        return (problem.num_nodes,)
+
+    def init(self, problem, key) -> GTVState:
+        """Start at the problem's start without flows; isolated nodes at their own minimiser."""
+        isolated = problem.graph.degrees == 0
+        # Learning alone can be dear: it is left out where nobody needs it.
+        alone = jax.lax.cond(jnp.any(isolated), problem.minimizers, lambda: problem.start)
+        w = jnp.where(isolated[:, None], alone, problem.start)
+        u = jnp.zeros((problem.graph.num_edges, problem.dim), w.dtype)
+        return GTVState(NodeState(w, problem.local.memory(w)), u)
+
+    def step(self, problem, state: GTVState, turn) -> GTVState:
+        """Return the state after one round: all nodes, then all edges."""
+        graph = problem.graph
+        w, memory = state.nodes
+        tau, sigma = self.steps(problem)
+        v = w - tau[:, None] * graph.divergence(state.u)
+        nodes = NodeState(*problem.prox(v, tau, w, memory))
+        nodes = where_active(turn.active & (graph.degrees > 0), nodes, state.nodes)
+        moved = state.u + sigma * graph.difference(2 * nodes.w - w)
+        u = self.penalty.prox_conjugate(moved, self.radius(problem), sigma)
+        working = turn.active[graph.heads] & turn.active[graph.tails]
+        return GTVState(nodes, jnp.where(working[:, None], u, state.u))
+
+    def steps(self, problem) -> tuple[jax.Array, jax.Array]:
+        """Return tau, shape (nodes,), and sigma, shape ()."""
+        degrees = jnp.maximum(problem.graph.degrees, 1).astype(self.ratio.dtype)
+        return self.ratio / degrees, self.margin / self.ratio
+
+    def radius(self, problem) -> jax.Array:
+        """Return lam A_e, shape (edges,)."""
+        return self.lam * problem.graph.weights
+
+    def estimate(self, state: GTVState) -> jax.Array:
+        """Return the models, shape (nodes, dim)."""
+        return state.nodes.w
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim numbers each way along an edge."""
+        return Traffic(up=problem.dim, down=problem.dim)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count the edges that are there and whose ends are both present."""
+        graph = problem.graph
+        return jnp.sum(graph.present & active[graph.heads] & active[graph.tails], dtype=jnp.int32)
+
+
+def gtv_primal_dual(
+    problem: Any,
+    lam: ArrayLike,
+    penalty: EdgePenalty | None = None,
+    *,
+    rounds: int = 1000,
+    ratio: ArrayLike | None = None,
+    margin: ArrayLike = 0.5,
+) -> GTVPrimalDual:
+    """Build `GTVPrimalDual`.
+
+    Args:
+      problem: the nodes and their graph; only the default ratio depends on it.
+      lam: strength of the coupling, positive; for 0 every node is on its own (`local_models`).
+      penalty: on differences along edges, of `edge_penalties`; `network_lasso()` if None.
+      rounds: for how many rounds the default ratio is chosen.
+      ratio: c; `step_ratio(problem, lam, rounds)` if None. Limits do not depend on it.
+      margin: `sigma tau_i degree_i`, at most 1/2; smaller keeps a strict margin.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is out of range, or the penalty has no dual prox.
+    """
+    lam = scalar("lam", lam, above=0)
+    penalty = network_lasso() if penalty is None else penalty
+    if not hasattr(penalty, "prox_conjugate"):
+        raise InputError(
+            "penalty must be one of edge_penalties, such as network_lasso(), but it is "
+            f"{penalty!r:.60}."
+        )
+    return GTVPrimalDual(
+        lam,
+        gtv_step_ratio(problem, lam, rounds) if ratio is None else scalar("ratio", ratio, above=0),
+        scalar("margin", margin, above=0, at_most=0.5),
+        penalty,
+    )
+
+
+def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
+    """Choose the ratio c of primal to dual steps: `max(1, 20 ||w|| / (lam rounds))`.
+
+    A round moves a model by at most `c lam weighted_degree / degree` in directions that its own
+    data do not see, so that nodes without data need about `||w|| / (c lam)` rounds to get anywhere;
+    ||w|| is the typical length of a model that a node learns on its own.
+
+    Args:
+      problem: the nodes.
+      lam: strength of the coupling; traced values are fine.
+      rounds: for how many rounds.
+
+    Returns:
+      Shape ().
+
+    Raises:
+      InputError: a number is out of range.
+    """
+    lam = number("lam", lam, above=0)
+    length = problem.local.typical_norm()
+    reach = 20 * length / count("rounds", rounds)
+    return jnp.maximum(1, safe_ratio(reach, lam.astype(length.dtype)))

@@ -1,0 +1,1 @@
+"""Solvers whose messages carry the noise of a release."""

@@ -1,0 +1,141 @@
+"""What the private solvers share: clients that send noisy models along the edges of a graph."""
+
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.participation import where_active
+from fedjax_admm.privacy import Release
+from fedjax_admm.schedules import Schedule, power_decay
+from fedjax_admm.traffic import Traffic
+
+
+class PrivateClients(NamedTuple):
+    """What every client keeps."""
+
+    w: jax.Array  # shape=(clients, dim): models without noise, private
+    v: jax.Array  # shape=(clients, dim): what was sent last, known to all neighbours
+    releases: jax.Array  # shape=(clients,), int32: how often the client has sent
+
+
+class PrivateState(NamedTuple):
+    """The state of private networked ADMM."""
+
+    clients: PrivateClients
+    u: jax.Array  # shape=(edges, dim): flows, the dual variables are their divergence
+
+    @property
+    def releases(self) -> jax.Array:
+        """Return how often every client has sent, shape (clients,), int32."""
+        return self.clients.releases
+
+
+def zero_clients(problem: Any) -> PrivateClients:
+    """Return clients that have sent nothing; zero is public."""
+    w = jnp.zeros((problem.num_clients, problem.dim), problem.features.dtype)
+    return PrivateClients(w, w, jnp.zeros(problem.num_clients, jnp.int32))
+
+
+class Broadcasting:
+    """A solver whose clients send dim numbers to all their neighbours."""
+
+    release: Release
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(clients,)`."""
+        return (problem.num_clients,)
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim numbers for every message that is sent along an edge, and received."""
+        return Traffic(up=problem.dim, down=problem.dim)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count the neighbours of the clients that take part."""
+        return jnp.sum(jnp.where(active, problem.graph.degrees, 0), dtype=jnp.int32)
+
+
+class DualFlows(Broadcasting):
+    """Networked ADMM whose dual variables are the divergence of flows on the edges."""
+
+    rho: jax.Array
+
+    def init(self, problem, key) -> PrivateState:
+        """Start at zero, which is public: nothing is sent."""
+        clients = zero_clients(problem)
+        u = jnp.zeros((problem.graph.num_edges, problem.dim), clients.w.dtype)
+        return PrivateState(clients, u)
+
+    def pull(self, problem, state: PrivateState) -> jax.Array:
+        """Return `gamma + rho L v`, shape (clients, dim), in one pass over the edges."""
+        graph = problem.graph
+        return graph.divergence(state.u + self.rho * graph.difference(state.clients.v))
+
+    def send(self, problem, state: PrivateState, turn, w: jax.Array, gain: jax.Array):
+        """Return the state after the clients that take part have sent new models.
+
+        A flow changes only where both ends are present.
+
+        Args:
+          problem: the clients and their graph.
+          state: before the round.
+          turn: of the round.
+          w: the new models, shape (clients, dim).
+          gain: by how much they move per unit of the gradient, shape (clients,).
+        """
+        graph, n = problem.graph, state.releases + 1
+        v = self.release(turn.key, w, gain, problem.sizes, n)
+        clients = where_active(turn.active, PrivateClients(w, v, n), state.clients)
+        working = turn.active[graph.heads] & turn.active[graph.tails]
+        u = state.u + self.rho * graph.difference(clients.v)
+        return PrivateState(clients, jnp.where(working[:, None], u, state.u))
+
+    def duals(self, problem, state: PrivateState) -> jax.Array:
+        """Return gamma, shape (clients, dim); it adds up to zero."""
+        return problem.graph.divergence(state.u)
+
+    def estimate(self, state: PrivateState) -> jax.Array:
+        """Return the models without noise, shape (clients, dim): private, for their owners."""
+        return state.clients.w
+
+    def released(self, state: PrivateState) -> jax.Array:
+        """Return what everybody may know, shape (clients, dim)."""
+        return state.clients.v
+
+
+def check_release(release: Any) -> Release:
+    """Return the release.
+
+    Raises:
+      InputError: it is none.
+    """
+    if isinstance(release, type) or not (callable(release) and hasattr(release, "clip")):
+        raise InputError(
+            "release must be gaussian_release(plan, clip) or exact_release(), but it is "
+            f"{release!r:.60}."
+        )
+    return cast(Release, release)
+
+
+def step_schedule(step_size: ArrayLike | Schedule) -> Schedule:
+    """Return a schedule of step sizes; a number stands for `power_decay(number, 1/2)`.
+
+    Raises:
+      InputError: a number is not positive.
+    """
+    return step_size if callable(step_size) else power_decay(step_size, 0.5)
+
+
+def check_releases(release: Release, rounds: int) -> None:
+    """Check that a release may happen in each of so many rounds.
+
+    Raises:
+      InputError: it may not.
+    """
+    if release.rounds is not None and rounds > release.rounds:
+        raise InputError(
+            f"rounds must be at most {release.rounds}, for which the noise is planned, but it is "
+            f"{rounds}; make a plan for {rounds} rounds."
+        )

@@ -1,0 +1,99 @@
+r"""zCDP-NFL: private networked ADMM for nonsmooth objectives.
+
+Client k with degree d_k keeps a model w_k to itself and sends v_k, which is w_k with noise. With
+g_k a (clipped) subgradient of its f_k, `a_k = 1 / (1 / eta_n + 2 rho d_k)` and n its own count of
+releases, one round is
+
+    w_k     <- v_k - a_k ( g_k(v_k) + gamma_k + rho sum_l (v_k - v_l) )
+    v_k     <- w_k + noise of sensitivity 2 c a_k / M_k             (sent to all neighbours)
+    gamma_k <- gamma_k + rho sum_l (v_k - v_l)
+
+All start at zero. The first line is the minimiser of the linearised augmented Lagrangian. The dual
+variables are kept as flows u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so that they
+always add up to zero.
+
+A client that is absent keeps everything; its neighbours use what it sent last, and a flow changes
+only where both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the
+subdifferential of f_k.
+
+Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
+Learning for Nonsmooth Objectives", Algorithm 1, with the signs of the augmented Lagrangian.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.certificates import check_stability
+from fedjax_admm.privacy import Release
+from fedjax_admm.schedules import Schedule
+from fedjax_admm.solvers.private._network import (
+    DualFlows,
+    PrivateState,
+    check_release,
+    check_releases,
+    step_schedule,
+)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class PrivateNetworkedADMM(DualFlows):
+    """zCDP-NFL; build it with `private_networked_admm`."""
+
+    release: Release
+    rho: jax.Array  # shape=(): weight of the constraints
+    step_size: Schedule  # eta, by a client's own count of releases
+
+    requires: ClassVar[tuple[str, ...]] = ("graph", "subgradients", "sizes")
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that the noise is planned for so many rounds, and that the steps are stable.
+
+        Raises:
+          InputError: they are not; a traced solver or problem is not looked at.
+        """
+        check_releases(self.release, rounds)
+        check_stability(problem, self.rho, self.step_size, rounds, self.release.clip is not None)
+
+    def step(self, problem, state: PrivateState, turn) -> PrivateState:
+        """Return the state after one round."""
+        v = state.clients.v
+        gain = self.gains(problem, state.releases + 1)
+        gradient = problem.subgradients(v, self.release.clip)
+        w = v - gain[:, None] * (gradient + self.pull(problem, state))
+        return self.send(problem, state, turn, w, gain)
+
+    def gains(self, problem, n: jax.Array) -> jax.Array:
+        """Return a_k, by how much w_k moves per unit of the gradient, shape (clients,)."""
+        eta = self.step_size(n)
+        return eta / (1 + 2 * eta * self.rho * problem.graph.degrees.astype(eta.dtype))
+
+
+def private_networked_admm(
+    release: Release,
+    *,
+    rho: ArrayLike = 1.0,
+    step_size: ArrayLike | Schedule = 1.0,
+) -> PrivateNetworkedADMM:
+    """Build `PrivateNetworkedADMM`.
+
+    Args:
+      release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.
+      rho: weight of the constraints, positive.
+      step_size: eta as a schedule over a client's own releases, such as `power_decay(eta, q)` with
+        q 0, 1/2 or 1; a number stands for `power_decay(number, 1/2)`.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is not positive, or the release is none.
+    """
+    return PrivateNetworkedADMM(
+        check_release(release), scalar("rho", rho, above=0), step_schedule(step_size)
+    )

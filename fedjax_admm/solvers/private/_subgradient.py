@@ -1,0 +1,105 @@
+"""The private distributed subgradient method, which zCDP-NFL is compared with.
+
+    w_k <- sum_l m_kl v_l - eta_n g_k(v_k),    v_k <- w_k + noise of sensitivity 2 c eta_n / M_k
+
+with Metropolis weights m_kl = 1 / (1 + max(d_k, d_l)) on edges and m_kk = 1 - sum_l m_kl, n the
+client's own count of releases and g_k its (clipped) subgradient. An absent client keeps everything;
+its neighbours use what it sent last.
+
+Reference: A. Nedic, A. Ozdaglar, "Distributed Subgradient Methods for Multi-Agent Optimization",
+IEEE Transactions on Automatic Control 54(1), 2009, equation (3); L. Xiao, S. Boyd, S. Lall, "A
+Scheme for Robust Distributed Sensor Fusion Based on Average Consensus", 2005 (the weights).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.participation import where_active
+from fedjax_admm.privacy import Release
+from fedjax_admm.schedules import Schedule
+from fedjax_admm.solvers.private._network import (
+    Broadcasting,
+    PrivateClients,
+    check_release,
+    check_releases,
+    step_schedule,
+    zero_clients,
+)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class PrivateSubgradient(Broadcasting):
+    """Private distributed subgradient steps; build it with `private_subgradient`."""
+
+    release: Release
+    step_size: Schedule  # eta, by a client's own count of releases
+
+    requires: ClassVar[tuple[str, ...]] = ("graph", "subgradients", "sizes")
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that the noise is planned for so many rounds.
+
+        Raises:
+          InputError: it is not.
+        """
+        check_releases(self.release, rounds)
+
+    def init(self, problem, key) -> PrivateClients:
+        """Start at zero, which is public: nothing is sent."""
+        return zero_clients(problem)
+
+    def step(self, problem, state: PrivateClients, turn) -> PrivateClients:
+        """Return the state after one round."""
+        graph = problem.graph
+        n = state.releases + 1
+        eta = self.gains(problem, n)
+        weights = metropolis_weights(graph).astype(state.v.dtype)
+        mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
+        w = mixed - eta[:, None] * problem.subgradients(state.v, self.release.clip)
+        v = self.release(turn.key, w, eta, problem.sizes, n)
+        return where_active(turn.active, PrivateClients(w, v, n), state)
+
+    def gains(self, problem, n: jax.Array) -> jax.Array:
+        """Return eta_n, by how much w_k moves per unit of the gradient, shape (clients,)."""
+        return self.step_size(n)
+
+    def estimate(self, state: PrivateClients) -> jax.Array:
+        """Return the models without noise, shape (clients, dim): private, for their owners."""
+        return state.w
+
+    def released(self, state: PrivateClients) -> jax.Array:
+        """Return what everybody may know, shape (clients, dim)."""
+        return state.v
+
+
+def metropolis_weights(graph) -> jax.Array:
+    """Return 1 / (1 + max(d_k, d_l)) of every edge, shape (edges,); 0 for an absent one."""
+    degrees = graph.degrees
+    larger = jnp.maximum(degrees[graph.heads], degrees[graph.tails])
+    weights = 1 / (1 + larger).astype(graph.weights.dtype)
+    return jnp.where(graph.present, weights, 0)
+
+
+def private_subgradient(
+    release: Release, *, step_size: ArrayLike | Schedule = 0.1
+) -> PrivateSubgradient:
+    """Build `PrivateSubgradient`.
+
+    Args:
+      release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.
+      step_size: eta as a schedule over a client's own releases; a number stands for
+        `power_decay(number, 1/2)`.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is not positive, or the release is none.
+    """
+    return PrivateSubgradient(check_release(release), step_schedule(step_size))

@@ -1,0 +1,207 @@
+r"""FSMDM: federated smoothing ADMM with a Moreau envelope, for differences of convex functions.
+
+    minimise over w   sum_l f_l(w),    f_l = Gamma_l - phi_l
+
+The consensus x_l = w is replaced by the exact penalty omega ||w - x_l||_1, split with the copies
+g_l = x_l and q_l = w. Client l descends on the augmented Lagrangian
+
+    Gamma_l(x) - e_l(z, mu_phi) + <psi, x - z> + sigma_psi/2 ||x - z||^2
+      + omega h(g - q, mu_h) + <xi, x - g> + sigma_xi/2 ||x - g||^2
+      + <zeta, w - q> + sigma_xi/2 ||w - q||^2
+
+with e_l the Moreau envelope of phi_l and h the smoothed l1 norm. One local update of client l,
+k = its own count of updates, this one included:
+
+    sigma_psi = c sqrt(k),  mu_phi = alpha / sqrt(k),  sigma_xi = d sqrt(k),  mu_h = beta / sqrt(k)
+    x    <- Prox_Gamma((sigma_psi z + sigma_xi g - psi - xi) / upsilon; 1/upsilon),
+                                                   upsilon = sigma_psi + sigma_xi       (15)-(18)
+    z    <- Prox_{-e(., mu_phi)}(x + psi / sigma_psi; 1 / sigma_psi)                    (20)-(22)
+    psi  <- psi + sigma_psi (x - z)                                                     (24)
+    A = x + xi / sigma_xi,  B = w + zeta / sigma_xi,
+    e = Prox_{f(., mu_h)}(B - A; 2 omega / sigma_xi)
+    g, q <- (A + B - e) / 2, (A + B + e) / 2                                            (23)
+    xi   <- xi + sigma_xi (x - g),  zeta <- zeta + sigma_xi (w - q)                     (25), (26)
+
+The server averages the last upload of everybody, with s_l = d sqrt(k_l + 1):
+
+    w <- sum_l (s_l q_l - zeta_l) / sum_l s_l                                           (27)
+
+Misprints of the paper that are corrected here: the centre of the z-step has a plus sign (with the
+printed minus the iterates blow up within tens of rounds), and so has the quadratic part of (23).
+
+Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+Localization", arXiv:2503.09497 (2025), Algorithm 1. Numbers in brackets are its equations.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm import _checks
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
+from fedjax_admm.participation import where_active
+from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.solvers.star._fsmdm_constants import PRESETS, check_product
+from fedjax_admm.traffic import Traffic
+
+
+class ClientState(NamedTuple):
+    """What the clients hold, stacked; inactive ones keep all of it."""
+
+    x: jax.Array  # shape=(clients, dim): local model
+    z: jax.Array  # shape=(clients, dim): copy of x in the concave part
+    g: jax.Array  # shape=(clients, dim): copy of x in the link
+    q: jax.Array  # shape=(clients, dim): copy of w in the link
+    psi: jax.Array  # shape=(clients, dim): dual of x = z
+    xi: jax.Array  # shape=(clients, dim): dual of x = g
+    zeta: jax.Array  # shape=(clients, dim): dual of w = q
+    updates: jax.Array  # shape=(clients,), int32: local updates done
+
+
+class FSMDMState(NamedTuple):
+    """The server's model and the stacked clients."""
+
+    server: jax.Array  # shape=(dim,): w, broadcast to the active clients
+    client: ClientState
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class FSMDM:
+    """Federated smoothing ADMM with Moreau envelope; build it with `fsmdm`."""
+
+    sigma_psi: Schedule  # penalty parameter of x = z, 1/metre
+    mu_phi: Schedule  # smoothing of the concave part, metres; mu_phi * sigma_psi > 1
+    sigma_xi: Schedule  # penalty parameter of x = g and w = q, 1/metre
+    mu_h: Schedule  # smoothing of the link, metres
+    omega: jax.Array  # shape=(): weight of the link, above the largest |partial derivative| of f_l
+    local_updates: int = field(default=1, metadata={"static": True})
+
+    requires: ClassVar[tuple[str, ...]] = ("start", "prox_convex_part", "prox_concave_part")
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(clients,)`."""
+        return (problem.num_clients,)
+
+    def init(self, problem, key) -> FSMDMState:
+        """Start every copy at the problem's start, every dual at zero."""
+        copies = jnp.broadcast_to(problem.start, (problem.num_clients, problem.dim))
+        duals = jnp.zeros_like(copies)
+        counts = jnp.zeros(problem.num_clients, jnp.int32)
+        client = ClientState(copies, copies, copies, copies, duals, duals, duals, counts)
+        return FSMDMState(problem.start, client)
+
+    def step(self, problem, state: FSMDMState, turn) -> FSMDMState:
+        """Return the state after one global round."""
+
+        def update(client, _):
+            return self._local_update(problem, state.server, client), None
+
+        candidate, _ = jax.lax.scan(update, state.client, length=self.local_updates)
+        client = where_active(turn.active, candidate, state.client)
+        # From the stored state, so that absent clients count with their last upload.
+        share = self.sigma_xi(client.updates + 1)[:, None]
+        server = jnp.sum(share * client.q - client.zeta, 0) / jnp.sum(share, 0)
+        return FSMDMState(server, client)
+
+    def estimate(self, state: FSMDMState) -> jax.Array:
+        """Return the server's model, shape (dim,)."""
+        return state.server
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim + 1 numbers up (message and weight) and dim down."""
+        return Traffic(up=problem.dim + 1, down=problem.dim)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Return the number of active clients: one message each way."""
+        return jnp.sum(active, dtype=jnp.int32)
+
+    def _local_update(self, problem, server: jax.Array, client: ClientState) -> ClientState:
+        count = client.updates + 1
+        sigma_psi, mu_phi = self.sigma_psi(count), self.mu_phi(count)
+        sigma_xi, mu_h = self.sigma_xi(count)[:, None], self.mu_h(count)[:, None]
+        weight = sigma_psi[:, None]
+
+        total = weight + sigma_xi
+        centre = (weight * client.z + sigma_xi * client.g - client.psi - client.xi) / total
+        x = problem.prox_convex_part(centre, 1 / total[:, 0])
+        z = problem.prox_concave_part(x + client.psi / weight, 1 / sigma_psi, mu_phi)
+        psi = client.psi + weight * (x - z)
+
+        g, q = couple_pair(
+            x + client.xi / sigma_xi,
+            server[None, :] + client.zeta / sigma_xi,
+            lambda v, step: prox_smoothed_abs(v, step * self.omega, mu_h),
+            1 / sigma_xi,
+        )
+        xi = client.xi + sigma_xi * (x - g)
+        zeta = client.zeta + sigma_xi * (server[None, :] - q)
+        return ClientState(x, z, g, q, psi, xi, zeta, count)
+
+
+def fsmdm(
+    preset: str = "published",
+    *,
+    local_updates: int = 1,
+    c: ArrayLike | None = None,
+    d: ArrayLike | None = None,
+    alpha: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    omega: ArrayLike | None = None,
+    sigma_psi: Schedule | None = None,
+    mu_phi: Schedule | None = None,
+    sigma_xi: Schedule | None = None,
+    mu_h: Schedule | None = None,
+) -> FSMDM:
+    """Build `FSMDM` from a preset, with single constants or whole schedules replaced.
+
+    Args:
+      preset: "published" (the constants of the paper) or "tuned".
+      local_updates: local updates of an active client per round.
+      c: sigma_psi = c sqrt(k), 1/metre.
+      d: sigma_xi = d sqrt(k), 1/metre.
+      alpha: mu_phi = alpha / sqrt(k), metres.
+      beta: mu_h = beta / sqrt(k), metres.
+      omega: weight of the consensus penalty; above 1 for localisation.
+      sigma_psi: a schedule in place of c.
+      mu_phi: a schedule in place of alpha.
+      sigma_xi: a schedule in place of d.
+      mu_h: a schedule in place of beta.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: an unknown preset, a number that is not positive, a constant given together
+        with the schedule that would replace it, or alpha c <= 1, for which the z-step has no
+        minimiser inside the ball.
+    """
+    if preset not in PRESETS:
+        names = _checks.listed(f"{name!r}" for name in PRESETS)
+        raise _checks.InputError(f"preset must be one of {names}, but it is {preset!r}.")
+    given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
+    schedules = {"c": sigma_psi, "d": sigma_xi, "alpha": mu_phi, "beta": mu_h}
+    for name, replaced in schedules.items():
+        if replaced is not None and given[name] is not None:
+            raise _checks.InputError(
+                f"{name} is {given[name]}, but the schedule that it would make is given too; "
+                "leave one of the two out."
+            )
+    chosen = {
+        name: _checks.number(name, PRESETS[preset][name] if value is None else value, above=0)
+        for name, value in given.items()
+    }
+    if sigma_psi is None and mu_phi is None:
+        check_product(chosen["alpha"], chosen["c"])
+    return FSMDM(
+        sigma_psi=sqrt_growth(chosen["c"]) if sigma_psi is None else sigma_psi,
+        mu_phi=sqrt_decay(chosen["alpha"]) if mu_phi is None else mu_phi,
+        sigma_xi=sqrt_growth(chosen["d"]) if sigma_xi is None else sigma_xi,
+        mu_h=sqrt_decay(chosen["beta"]) if mu_h is None else mu_h,
+        omega=chosen["omega"],
+        local_updates=_checks.count("local_updates", local_updates),
+    )

@@ -1,0 +1,1 @@
+"""Solvers whose messages go up and down a tree."""

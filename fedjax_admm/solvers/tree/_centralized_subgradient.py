@@ -1,0 +1,144 @@
+r"""Normalised subgradient descent with all data in one place: the baseline of HFSAD.
+
+    F(w) = (1 / N) sum_n f_n(w) + P(w),    g a subgradient of F (sign(0) = 0)
+    w <- project(w - s_k g / ||g||),       k = 1, 2, ...
+
+Step lengths s_k: any schedule (geometric and 1/sqrt(k) are usual), or Polyak's
+`(F(w) - F*)_+ / ||g||`, which needs the optimal value.
+
+Its iterates do not depend on where the data are: over a tree, one step costs one message up and one
+down per link (the sum of subgradients, the model), and that is how its traffic is counted. Absent
+clients' terms are left out of the sum of subgradients; P is the server's and stays, and Polyak's
+F(w) counts everybody.
+
+Reference: D. Davis, D. Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp
+weakly convex functions", Journal of Optimization Theory and Applications 179 (2018) 962-982,
+Algorithms 1 (Polyak) and 2 (geometric).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import safe_norm, safe_ratio
+from fedjax_admm.penalties import Penalty, zero
+from fedjax_admm.schedules import Schedule
+from fedjax_admm.traffic import Traffic
+
+
+class CentralizedState(NamedTuple):
+    """The one model."""
+
+    model: jax.Array  # shape=(dim,)
+    rounds: jax.Array  # shape=(), int32: steps taken
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ScheduledStep:
+    """A step length that depends on the count alone."""
+
+    schedule: Schedule  # of the step from 1
+
+    def __call__(self, count, value, norm):
+        """Return the length of step `count`."""
+        return self.schedule(count)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class PolyakStep:
+    """Polyak's step length `(F(w) - F*)_+ / ||g||`, at most what reaches F*; an oracle's."""
+
+    optimum: jax.Array  # shape=(): F*
+
+    def __call__(self, count, value, norm):
+        """Return the length for a value of F and a norm of its subgradient."""
+        return safe_ratio(jnp.maximum(value - self.optimum, 0), norm)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class CentralizedSubgradient:
+    """Normalised subgradient descent; build it with `centralized_subgradient`."""
+
+    step_length: ScheduledStep | PolyakStep
+    regularizer: Penalty
+
+    requires: ClassVar[tuple[str, ...]] = ("start", "value", "subgradients", "project", "tree")
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(clients,)`."""
+        return (problem.num_clients,)
+
+    def init(self, problem, key) -> CentralizedState:
+        """Start at the problem's start."""
+        return CentralizedState(problem.start, jnp.zeros((), jnp.int32))
+
+    def step(self, problem, state: CentralizedState, turn) -> CentralizedState:
+        """Return the state after one step."""
+        count, model = state.rounds + 1, state.model
+        copies = jnp.broadcast_to(model, (problem.num_clients, *model.shape))
+        terms = jnp.where(turn.active[:, None], problem.subgradients(copies), 0)
+        penalty, slope = jax.value_and_grad(self.regularizer.value)(model)
+        gradient = jnp.mean(terms, 0) + slope
+        norm = safe_norm(gradient)
+        value = problem.value(model) / problem.num_clients + penalty
+        length = self.step_length(count, value, norm)
+        moved = model - length * safe_ratio(gradient, norm)
+        return CentralizedState(problem.project(moved), count)
+
+    def estimate(self, state: CentralizedState) -> jax.Array:
+        """Return the model, shape (dim,)."""
+        return state.model
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim numbers up (a sum of subgradients) and dim down (the model)."""
+        dim = problem.start.shape[0]
+        return Traffic(up=dim, down=dim)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count one message per active client, and one per server below the root."""
+        return jnp.sum(active, dtype=jnp.int32) + (problem.tree.num_servers - 1)
+
+
+def centralized_subgradient(
+    step_length: Schedule | PolyakStep, regularizer: Penalty | None = None
+) -> CentralizedSubgradient:
+    """Build `CentralizedSubgradient`.
+
+    Args:
+      step_length: a schedule of the step's number from 1, such as `geometric(1.0, 0.99)` or
+        `power_decay(0.1, 0.5)`; or `polyak(optimum)`.
+      regularizer: P; none if None. Its derivative at a kink of |t| is 0.
+
+    Returns:
+      The solver.
+
+    Raises:
+      InputError: `step_length` is neither.
+    """
+    if isinstance(step_length, PolyakStep):
+        rule: Any = step_length
+    elif isinstance(step_length, Schedule):
+        rule = ScheduledStep(step_length)
+    else:
+        raise InputError(
+            "step_length must be a schedule such as geometric(1.0, 0.99), or polyak(optimum), "
+            f"but it is {step_length!r}."
+        )
+    return CentralizedSubgradient(rule, zero() if regularizer is None else regularizer)
+
+
+def polyak(optimum: ArrayLike) -> PolyakStep:
+    """Build `PolyakStep` from the optimal value F*.
+
+    Raises:
+      InputError: it is not a finite number.
+    """
+    return PolyakStep(number("optimum", optimum))

@@ -1,0 +1,153 @@
+r"""HFSAD: the hierarchical smoothing ADMM with the constants of its paper, for trees of any depth.
+
+Let Omega_h bound the subgradients that arrive at a node of level h from below, per coordinate:
+omega for a client, and (largest number of children) Omega_child + (slope of R) for a server. The
+links are exact l1 penalties with those weights, and the product of the two schedules meets the
+convergence condition with equality:
+
+    r_n = Omega_h ||.||_1,   sigma_n = Omega_h / D_h sqrt(k),   mu_n = sqrt(20) D_h / sqrt(k)
+
+D_h, half the mean number of clients below a server of the level (1 for a client), makes sigma of
+one size at all levels. For five edge servers with fifty clients each these are the printed numbers:
+omega and sqrt(20) for the clients, omega_0 / 25 and 25 sqrt(20) for the edge servers.
+
+The regularisers are SCAD with weights that add up to one per client, so that at consensus the
+objective is sum_{clients} (f_n(w) + P(w)): N_l - 1 / L at an edge server with N_l clients of L such
+servers, and 1 at the root.
+
+Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+Federated Learning", section on the simulations.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, number
+from fedjax_admm.kernels import safe_norm
+from fedjax_admm.penalties import SCAD, l1, scad
+from fedjax_admm.solvers.tree._hierarchical import (
+    HierarchicalADMM,
+    TreeLink,
+    hierarchical_admm,
+    tree_link,
+)
+from fedjax_admm.trees import Tree
+
+SMOOTHING_PRODUCT = 20**0.5
+"""sigma mu = sqrt(20) Omega: the smallest product for which convergence is proved."""
+
+
+def hfsad(
+    problem: Any,
+    *,
+    passes: int = 10,
+    omega: ArrayLike | None = None,
+    lam: ArrayLike = 0.1,
+    gamma: ArrayLike = 2.4,
+    sparse: bool = True,
+    client_update: str = "prox",
+    personal: bool = False,
+) -> HierarchicalADMM:
+    """Build the published HFSAD for a problem on a tree.
+
+    The largest |x| over a phase-retrieval problem's clients sets the links' weights, so the solver
+    is made from the problem (inside a trial, too: nothing here needs concrete numbers).
+
+    Args:
+      problem: with a `tree`, and with measurement vectors `x` unless `omega` is given.
+      passes: passes over clients and edge servers per round.
+      omega: bound of a client's subgradients; 5 max ||x|| as printed if None. (It is no bound on
+        2 (x^T w) x over the whole box: a client whose outlier makes it larger never agrees.)
+      lam: lambda of SCAD.
+      gamma: gamma of SCAD, above 2.
+      sparse: whether servers have the SCAD regularisers at all.
+      client_update: "prox" or "linearized".
+      personal: whether the estimate is the clients' models instead of the cloud's.
+
+    Returns:
+      The solver.
+
+    Raises:
+      InputError: a number is out of range, an option is unknown, or omega is missing.
+    """
+    tree = problem.tree
+    if omega is None:
+        if not hasattr(problem, "x"):
+            raise InputError(
+                f"omega must be given for {type(problem).__name__}: only phase retrieval has "
+                "measurement vectors to choose it by."
+            )
+        omega = 5 * jnp.max(safe_norm(problem.x))
+    regularizers = scad_regularizers(tree, lam, gamma)
+    # The slope of SCAD is at most lambda; the product with gamma is as printed.
+    slopes = [jnp.max(part.weight) * part.lam * part.gamma for part in regularizers[1:]]
+    clients, *servers = consensus_links(tree, omega, slopes if sparse else None)
+    return hierarchical_admm(
+        clients,
+        servers,
+        regularizers if sparse else None,
+        passes=passes,
+        client_update=client_update,
+        personal=personal,
+    )
+
+
+def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[TreeLink]:
+    """Return exact l1 links with schedules of one size at all levels.
+
+    Args:
+      tree: the tree.
+      omega: bound of a client's subgradients, per coordinate.
+      slopes: bounds of the regularisers' subgradients, one per level of servers from 1; 0 if None.
+
+    Returns:
+      The clients' link, then one per level of servers from 1.
+
+    Raises:
+      InputError: omega is not positive, a slope is negative, or there are too few or too many.
+    """
+    omega = number("omega", omega, above=0)
+    slopes = [0.0] * (tree.depth - 1) if slopes is None else slopes
+    if len(slopes) != tree.depth - 1:
+        raise InputError(
+            f"slopes must hold one number per level of servers below the root ({tree.depth - 1}), "
+            f"but it holds {len(slopes)}."
+        )
+    links = [tree_link(omega, SMOOTHING_PRODUCT, l1(omega))]
+    children, below = tree.children(), tree.clients_below()
+    bound = omega
+    # Upwards: what arrives at a level is made of what arrives at the one below it.
+    for level in range(tree.depth - 1, 0, -1):
+        slope = number("slopes", slopes[level - 1], at_least=0).astype(omega.dtype)
+        bound = jnp.max(children[level]).astype(omega.dtype) * bound + slope
+        spread = jnp.mean(below[level], dtype=omega.dtype) / 2
+        links.insert(1, tree_link(bound / spread, spread * SMOOTHING_PRODUCT, l1(bound)))
+    return links
+
+
+def scad_regularizers(tree: Tree, lam: ArrayLike = 0.1, gamma: ArrayLike = 2.4) -> tuple[SCAD, ...]:
+    """Return SCAD regularisers, one per level, whose weights add up to the number of clients.
+
+    A server with N clients of its own has the weight N - 1 / L, where L servers below the root have
+    clients; the root has 1 (and 1 more for each client of its own). Other servers have 0.
+
+    Args:
+      tree: the tree.
+      lam: lambda of SCAD.
+      gamma: gamma of SCAD, above 2.
+
+    Returns:
+      The regularisers, the root's first; weights have shape (servers of the level, 1).
+
+    Raises:
+      InputError: a number is out of range.
+    """
+    dtype = number("lam", lam).dtype
+    own, *others = tree.sum_of_clients(jnp.ones(tree.num_clients, dtype))
+    holders = sum((jnp.sum(numbers > 0, dtype=dtype) for numbers in others), jnp.zeros((), dtype))
+    share = 1 / jnp.maximum(holders, 1)
+    weights = [own + jnp.minimum(holders, 1)]
+    weights += [jnp.where(numbers > 0, numbers - share, 0) for numbers in others]
+    return tuple(scad(lam, gamma, weight[:, None]) for weight in weights)

@@ -1,0 +1,348 @@
+r"""Smoothing ADMM over a tree of nodes: clients, edge servers, cloud; any depth.
+
+Node 0 is the root, p(n) the parent and C(n) the children of node n. Every node has a model w_n:
+
+    minimise   sum_{clients} f_n(w_n) + sum_{servers} R_n(w_n) + sum_{n != 0} r_n(w_p(n) - w_n)
+
+A link penalty r_n = omega ||.||_1 with a large omega gives consensus; MCP or SCAD give personal
+models (large differences are not shrunk). Each link is split with the copies z_n = w_n and
+q_n = w_p(n), whose multipliers are Lambda_n and Gamma_n, and r_n is smoothed with mu_n. One update
+of a node, k = its own count of updates, this one included, sigma = sigma_n(k), mu = mu_n(k):
+
+    client:  w <- Prox_f(z - Lambda / sigma; 1 / sigma)
+         or  w <- project(z - (Lambda + grad f(z; mu)) / sigma)          linearised, f smoothed
+    server:  w <- Prox_R(v [sigma z - Lambda + sum_{c in C} (sigma_c q_c - Gamma_c)]; v),
+                                   v = 1 / (sigma + sum_c sigma_c),   sigma_c = sigma_c(k_c + 1)
+    a = w + Lambda / sigma,  b = w_p + Gamma / sigma,  e = Prox_{r(.; mu)}(b - a; 2 / sigma)
+    z, q <- (a + b - e) / 2, (a + b + e) / 2
+    Lambda <- Lambda + sigma (w - z),   Gamma <- Gamma + sigma (w_p - q)
+
+After every update Gamma = grad r(e; mu) and Lambda = -Gamma, so only Gamma is kept. One round is a
+number of passes, each updating the levels from the deepest to the first, and then the root once:
+
+    w_0 <- Prox_{R_0}(xi sum_c (sigma_c q_c - Gamma_c); xi),   xi = 1 / sum_c sigma_c
+
+An inactive node keeps everything, its count included; its parent uses what it sent last. Since
+clients have no children, all of them go first in a pass, wherever they hang.
+
+The root update is printed with a plus sign before Gamma; the Lagrangian gives the minus sign, and
+with a plus the iterates blow up.
+
+Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+Federated Learning", Algorithm 1, here for trees of any depth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, listed, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import couple_pair
+from fedjax_admm.participation import where_active
+from fedjax_admm.penalties import Penalty, SmoothablePenalty, zero
+from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.traffic import Traffic
+from fedjax_admm.trees import Tree
+
+
+class Nodes(NamedTuple):
+    """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
+
+    w: jax.Array  # shape=(nodes, dim): models
+    z: jax.Array  # shape=(nodes, dim): copies of w in the link
+    q: jax.Array  # shape=(nodes, dim): copies of the parent's model in the link
+    gamma: jax.Array  # shape=(nodes, dim): duals of w_p = q, and minus those of w = z
+    updates: jax.Array  # shape=(nodes,), int32: updates done
+
+
+class HierarchyState(NamedTuple):
+    """The models of all nodes, and what their links hold."""
+
+    root: jax.Array  # shape=(dim,): w_0, the cloud's model
+    servers: tuple[Nodes, ...]  # one per level from 1; empty for a star
+    clients: Nodes
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class TreeLink:
+    """How nodes are tied to their parents; build it with `link`."""
+
+    sigma: Schedule  # penalty parameter of w = z and w_p = q, of the node's own count
+    mu: Schedule  # smoothing of the penalty, in units of the model
+    penalty: SmoothablePenalty  # on the difference to the parent's model
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ProxClients:
+    """Clients minimise their loss exactly: w <- Prox_f(z - Lambda / sigma; 1 / sigma)."""
+
+    requires: ClassVar[tuple[str, ...]] = ("prox",)
+
+    def __call__(self, problem, z, gamma, sigma, mu):
+        """Return the new models, shape (clients, dim)."""
+        return problem.prox(z + gamma / sigma[:, None], 1 / sigma)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LinearizedClients:
+    """Clients step along the gradient of their smoothed loss, for losses without a prox."""
+
+    requires: ClassVar[tuple[str, ...]] = ("smoothed_gradients", "project")
+
+    def __call__(self, problem, z, gamma, sigma, mu):
+        """Return the new models, shape (clients, dim)."""
+        gradients = problem.smoothed_gradients(z, mu)
+        return problem.project(z - (gradients - gamma) / sigma[:, None])
+
+
+CLIENT_UPDATES = {"prox": ProxClients, "linearized": LinearizedClients}
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class HierarchicalADMM:
+    """Smoothing ADMM over a tree; `hierarchical_admm`, `consensus_admm` and `hfsad` build it."""
+
+    clients: TreeLink  # of the clients, at whatever level they hang
+    servers: tuple[TreeLink, ...]  # of the servers, one per level from 1
+    regularizers: tuple[Penalty, ...]  # of the servers, one per level, the root first
+    client_update: ProxClients | LinearizedClients
+    passes: int = field(default=1, metadata={"static": True})
+    personal: bool = field(default=False, metadata={"static": True})
+
+    requires: ClassVar[tuple[str, ...]] = ("tree", "start")  # and what the client update requires
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(passes, nodes)`: clients, then the servers level by level, without the root.
+
+        Raises:
+          InputError: the tree has another number of levels than the solver.
+        """
+        tree = problem.tree
+        if tree.depth != len(self.regularizers):
+            raise InputError(
+                f"the tree's depth is {tree.depth}, but the solver is built for "
+                f"{len(self.regularizers)}; give it one link per level below the root "
+                f"({tree.depth - 1}) and one regulariser per level ({tree.depth})."
+            )
+        return (self.passes, tree.num_links)
+
+    def init(self, problem, key) -> HierarchyState:
+        """Start every model and every copy at the problem's start, every dual at zero."""
+
+        def nodes(number: int) -> Nodes:
+            copies = jnp.broadcast_to(problem.start, (number, *problem.start.shape))
+            counts = jnp.zeros(number, jnp.int32)
+            return Nodes(copies, copies, copies, jnp.zeros_like(copies), counts)
+
+        tree = problem.tree
+        servers = tuple(nodes(size) for size in tree.level_sizes[1:])
+        return HierarchyState(problem.start, servers, nodes(tree.num_clients))
+
+    def step(self, problem, state: HierarchyState, turn) -> HierarchyState:
+        """Return the state after one round: all passes, then the root."""
+
+        def one_pass(state, active):
+            return self._pass(problem, state, active), None
+
+        state, _ = jax.lax.scan(one_pass, state, turn.active)
+        total, weight = self._from_clients(problem.tree, state.clients)[0]
+        if state.servers:
+            more = self._from_servers(problem.tree, state.servers[0], 1)
+            total, weight = total + more[0], weight + more[1]
+        root = self.regularizers[0].prox(total / weight, 1 / weight)
+        return state._replace(root=root[0])
+
+    def estimate(self, state: HierarchyState) -> jax.Array:
+        """Return the root's model (dim,), or the clients' (clients, dim) if `personal`."""
+        return state.clients.w if self.personal else state.root
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim + 1 numbers up (sigma q - Gamma, and sigma) and dim down (the model)."""
+        dim = problem.start.shape[0]
+        return Traffic(up=dim + 1, down=dim)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count the messages of a round: one per update, but one per round at the root.
+
+        The root reads and sends once per round, after all passes: its children send it their last
+        update only, and fetch its model once.
+        """
+        tree = problem.tree
+        first_level = tree.level_sizes[1] if tree.depth > 1 else 0
+        at_root = jnp.concatenate(
+            [tree.client_parents == 0, jnp.arange(tree.num_servers - 1) < first_level]
+        )
+        deeper = jnp.sum(active & ~at_root[None], dtype=jnp.int32)
+        return deeper + jnp.sum(jnp.any(active, 0) & at_root, dtype=jnp.int32)
+
+    def _pass(self, problem, state: HierarchyState, active: jax.Array) -> HierarchyState:
+        """Update all clients, then the servers level by level, from the deepest to the first."""
+        tree = problem.tree
+        present, *server_present = jnp.split(active, tree.link_offsets)
+        above = jnp.concatenate([state.root[None], *(nodes.w for nodes in state.servers)])
+        clients, tree_link = state.clients, self.clients
+        counts = clients.updates + 1
+        models = self.client_update(
+            problem, clients.z, clients.gamma, tree_link.sigma(counts), tree_link.mu(counts)
+        )
+        updated = _update(tree_link, clients, models, above[tree.client_parents])
+        clients = where_active(present, updated, clients)
+
+        # From the stored state, so that absent children count with what they sent last.
+        received = self._from_clients(tree, clients)
+        servers = list(state.servers)
+        parents = [state.root[None], *(nodes.w for nodes in servers)]
+        for level in range(tree.depth - 1, 0, -1):
+            tree_link, nodes = self.servers[level - 1], servers[level - 1]
+            total, weight = received[level]
+            sigma = tree_link.sigma(nodes.updates + 1)[:, None]
+            step = 1 / (sigma + weight)
+            centre = step * (sigma * nodes.z + nodes.gamma + total)
+            models = self.regularizers[level].prox(centre, step)
+            above = parents[level - 1][tree.server_parents[level - 1]]
+            updated = _update(tree_link, nodes, models, above)
+            nodes = where_active(server_present[level - 1], updated, nodes)
+            more = self._from_servers(tree, nodes, level)
+            received[level - 1] = tuple(map(jnp.add, received[level - 1], more))
+            servers[level - 1] = nodes
+        return HierarchyState(state.root, tuple(servers), clients)
+
+    def _from_clients(self, tree: Tree, clients: Nodes) -> list[Any]:
+        """Return what the servers hear of their clients: (sum, weight), one pair per level."""
+        total, weight = _message(self.clients, clients)
+        return list(zip(tree.sum_of_clients(total), tree.sum_of_clients(weight), strict=True))
+
+    def _from_servers(self, tree: Tree, nodes: Nodes, level: int) -> tuple[jax.Array, jax.Array]:
+        """Return what the level above hears of the servers of a level: (sum, weight)."""
+        total, weight = _message(self.servers[level - 1], nodes)
+        return tree.sum_of_servers(total, level), tree.sum_of_servers(weight, level)
+
+
+def _message(link: TreeLink, nodes: Nodes) -> tuple[jax.Array, jax.Array]:
+    """Return sigma q - Gamma, shape (nodes, dim), and sigma, shape (nodes, 1), for the parents."""
+    sigma = tree_link.sigma(nodes.updates + 1)[:, None]
+    return sigma * nodes.q - nodes.gamma, sigma
+
+
+def _update(link: TreeLink, nodes: Nodes, models: jax.Array, parents: jax.Array) -> Nodes:
+    """Return the nodes after their links' update, given their new models and their parents'."""
+    counts = nodes.updates + 1
+    sigma, mu = tree_link.sigma(counts)[:, None], tree_link.mu(counts)[:, None]
+    z, q = couple_pair(
+        models - nodes.gamma / sigma,
+        parents + nodes.gamma / sigma,
+        lambda v, step: tree_link.penalty.smoothed_prox(v, step, mu),
+        1 / sigma,
+    )
+    return Nodes(models, z, q, nodes.gamma + sigma * (parents - q), counts)
+
+
+def tree_link(
+    sigma: ArrayLike | Schedule, mu: ArrayLike | Schedule, penalty: SmoothablePenalty
+) -> TreeLink:
+    """Build a `Link`.
+
+    Args:
+      sigma: the penalty parameter, a schedule of the node's own count of updates from 1; a number
+        c means c sqrt(k).
+      mu: the smoothing, a schedule; a number alpha means alpha / sqrt(k). The convergence proof
+        asks for alpha c >= sqrt(20) times the largest subgradient that arrives from below.
+      penalty: on the difference to the parent's model: `penalties.l1(omega)` for consensus (omega
+        above the subgradients that arrive from below), `penalties.mcp` or `penalties.scad` for
+        personal models, `penalties.zero()` to cut the nodes off.
+
+    Returns:
+      The link; its numbers are leaves.
+
+    Raises:
+      InputError: a number is not positive, or the penalty has no smoothed prox.
+    """
+    if not hasattr(penalty, "smoothed_prox"):
+        raise InputError(
+            f"penalty must have a smoothed prox, as penalties.l1, mcp and scad do, but it is "
+            f"{penalty!r:.60}."
+        )
+    return TreeLink(
+        sigma if isinstance(sigma, Schedule) else sqrt_growth(number("sigma", sigma, above=0)),
+        mu if isinstance(mu, Schedule) else sqrt_decay(number("mu", mu, above=0)),
+        penalty,
+    )
+
+
+def hierarchical_admm(
+    clients: TreeLink,
+    servers: Sequence[TreeLink] = (),
+    regularizers: Sequence[Penalty] | None = None,
+    *,
+    passes: int = 1,
+    client_update: str = "prox",
+    personal: bool = False,
+) -> HierarchicalADMM:
+    """Build `HierarchicalADMM`.
+
+    Args:
+      clients: the clients' links.
+      servers: the links of the servers, one per level from 1 (nearest the cloud first); none for
+        a star.
+      regularizers: of the servers, one per level, the root first; none at all if None.
+      passes: passes over all levels per round.
+      client_update: "prox" (the problem has a `prox`) or "linearized" (it has
+        `smoothed_gradients`).
+      personal: whether the estimate is the clients' models instead of the cloud's.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: the numbers of links and regularisers do not fit together, or an argument is
+        none of those listed.
+    """
+    servers = tuple(servers)
+    levels = len(servers) + 1
+    regularizers = (zero(),) * levels if regularizers is None else tuple(regularizers)
+    if len(regularizers) != levels:
+        raise InputError(
+            f"regularizers must hold one per level of servers, the root included ({levels} with "
+            f"{len(servers)} server links), but it holds {len(regularizers)}."
+        )
+    if client_update not in CLIENT_UPDATES:
+        names = listed(f"{name!r}" for name in CLIENT_UPDATES)
+        raise InputError(f"client_update must be one of {names}, but it is {client_update!r}.")
+    return HierarchicalADMM(
+        clients,
+        servers,
+        regularizers,
+        CLIENT_UPDATES[client_update](),
+        count("passes", passes),
+        bool(personal),
+    )
+
+
+def consensus_admm(
+    clients: TreeLink, regularizer: Penalty | None = None, **options: Any
+) -> HierarchicalADMM:
+    """Build the solver for a star: flat consensus, clients and one server.
+
+    Args:
+      clients: the clients' links.
+      regularizer: of the server; none if None.
+      **options: as in `hierarchical_admm`.
+
+    Returns:
+      The solver, for a tree of depth 1.
+
+    Raises:
+      InputError: as `hierarchical_admm`.
+    """
+    return hierarchical_admm(
+        clients, (), (zero() if regularizer is None else regularizer,), **options
+    )

@@ -1,0 +1,277 @@
+"""`solve localization`: one problem of a person's own, from a file."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials.solve.localization import draw_location, locate, read_ranges, report
+
+FAR = (4e5, 6e6, 150.0)  # like map coordinates in metres
+AXES = ("x", "y", "z")
+
+
+@pytest.fixture(autouse=True)
+def _double_precision(x64):
+    """The command computes in float64."""
+
+
+def measured(dim, *, seed=0, sensors=12, size=1000.0, offset=FAR, wrong=(), target=None):
+    """Return sensors (sensors, dim), exact ranges except the wrong ones, and the target."""
+    random = np.random.default_rng(seed)
+    anchors = random.uniform(-size, size, (sensors, dim))
+    inside = random.uniform(-size, size, dim) * 0.8
+    target = inside if target is None else np.asarray(target, float)
+    distances = np.linalg.norm(anchors - target, axis=1)
+    for place in wrong:
+        distances[place] += 0.4 * size
+    shift = np.asarray(offset[:dim])
+    return anchors + shift, distances, target + shift
+
+
+def table(anchors, distances, header=None):
+    names = AXES[: anchors.shape[1]]
+    lines = [",".join((*names, "range")) if header is None else header]
+    for anchor, distance in zip(anchors, distances, strict=True):
+        lines.append(",".join(repr(float(number)) for number in (*anchor, distance)))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def solve(command, tmp_path):
+    """Write a file and solve it."""
+
+    def call(content, *options, name="ranges.csv"):
+        if content is not None:
+            path = tmp_path / name
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return command("solve", "localization", "--input", name, *options)
+
+    return call
+
+
+def position(outcome):
+    first = outcome.out.splitlines()[0]
+    assert first.startswith("position (m): x = ")
+    return np.array([float(number) for number in re.findall(r"= (-?[\d.]+)", first)])
+
+
+def marked(outcome):
+    return [int(line.split()[0]) for line in outcome.out.splitlines() if line.endswith("outlier?")]
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize(
+    "case",
+    [
+        {},
+        {"offset": (0.0, 0.0, 0.0), "size": 0.5},
+        {"wrong": (2, 7)},
+        {"sensors": "fewest"},
+        {"target": (2500.0, -2200.0, 1800.0)},
+        {"target": (20000.0, 15000.0, 9000.0)},
+    ],
+    ids=["map", "small", "outliers", "fewest", "outside", "far outside"],
+)
+def test_exact_ranges_give_the_target(solve, tmp_path, dim, case):
+    case = dict(case)
+    if case.get("sensors") == "fewest":
+        case["sensors"] = dim + 1
+    if "target" in case:
+        case["target"] = case["target"][:dim]
+    anchors, distances, target = measured(dim, **case)
+    outcome = solve(table(anchors, distances), "--rounds", 300)
+    assert outcome.code == 0, outcome.err
+    size = np.abs(anchors - anchors.mean(0)).max()
+    assert np.linalg.norm(position(outcome) - target) < min(0.01, 1e-4 * size + 1e-4)
+    # Line 1 of the file is the header.
+    assert marked(outcome) == [place + 2 for place in case.get("wrong", ())]
+    assert f"{len(case.get('wrong', ()))} of {len(distances)} sensors" in outcome.out
+    picture = tmp_path / "ranges.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 20_000
+
+
+def test_more_digits_than_are_printed(x64):
+    anchors, distances, target = measured(3)
+    path_free = read_from(table(anchors, distances))
+    found = locate(path_free, 300)
+    np.testing.assert_allclose(found.position, target, rtol=1e-12, atol=1e-6)
+    assert np.abs(found.residuals).max() < 1e-6
+
+
+def read_from(text):
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ranges.csv"
+        path.write_text(text)
+        return read_ranges(path)
+
+
+def test_order_of_columns_spelling_and_extra_columns_do_not_matter(solve):
+    anchors, distances, target = measured(2)
+    rows = [
+        f"s{i}, {d!r} ,{float(y)!r},, {float(x)!r}"
+        for i, ((x, y), d) in enumerate(zip(anchors, distances.tolist(), strict=True))
+    ]
+    text = "\ufeff" + "\r\n".join(["name, Range ,Y,note, X", *rows[:5], "", *rows[5:]]) + "\r\n"
+    outcome = solve(text, "--rounds", 300)
+    assert outcome.code == 0, outcome.err
+    np.testing.assert_allclose(position(outcome), target, atol=1e-3)
+    # Lines are those of the file, the blank one counted.
+    numbers = re.findall(r"^ +(\d+) +\d+\.\d{4} ", outcome.out, re.MULTILINE)
+    assert [int(number) for number in numbers] == [2, 3, 4, 5, 6, *range(8, 15)]
+
+
+def test_the_report_has_both_methods_and_every_residual(solve):
+    anchors, distances, target = measured(2, wrong=(4,))
+    outcome = solve(table(anchors, distances), "--rounds", 3000)
+    assert re.search(r"FSMDM +x = .*sum of \|residuals\| [\d.]+ m", outcome.out)
+    assert re.search(r"centralised +x = .*sum of \|residuals\| 400 m", outcome.out)
+    rows = re.findall(r"^ +(\d+) +(\d+\.\d{4}) +([+-]\d+\.\d{4})", outcome.out, re.MULTILINE)
+    assert len(rows) == len(distances)
+    np.testing.assert_allclose([float(row[1]) for row in rows], distances, atol=1e-4)
+    expected = np.linalg.norm(anchors - target, axis=1) - distances
+    np.testing.assert_allclose([float(row[2]) for row in rows], expected, atol=1e-3)
+    assert outcome.out.endswith("Wrote ranges.png\n")
+
+
+@pytest.mark.parametrize(
+    ("dim", "flat", "told"),
+    [(3, 0.0, "plane"), (3, 1e-5, "plane"), (2, 0.0, "line"), (3, 1.0, None), (2, 1.0, None)],
+)
+def test_sensors_in_one_plane_are_ambiguous(x64, dim, flat, told):
+    random = np.random.default_rng(5)
+    anchors = random.uniform(-100, 100, (9, dim))
+    anchors[:, -1] *= flat
+    target = np.array([20.0, -30.0, 40.0])[-dim:]
+    ranges = read_from(table(anchors, np.linalg.norm(anchors - target, axis=1)))
+    location = locate(ranges, 300)
+    text = report(ranges, location)
+    if told is None:
+        np.testing.assert_allclose(location.position, target, atol=1e-4)
+        assert location.mirror is None
+        assert "mirror" not in text
+        return
+    assert f"in or near one {told}, so the mirror image x = " in text
+    both = np.stack([location.position, location.mirror])
+    both = both[np.argsort(both[:, -1])]
+    image = target * np.array([1.0] * (dim - 1) + [-1.0])
+    np.testing.assert_allclose(both, np.stack([image, target]), atol=0.01)
+    labels = [text.get_text() for text in draw_location(ranges, location).legends[0].get_texts()]
+    assert "mirror image, fits as well" in labels
+
+
+def test_a_target_in_the_sensors_own_plane_has_no_second_place(x64):
+    anchors = np.random.default_rng(5).uniform(-100, 100, (9, 3)) * (1, 1, 0)
+    target = np.array([20.0, -30.0, 0.0])
+    ranges = read_from(table(anchors, np.linalg.norm(anchors - target, axis=1)))
+    location = locate(ranges, 300)
+    np.testing.assert_allclose(location.position, target, atol=0.01)
+    assert location.mirror is None
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_picture_holds_all_sensors_and_the_estimate(x64, dim):
+    anchors, distances, target = measured(dim, wrong=(1,), target=(1500.0, 0.0, 0.0)[:dim])
+    ranges = read_from(table(anchors, distances))
+    figure = draw_location(ranges, locate(ranges, 300))
+    assert len(figure.axes) == dim - 1
+    for axes, up in zip(figure.axes, (1, 2), strict=False):
+        for place in (*anchors, target):
+            assert axes.get_xlim()[0] < place[0] < axes.get_xlim()[1]
+            assert axes.get_ylim()[0] < place[up] < axes.get_ylim()[1]
+        assert axes.get_aspect() == 1
+        assert axes.get_xlabel() == "x (m)"
+        assert axes.get_ylabel() == f"{AXES[up]} (m)"
+        dashed = [patch for patch in axes.patches if patch.get_linestyle() in ("--", "dashed")]
+        assert (len(axes.patches), len(dashed)) == (len(anchors), 1)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["sensor and range", "suspected outlier (dashed)", "estimate"]
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_the_picture_goes_where_it_is_told(solve, tmp_path, suffix, magic):
+    anchors, distances, _ = measured(2)
+    outcome = solve(table(anchors, distances), "--rounds", 10, "--picture", f"new/place.{suffix}")
+    assert outcome.code == 0, outcome.err
+    assert (tmp_path / "new" / f"place.{suffix}").read_bytes().startswith(magic)
+
+
+# Mistakes
+
+GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, r"ranges\.csv does not exist"),
+        ("", r"ranges\.csv is empty"),
+        ("\n\n", r"ranges\.csv is empty"),
+        ("x,y,range\n", "has 0 sensors, but 2 dimensions need at least 3"),
+        ("x,y,range\n0,0,5\n1,1,5\n", "has 2 sensors, but 2 dimensions need at least 3"),
+        ("x,y,z,range\n0,0,0,5\n1,1,1,5\n2,1,0,4\n", "3 sensors, but 3 dimensions need at least 4"),
+        (GOOD.replace("10,0,6", "10,O,6"), r"line 3: y must be a number, but it is 'O'"),
+        (GOOD.replace("10,0,6", "10,0,6m"), r"line 3: range must be a number, but it is '6m'"),
+        (GOOD.replace("10,0,6", "1_0,0,6"), r"line 3: x must be a number, but it is '1_0'"),
+        (GOOD.replace("10,0,6", "10,0"), "line 3: range is missing"),
+        (GOOD.replace("10,0,6", "10, ,6"), "line 3: y is missing"),
+        (GOOD.replace("10,0,6", "10,nan,6"), "line 3: y must be finite, but it is 'nan'"),
+        (GOOD.replace("10,0,6", "10,0,inf"), "line 3: range must be finite, but it is 'inf'"),
+        (GOOD.replace("10,0,6", "10,0,-6"), "line 3: range must be positive, but it is -6"),
+        (GOOD.replace("10,0,6", "10,0,0"), "line 3: range must be positive, but it is 0"),
+        (GOOD.replace("10,0,6", "10,5,0,5,6,5"), "line 3: there are 6 cells, but .* 3 columns"),
+        ("x,range\n0,5\n", "has no column y; its first line must name"),
+        ("x;y;range\n0;0;5\n", "has no column x, y and range.*'x;y;range'"),
+        ("0,0,5\n1,1,5\n2,2,5\n", "has no column x, y and range"),
+        ("x,y,x,range\n0,0,0,5\n", "names the column x twice"),
+        (b"\xff\xfe\x00x", "cannot be read as a CSV file"),
+        (GOOD.encode() + b"1,\x00,5\n", "cannot be read as a CSV file|must be a number"),
+    ],
+)
+def test_malformed_input_gets_one_sentence_with_the_line(solve, tmp_path, content, sentence):
+    before = set(tmp_path.iterdir())
+    assert re.search(sentence, solve(content).mistake())
+    assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"ranges.csv"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--rounds", "0"), "--rounds must be at least 1, but it is 0"),
+        (("--rounds", "many"), "--rounds"),
+        (("--picture", "map.jpg"), r"--picture must end in .*, but it is map\.jpg"),
+        (("--picture", "ranges.csv/map.png"), r"cannot write ranges\.csv/map\.png"),
+    ],
+)
+def test_wrong_options_get_one_sentence(solve, options, sentence):
+    assert re.search(sentence, wrong(solve(GOOD, *options)))
+
+
+def wrong(outcome):
+    """The last line is the mistake: an unwritable picture is noticed after the report."""
+    assert outcome.code == 2
+    lines = outcome.err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("fedjax-admm: ")
+    assert lines[0].endswith(".")
+    return lines[0]
+
+
+def test_a_folder_is_not_a_file(command, tmp_path):
+    (tmp_path / "folder").mkdir()
+    outcome = command("solve", "localization", "--input", "folder")
+    assert "folder cannot be read as a CSV file" in outcome.mistake()
+
+
+def test_a_process_of_its_own(shell, tmp_path):
+    anchors, distances, target = measured(2, wrong=(3,))
+    (tmp_path / "mine.csv").write_text(table(anchors, distances))
+    outcome = shell("solve", "localization", "--input", "mine.csv")
+    assert (outcome.code, outcome.err) == (0, "")
+    np.testing.assert_allclose(position(outcome), target, atol=1e-3)
+    assert marked(outcome) == [5]
+    assert (tmp_path / "mine.png").exists()

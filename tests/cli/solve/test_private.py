@@ -1,0 +1,684 @@
+"""`solve private`: a person's own clients, fitted under differential privacy, from a file."""
+
+import csv
+import json
+import re
+import shlex
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._run import run
+from fedjax_admm.losses import squared
+from fedjax_admm.privacy import NOMINAL, accountant, approximate_plan, exact_release, zcdp_plan
+from fedjax_admm.problems import consensus_regression
+from fedjax_admm.schedules import power_decay
+from fedjax_admm.solvers import private_networked_admm
+from fedjax_admm.trials.cli import _environment as session
+from fedjax_admm.trials.solve.private import (
+    PrivateSettings,
+    _fit as private,
+    _report as private_report,
+    build_client_graph,
+    fit_private,
+    noise_key,
+    read_clients,
+)
+from fedjax_admm.trials.solve.private._fit import METHODS
+from fedjax_admm.trials.solve.private._input import samples_per_row
+from fedjax_admm.trials.solve.private._report import UNPROTECTED, draw_private_fit, limits
+
+CLIENTS, ROUNDS = 6, 20
+SIZES = [20, 21, 22, 20, 20, 20]
+BASIC = ("--client", "site", "--target", "y", "--features", "a,b")
+SMALL = (*BASIC, "--rounds", ROUNDS, "--clip", 1)
+RING = [(i, (i + 1) % CLIENTS) for i in range(CLIENTS)]
+PUBLIC = {"models.csv", "ledger.csv", "curve.csv", "figure.png", "figure.pdf", "config.json"}
+
+
+@pytest.fixture(autouse=True)
+def _double_precision(x64):
+    """All tests with these shapes and a method in common share the programs that one compiles."""
+
+
+def measured(seed=0, sizes=SIZES):
+    """Return rows (site, day, a, b, y, sick, vote): y is a number, sick 0 or 1, vote -1 or 1."""
+    random = np.random.default_rng(seed)
+    table = []
+    for k, number in enumerate(sizes):
+        a, b, noise = random.normal(size=(3, number))
+        y = 2 * a - b + 0.5 + 0.3 * noise
+        sick = (y + noise > 0).astype(int)
+        table += [
+            (f"s{k}", t, a[t].item(), b[t].item(), y[t].item(), sick[t], 2 * sick[t] - 1)
+            for t in range(number)
+        ]
+    return table
+
+
+def text(table, header="site,day,a,b,y,sick,vote"):
+    return "\n".join([header, *(",".join(map(str, row)) for row in table)]) + "\n"
+
+
+@pytest.fixture
+def solve(command, tmp_path):
+    """Write a file, and a ring of edges, and solve it."""
+
+    def call(content, *options):
+        lines = ["head,tail", *(f"s{head},s{tail}" for head, tail in RING)]
+        (tmp_path / "ring.csv").write_text("\n".join(lines))
+        if content is not None:
+            (tmp_path / "mine.csv").write_text(content)
+        return command("solve", "private", "--input", "mine.csv", *options)
+
+    return call
+
+
+@pytest.fixture
+def fit(tmp_path):
+    """Fit in this process, without the command line."""
+
+    def call(key=0, content=None, target="y", features="a,b", evaluate=False, **settings):
+        (tmp_path / "direct.csv").write_text(content or text(measured()))
+        settings = {"epsilon": 1.0, "clip": 1.0, "rounds": ROUNDS, **settings}
+        settings = PrivateSettings(**settings)
+        seen = read_clients(
+            tmp_path / "direct.csv",
+            client="site",
+            target=target,
+            features=features,
+            loss=settings.loss,
+        )
+        network = build_client_graph(seen.nodes)
+        found = fit_private(seen, network.graph, settings, jax.random.key(key), evaluate=evaluate)
+        return seen, network, found
+
+    return call
+
+
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def models_of(path, columns=("a", "b", "intercept")):
+    return np.array([[float(row[name]) for name in columns] for row in rows_of(path)])
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+# What is printed and written
+
+
+def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
+    with jax.enable_x64(False):  # as the command is by default
+        outcome = solve(text(measured()), *SMALL, "--epsilon", 2)
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    plan = zcdp_plan(2, 1e-5, ROUNDS)
+    assert lines[0] == "123 rows read; 123 samples are left."
+    assert lines[1] == "6 clients with 20 to 22 samples each; coefficients: a, b, intercept."
+    assert re.fullmatch(r"Graph \(drawn, mean degree 3, seed 2025\): 9 edges, .*", lines[2])
+    assert lines[3].startswith(
+        "Method zcdp-nfl: rho 3, step 1, power 0.5; loss squared, l1 0, l2 1"
+    )
+    assert "gradients of samples clipped to norm 1" in lines[3]
+    assert plan.statement() in outcome.out
+    assert "noise: pseudo-random, from a 64-bit key of the operating system" in outcome.out
+    assert "also not covered: that a run was refused or failed" in outcome.out
+    assert (
+        f"Spent by each of 6 clients in 20 releases: budget {plan.budgets.sum():.4g}, epsilon 2, "
+        f"exact epsilon {plan.exact_epsilon:.4g}." in outcome.out
+    )
+    assert "Warning" not in outcome.out
+    assert NOMINAL not in outcome.out
+    assert UNPROTECTED not in outcome.out
+
+    folder = tmp_path / "private-mine"
+    assert {path.name for path in folder.iterdir()} == PUBLIC
+    assert all(name in lines[-1] for name in PUBLIC)
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")
+
+    models = rows_of(folder / "models.csv")
+    columns = ["client", "a", "b", "intercept", "samples", "noise_deviation", "label"]
+    assert list(models[0]) == columns
+    assert [row["client"] for row in models] == [f"s{k}" for k in range(CLIENTS)]
+    assert [int(row["samples"]) for row in models] == SIZES
+    assert {row["label"] for row in models} == {""}
+    mean = models_of(folder / "models.csv").mean(0)
+    for name, value in zip(("a", "b", "intercept"), mean, strict=True):
+        shown = re.search(rf"^  {name} +([-\d.e]+)$", outcome.out, re.M)
+        np.testing.assert_allclose(float(shown[1]), value, rtol=1e-4)
+
+    config = config_of(folder)
+    assert config["privacy"]["statement"] == plan.statement().splitlines()
+    assert config["privacy"]["label"] == ""
+    assert (config["clients"], config["samples"], config["edges"]) == (6, 123, 9)
+    assert config["versions"]["jax"]
+    assert config["settings"]["rho"] == METHODS["zcdp-nfl"]["rho"]
+    assert config["settings"]["seed"] is None
+
+
+@pytest.mark.parametrize("accounting", ["zcdp", "advanced", "basic"])
+def test_the_ledger_is_the_plan_s(solve, tmp_path, accounting):
+    options = ("--epsilon", 0.5, "--delta", 1e-6, "--tau", 0.98, "--accounting", accounting)
+    outcome = solve(text(measured()), *SMALL, *options)
+    assert outcome.code == 0, outcome.err
+    numbers = (0.5, 1e-6, ROUNDS, 0.98)
+    plan = (
+        zcdp_plan(*numbers)
+        if accounting == "zcdp"
+        else approximate_plan(*numbers, composition=accounting)
+    )
+    spent = plan.spent(ROUNDS)
+    folder = tmp_path / "private-mine"
+    ledger = rows_of(folder / "ledger.csv")
+    columns = ["client", "releases", "budget", "epsilon", "exact_epsilon", "label"]
+    assert list(ledger[0]) == columns
+    assert len(ledger) == CLIENTS
+    for row, entry in zip(ledger, config_of(folder)["privacy"]["ledger"], strict=True):
+        assert row["client"] == entry["client"]
+        assert int(row["releases"]) == entry["releases"] == ROUNDS
+        for name in ("budget", "epsilon", "exact_epsilon"):
+            assert entry[name] == float(getattr(spent, name))
+            np.testing.assert_allclose(float(row[name]), entry[name], rtol=1e-11)
+        assert row["label"] == entry["label"] == spent.label == ""
+    np.testing.assert_allclose(float(spent.epsilon), 0.5, rtol=1e-9)
+    curve = rows_of(folder / "curve.csv")
+    assert [int(row["round"]) for row in curve] == list(range(1, ROUNDS + 1))
+    all_spent = plan.spent(np.arange(1, ROUNDS + 1))
+    for name in ("budget", "epsilon", "exact_epsilon"):
+        found = np.array([float(row[name]) for row in curve])
+        np.testing.assert_allclose(found, getattr(all_spent, name), rtol=1e-11)
+
+
+def test_the_curve_shows_how_far_released_models_are_apart(fit):
+    _, _, found = fit()
+    apart = found.released - found.released.mean(0)
+    expected = np.sqrt(np.mean(np.sum(apart**2, 1)))
+    np.testing.assert_allclose(found.curve["disagreement"][-1], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        found.curve["noise"][-1], np.sqrt(3 * np.mean(found.noise**2)), rtol=1e-6
+    )
+    assert private._spacing(200) == 2
+    assert private._spacing(1000) == 10
+    assert private._spacing(199) == private._spacing(7) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_deviation_of_the_noise_is_that_of_the_plan(fit, method):
+    _, network, found = fit(method=method, epsilon=2.0, clip=0.7, l2=0.6)
+    sizes, degrees = np.array(SIZES), np.asarray(network.graph.degrees)
+    step = {"zcdp-nfl": 1.0, "subgradient": 0.3}.get(method, 0.0) / np.sqrt(ROUNDS)
+    gain = {
+        "zcdp-nfl": lambda: 1 / (1 / step + 2 * 3.0 * degrees),
+        "subgradient": lambda: step,
+        "p-admm": lambda: 1 / (2 * 3.0 * degrees + 2 * 0.6 / CLIENTS),
+    }[method]()
+    budget = zcdp_plan(2.0, 1e-5, ROUNDS).budgets[-1]
+    expected = 2 * 0.7 * gain / sizes / np.sqrt(2 * budget)
+    np.testing.assert_allclose(found.noise, expected, rtol=1e-12)
+    # The same draws of a normal distribution, whatever their scale.
+    drawn = (found.released - found.private) / found.noise[:, None]
+    other = fit(method="subgradient", epsilon=7.0)[2]
+    reference = (other.released - other.private) / other.noise[:, None]
+    np.testing.assert_allclose(drawn, reference, rtol=1e-6, atol=1e-9)
+    assert 1e-4 < norm.cdf(drawn).min() < 0.3
+    assert 0.7 < norm.cdf(drawn).max() < 1 - 1e-4
+
+
+# Methods and losses
+
+
+def objective(w, table, target, loss, l1, l2):
+    """The objective, written from its formula."""
+    labels = [row[{"y": 4, "sick": 6}[target]] for row in table]  # votes are signs
+    owners = [row[0] for row in table]
+    p = np.array([row[2:4] for row in table]) @ w[:2] + w[2]
+    y = np.array(labels, float)
+    r = np.abs(p - y)
+    values = {
+        "squared": r**2,
+        "absolute": r,
+        "huber": np.where(r <= 0.5, r**2 / 2, 0.5 * (r - 0.25)),
+        "logistic": np.logaddexp(0, -y * p),
+    }[loss]
+    weights = [1 / SIZES[int(owner[1:])] for owner in owners]
+    return weights @ values + l1 * np.abs(w).sum() + l2 * w @ w
+
+
+@pytest.mark.parametrize(
+    ("method", "loss", "more"),
+    [
+        ("zcdp-nfl", "squared", ("--rho", 0.5, "--step", 0.3, "--power", 0, "--l1", 0.1)),
+        ("zcdp-nfl", "absolute", ("--rho", 0.5, "--step", 3, "--power", 1)),
+        ("zcdp-nfl", "logistic", ("--rho", 0.5)),
+        ("subgradient", "squared", ("--step", 0.5)),
+        ("p-admm", "huber", ("--rho", 0.5, "--huber-threshold", 0.5)),
+    ],
+)
+def test_without_noise_the_minimiser_is_found(solve, tmp_path, method, loss, more):
+    target = "sick" if loss == "logistic" else "y"
+    options = ("--rounds", 400, "--epsilon", "inf", "--clip", "none", "--l2", 0.5)
+    names = ("--method", method, "--loss", loss, "--target", target)
+    outcome = solve(text(measured()), *BASIC, *options, *names, *more)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"Method {method}: " in outcome.out
+    assert f"loss {loss}" in outcome.out
+    settings = config_of(tmp_path / "private-mine")["settings"]
+    assert (settings["method"], settings["loss"]) == (method, loss)
+    for name, value in zip(more[::2], more[1::2], strict=True):
+        assert settings[name.removeprefix("--").replace("-", "_")] == value
+    args = (measured(), target, loss, 0.1 if "--l1" in more else 0.0, 0.5)
+    tight = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 4000}
+    best = minimize(objective, np.ones(3), args, method="Nelder-Mead", options=tight)
+    models = models_of(tmp_path / "private-mine/models.csv")
+    gap = objective(models.mean(0), *args) - best.fun
+    # The subgradient method is not finished after 400 rounds.
+    assert -1e-8 <= gap < (0.1 if method == "subgradient" else 0.01)
+    assert np.abs(models - best.x).max() < (0.15 if method == "subgradient" else 0.05)
+
+
+def test_labels_may_be_zero_and_one_or_their_signs(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text(text(measured()))
+    first, second = (
+        read_clients(path, client="site", target=target, features="a", loss="logistic")
+        for target in ("sick", "vote")
+    )
+    for labels, signs in zip(first.targets, second.targets, strict=True):
+        np.testing.assert_array_equal(labels, signs)
+    assert set(np.concatenate(second.targets)) == {-1.0, 1.0}
+    as_they_are = read_clients(path, client="site", target="sick", features="a")
+    assert set(np.concatenate(as_they_are.targets)) == {0.0, 1.0}
+
+
+# Noise
+
+
+def test_epsilon_inf_is_the_run_without_noise(solve, tmp_path):
+    outcome = solve(text(measured()), *SMALL, "--epsilon", "inf", "--keep-private")
+    assert outcome.code == 0, outcome.err
+    assert "noise: none; nothing is protected" in outcome.out
+    assert "epsilon inf, exact epsilon inf (no noise, no guarantee)" in outcome.out
+    seen = read_clients(tmp_path / "mine.csv", client="site", target="y", features="a,b")
+    graph = build_client_graph(seen.nodes).graph
+    problem = consensus_regression(graph, seen.features, seen.targets, squared(), l2=1.0)
+    solver = private_networked_admm(exact_release(1.0), rho=3.0, step_size=power_decay(1.0, 0.5))
+    done = run(solver, problem, jax.random.key(9), rounds=ROUNDS)
+    folder = tmp_path / "private-mine"
+    for name in ("models.csv", "private_models.csv"):
+        np.testing.assert_allclose(models_of(folder / name), done.estimate, rtol=1e-6)
+    config = config_of(folder)
+    assert config["settings"]["epsilon"] == "inf"
+    assert config["privacy"]["label"] == "no noise, no guarantee"
+    assert {entry["epsilon"] for entry in config["privacy"]["ledger"]} == {"inf"}
+    assert {row["noise_deviation"] for row in rows_of(folder / "models.csv")} == {"0"}
+
+
+def test_noise_is_new_in_each_run_unless_a_seed_is_given(solve, tmp_path):
+    runs = {}
+    for out, more in {
+        "first": (),
+        "second": (),
+        "seeded": ("--seed", 81726354),
+        "again": ("--seed", 81726354),
+    }.items():
+        outcome = solve(text(measured()), *SMALL, "--epsilon", 1, "--out", out, *more)
+        assert outcome.code == 0, outcome.err
+        assert ("whoever knows it can take it away" in outcome.out) == bool(more)
+        runs[out] = models_of(tmp_path / out / "models.csv")
+        assert "81726354" not in outcome.out
+        for path in (tmp_path / out).iterdir():
+            assert b"81726354" not in path.read_bytes(), path
+    np.testing.assert_array_equal(runs["seeded"], runs["again"])
+    for one, other in (("first", "second"), ("first", "seeded")):
+        assert (runs[one] != runs[other]).all()
+    assert config_of(tmp_path / "seeded")["settings"]["seed"] == "given, not stored"
+
+
+def test_keys_of_the_system_have_64_random_bits():
+    words = np.array([jax.random.key_data(noise_key(None)) for _ in range(64)])
+    assert words.shape == (64, 2)
+    assert len({tuple(pair) for pair in words.tolist()}) == 64
+    bits = (words[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
+    assert bits.any(0).all()
+    assert not bits.all(0).any()
+
+
+# What is protected, and what is not
+
+
+def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path):
+    told = []
+    for seed in (0, 1):
+        outcome = solve(text(measured(seed)), *SMALL, "--epsilon", 1, "--out", "same")
+        assert outcome.code == 0, outcome.err
+        folder = tmp_path / "same"
+        files = {name: (folder / name).read_bytes() for name in sorted(PUBLIC)}
+        curve = [
+            {name: cell for name, cell in row.items() if name != "disagreement"}
+            for row in rows_of(folder / "curve.csv")
+        ]
+        models = [
+            (row["client"], row["samples"], row["noise_deviation"], row["label"])
+            for row in rows_of(folder / "models.csv")
+        ]
+        printed = outcome.out.partition("Mean of the released models")[0]
+        told.append((files["config.json"], files["ledger.csv"], curve, models, printed))
+        assert "evaluation" not in json.loads(files["config.json"])
+    assert told[0] == told[1]
+
+
+def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
+    folder = tmp_path / "private-mine"
+    options = (*SMALL, "--epsilon", 1, "--seed", 3)
+    plain = solve(text(measured()), *options)
+    models, figure = (folder / "models.csv").read_bytes(), (folder / "figure.png").stat().st_size
+    outcome = solve(None, *options, "--evaluate", "--keep-private")
+    assert outcome.code == 0, outcome.err
+    unprotected = {"evaluation.csv", "private_models.csv"}
+    assert {path.name for path in folder.iterdir()} == PUBLIC | unprotected
+    np.testing.assert_allclose(
+        models_of(folder / "models.csv"),
+        models_of(_written(tmp_path / "before.csv", models)),
+        rtol=1e-6,
+    )
+    assert f"Evaluated on the data (--evaluate), {UNPROTECTED}" in outcome.out
+    assert f"private_models.csv holds the models without noise, which are {UNPROTECTED}" in (
+        outcome.out
+    )
+    assert UNPROTECTED not in plain.out
+    assert (folder / "figure.png").stat().st_size > 1.2 * figure
+
+    curve = rows_of(folder / "evaluation.csv")
+    assert list(curve[0]) == ["round", "error", "released_error", "gap", "label"]
+    assert {row["label"] for row in curve} == {UNPROTECTED}
+    found = config_of(folder)["evaluation"]
+    assert found["label"] == UNPROTECTED
+    args = (measured(), "y", "squared", 0.0, 1.0)
+    best = minimize(objective, np.ones(3), args, tol=1e-10)
+    released, own = (models_of(folder / name) for name in ("models.csv", "private_models.csv"))
+    for name, w in (("released_error", released), ("error", own)):
+        expected = np.sum((w - best.x) ** 2) / np.sum(best.x**2)
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4)
+        np.testing.assert_allclose(float(curve[-1][name]), found[name], rtol=1e-6)
+    np.testing.assert_allclose(found["optimal_value"], best.fun, rtol=1e-5)
+    gap = objective(own.mean(0), *args) - best.fun
+    np.testing.assert_allclose(found["gap"], gap, rtol=1e-3)
+
+    # Later runs leave nothing behind that is not protected.
+    assert solve(None, *options).code == 0
+    assert {path.name for path in folder.iterdir()} == PUBLIC
+
+
+def _written(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def test_released_models_are_the_private_ones_with_noise(solve, tmp_path):
+    outcome = solve(text(measured()), *SMALL, "--epsilon", 1, "--keep-private")
+    assert outcome.code == 0, outcome.err
+    folder = tmp_path / "private-mine"
+    released, own = rows_of(folder / "models.csv"), rows_of(folder / "private_models.csv")
+    deviations = np.array([float(row["noise_deviation"]) for row in released])
+    noise = models_of(folder / "models.csv") - models_of(folder / "private_models.csv")
+    assert noise.all()
+    scaled = np.sum((noise / deviations[:, None]) ** 2)
+    assert 2 < scaled < 60  # chi square with 18 degrees of freedom
+    assert {row["label"] for row in own} == {UNPROTECTED}
+    assert {row["noise_deviation"] for row in own} == {"0"}
+    assert config_of(folder)["settings"]["keep_private"] is True
+
+
+def test_without_clipping_everything_is_called_nominal(solve, tmp_path):
+    options = ("--rounds", ROUNDS, "--clip", "none", "--nominal-norm", 2, "--epsilon", 1)
+    outcome = solve(text(measured()), *BASIC, *options, "--evaluate")
+    assert outcome.code == 0, outcome.err
+    plan = zcdp_plan(1, 1e-5, ROUNDS)
+    assert plan.statement(clipped=False) in outcome.out
+    assert "Warning: without clipping no sample is protected" in outcome.out
+    told = [
+        line for line in outcome.out.splitlines() if re.match(r"Method|(exact )?eps|Spent", line)
+    ]
+    assert len(told) == 4
+    assert all(NOMINAL in line for line in told)
+    folder = tmp_path / "private-mine"
+    for name in ("models.csv", "ledger.csv", "curve.csv"):
+        assert {row["label"] for row in rows_of(folder / name)} == {NOMINAL}, name
+    config = config_of(folder)
+    assert config["privacy"]["label"] == NOMINAL
+    assert {entry["label"] for entry in config["privacy"]["ledger"]} == {NOMINAL}
+    assert sum(NOMINAL in line for line in config["privacy"]["statement"]) == 2
+    assert (config["settings"]["clip"], config["settings"]["nominal_norm"]) == ("none", 2.0)
+    assert "--clip none --nominal-norm 2.0" in config["command"]
+
+
+def test_the_figure_calls_it_nominal_and_has_a_panel_for_what_is_not_protected(fit):
+    seen, network, found = fit(clip=None, nominal_norm=1.0, evaluate=True)
+    options = {"input": "mine.csv", "target": "y", "keep_private": False}
+    title = private_report._title(seen, network, found, options)
+    assert NOMINAL in title
+    figure = draw_private_fit(found, title)
+    assert figure.get_suptitle() == title
+    spent = f"spent by each client ({NOMINAL})"
+    assert [axes.get_title() for axes in figure.axes] == ["released models", spent, UNPROTECTED]
+    _, _, found = fit()
+    figure = draw_private_fit(found, "")
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["released models", "spent by each client"]
+    lines = figure.axes[1].lines
+    assert [line.get_label() for line in lines] == ["by zCDP", "exact"]
+    np.testing.assert_allclose(lines[0].get_ydata()[-1], 1.0)
+    _, _, found = fit(epsilon=np.inf)
+    figure = draw_private_fit(found, "")
+    assert [text.get_text() for text in figure.axes[1].texts] == ["infinite: no noise"]
+    assert len(figure.axes[0].lines) == 1
+
+
+def test_a_row_in_several_samples_is_told(fit, tmp_path):
+    _, network, found = fit()
+    for features, samples in (("a,b", 1), ("a,b[-1]", 2), ("a[-1],b[-1],y[-3]", 3)):
+        seen = read_clients(tmp_path / "direct.csv", client="site", target="y", features=features)
+        assert samples_per_row(seen) == samples
+        told = [line for line in limits(seen, found, seeded=False) if line.startswith("lags: ")]
+        epsilon = accountant.gaussian_epsilon(samples**2 * found.plan.budgets.sum(), 1e-5)
+        line = (
+            f"lags: one row of the file is part of up to {samples} samples; for a whole row the "
+            f"exact epsilon is {epsilon:.4g}"
+        )
+        assert told == ([line] if samples > 1 else [])
+        read = private_report._data_told(seen, network)[0]
+        left = {1: 123, 2: 117, 3: 105}[samples]
+        past = f"{123 - left} used only as the row before another"
+        assert (
+            read == f"123 rows read{', ' + past if samples > 1 else ''}; {left} samples are left."
+        )
+
+
+def test_a_large_delta_is_told(solve):
+    outcome = solve(text(measured()), *SMALL, "--epsilon", 1, "--delta", 0.06)
+    assert "Warning: --delta 0.06 is above 1 / 20, one over the samples of the sm" in outcome.out
+    outcome = solve(text(measured()), *SMALL, "--epsilon", 1, "--delta", 0.05)
+    assert "Warning" not in outcome.out
+
+
+# Graphs, and repeating a run
+
+
+def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
+    options = ("--edges", "ring.csv", "--out", "one two", "--no-intercept", "--time", "day")
+    three = ("--features", "a,b,sick")
+    outcome = solve(text(measured()), *SMALL, *three, "--epsilon", "inf", *options)
+    assert outcome.code == 0, outcome.err
+    assert "Graph (edges of ring.csv): 6 edges, 2 neighbours of each client." in outcome.out
+    assert "coefficients: a, b, sick." in outcome.out
+    folder = tmp_path / "one two"
+    before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+    config = (folder / "config.json").read_text()
+    words = shlex.split(json.loads(config)["command"])
+    assert words[:3] == ["fedjax-admm", "solve", "private"]
+    again = command(*words[1:])
+    assert again.out == outcome.out
+    assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == before
+    assert json.loads((folder / "config.json").read_text()) == json.loads(config)
+
+
+def test_graphs_are_drawn_connected_with_the_degree_that_was_asked_for():
+    names = tuple("abcdef")
+    for degree, edges in ((None, 9), (5 / 3, 5)):
+        assert build_client_graph(names, degree=degree).graph.num_edges == edges
+    assert build_client_graph(("a", "b")).graph.num_edges == 1
+    one, other = (build_client_graph(names, seed=seed) for seed in (1, 2))
+    assert np.asarray(one.graph.tails).tolist() != np.asarray(other.graph.tails).tolist()
+    many = tuple(map(str, range(120)))
+    assert build_client_graph(many).graph.num_edges == round(np.log(120) * 60)
+    with pytest.raises(InputError, match=r"--degree must be between 3.18 and 119 for a connected"):
+        build_client_graph(many, degree=3.0)
+
+
+def test_x64_is_passed_on(command, solve, monkeypatch):
+    asked = []
+    monkeypatch.setattr(session, "prepare", lambda **options: asked.append(options))
+    solve(text(measured()), *SMALL, "--epsilon", 1, "--x64", "--no-cache")
+    assert asked == [{"x64": True, "cache": False}]
+
+
+# Mistakes
+
+
+GOOD = text(measured())
+START = (*SMALL, "--epsilon", 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "sentence"),
+    [
+        (None, START, r"mine\.csv does not exist; check the name given with --input"),
+        (GOOD, (*START, "--client", "town"), "has no column town; its columns are site, day, a"),
+        (GOOD, (*START, "--target", "z"), "has no column z; its columns are"),
+        (GOOD, (*START, "--features", "a,c"), "has no column c; its columns are"),
+        (GOOD, (*START, "--features", "a,y"), "--features must not name the target y itself"),
+        (GOOD, (*START, "--loss", "logistic"),
+         r"--loss logistic needs targets 0 and 1, or -1 and 1, but column y of mine\.csv also"),
+        ("site,a,b,y\nu,1,1,1\nv,,1,1\nw,1,1,1\n", START,
+         "client 'v' has no complete row; fill in its values or remove its rows"),
+        ("site,a,b,y\nu,1,1,1\nu,2,1,1\nv,1,1,1\n", (*START, "--features", "a[-1]"),
+         "client 'v' has 0 complete rows after the first 1, but the regression needs at least 1; "
+         "add rows or remove the client"),
+        ("site,a,b,y\nu,1,1,1\nu,1,1,2\n", START, "has one client only, 'u' in column site"),
+        ("site,a,b,y\n", START, "needs one per client and time"),
+        ("site,a,b,y\nu,1,x,1\n", START, "line 2: b must be a number, but it is 'x'"),
+    ],
+)  # fmt: skip
+def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, sentence):
+    assert re.search(sentence, solve(content, *options).mistake())
+    assert {path.name for path in tmp_path.iterdir()} <= {"mine.csv", "ring.csv"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--epsilon", "0"), "--epsilon must be positive, or inf for no noise, but it is 0"),
+        (("--epsilon", "nan"), "--epsilon must be positive, or inf for no noise, but it is nan"),
+        (("--epsilon", "low"), "--epsilon.*'low' is not a number"),
+        (("--delta", "1"), "--delta must lie between 0 and 1, but it is 1"),
+        (("--tau", "1.1"), "--tau must be above 0 and at most 1, but it is 1.1"),
+        (("--rounds", "0"), "--rounds must be at least 1, but it is 0"),
+        (("--clip", "some"), "--clip must be a positive number or none, but it is 'some'"),
+        (("--clip", "0"), "--clip must be positive and finite, but it is 0"),
+        (("--clip", "none"), "--clip none needs --nominal-norm"),
+        (("--nominal-norm", "1"), "--nominal-norm goes with --clip none only; leave it out"),
+        (("--clip", "none", "--nominal-norm", "-1"), "--nominal-norm must be positive and finite"),
+        (("--accounting", "rdp"), "--accounting must be one of zcdp, advanced, basic.*'rdp'"),
+        (("--accounting", "basic", "--epsilon", "99"), "epsilons must be at most 1 for the clas"),
+        (("--method", "admm"), "--method must be one of zcdp-nfl, subgradient, p-admm.*'admm'"),
+        (("--method", "subgradient", "--rho", "1"), "--method subgradient has no --rho; leave it"),
+        (("--method", "p-admm", "--step", "1"), "--method p-admm has no --step; leave it out"),
+        (("--method", "p-admm", "--power", "1"), "--method p-admm has no --power; leave it out"),
+        (("--method", "p-admm", "--loss", "absolute"), "p-admm needs a smooth loss, but --loss is"),
+        (("--method", "p-admm", "--l1", "1"), "--method p-admm needs --l1 0, but it is 1; take"),
+        (("--loss", "hinge"), "--loss must be one of squared, absolute, huber, logistic.*'hinge'"),
+        (("--huber-threshold", "1"), "--huber-threshold goes with --loss huber only; leave it out"),
+        (("--l2", "-1"), "--l2 must be finite and not negative, but it is -1"),
+        (("--rho", "0"), "--rho must be positive and finite, but it is 0"),
+        (("--step", "inf"), "--step must be positive and finite, but it is inf"),
+        (("--power", "2"), "--power must lie between 0 and 1, but it is 2"),
+        (("--step", "50", "--rho", "0.001", "--power", "0"),
+         r"--step must become safe, but it is 50 at release 20, and the largest safe step is 0\.\d+"
+         r" for rho = 0.001; take less, or a larger --rho"),
+        (("--method", "subgradient", "--step", "1e300", "--power", "0", "--clip", "1e9"),
+         "the models leave the range of float64; take a smaller --step or a larger --tau, or bri"),
+        (("--seed", "-1"), "--seed must be at least 0, but it is -1"),
+        (("--graph-seed", "-1"), "--graph-seed must be at least 0, but it is -1"),
+        (("--degree", "1"), "--degree must be between 1.67 and 5 for a connected graph of 6 cli"),
+        (("--degree", "6"), "--degree must be between 1.67 and 5 for a connected graph of 6 cli"),
+        (("--degree", "2", "--edges", "ring.csv"), "--degree is for graphs that are drawn; leave"),
+        (("--graph-seed", "2", "--edges", "ring.csv"), "--graph-seed is for graphs that are drawn"),
+        (("--edges", "apart.csv"),
+         r"apart\.csv must connect all clients, but no path of edges leads from 's0' to 's2'"),
+        (("--edges", "wrong.csv"), r"wrong\.csv, line 2: node 'x' is unknown"),
+        (("--edges", "lost.csv"), r"lost\.csv does not exist; check its name"),
+        (("--out", "mine.csv"), r"--out must be a folder, but mine\.csv is a file"),
+    ],
+)  # fmt: skip
+def test_wrong_options_get_one_sentence(solve, tmp_path, options, sentence):
+    (tmp_path / "apart.csv").write_text("head,tail\ns0,s1\ns2,s3\n")
+    (tmp_path / "wrong.csv").write_text("head,tail\ns0,x\n")
+    assert re.search(sentence, solve(GOOD, *START, *options).mistake())
+    assert not (tmp_path / "private-mine").exists()
+
+
+def test_clip_and_epsilon_have_no_default(solve):
+    sentence = solve(GOOD, *BASIC, "--epsilon", 1).mistake()
+    assert sentence.startswith("--clip must be given: the norm to which the gradient of every sam")
+    assert "--epsilon" in solve(GOOD, *SMALL).mistake()
+
+
+def test_settings_are_completed_by_what_the_method_has():
+    settings = PrivateSettings(epsilon=1.0, clip=1.0, method="p-admm", loss="huber").complete()
+    assert (settings.rho, settings.step, settings.power) == (3.0, None, None)
+    assert settings.huber_threshold == 1.0
+    given = PrivateSettings(epsilon=1.0, clip=1.0, rho=7.0, power=0.0).complete()
+    assert (given.rho, given.step, given.power, given.huber_threshold) == (7.0, 1.0, 0.0, None)
+    assert replace(given, rounds=3).complete().rounds == 3
+
+
+@pytest.mark.parametrize(("tau", "fits"), [(1e-6, False), (0.9, True)])
+def test_noise_that_float32_cannot_hold_is_refused(tau, fits):
+    settings = PrivateSettings(epsilon=1.0, clip=1.0, rounds=20, tau=tau)
+    with jax.enable_x64(False):
+        if fits:
+            assert settings.release(settings.plan()).rounds == 20
+        else:
+            with pytest.raises(InputError, match=r"--tau 1e-06 is too small for 20 .* of float32"):
+                settings.release(settings.plan())
+
+
+def test_targets_that_are_zero_have_no_relative_error(solve, tmp_path):
+    table = [(*row[:4], 0, *row[5:]) for row in measured()]
+    outcome = solve(text(table), *SMALL, "--epsilon", 1, "--evaluate")
+    assert outcome.code == 0, outcome.err
+    found = config_of(tmp_path / "private-mine")["evaluation"]
+    assert found["error"] in ("inf", "nan")
+    assert found["gap"] > 0
+
+
+# A process of its own
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own(shell, tmp_path):
+    (tmp_path / "mine.csv").write_text(GOOD)
+    outcome = shell("solve", "private", "--input", "mine.csv", *START, "--x64")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert (tmp_path / "private-mine/figure.png").exists()

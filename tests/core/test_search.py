@@ -1,0 +1,169 @@
+"""Grid search: the smallest score wins, all runs see the same draws, failures lose."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm import InputError, grid_search
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import run
+from fedjax_admm.measures import rating_error
+from fedjax_admm.participation import bernoulli, without_replacement
+from fedjax_admm.problems import given_clients
+from fedjax_admm.ratings import uniform_start
+from fedjax_admm.solvers import fedmc_admm
+from fedjax_admm.traffic import Traffic
+
+
+class Point(NamedTuple):
+    start: jax.Array
+    target: jax.Array  # shape=(clients,)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Steps towards the target of whoever takes part, from a random start; diverges above 2."""
+
+    rate: jax.Array
+    pull: jax.Array
+
+    requires: ClassVar[tuple[str, ...]] = ("target",)
+
+    def participants(self, problem):
+        return problem.target.shape
+
+    def init(self, problem, key):
+        return problem.start + jax.random.uniform(key, (), problem.start.dtype)
+
+    def step(self, problem, state, turn):
+        share = turn.active.astype(state.dtype) / problem.target.shape[0]
+        gap = jnp.sum(share * (state - problem.target))
+        return state - self.rate * gap - self.pull * state
+
+    def estimate(self, state):
+        return state[None]
+
+    def traffic(self, problem):
+        return Traffic(1, 1)
+
+    def messages(self, problem, active):
+        return jnp.sum(active, dtype=jnp.int32)
+
+
+PROBLEM = Point(jnp.float32(5), jnp.float32([1, 2, 3, 6]))
+ROUNDS, HALF = 40, bernoulli(0.5)
+
+
+def distance(solver, problem, state):
+    gap = state - jnp.mean(problem.target)
+    return {"square": gap**2, "negative": -(gap**2)}
+
+
+def with_rate(rate):
+    return Descent(rate, jnp.float32(0))
+
+
+def search(values, solver=with_rate, **options):
+    arguments = {"rounds": ROUNDS, "measure": distance, "metric": "square"} | options
+    return grid_search(solver, values, PROBLEM, jax.random.key(0), **arguments)
+
+
+def test_the_smallest_score_wins():
+    rates = jnp.float32([1e-3, 0.5, 1e-2, 0.0])
+    found = search(rates)
+    assert isinstance(found.best, Descent)
+    assert (int(found.place), float(found.best.rate)) == (1, 0.5)
+    assert found.place.dtype == jnp.int32
+    assert found.scores.shape == (4,)
+    assert float(search(rates, metric="negative").place) == 3
+
+
+def test_scores_are_those_of_runs():
+    """With the same draws of the start and of who takes part."""
+    rates = jnp.float32([0.1, 0.5, 0.2])
+    found = search(rates, participation=HALF)
+    for rate, score in zip(rates, found.scores, strict=True):
+        result = run(
+            with_rate(rate),
+            PROBLEM,
+            jax.random.key(0),
+            rounds=ROUNDS,
+            participation=HALF,
+            measure=distance,
+            every=ROUNDS,
+        )
+        assert float(score) == pytest.approx(float(result.trace["square"][-1]), rel=1e-5)
+    same = search(jnp.float32([0.3, 0.3, 0.3]), participation=HALF).scores
+    assert float(same[0]) == float(same[1]) == float(same[2])
+
+
+def test_values_may_run_side_by_side():
+    """Two by two, and one is left over."""
+    rates = jnp.float32([0.1, 0.5, 0.2])
+    one, many = search(rates, participation=HALF), search(rates, participation=HALF, width=2)
+    np.testing.assert_allclose(many.scores, one.scores, rtol=1e-4)
+    assert int(many.place) == int(one.place)
+
+
+def test_runs_that_fail_lose():
+    rates = jnp.float32([1e30, jnp.nan, 1e-3])
+    found = search(rates)
+    np.testing.assert_array_equal(found.scores[:2], jnp.inf)
+    assert int(found.place) == 2
+
+
+def test_grids_of_several_numbers():
+    grid = {"rate": jnp.float32([0.1, 0.5, 0.5]), "pull": jnp.float32([0.5, 0.5, 0.0])}
+    found = search(grid, lambda value: Descent(value["rate"], value["pull"]))
+    assert int(found.place) == 2
+    assert float(found.best.pull) == 0
+
+
+def test_inside_jit():
+    rates = jnp.float32([1e-3, 0.5])
+    inside = jax.jit(search)(rates)
+    assert float(inside.best.rate) == 0.5
+    np.testing.assert_allclose(inside.scores, search(rates).scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"rounds": 0}, "must be at least 1"),
+        ({"width": 0}, "width must be at least 1, but it is 0"),
+        ({"width": 2.5}, "width must be a whole number"),
+        ({"participation": without_replacement(5)}, "count must be at most the number of clients"),
+    ],
+)
+def test_mistakes_get_a_sentence(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        search(jnp.float32([0.1, 0.2]), **options)
+
+
+@pytest.mark.slow
+def test_matrix_completion_is_tuned_on_its_own_split():
+    rng = np.random.default_rng(0)
+    seen = [np.nonzero(rng.random((6, 9)) < 0.7) for _ in range(4)]
+    clients = [(*pair, rng.integers(1, 6, len(pair[0])).astype(float)) for pair in seen]
+    problem = given_clients(clients, num_items=9, held_out=clients)
+
+    def solver(beta):
+        return fedmc_admm(rank=2, beta=beta, start=uniform_start(1.0, rank=2))
+
+    found = grid_search(
+        solver,
+        jnp.float32([1e-2, 1.0, 1e8]),
+        problem,
+        jax.random.key(0),
+        rounds=20,
+        measure=rating_error,
+        metric="training_error",
+        participation=without_replacement(2),
+    )
+    assert np.all(np.isfinite(found.scores))
+    assert int(found.place) < 2  # with 1e8 the items' factors do not move

@@ -1,0 +1,340 @@
+"""Graphs from CSV files, networkx and scipy, and back."""
+
+import jax
+import jax.numpy as jnp
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, strategies as st
+
+from fedjax_admm import InputError, graphs
+from fedjax_admm.graphs import from_networkx, from_scipy, read_edges, to_scipy
+
+
+def edges_of(graph):
+    heads, tails, weights = (np.asarray(leaf).tolist() for leaf in jax.tree.leaves(graph))
+    assert list(zip(heads, tails, strict=True)) == sorted(set(zip(heads, tails, strict=True)))
+    return dict(zip(zip(heads, tails, strict=True), weights, strict=True))
+
+
+# --- networkx ---
+
+
+def test_a_graph_of_networkx():
+    karate = nx.karate_club_graph()
+    graph = from_networkx(karate)
+    assert graph.num_nodes == 34
+    wanted = {tuple(sorted(edge)): w for *edge, w in karate.edges(data="weight")}
+    assert edges_of(graph) == wanted
+    assert set(edges_of(from_networkx(karate, weight=None)).values()) == {1.0}
+    np.testing.assert_array_equal(graph.degrees, [degree for _, degree in karate.degree])
+
+
+def test_nodes_are_numbered_in_the_order_of_the_graph(dtype):
+    graph = nx.Graph()
+    graph.add_nodes_from(["z", ("a", 1), "alone"])
+    graph.add_edge("b", "z", length=0.5)
+    graph.add_edge(("a", 1), "z")
+    found = from_networkx(graph, weight="length")
+    assert list(graph.nodes) == ["z", ("a", 1), "alone", "b"]
+    assert edges_of(found) == {(0, 1): 1.0, (0, 3): 0.5}
+    assert found.weights.dtype == dtype
+    np.testing.assert_array_equal(found.isolated, [False, False, True, False])
+
+
+def _with_edge(*edge, **attributes):
+    graph = nx.Graph()
+    graph.add_edge(*edge, **attributes)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "sentence"),
+    [
+        (
+            nx.DiGraph([(0, 1)]),
+            "graph must be undirected, but it is directed; convert it with graph.to_undirected().",
+        ),
+        (
+            nx.MultiGraph([(0, 1)]),
+            "graph must have one edge per pair of nodes, but it is a multigraph; add up parallel "
+            "edges in a networkx.Graph.",
+        ),
+        (nx.Graph(), "graph must have at least one node, but it is empty."),
+        (
+            _with_edge("a", "a"),
+            "graph must join different nodes, but node 'a' is joined to itself; remove that edge.",
+        ),
+        *[
+            (
+                _with_edge("a", "b", weight=weight),
+                "the attribute 'weight' of edges must be a positive number, but that of 'a' and "
+                f"'b' is {weight!r}; leave out edges of weight zero.",
+            )
+            for weight in (0, -1.5, float("nan"), float("inf"), "heavy", None)
+        ],
+    ],
+)
+def test_mistakes_in_a_graph_of_networkx_get_a_sentence(graph, sentence):
+    with pytest.raises(InputError) as caught:
+        from_networkx(graph)
+    assert str(caught.value) == sentence
+
+
+# --- scipy ---
+
+DENSE = np.array([[0, 2, 0, 0], [2, 0, 0.5, 0], [0, 0.5, 0, 0], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
+@pytest.mark.parametrize("container", ["array", "matrix"])
+def test_sparse_matrices_of_all_kinds(kind, container):
+    matrix = getattr(scipy.sparse, f"{kind}_{container}")(DENSE)
+    graph = from_scipy(matrix)
+    assert graph.num_nodes == 4
+    assert edges_of(graph) == {(0, 1): 2.0, (1, 2): 0.5}
+    np.testing.assert_array_equal(matrix.toarray(), DENSE)  # the user's own is as it was
+
+
+def test_stored_zeros_and_parallel_entries():
+    rows, columns = [0, 1, 1, 2, 0, 2, 0], [1, 0, 2, 1, 2, 0, 0]
+    entries = np.array([1.0, 1.0, 3.0, 3.0, 0.0, 0.0, 0.0])
+    once = scipy.sparse.coo_array((entries, (rows, columns)), shape=(3, 3))
+    assert edges_of(from_scipy(once)) == {(0, 1): 1.0, (1, 2): 3.0}
+    twice = scipy.sparse.coo_array((np.tile(entries, 2), (rows * 2, columns * 2)), shape=(3, 3))
+    assert edges_of(from_scipy(twice)) == {(0, 1): 2.0, (1, 2): 6.0}
+    # Symmetric to rounding: the upper triangle counts.
+    tilted = scipy.sparse.csr_array([[0, 1.0], [1 + 1e-15, 0]])
+    assert edges_of(from_scipy(tilted)) == {(0, 1): 1.0}
+
+
+def test_a_large_sparse_matrix_stays_sparse():
+    n = 200_000  # 160 GB if it were dense
+    matrix = scipy.sparse.diags_array([np.ones(n - 1)] * 2, offsets=[1, -1])
+    graph = from_scipy(matrix)
+    assert graph.num_edges == n - 1
+    back = to_scipy(graph)
+    assert back.nnz == 2 * (n - 1)
+    np.testing.assert_array_equal(graph.tails, np.arange(1, n))
+
+
+def test_the_dtype_of_sparse_weights(dtype):
+    pattern = scipy.sparse.csr_array(DENSE)
+    assert from_scipy(pattern.astype(np.float32)).weights.dtype == np.float32
+    for kind in (float, int, bool):
+        assert from_scipy((pattern * 2).astype(kind)).weights.dtype == dtype
+    assert set(edges_of(from_scipy(pattern.astype(bool))).values()) == {1.0}
+    back = to_scipy(from_scipy(pattern))
+    assert back.dtype == dtype
+
+
+@given(st.lists(st.integers(0, 3), min_size=15, max_size=15))
+def test_there_and_back(entries):
+    dense = np.zeros((6, 6), np.float32)
+    dense[np.triu_indices(6, 1)] = entries
+    dense += dense.T
+    for graph in (
+        from_scipy(scipy.sparse.csr_array(dense)),
+        graphs.from_matrix(dense, max_edges=20),
+        from_networkx(nx.from_numpy_array(dense)),
+    ):
+        back = to_scipy(graph)
+        assert isinstance(back, scipy.sparse.csr_array)
+        np.testing.assert_array_equal(back.toarray(), dense)
+        assert back.nnz == np.count_nonzero(dense)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sentence"),
+    [
+        (np.zeros((1, 3)), "matrix must be square, but it has shape (1, 3)."),
+        (np.zeros((0, 0)), "matrix must be square, but it has shape (0, 0)."),
+        ([[0, np.nan], [np.nan, 0]], "matrix must be finite, but entry (0, 1) is nan."),
+        ([[0, -1], [-1, 0]], "matrix must not be negative, but entry (0, 1) is -1."),
+        (
+            [[0, 0], [0, 2]],
+            "matrix must have a diagonal of zeros, but entry (1, 1) is 2.",
+        ),
+        (
+            [[0, 1], [3, 0]],
+            "matrix must be symmetric, but entry (0, 1) is 1 and entry (1, 0) is 3.",
+        ),
+        (
+            [[0, 0, 1], [0, 0, 0], [0, 0, 0]],
+            "matrix must be symmetric, but entry (0, 2) is 1 and entry (2, 0) is 0.",
+        ),
+    ],
+)
+def test_mistakes_in_a_sparse_matrix_get_a_sentence(matrix, sentence):
+    with pytest.raises(InputError) as caught:
+        from_scipy(scipy.sparse.csr_array(np.array(matrix, float)))
+    assert str(caught.value) == sentence
+
+
+def test_a_dense_matrix_gets_a_sentence():
+    with pytest.raises(InputError, match="matrix must be a sparse matrix of scipy, but it is"):
+        from_scipy(DENSE)
+
+
+def test_what_has_no_known_edges_gets_a_sentence():
+    for make in (
+        lambda: to_scipy(graphs.stack([graphs.chain(3)])),
+        lambda: jax.jit(lambda graph: to_scipy(graph).nnz)(graphs.chain(3)),
+    ):
+        with pytest.raises(InputError, match="graph must be one graph with known edges, but"):
+            make()
+
+
+# --- CSV files ---
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(content):
+        path = tmp_path / "edges.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "head,tail,weight\nb,a,2\nb,c,0.5\n",
+        "weight,tail,head\r\n2,a,b\r\n0.5,b,c\r\n",
+        ' Head , TAIL ,length,Weight\n\n b , a ,9, 2 \n,,,\n"c",b,,5e-1',
+        b"\xef\xbb\xbfhead,tail,weight\nb,a,2\nb,c,0.5,\n",
+    ],
+    ids=["plain", "columns in another order", "spaces and other columns", "byte order mark"],
+)
+def test_files_in_many_forms(content, write, dtype):
+    graph, names = read_edges(write(content))
+    assert names == ["a", "b", "c"]
+    assert graph.num_nodes == 3
+    assert edges_of(graph) == {(0, 1): 2.0, (1, 2): 0.5}
+    assert graph.weights.dtype == dtype
+
+
+def test_nodes_in_the_order_of_the_data(write):
+    path = write('head,tail\nZürich,"Köln, Süd"\nZürich,3\n')
+    graph, names = read_edges(path, ["3", "Nowhere", "Zürich", "Köln, Süd"])
+    assert names == ["3", "Nowhere", "Zürich", "Köln, Süd"]
+    assert edges_of(graph) == {(0, 2): 1.0, (2, 3): 1.0}
+    np.testing.assert_array_equal(graph.isolated, [False, True, False, False])
+    assert read_edges(str(path))[1] == ["3", "Köln, Süd", "Zürich"]
+
+
+def test_whole_numbers_are_sorted_as_numbers(write):
+    path = write("head,tail\n10,9\n-1,10\n")
+    graph, names = read_edges(path)
+    assert names == ["-1", "9", "10"]
+    assert edges_of(graph) == {(0, 2): 1.0, (1, 2): 1.0}
+    numbered, names = read_edges(write("head,tail\n10,9\n"), range(12))
+    assert edges_of(numbered) == {(9, 10): 1.0}
+    assert names == [str(i) for i in range(12)]
+    # One that is none makes all of them text.
+    assert read_edges(write("head,tail\n10,9\n9,x\n"))[1] == ["10", "9", "x"]
+    # What looks alike is not the same name.
+    assert read_edges(write("head,tail\n1,01\n"))[1] == ["01", "1"]
+
+
+def test_nodes_without_any_edge(write):
+    graph, names = read_edges(write("head,tail\n"), ["a", "b"])
+    assert (graph.num_nodes, graph.num_edges, names) == (2, 0, ["a", "b"])
+
+
+COLUMNS = "head, tail[, weight]"
+FILE_MISTAKES = [
+    ("", f" is empty; it must have the columns {COLUMNS}."),
+    ("\n , \n", f" is empty; it must have the columns {COLUMNS}."),
+    (
+        "head,weight\n",
+        f" has no column tail; its first line must name the columns {COLUMNS}, separated by "
+        "commas, but it is 'head,weight'.",
+    ),
+    (
+        "a;b\nc;d\n",
+        f" has no column head and tail; its first line must name the columns {COLUMNS}, separated "
+        "by commas, but it is 'a;b'.",
+    ),
+    ("head,tail,Tail\n", " names the column tail twice; rename one of them."),
+    ("head,tail\n", " has no edges; add rows, or give the names of the nodes."),
+    (
+        "head,tail,weight\na,b,1\n\na,c,much\n",
+        ", line 4: weight must be a number, but it is 'much'; repair that row.",
+    ),
+    (
+        "head,tail,weight\na,b,1_0\n",
+        ", line 2: weight must be a number, but it is '1_0'; repair that row.",
+    ),
+    *[
+        (
+            f"head,tail,weight\na,b,{cell}\n",
+            f", line 2: weight must be positive and finite, but it is {cell!r}; remove or repair "
+            "that row.",
+        )
+        for cell in ("0", "-1", "nan", "inf")
+    ],
+    (
+        "head,tail,weight\na,b\n",
+        ", line 2: weight is missing; fill it in or remove that row.",
+    ),
+    ("head,tail\na, \n", ", line 2: tail is missing; fill it in or remove that row."),
+    ("head,tail\n,b\n", ", line 2: head is missing; fill it in or remove that row."),
+    (
+        "head,tail,weight\na,b,0,5\n",
+        ", line 2: there are 4 cells, but the first line names 3 columns; put names with commas "
+        "in quotes, and write decimal points.",
+    ),
+    ("head,tail\na,b\nc,c\n", ", line 3: node 'c' is joined to itself; remove that row."),
+    (
+        "head,tail\na,b\nc,b\nb,a\n",
+        ", line 4: nodes 'b' and 'a' are joined in line 2 already; remove one of the two rows.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "ending"), FILE_MISTAKES)
+def test_mistakes_in_a_file_get_a_sentence(content, ending, write):
+    path = write(content)
+    with pytest.raises(InputError) as caught:
+        read_edges(path)
+    assert str(caught.value) == f"{path}{ending}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sentence"),
+    [
+        (["a", "b"], "{path}, line 3: node 'c' is unknown; add it to nodes, or remove that row."),
+        (["a", "b", "c", " a"], "nodes must name each node once, but it repeats 'a'."),
+        ([], "nodes must name at least one node, but it is empty."),
+    ],
+)
+def test_mistakes_in_the_names_get_a_sentence(nodes, sentence, write):
+    path = write("head,tail\na,b\nb,c\n")
+    with pytest.raises(InputError) as caught:
+        read_edges(path, nodes)
+    assert str(caught.value) == sentence.format(path=path)
+
+
+def test_files_that_cannot_be_read_get_a_sentence(tmp_path, write):
+    missing = tmp_path / "none.csv"
+    with pytest.raises(InputError) as caught:
+        read_edges(missing)
+    assert str(caught.value) == f"{missing} does not exist; check its name."
+    with pytest.raises(InputError) as caught:
+        read_edges(tmp_path)
+    assert str(caught.value) == f"{tmp_path} cannot be read as a CSV file: Is a directory."
+    latin = write("head,tail\nZürich,Köln\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"is not encoded in UTF-8 \(.*\); save it so"):
+        read_edges(latin)
+
+
+def test_weights_that_vanish_in_the_dtype_get_a_sentence(write):
+    with pytest.raises(InputError, match="the edge of nodes 0 and 1 has 1e-60"):
+        read_edges(write("head,tail,weight\na,b,1e-60\n"))
+    with jax.enable_x64(True):
+        graph, _ = read_edges(write("head,tail,weight\na,b,1e-60\n"))
+        np.testing.assert_array_equal(graph.weights, jnp.array([1e-60]))

@@ -1,0 +1,206 @@
+"""What is recorded of clients that agree, against plain NumPy, and what it means."""
+
+import math
+from typing import NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm import graphs, losses
+from fedjax_admm._run import run
+from fedjax_admm.measures import consensus_error, consensus_gap, consensus_releases
+from fedjax_admm.participation import bernoulli
+from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
+from fedjax_admm.problems import _consensus as consensus, consensus_regression
+from fedjax_admm.schedules import power_decay
+from fedjax_admm.solvers import private_networked_admm, private_subgradient
+from tests.reference import zcdp as reference
+
+CLIENTS, DIM, SIZES = 4, 3, (5, 2, 6, 3)
+ROUNDS = 8
+
+
+class State(NamedTuple):
+    """Models, with and without noise, and how often each client has sent."""
+
+    w: jax.Array
+    v: jax.Array
+    releases: jax.Array
+
+
+class Solver:
+    """As much of a solver as measures look at."""
+
+    def estimate(self, state):
+        return state.w
+
+    def released(self, state):
+        return state.v
+
+
+def draw(seed=0):
+    rng = np.random.default_rng(seed)
+    x = [rng.standard_normal((m, DIM)) for m in SIZES]
+    return x, [part @ np.array([1.0, -2.0, 0.5]) + rng.standard_normal(len(part)) for part in x]
+
+
+def minimiser(l2):
+    """Of ridge regression, every client weighing alike."""
+    gram, right = l2 * np.eye(DIM), np.zeros(DIM)
+    for x, y in zip(*draw(), strict=True):
+        gram += x.T @ x / len(y)
+        right += x.T @ y / len(y)
+    return np.linalg.solve(gram, right)
+
+
+def problem_of(dtype, l2=1.0):
+    """Ridge regression with its optimum from the normal equations."""
+    x, y = ([np.asarray(part, dtype) for part in parts] for parts in draw())
+    optimum = jnp.asarray(minimiser(l2), dtype)
+    with mock.patch.object(consensus, "_optimum", return_value=optimum):
+        graph = graphs.star(CLIENTS)
+        return consensus_regression(graph, x, y, losses.squared(), l2=l2)
+
+
+def state_of(dtype, seed=1):
+    w, v = np.random.default_rng(seed).standard_normal((2, CLIENTS, DIM))
+    return State(jnp.asarray(w, dtype), jnp.asarray(v, dtype), jnp.int32([3, 0, 5, 5]))
+
+
+def test_errors_are_those_of_the_reference(dtype):
+    state = state_of(dtype)
+    measured = consensus_error(Solver(), problem_of(dtype), state)
+    assert set(measured) == {"error", "released_error"}
+    for name, models in (("error", state.w), ("released_error", state.v)):
+        assert (measured[name].shape, measured[name].dtype) == ((), dtype)
+        expected = reference.error(np.asarray(models, float), minimiser(1.0))
+        assert float(measured[name]) == pytest.approx(expected, rel=1e-5)
+    assert float(measured["error"]) != pytest.approx(float(measured["released_error"]), rel=1e-2)
+
+
+def test_zero_models_have_as_much_error_as_there_are_clients(dtype):
+    """A sum over clients, not a mean."""
+    zero = jnp.zeros((CLIENTS, DIM), dtype)
+    for model in (zero, 2 * jnp.asarray(minimiser(1.0), dtype)[None] + zero):
+        measured = consensus_error(Solver(), problem_of(dtype), State(model, model, None))
+        assert float(measured["error"]) == pytest.approx(CLIENTS, rel=1e-6)
+        assert float(measured["released_error"]) == pytest.approx(CLIENTS, rel=1e-6)
+
+
+def test_the_optimum_has_no_error(dtype):
+    problem = problem_of(dtype)
+    models = jnp.broadcast_to(problem.optimum, (CLIENTS, DIM))
+    measured = consensus_gap(Solver(), problem, State(models, models, None))
+    assert float(measured["error"]) == float(measured["released_error"]) == 0
+    assert float(measured["gap"]) == pytest.approx(0, abs=1e-5)
+
+
+def test_the_gap_is_that_of_the_mean_model(dtype):
+    state, (x, y) = state_of(dtype), draw()
+    problem = problem_of(dtype)
+    measured = consensus_gap(Solver(), problem, state)
+    assert set(measured) == {"error", "released_error", "gap"}
+    mean = np.asarray(state.w, float).mean(0)
+    values = [
+        sum(
+            reference.client_value("squared", x[k], y[k], model, 0.0, 1.0, CLIENTS)
+            for k in range(CLIENTS)
+        )
+        for model in (mean, minimiser(1.0))
+    ]
+    assert (measured["gap"].shape, measured["gap"].dtype) == ((), dtype)
+    assert float(measured["gap"]) == pytest.approx(values[0] - values[1], rel=1e-4)
+    # Clients that disagree around the optimum have an error but no gap.
+    spread = jnp.asarray([[1.0], [-1.0], [2.0], [-2.0]], dtype)
+    models = problem.optimum[None] + spread
+    measured = consensus_gap(Solver(), problem, State(models, models, None))
+    assert float(measured["gap"]) == pytest.approx(0, abs=1e-4)
+    assert float(measured["error"]) == pytest.approx(
+        10 * DIM / (minimiser(1.0) ** 2).sum(), rel=1e-4
+    )
+
+
+def test_gaps_are_not_negative(x64):
+    """However near or far the models are, up to the rounding of F."""
+    problem = problem_of(np.float64)
+    best = float(problem.objective(problem.optimum))
+    gap = jax.jit(
+        lambda w: consensus_gap(Solver(), problem, State(w, w, None))["gap"],
+    )
+    gaps = []
+    for seed in range(20):
+        for size in (1e-8, 1e-4, 1.0, 1e4):
+            away = size * np.random.default_rng(seed).standard_normal((CLIENTS, DIM))
+            gaps.append(float(gap(problem.optimum[None] + jnp.asarray(away))))
+            assert gaps[-1] >= (0 if size >= 1e-4 else -1e-14 * best)
+    assert max(gaps) > 1e6
+
+
+def test_the_ledger_has_the_releases_of_every_client(dtype):
+    state = state_of(dtype)
+    measured = consensus_releases(Solver(), problem_of(dtype), state)
+    assert set(measured) == {"error", "released_error", "releases"}
+    np.testing.assert_array_equal(measured["releases"], [3, 0, 5, 5])
+    assert measured["releases"].dtype == jnp.int32
+    for name, value in consensus_error(Solver(), problem_of(dtype), state).items():
+        assert float(measured[name]) == float(value)
+
+
+def test_an_optimum_of_zero_gives_no_number(dtype):
+    """There is no error relative to nothing."""
+    x = [np.ones((m, DIM), dtype) for m in SIZES]
+    y = [np.zeros(m, dtype) for m in SIZES]
+    zero = jnp.zeros(DIM, dtype)
+    with mock.patch.object(consensus, "_optimum", return_value=zero):
+        problem = consensus_regression(graphs.star(CLIENTS), x, y, losses.squared(), l2=1.0)
+    models = jnp.zeros((CLIENTS, DIM), dtype)
+    measured = consensus_error(Solver(), problem, State(models, models + 1, None))
+    assert math.isnan(float(measured["error"]))
+    assert math.isinf(float(measured["released_error"]))
+
+
+def test_measures_of_a_run(x64):
+    """Releases count who took part, and the accountant takes them as they are."""
+    plan = zcdp_plan(4.0, 1e-5, ROUNDS, 0.9)
+    solver = private_networked_admm(
+        gaussian_release(plan, 2.0), rho=1.0, step_size=power_decay(0.5, 0.5)
+    )
+    problem = problem_of(np.float64)
+    result = run(
+        solver,
+        problem,
+        jax.random.key(3),
+        rounds=ROUNDS,
+        participation=bernoulli(0.6),
+        measure=consensus_releases,
+    )
+    releases = np.asarray(result.trace["releases"])
+    assert releases.shape == (ROUNDS, CLIENTS)
+    steps = np.diff(releases, axis=0, prepend=np.zeros((1, CLIENTS), int))
+    assert set(steps.ravel()) == {0, 1}
+    np.testing.assert_array_equal(releases[-1], result.state.solver.releases)
+    spent = plan.spent(result.trace["releases"])
+    assert spent.epsilon.shape == (ROUNDS, CLIENTS)
+    assert (np.diff(spent.epsilon, axis=0) >= 0).all()
+    # Nobody has taken part in all rounds, so nobody has spent everything.
+    assert (spent.epsilon[-1] < plan.epsilon).all()
+    budgets = [plan.budgets[:n].sum() for n in releases[-1]]
+    np.testing.assert_allclose(spent.budget[-1], budgets, rtol=1e-12)
+    last = reference.error(np.asarray(result.estimate), minimiser(1.0))
+    assert float(result.trace["error"][-1]) == pytest.approx(last, rel=1e-9)
+    sent = reference.error(np.asarray(solver.released(result.state.solver)), minimiser(1.0))
+    assert float(result.trace["released_error"][-1]) == pytest.approx(sent, rel=1e-9)
+
+
+def test_without_noise_models_are_what_is_sent(x64):
+    solver = private_subgradient(exact_release(), step_size=power_decay(0.1, 0.0))
+    trace = run(
+        solver, problem_of(np.float64), jax.random.key(0), rounds=ROUNDS, measure=consensus_gap
+    ).trace
+    np.testing.assert_array_equal(trace["error"], trace["released_error"])
+    assert (np.diff(trace["error"]) < 0).all()
+    assert (np.diff(trace["gap"]) < 0).all()
+    assert trace["gap"][-1] > 0

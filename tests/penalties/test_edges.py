@@ -1,0 +1,471 @@
+"""Penalties on edges: dual prox, conjugate and value against SciPy; kinks, no edges, mistakes."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.optimize
+from hypothesis import given, strategies as st
+
+from fedjax_admm import InputError, penalties, penalties as edges
+
+DIM = 3
+MATRIX = np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 0.7]])
+FLAT = np.outer([1.0, -2.0, 0.5], [1.0, -2.0, 0.5]) + np.outer([0.0, 1.0, 1.0], [0.0, 1.0, 1.0])
+NULL = np.array([5.0, 2.0, -2.0])  # M FLAT = 0 along this vector
+CURVED = {
+    "mocha": np.eye(DIM),
+    "squared": 2 * np.eye(DIM),
+    "quadratic": MATRIX,
+    "singular": FLAT,
+}
+BUILD = {
+    "network_lasso": edges.network_lasso,
+    "entrywise_l1": edges.entrywise_l1,
+    "mocha": edges.mocha,
+    "squared": edges.squared_difference,
+    "quadratic": lambda: edges.quadratic_difference(MATRIX),
+    "singular": lambda: edges.quadratic_difference(FLAT),
+}
+# Short, long, zero, on an axis, on the ball of radius 1, huge, tiny.
+POINTS = np.array(
+    [
+        [0.3, -0.2, 0.1],
+        [3.0, -4.0, 1.5],
+        [0.0, 0.0, 0.0],
+        [0.0, 2.0, 0.0],
+        [0.6, 0.0, -0.8],
+        [1e4, -2e4, 3e4],
+        [1e-6, 2e-6, -1e-6],
+        [-1.0, 1.0, 1.0],
+    ]
+)
+RADII = [0.05, 1.0, 7.0]
+SIGMAS = [0.02, 0.5, 30.0]
+
+rows = st.lists(st.floats(-50, 50, width=32), min_size=DIM, max_size=DIM).map(np.array)
+sizes = st.floats(2**-10, 64, width=32)
+
+
+prox = jax.jit(lambda penalty, v, radius, sigma: penalty.prox_conjugate(v, radius, sigma))
+conjugates = jax.jit(lambda penalty, u, radius: penalty.conjugate(u, radius))
+values = jax.jit(lambda penalty, v: penalty.values(v))
+
+
+def value_of(name, v):
+    """phi by its definition, for one row."""
+    if name == "network_lasso":
+        return np.sqrt(v @ v)
+    if name == "entrywise_l1":
+        return np.abs(v).sum()
+    return v @ CURVED[name] @ v / 2
+
+
+def primal_prox(name, v, step):
+    """argmin step phi(x) + |x - v|^2 / 2 in closed form, for one row."""
+    if name == "network_lasso":
+        length = np.sqrt(v @ v)
+        return v * max(0.0, 1 - step / length) if length else v
+    if name == "entrywise_l1":
+        return np.sign(v) * np.maximum(np.abs(v) - step, 0)
+    return np.linalg.solve(np.eye(DIM) + step * CURVED[name], v)
+
+
+def found(name, v, radius, sigma, dtype=float):
+    """The package's dual prox of one row."""
+    row, numbers = (
+        np.asarray(v, dtype)[None],
+        (np.asarray([radius], dtype), np.asarray(sigma, dtype)),
+    )
+    return np.asarray(prox(BUILD[name](), row, *numbers), float)[0]
+
+
+def conjugate_of(name, u, radius):
+    return float(conjugates(BUILD[name](), np.asarray(u)[None], np.asarray([radius]))[0])
+
+
+def minimiser(name, v, radius, sigma):
+    """argmin r phi*(z / r) + |z - v|^2 / (2 sigma) by SciPy, from the definition of phi*."""
+    if name == "entrywise_l1":  # an indicator of a cube
+        problem = scipy.optimize.minimize(
+            lambda z: ((z - v) @ (z - v), 2 * (z - v)),
+            np.zeros(DIM),
+            jac=True,
+            bounds=[(-radius, radius)] * DIM,
+            method="L-BFGS-B",
+            options={"ftol": 0, "gtol": 1e-14},
+        )
+        return problem.x
+    if name == "network_lasso":  # an indicator of a ball
+        problem = scipy.optimize.minimize(
+            lambda z: ((z - v) @ (z - v), 2 * (z - v)),
+            v * min(1.0, 0.5 * radius / np.linalg.norm(v)),
+            jac=True,
+            constraints={
+                "type": "ineq",
+                "fun": lambda z: radius**2 - z @ z,
+                "jac": lambda z: -2 * z,
+            },
+            method="SLSQP",
+            options={"ftol": 1e-16, "maxiter": 500},
+        )
+        return problem.x
+    # phi*(q) = q^T M^+ q / 2 on the range of M: coordinates y of the range, and no constraint.
+    span = scipy.linalg.orth(CURVED[name])
+    inverse = span.T @ np.linalg.pinv(CURVED[name]) @ span / radius
+
+    def cost(y):
+        off = span @ y - v
+        return y @ inverse @ y / 2 + off @ off / (2 * sigma), inverse @ y + span.T @ off / sigma
+
+    start = np.zeros(span.shape[1])
+    problem = scipy.optimize.minimize(cost, start, jac=True, method="BFGS", options={"gtol": 1e-11})
+    return span @ problem.x
+
+
+# --- against the definitions --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_values_are_those_of_the_definition(name, dtype):
+    seen = values(BUILD[name](), jnp.asarray(POINTS, dtype))
+    assert seen.dtype == dtype
+    assert seen.shape == (len(POINTS),)
+    wanted = [value_of(name, v) for v in POINTS]
+    np.testing.assert_allclose(seen, wanted, rtol=1e-12 if dtype == "float64" else 2e-6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_two_conventions_of_the_squared_penalty():
+    """One costs half a square, the other a whole one."""
+    v, r, sigma = np.array([1.0, -2.0, 2.0]), 3.0, 0.75
+    assert edges.mocha().values(jnp.asarray(v)[None])[0] == 4.5
+    assert edges.squared_difference().values(jnp.asarray(v)[None])[0] == 9.0
+    np.testing.assert_allclose(found("mocha", v, r, sigma), v / (1 + sigma / r), rtol=1e-15)
+    np.testing.assert_allclose(found("squared", v, r, sigma), v / (1 + sigma / 2 / r), rtol=1e-15)
+    assert conjugate_of("mocha", v, r) == pytest.approx(9 / (2 * r))
+    assert conjugate_of("squared", v, r) == pytest.approx(9 / (4 * r))
+
+
+@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.usefixtures("x64")
+def test_prox_conjugate_is_the_minimiser_that_scipy_finds(name):
+    for v in POINTS[[0, 1, 3, 4, 7]]:
+        for radius, sigma in ((1.0, 0.5), (0.4, 3.0), (6.0, 0.1)):
+            wanted = minimiser(name, v, radius, sigma)
+            np.testing.assert_allclose(found(name, v, radius, sigma), wanted, atol=2e-7)
+
+
+@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.usefixtures("x64")
+def test_no_point_nearby_is_better(name):
+    """With the package's own conjugate, which `test_conjugate_is_the_supremum` ties to phi."""
+    rng = np.random.default_rng(3)
+    for v in POINTS[:5]:
+        z = found(name, v, 1.3, 0.7)
+
+        def cost(z, v=v):
+            return conjugate_of(name, z, 1.3) + (z - v) @ (z - v) / 1.4
+
+        best = cost(z)
+        assert np.isfinite(best)
+        for size in (1e-3, 0.1, 2.0):
+            for direction in rng.standard_normal((4, DIM)):
+                assert cost(z + size * direction) >= best - 1e-13
+
+
+@pytest.mark.parametrize("name", BUILD)
+@given(v=rows, radius=sizes, sigma=sizes)
+def test_moreau_identity(name, v, radius, sigma, dtype):
+    """v = prox of the conjugate + sigma prox of r phi / sigma at v / sigma."""
+    v = np.asarray(v, dtype).astype(float)
+    dual = found(name, v, radius, sigma, dtype)
+    primal = primal_prox(name, v / sigma, radius / sigma)
+    scale = 1 + np.abs(v).max()
+    tolerance = 1e-13 if dtype == "float64" else 3e-6
+    np.testing.assert_allclose(dual + sigma * primal, v, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("name", BUILD)
+@given(u=rows, v=rows, radius=sizes, sigma=sizes)
+def test_prox_conjugate_is_nonexpansive(name, u, v, radius, sigma, dtype):
+    u, v = np.asarray(u, dtype).astype(float), np.asarray(v, dtype).astype(float)
+    moved = found(name, u, radius, sigma, dtype) - found(name, v, radius, sigma, dtype)
+    slack = 64 * jnp.finfo(dtype).eps * (1 + np.abs(u).max() + np.abs(v).max())
+    assert np.linalg.norm(moved) <= np.linalg.norm(u - v) + slack
+    # Firmly so: <moved, u - v> >= |moved|^2.
+    assert moved @ (u - v) >= moved @ moved - slack * (1 + np.linalg.norm(u - v))
+
+
+@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.usefixtures("x64")
+def test_conjugate_is_the_supremum(name):
+    """sup_v <u, v> - r phi(v), over a dense grid and then by SciPy."""
+    rng = np.random.default_rng(1)
+    axis = np.linspace(-6, 6, 31)
+    grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), -1).reshape(-1, DIM)
+    costs = np.array([value_of(name, v) for v in grid])
+    for radius in (0.5, 2.0):
+        for u in rng.standard_normal((6, DIM)) * 0.7 * radius:
+            if name == "singular":
+                u = FLAT @ u / 4
+            value = conjugate_of(name, u, radius)
+            seen = grid @ u - radius * costs
+            if np.isinf(value):  # the supremum grows along a ray
+                far = grid[seen.argmax()]
+                assert seen.max() > 0
+                assert 100 * far @ u - radius * value_of(name, 100 * far) > 99 * seen.max()
+                continue
+            assert value >= seen.max() - 1e-12
+            best = scipy.optimize.minimize(
+                lambda v, u=u, radius=radius: radius * value_of(name, v) - u @ v,
+                grid[seen.argmax()],
+                options={"gtol": 1e-9},
+            )
+            assert value == pytest.approx(-best.fun, abs=1e-8)
+
+
+@pytest.mark.usefixtures("x64")
+def test_conjugate_is_infinite_where_no_flow_may_be():
+    inside, outside = np.array([0.6, 0.0, -0.8]), np.array([0.601, 0.0, -0.8])
+    assert conjugate_of("network_lasso", inside, 1.0) == 0
+    assert conjugate_of("network_lasso", outside, 1.0) == np.inf
+    cube = np.array([1.0, -1.0, 0.2])
+    assert conjugate_of("entrywise_l1", cube, 1.0) == 0
+    assert conjugate_of("entrywise_l1", 1.001 * cube, 1.0) == np.inf
+    assert conjugate_of("network_lasso", cube, 1.0) == np.inf
+    assert conjugate_of("singular", NULL, 1.0) == np.inf
+    assert conjugate_of("singular", FLAT @ cube + 1e-6 * NULL, 1.0) == np.inf
+    assert np.isfinite(conjugate_of("singular", FLAT @ cube, 1.0))
+
+
+@pytest.mark.parametrize("name", BUILD)
+@given(u=rows, v=rows, radius=sizes, sigma=sizes)
+def test_fenchel(name, u, v, radius, sigma):
+    """r phi(v) + r phi*(u / r) >= <u, v>, with equality where u is a subgradient at v."""
+    with jax.enable_x64(True):
+        flow = found(name, u, radius, sigma)
+        conjugate = conjugate_of(name, flow, radius)
+        assert np.isfinite(conjugate)  # what the prox returns is feasible
+        both = radius * value_of(name, v) + conjugate
+        scale = 1 + both + np.linalg.norm(flow) * np.linalg.norm(v)
+        assert both - flow @ v >= -1e-12 * scale
+        at = (u - flow) / sigma  # prox: (u - flow) / sigma is a subgradient of the conjugate
+        both = radius * value_of(name, at) + conjugate
+        scale = 1 + both + np.abs(u).max() ** 2 / sigma
+        assert both - flow @ at == pytest.approx(0, abs=1e-10 * scale)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_flows_of_the_prox_have_a_finite_conjugate(name, dtype):
+    """Rounding never makes a flow infeasible, in either precision."""
+    penalty = BUILD[name]()
+    for radius, sigma in itertools.product(RADII, SIGMAS):
+        radii, step = jnp.full(len(POINTS), radius, dtype), jnp.asarray(sigma, dtype)
+        flow = prox(penalty, jnp.asarray(POINTS, dtype), radii, step)
+        assert np.all(np.isfinite(conjugates(penalty, flow, radii)))
+        if name in ("network_lasso", "entrywise_l1"):  # projections
+            again = prox(penalty, flow, radii, step)
+            np.testing.assert_allclose(again, flow, rtol=4 * jnp.finfo(dtype).eps)
+
+
+# --- kinks, empty edges, precision, transformations ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_an_edge_that_is_not_there_carries_no_flow(name, dtype):
+    penalty, sigma = BUILD[name](), jnp.asarray(0.5, dtype)
+    v, none = jnp.asarray(POINTS, dtype), jnp.zeros(len(POINTS), dtype)
+    flow = prox(penalty, v, none, sigma)
+    np.testing.assert_array_equal(flow, np.zeros_like(POINTS))
+    np.testing.assert_array_equal(conjugates(penalty, flow, none), 0)
+    # Any other flow is infeasible there.
+    assert np.all(np.isinf(conjugates(penalty, v[3:5], none[:2])))
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_gradients_are_finite_at_kinks(name, dtype):
+    penalty, sigma = BUILD[name](), jnp.asarray(0.5, dtype)
+    v = jnp.asarray(POINTS, dtype)
+
+    def total(penalty, v, radius, sigma):
+        flow = penalty.prox_conjugate(v, radius, sigma)
+        return jnp.sum(flow * jnp.arange(1.0, DIM + 1, dtype=dtype)[None]) + jnp.sum(
+            penalty.values(v)
+        )
+
+    slopes = jax.jit(jax.grad(total, (0, 1, 2, 3)))
+    for radius in (0.0, 1.0, 1e-20, 1e6):
+        gradient = slopes(penalty, v, jnp.full(len(v), radius, dtype), sigma)
+        for leaf in jax.tree.leaves(gradient):
+            assert leaf.dtype == dtype
+            assert np.all(np.isfinite(leaf))
+    # The conjugate of what is there, at no flow at all.
+    flows, radii = jnp.zeros((1, DIM), dtype), jnp.asarray([0.0], dtype)
+    slope = jax.jit(jax.grad(lambda u, r: jnp.sum(penalty.conjugate(u, r)), (0, 1)))(flows, radii)
+    for leaf in jax.tree.leaves(slope):
+        assert np.all(np.isfinite(leaf))
+
+
+@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.usefixtures("x64")
+def test_gradients_are_those_of_differences(name):
+    v, radius, sigma = jnp.asarray(POINTS[1]), jnp.asarray(1.3), jnp.asarray(0.7)
+
+    penalty = BUILD[name]()
+
+    @jax.jit
+    def total(v, radius, sigma):
+        flow = penalty.prox_conjugate(v[None], radius[None], sigma)[0]
+        return flow @ jnp.asarray([1.0, -0.5, 2.0])
+
+    gradient = jax.jit(jax.grad(total, (0, 1, 2)))(v, radius, sigma)
+    step = 1e-6
+    for i in range(DIM):
+        shift = step * jnp.eye(DIM)[i]
+        slope = (total(v + shift, radius, sigma) - total(v - shift, radius, sigma)) / (2 * step)
+        assert gradient[0][i] == pytest.approx(float(slope), abs=1e-8)
+    slope = (total(v, radius + step, sigma) - total(v, radius - step, sigma)) / (2 * step)
+    assert gradient[1] == pytest.approx(float(slope), abs=1e-8)
+    slope = (total(v, radius, sigma + step) - total(v, radius, sigma - step)) / (2 * step)
+    assert gradient[2] == pytest.approx(float(slope), abs=1e-8)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_jit_and_vmap_change_nothing(name, dtype):
+    penalty = BUILD[name]()
+    v = jnp.asarray(POINTS, dtype)
+    radius = jnp.linspace(0, 3, len(POINTS), dtype=dtype)
+    sigmas = jnp.asarray(SIGMAS, dtype)
+
+    def all_of(penalty, v, radius, sigma):
+        flow = penalty.prox_conjugate(v, radius, sigma)
+        return flow, penalty.values(v), penalty.conjugate(flow, radius)
+
+    tolerance = 1e-14 if dtype == "float64" else 1e-6
+    stacked = jax.jit(jax.vmap(all_of, (None, None, None, 0)))(penalty, v, radius, sigmas)
+    for i, sigma in enumerate(sigmas):
+        for one, many in zip(all_of(penalty, v, radius, sigma), stacked, strict=True):
+            assert one.dtype == many.dtype == dtype
+            np.testing.assert_allclose(many[i], one, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", BUILD)
+def test_rows_do_not_meet(name, dtype):
+    """Every edge has its own radius, and its flow depends on its own row alone."""
+    penalty, sigma = BUILD[name](), jnp.asarray(0.5, dtype)
+    v = jnp.asarray(POINTS, dtype)
+    radius = jnp.linspace(0, 3, len(POINTS), dtype=dtype)
+    together = prox(penalty, v, radius, sigma)
+    for i in range(len(v)):
+        alone = prox(penalty, v[i : i + 1], radius[i : i + 1], sigma)
+        slack = 16 * float(jnp.finfo(dtype).eps) * np.linalg.norm(together[i])
+        np.testing.assert_allclose(together[i], alone[0], rtol=0, atol=slack)
+
+
+def test_float32_huge_and_tiny_differences():
+    """A length whose square overflows or underflows is out of reach; below that nothing breaks."""
+    v = jnp.asarray([[1e18, -1e18, 1e18], [1e-18, 0, 1e-18], [3e-30, 0, 0]], jnp.float32)
+    for name in BUILD:
+        flow = prox(BUILD[name](), v, jnp.ones(3), jnp.asarray(0.5))
+        assert np.all(np.isfinite(flow))
+
+
+def test_the_matrix_is_a_leaf():
+    stack = jnp.stack([jnp.eye(DIM), 4 * jnp.eye(DIM)])
+    parts = [edges.quadratic_difference(m) for m in stack]
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+    v, radius = jnp.asarray(POINTS[:2]), jnp.ones(2)
+    flows = jax.vmap(lambda p: p.prox_conjugate(v, radius, jnp.asarray(1.0)))(both)
+    np.testing.assert_allclose(flows[0], v / 2, rtol=1e-6)
+    np.testing.assert_allclose(flows[1], 0.8 * v, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_quadratic_of_the_identity_is_mocha(dtype):
+    v = jnp.asarray(POINTS, dtype)
+    radius, sigma = jnp.linspace(0, 3, len(v), dtype=dtype), jnp.asarray(0.3, dtype)
+    one, other = edges.mocha(), edges.quadratic_difference(np.eye(DIM))
+    tolerance = 1e-14 if dtype == "float64" else 1e-6
+    for a, b in (
+        (one.values(v), other.values(v)),
+        (one.prox_conjugate(v, radius, sigma), other.prox_conjugate(v, radius, sigma)),
+        (one.conjugate(v, radius), other.conjugate(v, radius)),
+    ):
+        np.testing.assert_allclose(a, b, rtol=tolerance)
+
+
+def test_a_singular_matrix_ignores_its_null_space(dtype):
+    penalty = edges.quadratic_difference(FLAT)
+    v = jnp.asarray(NULL[None], dtype)
+    flow = penalty.prox_conjugate(v, jnp.ones(1, dtype), jnp.asarray(0.1, dtype))
+    np.testing.assert_allclose(flow, 0, atol=1e-13 if dtype == "float64" else 1e-5)
+    assert penalty.values(v)[0] == pytest.approx(0, abs=1e-10)
+    nothing = edges.quadratic_difference(np.zeros((2, 2)))
+    assert nothing.values(jnp.ones((1, 2), dtype))[0] == 0
+    stays = nothing.prox_conjugate(
+        jnp.ones((1, 2), dtype), jnp.ones(1, dtype), jnp.asarray(1, dtype)
+    )
+    np.testing.assert_array_equal(stays, 0)
+
+
+def test_no_penalty_is_taken_for_another():
+    """Structures of two classes differ, and so do their hashes."""
+    structures = {name: jax.tree.structure(build()) for name, build in BUILD.items()}
+    assert structures["mocha"] == structures["squared"]
+    assert structures["quadratic"] == structures["singular"]
+    # Of a different class each, with as many leaves as another one.
+    others = [
+        penalties.zero(),
+        penalties.l1(1.0),
+        penalties.group_l2(1.0),
+        penalties.squared_l2(1.0),
+        penalties.elastic_net(1.0, 1.0),
+        penalties.box(0.0, 1.0),
+    ]
+    different = [structures[name] for name in BUILD if name not in ("squared", "singular")]
+    different += [jax.tree.structure(other) for other in others]
+    for one, other in itertools.combinations(different, 2):
+        assert one != other
+        assert hash(one) != hash(other)
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sentence"),
+    [
+        (np.ones((2, 3)), r"matrix must be square, but it has shape \(2, 3\)"),
+        (np.ones(3), r"matrix must have shape \(any, any\), but it has \(3,\)"),
+        (
+            [[1.0, 2.0], [0.0, 1.0]],
+            r"matrix must be symmetric, but it is not; use \(M \+ M.T\) / 2",
+        ),
+        ([[1.0, 2.0], [2.0, 1.0]], "positive semidefinite, but it has the eigenvalue -1"),
+        (-np.eye(2), "positive semidefinite, but it has the eigenvalue -1"),
+        ([[1.0, 0.0], [0.0, np.nan]], r"matrix must be finite, but entry \(1, 1\) is nan"),
+        ([[np.inf, 0.0], [0.0, 1.0]], r"matrix must be finite, but entry \(0, 0\) is inf"),
+    ],
+)
+def test_matrices_that_are_no_penalty(matrix, sentence):
+    with pytest.raises(InputError, match=sentence):
+        edges.quadratic_difference(matrix)
+
+
+def test_a_matrix_inside_a_trace_gets_a_sentence():
+    with pytest.raises(InputError, match="matrix must be known before tracing"):
+        jax.jit(edges.quadratic_difference)(np.eye(2))
+
+
+def test_rounding_of_a_matrix_is_forgiven():
+    """X^T X in float32 is symmetric and positive semidefinite to rounding."""
+    x = np.random.default_rng(0).standard_normal((2, 5)).astype(np.float32)
+    gram = x.T @ x
+    gram[0, 1] *= 1 + 2e-7
+    penalty = edges.quadratic_difference(gram)
+    assert np.sum(np.asarray(penalty.spectrum) > 0) == 2
+    assert np.all(np.asarray(penalty.spectrum) >= 0)

@@ -1,0 +1,166 @@
+"""Range localisation: what is drawn, what a problem offers, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm.problems._localization import MINIMUM_RANGE
+
+
+def exact_distances(problem):
+    return np.linalg.norm(np.asarray(problem.anchors - problem.target[None]), axis=1)
+
+
+def draw(noise, clients=20_000, dim=3, seed=0, **options):
+    return fa.problems.draw_localization(
+        jax.random.key(seed), noise, clients=clients, dim=dim, **options
+    )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+def test_geometry_is_uniform_in_the_cube(dim, dtype):
+    problem = draw(fa.problems.no_noise(), dim=dim, half_width=7.0)
+    anchors = np.asarray(problem.anchors)
+    assert anchors.shape == (20_000, dim)
+    assert problem.anchors.dtype == problem.distances.dtype == problem.start.dtype == dtype
+    assert np.abs(anchors).max() <= 7
+    np.testing.assert_allclose(anchors.mean(0), 0, atol=0.15)
+    np.testing.assert_allclose(anchors.std(0), 7 / np.sqrt(3), rtol=0.02)
+    exact = np.maximum(exact_distances(problem), MINIMUM_RANGE)
+    np.testing.assert_allclose(problem.distances, exact, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(problem.start, np.zeros(dim))
+
+
+def test_outliers_replace_ranges_with_their_probability():
+    problem = draw(fa.problems.outlier_noise(0.2, largest=50.0))
+    moved = np.abs(problem.distances - exact_distances(problem)) > 1e-3
+    assert moved.mean() == pytest.approx(0.2, abs=0.01)
+    outlying = np.asarray(problem.distances)[moved]
+    assert outlying.max() <= 50
+    assert outlying.mean() == pytest.approx(25, abs=0.7)
+
+
+def test_a_larger_probability_only_adds_outliers():
+    few, many = draw(fa.problems.outlier_noise(0.1)), draw(fa.problems.outlier_noise(0.3))
+    np.testing.assert_array_equal(few.anchors, many.anchors)
+    exact = exact_distances(few)
+    is_few = np.abs(few.distances - exact) > 1e-3
+    is_many = np.abs(many.distances - exact) > 1e-3
+    assert np.all(is_many[is_few])
+    np.testing.assert_array_equal(few.distances[is_few], many.distances[is_few])
+
+
+def test_cauchy_errors_have_their_quartiles():
+    problem = draw(fa.problems.cauchy_noise(0.5), half_width=1000.0)
+    error = np.asarray(problem.distances) - exact_distances(problem)
+    np.testing.assert_allclose(np.quantile(error, [0.25, 0.5, 0.75]), [-0.5, 0, 0.5], atol=0.03)
+
+
+def test_gaussian_errors_have_their_deviation():
+    problem = draw(fa.problems.gaussian_noise(0.5), half_width=1000.0)
+    error = np.asarray(problem.distances) - exact_distances(problem)
+    assert error.mean() == pytest.approx(0, abs=0.02)
+    assert error.std() == pytest.approx(0.5, rel=0.03)
+
+
+def test_ranges_are_never_below_a_millimetre():
+    problem = draw(fa.problems.cauchy_noise(50.0))
+    smallest = np.min(problem.distances)
+    assert smallest == pytest.approx(MINIMUM_RANGE)
+    assert np.mean(problem.distances == smallest) > 0.1
+
+
+@pytest.mark.usefixtures("x64")
+def test_subgradients_are_the_gradients_where_there_is_one():
+    problem = draw(fa.problems.cauchy_noise(1.0), clients=9)
+    position = jnp.array([1.0, -2.0, 3.0])
+    copies = jnp.broadcast_to(position, (9, 3))
+    total = jnp.sum(problem.subgradients(copies), 0)
+    np.testing.assert_allclose(total, jax.grad(problem.value)(position), atol=1e-12)
+    at_sensor = problem.subgradients(problem.anchors)
+    np.testing.assert_array_equal(at_sensor, np.zeros((9, 3)))
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_two_parts_make_the_cost():
+    """Prox of Gamma and of minus the envelope of phi, against the functions by brute force."""
+    problem = draw(fa.problems.outlier_noise(0.5), clients=6)
+    points = 5 * jax.random.normal(jax.random.key(3), (6, 3))
+    step, mu = jnp.full(6, 2.0), jnp.full(6, 3.0)
+
+    def convex(x):
+        return 2 * np.maximum(np.linalg.norm(x - problem.anchors, axis=1) - problem.distances, 0)
+
+    def concave(z):
+        length = np.linalg.norm(z - problem.anchors, axis=1)
+        envelope = np.where(length <= 3, length**2 / 6, length - 1.5)
+        return -(envelope - np.asarray(problem.distances))
+
+    parts = (
+        (convex, problem.prox_convex_part(points, step)),
+        (concave, problem.prox_concave_part(points, step, mu)),
+    )
+    generator = np.random.default_rng(0)
+    for function, found in parts:
+        best = function(np.asarray(found)) + np.sum((found - points) ** 2, 1) / 4
+        for scale in (0.01, 0.1, 1.0, 10.0):
+            near = np.asarray(found) + scale * generator.normal(size=(500, 6, 3))
+            costs = [function(x) + np.sum((x - points) ** 2, 1) / 4 for x in near]
+            assert np.all(np.min(costs, 0) >= best - 1e-12)
+
+
+def test_measurements_of_ones_own_start_at_the_mean_of_the_sensors():
+    problem = fa.problems.localization([[0, 0], [2, 0], [1, 3]], [1, 2, 3])
+    np.testing.assert_allclose(problem.start, [1, 1], rtol=1e-6)
+    assert problem.target is None
+    assert problem.num_clients == 3
+    assert problem.dim == 2
+    assert float(problem.value(jnp.zeros(2))) == pytest.approx(1 + 0 + (10**0.5 - 3), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (
+            lambda: fa.problems.localization(np.zeros((3, 2)), np.ones(4)),
+            "distances must have shape (3), but it has (4,).",
+        ),
+        (
+            lambda: fa.problems.localization(np.zeros(3), np.ones(3)),
+            "anchors must have shape (any, any), but it has (3,).",
+        ),
+        (
+            lambda: fa.problems.localization(np.zeros((0, 2)), np.ones(0)),
+            "anchors must hold at least one sensor, but its shape is (0, 2).",
+        ),
+        (
+            lambda: fa.problems.localization([[0.0, 1.0], [np.nan, 2.0]], [1.0, 1.0]),
+            "anchors must be finite, but entry (1, 0) is nan; remove or repair that entry.",
+        ),
+        (
+            lambda: fa.problems.localization(np.zeros((2, 2)), [1.0, -1.0]),
+            "distances must be greater than 0, but it is [ 1. -1.].",
+        ),
+        (
+            lambda: fa.problems.localization(np.zeros((2, 2)), [1.0, 1.0], start=np.zeros(3)),
+            "start must have shape (2), but it has (3,).",
+        ),
+        (
+            lambda: draw(fa.problems.no_noise(), clients=0),
+            "clients must be at least 1, but it is 0.",
+        ),
+        (
+            lambda: draw(fa.problems.no_noise(), half_width=0),
+            "half_width must be greater than 0, but it is 0.",
+        ),
+        (lambda: fa.problems.outlier_noise(1.5), "probability must be at most 1, but it is 1.5."),
+        (lambda: fa.problems.cauchy_noise(-1), "scale must be at least 0, but it is -1."),
+        (lambda: fa.problems.gaussian_noise(np.inf), "deviation must be finite, but it is inf."),
+    ],
+)
+def test_mistakes_get_a_sentence(build, sentence):
+    with pytest.raises(fa.InputError) as caught:
+        build()
+    assert str(caught.value) == sentence

@@ -1,0 +1,622 @@
+"""Problems on networks: padding, scales, weights, access, random draws, mistakes."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedjax_admm import InputError
+from fedjax_admm._run import run
+from fedjax_admm.graphs import Graph
+from fedjax_admm.losses import LassoLoss, LogisticLoss, SquaredLoss, TrainedLoss
+from fedjax_admm.problems import (
+    Networked,
+    draw_networked_regression,
+    networked_logistic,
+    networked_regression,
+    networked_training,
+    with_access,
+)
+from fedjax_admm.solvers import gtv_primal_dual
+
+SIZES = [3, 1, 5, 2]
+SOME = np.array([True, False, True, True])
+
+
+def chain(nodes):
+    heads = np.arange(nodes - 1, dtype=np.int32)
+    return Graph(
+        jnp.asarray(heads), jnp.asarray(heads + 1), jnp.ones(nodes - 1, float), num_nodes=nodes
+    )
+
+
+def ragged(seed=0):
+    rng = np.random.default_rng(seed)
+    features = [rng.standard_normal((m, 2)) for m in SIZES]
+    return features, [rng.standard_normal(m) for m in SIZES]
+
+
+def trajectory(problem, rounds=50):
+    """Models after every tenth round, with steps that do not depend on the problem."""
+    solver = gtv_primal_dual(problem, 0.3, ratio=1.0)
+    result = run(solver, problem, jax.random.key(0), rounds=rounds, every=10, measure=look)
+    return np.asarray(result.trace["w"])
+
+
+def look(solver, problem, state):
+    return {"w": state.nodes.w}
+
+
+# --- builders -----------------------------------------------------------------------------------
+
+
+def test_ragged_data_are_padded(dtype):
+    features, targets = ragged()
+    problem = networked_regression(
+        chain(4),
+        [jnp.asarray(x, dtype) for x in features],
+        [jnp.asarray(y, dtype) for y in targets],
+    )
+    assert isinstance(problem.local, SquaredLoss)
+    assert (problem.num_nodes, problem.dim) == (4, 2)
+    assert problem.local.features.shape == (4, 5, 2)
+    assert problem.local.targets.shape == problem.local.weights.shape == (4, 5)
+    assert problem.local.basis.shape == (4, 2, 2)
+    assert problem.local.spectrum.shape == (4, 2)
+    for leaf in jax.tree.leaves(problem.local):
+        assert leaf.dtype == dtype
+    for i, m in enumerate(SIZES):
+        np.testing.assert_allclose(problem.local.features[i, :m], features[i], rtol=1e-6)
+        np.testing.assert_allclose(problem.local.targets[i, :m], targets[i], rtol=1e-6)
+        np.testing.assert_array_equal(problem.local.features[i, m:], 0)
+        np.testing.assert_allclose(problem.local.weights[i, :m], 1 / m, rtol=1e-6)
+        np.testing.assert_array_equal(problem.local.weights[i, m:], 0)
+    np.testing.assert_array_equal(problem.start, np.zeros((4, 2)))
+    assert problem.start.dtype == dtype
+    assert problem.accessible.dtype == bool
+    assert np.all(problem.accessible)
+    assert problem.truth is None
+
+
+@pytest.mark.parametrize("scale", ["mean", "sum"])
+@pytest.mark.parametrize("kind", ["squared", "lasso", "logistic"])
+@pytest.mark.usefixtures("x64")
+def test_scales_and_node_weights(kind, scale):
+    """The loss of a node is its weight times the mean or the sum over its samples."""
+    features, targets = ragged()
+    targets = [np.where(y > 0, 1.0, -1.0) for y in targets]
+    weights = np.array([1.0, 0.5, 3.0, 7.0])
+    if kind == "logistic":
+        problem = networked_logistic(chain(4), features, targets, scale=scale, node_weights=weights)
+        assert isinstance(problem.local, LogisticLoss)
+    else:
+        options = {"l1": 0.7} if kind == "lasso" else {}
+        problem = networked_regression(
+            chain(4), features, targets, scale=scale, node_weights=weights, ridge=0.2, **options
+        )
+    w = np.random.default_rng(1).standard_normal((4, 2))
+    found = problem.values(jnp.asarray(w))
+    for i, (x, y) in enumerate(zip(features, targets, strict=True)):
+        each = np.logaddexp(0, -y * (x @ w[i])) if kind == "logistic" else (x @ w[i] - y) ** 2
+        wanted = weights[i] * (each.mean() if scale == "mean" else each.sum())
+        if kind != "logistic":
+            wanted += 0.2 * w[i] @ w[i]
+        if kind == "lasso":
+            wanted += 0.7 * np.abs(w[i]).sum()
+        assert float(found[i]) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_regularisers_may_differ_from_node_to_node():
+    features, targets = ragged()
+    problem = networked_regression(
+        chain(4),
+        features,
+        targets,
+        ridge=np.array([0.0, 1.0, 2.0, 3.0]),
+        l1=np.arange(4.0),
+        accessible=SOME,
+        inner_steps=7,
+    )
+    assert isinstance(problem.local, LassoLoss)
+    np.testing.assert_allclose(problem.local.smooth.ridge, [0, 0, 2, 3])
+    np.testing.assert_allclose(problem.local.l1, [0, 0, 2, 3])
+    assert problem.local.steps == 7
+    assert networked_regression(chain(4), features, targets, l1=0.0).local.steps == 200
+
+
+@pytest.mark.parametrize("build", [networked_regression, networked_logistic])
+@pytest.mark.parametrize("nothing", ["nan", "empty", "wide", "short"])
+@pytest.mark.usefixtures("x64")
+def test_data_that_are_not_accessible_are_not_looked_at(build, nothing):
+    features, targets = ragged()
+    targets = [np.where(y > 0, 1.0, -1.0) for y in targets]
+    clean = build(chain(4), features, targets, accessible=SOME)
+    hidden = {
+        "nan": (np.full((1, 2), np.nan), np.full(1, np.nan)),
+        "empty": ([], []),
+        "wide": (np.ones((9, 5)), np.ones(9)),
+        "short": (np.ones((3, 2)), np.zeros(1)),
+    }[nothing]
+    features[1], targets[1] = hidden
+    problem = build(chain(4), features, targets, accessible=SOME)
+    for one, other in zip(jax.tree.leaves(problem), jax.tree.leaves(clean), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(problem.accessible, SOME)
+    np.testing.assert_array_equal(trajectory(problem), trajectory(clean))
+    w = jnp.ones((4, 2))
+    assert problem.values(w)[1] == 0
+    np.testing.assert_array_equal(problem.gradients(w)[1], 0)
+    np.testing.assert_array_equal(problem.minimizers()[1], 0)
+
+
+def test_whole_numbers_become_floats():
+    problem = networked_regression(
+        chain(2), [[[1, 2]], [[3, 4]]], [[1], [0]], truth=[[1, 0], [0, 1]]
+    )
+    for leaf in jax.tree.leaves((problem.local, problem.start, problem.truth)):
+        assert leaf.dtype == np.float32
+    np.testing.assert_array_equal(problem.truth, np.eye(2))
+
+
+@pytest.mark.usefixtures("x64")
+def test_padding_does_not_change_the_run():
+    """A node with more samples makes every other one longer, by nothing."""
+    features, targets = ragged()
+    short = networked_regression(chain(4), features, targets)
+    hidden = np.array([True, True, True, True, False])
+    long = networked_regression(
+        Graph(
+            *(
+                jnp.concatenate([a, b])
+                for a, b in zip(
+                    (chain(4).heads, chain(4).tails, chain(4).weights),
+                    (jnp.full(1, 4, jnp.int32), jnp.full(1, 4, jnp.int32), jnp.zeros(1)),
+                    strict=True,
+                )
+            ),
+            5,
+        ),
+        [*features, np.ones((40, 2))],
+        [*targets, np.ones(40)],
+        accessible=hidden,
+    )
+    np.testing.assert_allclose(trajectory(long)[:, :4], trajectory(short), rtol=0, atol=1e-14)
+
+
+def square_loss(w, x, y):
+    return (jnp.sum(x * w) - y) ** 2
+
+
+def test_training_takes_arrays(dtype):
+    rng = np.random.default_rng(0)
+    x, y = (jnp.asarray(rng.standard_normal(s), dtype) for s in ((3, 4, 2), (3, 4)))
+    present = np.array([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1]], bool)
+    problem = networked_training(
+        chain(3),
+        x,
+        y,
+        square_loss,
+        np.array([1.0, -1.0]),
+        present=present,
+        accessible=np.array([True, False, True]),
+        rate=0.3,
+        steps=4,
+        solo_steps=9,
+        warm=False,
+        anchored=False,
+    )
+    assert isinstance(problem.local, TrainedLoss)
+    np.testing.assert_allclose(
+        problem.local.weights, [[0.5, 0.5, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    )
+    np.testing.assert_array_equal(problem.start, [[1, -1]] * 3)
+    for leaf in (problem.start, problem.local.rate, problem.local.anchor, problem.local.weights):
+        assert leaf.dtype == dtype
+    assert problem.local.anchor == 0
+    assert not problem.local.warm
+    assert (problem.local.steps, problem.local.solo_steps) == (4, 9)
+    own = networked_training(chain(3), x, y, square_loss, rng.standard_normal((3, 2)))
+    assert own.local.anchor == 1
+    assert own.local.warm
+    assert own.local.optimizer is optax.sgd
+    np.testing.assert_allclose(own.local.weights, 0.25)
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+
+def regression(features=None, targets=None, **options):
+    x, y = ragged()
+    return networked_regression(
+        chain(4), x if features is None else features, y if targets is None else targets, **options
+    )
+
+
+def swapped(index, value, which=0):
+    """The ragged features (or targets) with those of one node exchanged."""
+    parts = ragged()[which]
+    parts[index] = value
+    return parts
+
+
+def spoiled(index, place, value, which=0):
+    part = ragged()[which][index].copy()
+    part[place] = value
+    return swapped(index, part, which)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"features": ragged()[0][:3]},
+            r"features must hold one array per node of the graph \(4\), but it holds 3",
+        ),
+        (
+            {"targets": ragged()[1] * 2},
+            r"targets must hold one array per node of the graph \(4\), but it holds 8",
+        ),
+        (
+            {"features": swapped(2, np.ones((0, 2))), "targets": swapped(2, np.ones(0), 1)},
+            "node 2 must have at least one sample, but it has none; mark it as not accessible",
+        ),
+        (
+            {"features": swapped(2, np.ones((5, 3)))},
+            r"features\[2\] must have shape \(any, 2\), but it has \(5, 3\)",
+        ),
+        (
+            {"features": swapped(3, np.ones(2))},
+            r"features\[3\] must have shape \(any, any\), but it has \(2,\)",
+        ),
+        (
+            {"targets": swapped(2, np.ones(4), 1)},
+            r"targets\[2\] must have shape \(5\), but it has \(4,\)",
+        ),
+        (
+            {"features": spoiled(2, (4, 1), np.nan)},
+            r"features\[2\] must be finite, but entry \(4, 1\) is nan",
+        ),
+        (
+            {"targets": spoiled(0, 1, -np.inf, 1)},
+            r"targets\[0\] must be finite, but entry \(1,\) is -inf",
+        ),
+        ({"features": [np.ones((m, 0)) for m in SIZES]}, "features must have columns"),
+        ({"scale": "median"}, "scale must be 'mean' or 'sum', but it is 'median'"),
+        ({"accessible": np.zeros(4, bool)}, "accessible must mark at least one node"),
+        (
+            {"accessible": np.ones(4)},
+            r"accessible must be True or False for each of 4 nodes, .* dtype float",
+        ),
+        (
+            {"accessible": np.ones(3, bool)},
+            r"accessible must be True or False for each of 4 nodes, but it has shape \(3,\)",
+        ),
+        ({"node_weights": np.ones(3)}, r"node_weights must have shape \(4\), but it has \(3,\)"),
+        (
+            {"node_weights": np.array([1.0, 0.0, 1.0, 1.0])},
+            r"node_weights must be greater than 0, but it is \[1. 0. 1. 1.\]",
+        ),
+        (
+            {"node_weights": np.array([1.0, np.nan, 1.0, 1.0])},
+            r"node_weights must be finite, but entry \(1,\) is nan",
+        ),
+        ({"ridge": -0.1}, "ridge must be at least 0, but it is -0.1"),
+        ({"l1": -0.1}, "l1 must be at least 0, but it is -0.1"),
+        ({"l1": 0.1, "inner_steps": 0}, "inner_steps must be at least 1, but it is 0"),
+        ({"l1": 0.1, "inner_steps": 2.5}, "inner_steps must be a whole number, but it is 2.5"),
+        ({"truth": np.ones((4, 3))}, r"truth must have shape \(4, 2\), but it has \(4, 3\)"),
+    ],
+)
+def test_mistakes_in_regression_get_a_sentence(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        regression(**options)
+
+
+@pytest.mark.parametrize("option", ["ridge", "l1"])
+def test_one_regulariser_per_node_or_one_for_all(option):
+    with pytest.raises(InputError, match=f"{option} must have shape"):
+        regression(**{option: np.ones(3)})
+
+
+@pytest.mark.parametrize(
+    ("targets", "sentence"),
+    [
+        ([0.0, 1.0, 1.0], r"targets\[0\] must hold -1 and 1, but entry 0 is 0; classes 0 and 1"),
+        ([1.0, -1.0, 2.0], r"targets\[0\] must hold -1 and 1, but entry 2 is 2"),
+        ([1.0, -1.0, np.nan], r"targets\[0\] must be finite, but entry \(2,\) is nan"),
+    ],
+)
+def test_labels_are_minus_one_and_one(targets, sentence):
+    features, labels = ragged()
+    labels = [np.sign(y) for y in labels]
+    labels[0] = np.array(targets)
+    with pytest.raises(InputError, match=sentence):
+        networked_logistic(chain(4), features, labels)
+
+
+def test_logistic_checks_its_steps_and_data():
+    features, targets = ragged()
+    labels = [np.sign(y) for y in targets]
+    with pytest.raises(InputError, match="newton_steps must be at least 1, but it is 0"):
+        networked_logistic(chain(4), features, labels, newton_steps=0)
+    with pytest.raises(InputError, match="targets must hold one array per node"):
+        networked_logistic(chain(4), features, labels[:2])
+    with pytest.raises(InputError, match="scale must be 'mean' or 'sum'"):
+        networked_logistic(chain(4), features, labels, scale=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"features": np.ones((4, 2, 2))}, r"features must have shape \(3, samples, ...\)"),
+        ({"features": np.ones(3)}, r"features must have shape \(3, samples, ...\).* it has \(3,\)"),
+        ({"targets": np.ones((3, 5))}, r"targets must have shape \(3, samples, ...\)"),
+        ({"targets": np.ones(3)}, r"targets must have shape \(3, samples, ...\)"),
+        (
+            {"features": np.where(np.arange(24).reshape(3, 4, 2) == 13, np.nan, 1.0)},
+            r"features must be finite, but entry \(1, 2, 1\) is nan",
+        ),
+        (
+            {"targets": np.where(np.arange(12).reshape(3, 4) == 7, np.inf, 1.0)},
+            r"targets must be finite, but entry \(1, 3\) is inf",
+        ),
+        ({"start": np.ones((2, 2))}, r"start must have shape \(3, any\), but it has \(2, 2\)"),
+        ({"start": np.array([1.0, np.nan])}, r"start must be finite, but entry \(0, 1\) is nan"),
+        (
+            {"present": np.ones((3, 3), bool)},
+            r"present must have shape \(3, 4\), but it has \(3, 3\)",
+        ),
+        (
+            {"present": np.arange(3)[:, None] * np.ones((1, 4)) > 0},
+            "node 0 must have at least one sample, but it has none",
+        ),
+        ({"accessible": np.ones(2, bool)}, "accessible must be True or False for each of 3 nodes"),
+        ({"accessible": np.zeros(3, bool)}, "accessible must mark at least one node"),
+        ({"rate": 0.0}, "rate must be greater than 0, but it is 0"),
+        ({"steps": 0}, "steps must be at least 1, but it is 0"),
+        ({"solo_steps": 0}, "solo_steps must be at least 1, but it is 0"),
+    ],
+)
+def test_mistakes_in_training_get_a_sentence(options, sentence):
+    arguments = {"features": np.ones((3, 4, 2)), "targets": np.ones((3, 4)), "start": np.ones(2)}
+    arguments |= options
+    with pytest.raises(InputError, match=sentence):
+        networked_training(chain(3), sample_loss=square_loss, **arguments)
+
+
+def test_training_data_that_are_not_accessible_may_be_nan():
+    """As in regression: what is not accessible is not looked at."""
+    x, y = np.ones((3, 4, 2)), np.ones((3, 4))
+    x[1], y[1] = np.nan, np.nan
+    reached = np.array([True, False, True])
+    problem = networked_training(chain(3), x, y, square_loss, np.ones(2), accessible=reached)
+    w = jnp.ones((3, 2))
+    assert np.all(np.isfinite(problem.values(w)))
+    assert np.all(np.isfinite(problem.gradients(w)))
+    assert problem.values(w)[1] == 0
+
+
+# --- random draws -------------------------------------------------------------------------------
+
+TRUTH = np.where(np.arange(400)[:, None] < 200, [2.0, 2.0], [-2.0, 2.0])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("x64")
+def test_draws_have_their_moments():
+    problem = draw_networked_regression(
+        jax.random.key(1), chain(400), TRUTH, samples=20, noise=0.5, share=0.6
+    )
+    x, y = np.asarray(problem.local.features), np.asarray(problem.local.targets)
+    assert x.shape == (400, 20, 2)
+    size = np.sqrt(x.size)
+    assert abs(x.mean()) < 4 / size
+    assert abs(x.var() - 1) < 4 * np.sqrt(2) / size
+    assert abs(np.mean(x[..., 0] * x[..., 1])) < 4 / np.sqrt(y.size)
+    error = y - np.einsum("nmd,nd->nm", x, TRUTH)
+    assert abs(error.mean()) < 4 * 0.5 / np.sqrt(y.size)
+    assert abs(error.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * y.size)
+    # One draw per sample: noise within a node is not shared.
+    assert abs(np.mean(error[:, 0] * error[:, 1])) < 4 * 0.25 / 20
+    np.testing.assert_array_equal(problem.truth, TRUTH)
+    reached = np.asarray(problem.accessible)
+    assert reached.sum() == 240
+    assert 90 < reached[:200].sum() < 150  # uniform over nodes: mean 120, deviation 5
+    np.testing.assert_allclose(problem.local.weights, reached[:, None] / 20 * np.ones((1, 20)))
+
+
+def test_draws_without_noise_are_exact(dtype):
+    problem = draw_networked_regression(
+        jax.random.key(0), chain(5), np.asarray(TRUTH[198:203], dtype), samples=3
+    )
+    assert np.all(problem.accessible)
+    for leaf in jax.tree.leaves((problem.local, problem.start, problem.truth)):
+        assert leaf.dtype == dtype
+    tolerance = 1e-12 if dtype == "float64" else 1e-4
+    exact = jax.jit(lambda p: (p.values(p.truth), p.minimizers()))
+    values, alone = exact(problem)
+    np.testing.assert_allclose(values, 0, atol=tolerance)
+    np.testing.assert_allclose(alone, problem.truth, atol=tolerance)
+
+
+@pytest.mark.slow
+def test_a_larger_share_only_adds():
+    graph = chain(40)
+    problems = [
+        draw_networked_regression(jax.random.key(3), graph, TRUTH[:40], share=share)
+        for share in (0.0, 0.2, 0.55, 1.0)
+    ]
+    reached = [np.asarray(p.accessible) for p in problems]
+    assert [int(r.sum()) for r in reached] == [0, 8, 22, 40]
+    for fewer, more in itertools.pairwise(reached):
+        assert np.all(more[fewer])
+    for problem in problems[1:]:
+        np.testing.assert_array_equal(problem.local.features, problems[0].local.features)
+        np.testing.assert_array_equal(problem.local.targets, problems[0].local.targets)
+    other = draw_networked_regression(jax.random.key(4), graph, TRUTH[:40], share=0.55)
+    assert np.any(np.asarray(other.accessible) != reached[2])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("x64")
+def test_draws_in_a_batch_are_those_drawn_alone():
+    """Under vmap the factors come from rotations; models agree."""
+    graph = chain(6)
+    seeds = [3, 4]
+    shares = jnp.asarray([0.5, 1.0])
+
+    def trial(seed, share):
+        key = jax.random.key(seed)
+        problem = draw_networked_regression(key, graph, TRUTH[197:203], noise=0.1, share=share)
+        solver = gtv_primal_dual(problem, 0.3, ratio=1.0)
+        return problem.accessible, run(solver, problem, jax.random.key(0), rounds=50).estimate
+
+    reached, models = jax.jit(jax.vmap(trial))(jnp.asarray(seeds), shares)
+    np.testing.assert_array_equal(np.sum(np.asarray(reached), 1), [3, 6])
+    for i in range(2):
+        alone_reached, alone = trial(seeds[i], shares[i])
+        np.testing.assert_array_equal(reached[i], alone_reached)
+        np.testing.assert_allclose(models[i], alone, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"samples": 0}, "samples must be at least 1, but it is 0"),
+        ({"noise": -1.0}, "noise must be at least 0, but it is -1"),
+        ({"share": 1.2}, "share must be at most 1, but it is 1.2"),
+        ({"share": -0.2}, "share must be at least 0, but it is -0.2"),
+        ({"scale": "total"}, "scale must be 'mean' or 'sum', but it is 'total'"),
+        ({"truth": TRUTH[:3]}, r"truth must have shape \(4, any\), but it has \(3, 2\)"),
+    ],
+)
+def test_mistakes_in_draws_get_a_sentence(options, sentence):
+    arguments = {"truth": TRUTH[:4]} | options
+    with pytest.raises(InputError, match=sentence):
+        draw_networked_regression(jax.random.key(0), chain(4), **arguments)
+
+
+# --- other accessible nodes ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": "sum"}, {"ridge": 0.3}])
+@pytest.mark.usefixtures("x64")
+def test_other_access_is_building_anew(options):
+    features, targets = ragged()
+    whole = networked_regression(chain(4), features, targets, **options)
+    changed = with_access(whole, SOME)
+    anew = networked_regression(chain(4), features, targets, accessible=SOME, **options)
+    np.testing.assert_array_equal(changed.accessible, anew.accessible)
+    np.testing.assert_allclose(trajectory(changed), trajectory(anew), rtol=0, atol=1e-13)
+    w = jnp.asarray(np.random.default_rng(0).standard_normal((4, 2)))
+    for one, other in (
+        (changed.values(w), anew.values(w)),
+        (changed.gradients(w), anew.gradients(w)),
+        (changed.minimizers(), anew.minimizers()),
+        (changed.local.curvature(), anew.local.curvature()),
+        (changed.local.gram(), anew.local.gram()),
+        (changed.local.conjugates(w, 3.0), anew.local.conjugates(w, 3.0)),
+        (changed.local.typical_norm(), anew.local.typical_norm()),
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    # Nothing but access changes.
+    np.testing.assert_array_equal(changed.local.basis, whole.local.basis)
+    assert changed.graph is whole.graph
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": "sum"}, {"ridge": 0.3}])
+@pytest.mark.usefixtures("x64")
+def test_node_weights_may_come_later(options):
+    features, targets = ragged()
+    weights = np.array([1.0, 0.3, 4.0, 9.0])
+    whole = networked_regression(chain(4), features, targets, **options)
+    changed = with_access(whole, SOME, weights)
+    anew = networked_regression(
+        chain(4), features, targets, accessible=SOME, node_weights=weights, **options
+    )
+    np.testing.assert_allclose(trajectory(changed), trajectory(anew), rtol=0, atol=1e-12)
+    w = jnp.asarray(np.random.default_rng(0).standard_normal((4, 2)))
+    np.testing.assert_allclose(changed.values(w), anew.values(w), rtol=1e-12)
+    np.testing.assert_allclose(changed.local.curvature(), anew.local.curvature(), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_access_can_be_batched():
+    features, targets = ragged()
+    problem = networked_regression(chain(4), features, targets)
+    masks = jnp.asarray([[True, True, False, True], [True, False, False, False]])
+
+    def trial(mask):
+        changed = with_access(problem, mask)
+        return run(
+            gtv_primal_dual(changed, 0.3, ratio=1.0), changed, jax.random.key(0), rounds=30
+        ).estimate
+
+    both = jax.vmap(trial)(masks)
+    for i in range(2):
+        np.testing.assert_allclose(both[i], trial(masks[i]), atol=1e-5)
+
+
+def test_access_of_other_losses_gets_a_sentence():
+    features, targets = ragged()
+    for problem in (
+        networked_regression(chain(4), features, targets, l1=0.1),
+        networked_logistic(chain(4), features, [np.sign(y) for y in targets]),
+    ):
+        name = type(problem.local).__name__
+        sentence = f"problem must have a squared loss, but it has {name}; build it anew"
+        with pytest.raises(InputError, match=sentence):
+            with_access(problem, SOME)
+
+
+def test_access_of_another_shape_gets_a_sentence():
+    problem = regression()
+    with pytest.raises(InputError, match="accessible must be True or False for each of 4 nodes"):
+        with_access(problem, np.ones(5, bool))
+    with pytest.raises(InputError, match="accessible must be True or False for each of 4 nodes"):
+        with_access(problem, np.ones(4))
+    with pytest.raises(InputError, match="node_weights must be at least 0"):
+        with_access(problem, SOME, -np.ones(4))
+    with pytest.raises(InputError, match="node_weights must"):
+        with_access(problem, SOME, np.ones(3))
+
+
+def test_access_cannot_be_added_where_the_data_were_left_out():
+    """The data of a node that was not accessible are gone."""
+    features, targets = ragged()
+    problem = networked_regression(chain(4), features, targets, accessible=SOME)
+    with pytest.raises(InputError, match="accessible"):
+        with_access(problem, np.ones(4, bool))
+
+
+# --- the interface ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_problem_is_a_pytree():
+    problem = regression()
+    leaves, structure = jax.tree.flatten(problem)
+    again = jax.tree.unflatten(structure, leaves)
+    assert isinstance(again, Networked)
+    np.testing.assert_array_equal(again.values(problem.start), problem.values(problem.start))
+    stacked = jax.tree.map(lambda *parts: jnp.stack(parts), problem, regression(ridge=1.0))
+    w = jnp.ones((4, 2))
+    both = jax.vmap(lambda p: p.values(w))(stacked)
+    np.testing.assert_allclose(both[1] - both[0], 2.0, rtol=1e-5)
+
+
+def test_single_precision_in_a_double_session():
+    """Data in float32 stay so where float64 is enabled, whatever the weights of the graph."""
+    features, targets = ragged()
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        graph = chain(4)
+        assert graph.weights.dtype == np.float64
+        problem = networked_regression(
+            graph, [x.astype(np.float32) for x in features], [y.astype(np.float32) for y in targets]
+        )
+        solver = gtv_primal_dual(problem, 0.3, ratio=1.0)
+        result = run(solver, problem, jax.random.key(0), rounds=10)
+        assert result.estimate.dtype == np.float32

@@ -1,0 +1,564 @@
+"""Private networked ADMM and subgradient: trajectories, fixed points, noise, budgets, precision."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedjax_admm as fa
+from fedjax_admm import InputError, graphs, participation
+from fedjax_admm.measures import consensus_error, consensus_releases
+from fedjax_admm.privacy import approximate_plan, exact_release, gaussian_release, zcdp_plan
+from fedjax_admm.protocol import Turn
+from fedjax_admm.schedules import constant, power_decay
+from fedjax_admm.solvers import private_networked_admm, private_subgradient
+from fedjax_admm.solvers.private._network import PrivateState
+from fedjax_admm.solvers.private._subgradient import metropolis_weights
+from tests.reference import zcdp as reference
+from tests.solvers.private.cases import (
+    CLIENTS,
+    DELTA,
+    DIM,
+    EDGES,
+    EPSILON,
+    EVERYBODY,
+    LOSSES,
+    ROUNDS,
+    SHAPES,
+    SIZES,
+    TAU,
+    GivenNoise,
+    by_round,
+    cast,
+    close,
+    draw,
+    everything,
+    flows_of,
+    follow,
+    go,
+    normals,
+    problem_of,
+    random_masks,
+    release_of,
+    scales,
+    simulated,
+    steps,
+)
+
+
+def nfl_scales(data, norm, rho, eta, **plan):
+    """Return the reference's deviations of private networked ADMM."""
+    found = [
+        [
+            reference.sensitivity_nfl(norm, m, d, rho, step)
+            for m, d in zip(SIZES, data.degrees, strict=True)
+        ]
+        for step in eta
+    ]
+    return scales(np.array(found), **plan)
+
+
+def compare_nfl(data, loss, *, clip=True, norm=1.0, rho=0.7, eta=0.1, q=0.5, l1=0.0, l2=0.0,
+                masks=EVERYBODY, room=EDGES):  # fmt: skip
+    """Run both sides with the same noise and compare all of every round."""
+    problem = problem_of(data, loss, l1=l1, l2=l2, room=room)
+    release = GivenNoise(release_of(clip, norm), jnp.asarray(normals()))
+    solver = private_networked_admm(release, rho=rho, step_size=power_decay(eta, q))
+    trace = follow(solver, problem, masks)
+    w, v, gamma = reference.zcdp_nfl(
+        LOSSES[loss][1],
+        data.x,
+        data.y,
+        SIZES,
+        data.edges,
+        steps(eta, q),
+        rho,
+        nfl_scales(data, norm, rho, steps(eta, q)),
+        by_round(normals(), masks),
+        norm if clip else None,
+        l1,
+        l2,
+        masks,
+    )
+    close(trace["w"], w)
+    close(trace["v"], v)
+    close(trace["gamma"], gamma)
+    np.testing.assert_array_equal(trace["releases"], np.cumsum(masks, 0))
+    # The comparison is worth something: models move to the last, there is noise, and there are
+    # duals.
+    assert np.abs(np.diff(w[-20:], axis=0)).max() > 1e-3
+    assert np.abs(v - w)[-1].min() > 1e-5
+    assert np.abs(gamma[-1]).max() > 0.1
+    return trace
+
+
+# --- trajectories against the reference -----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("loss", "clip"), [*((loss, True) for loss in LOSSES), ("squared", False), ("logistic", False)]
+)
+def test_every_loss_on_every_graph(loss, clip, shape):
+    data = draw(1, shape, labels=loss == "logistic")
+    options = {"clip": clip, "norm": 0.7}
+    compare_nfl(data, loss, q=0.0, **options)
+    compare_nfl(data, loss, q=0.5, masks=random_masks(), l1=0.4, l2=0.6, **options)
+    compare_nfl(data, loss, q=1.0, eta=0.15, masks=random_masks(6), l1=0.2, **options)
+    compare_nfl(data, loss, q=1.0, rho=2.5, l2=1.0, **options)
+
+
+@pytest.mark.usefixtures("x64")
+def test_absent_edges_change_nothing():
+    data = draw(2)
+    full = compare_nfl(data, "squared", masks=random_masks(), room=len(data.edges))
+    padded = compare_nfl(data, "squared", masks=random_masks())
+    close(padded["v"], full["v"])
+
+
+@pytest.mark.usefixtures("x64")
+def test_some_gradients_of_the_table_are_clipped_and_some_are_not():
+    for loss, (_, theirs) in LOSSES.items():
+        data = draw(1, labels=loss == "logistic")
+        norms = [
+            np.linalg.norm(reference.sample_gradient(theirs, x, y, np.zeros(DIM)))
+            for k, m in enumerate(SIZES)
+            for x, y in zip(data.x[k, :m], data.y[k, :m], strict=True)
+        ]
+        assert 3 < np.sum(np.array(norms) > 0.7) < SIZES.sum() - 3
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("loss", "clip"),
+    [("squared", True), ("squared", False), ("absolute", True), ("logistic", False)],
+)
+def test_the_subgradient_method(loss, clip, shape):
+    data = draw(3, shape, labels=loss == "logistic")
+    for q, l1, l2, masks in (
+        (0.0, 0.0, 0.0, EVERYBODY),
+        (0.5, 0.4, 0.6, random_masks()),
+        (1.0, 0.2, 0.0, random_masks(6)),
+    ):
+        problem = problem_of(data, loss, l1=l1, l2=l2)
+        release = GivenNoise(release_of(clip, 0.7), jnp.asarray(normals()))
+        solver = private_subgradient(release, step_size=power_decay(0.08, q))
+        trace = follow(solver, problem, masks)
+        eta = steps(0.08, q)
+        deviations = scales(reference.sensitivity_grad(0.7, SIZES[None], eta[:, None]))
+        w, v = reference.zcdp_grad(
+            LOSSES[loss][1],
+            data.x,
+            data.y,
+            SIZES,
+            data.edges,
+            eta,
+            deviations,
+            by_round(normals(), masks),
+            0.7 if clip else None,
+            l1,
+            l2,
+            masks,
+        )
+        close(trace["w"], w)
+        close(trace["v"], v)
+        np.testing.assert_array_equal(trace["releases"], np.cumsum(masks, 0))
+        assert np.abs(np.diff(w[-20:], axis=0)).max() > 1e-3
+        assert np.abs(v - w)[-1].min() > 1e-6
+
+
+@pytest.mark.usefixtures("x64")
+def test_metropolis_weights():
+    for edges in SHAPES.values():
+        graph = graphs.from_edges(CLIENTS, edges, max_edges=EDGES)
+        found = np.asarray(jax.jit(metropolis_weights)(graph))
+        wanted = reference.metropolis(edges, CLIENTS)
+        heads, tails = np.asarray(graph.heads), np.asarray(graph.tails)
+        there = np.asarray(graph.present)
+        np.testing.assert_allclose(found[there], wanted[heads[there], tails[there]], rtol=1e-15)
+        np.testing.assert_array_equal(found[~there], 0)
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_noise_of_a_gaussian_release_has_the_deviations_of_the_reference():
+    """Whatever the setting, the same standard normals come out, and the run follows from them."""
+    settings = [
+        # epsilon, tau, norm, rho, eta, q
+        (4.0, 0.97, 0.7, 0.7, 0.1, 0.5),
+        (0.5, 1.0, 3.0, 0.7, 0.1, 1.0),
+        (9.0, 0.9, 3.0, 4.0, 0.05, 0.0),
+    ]
+    data, found = draw(1), []
+    problem = problem_of(data, l2=1.0)
+    for epsilon, tau, norm, rho, eta, q in settings:
+        release = release_of(True, norm, epsilon, tau)
+        solver = private_networked_admm(release, rho=rho, step_size=power_decay(eta, q))
+        trace = follow(solver, problem)
+        sigma = nfl_scales(data, norm, rho, steps(eta, q), epsilon=epsilon, tau=tau)
+        draws = (trace["v"] - trace["w"]) / sigma[:, :, None]
+        w, v, gamma = reference.zcdp_nfl(
+            "squared", data.x, data.y, SIZES, data.edges, steps(eta, q), rho, sigma, draws,
+            norm, l2=1.0,
+        )  # fmt: skip
+        close(trace["w"], w)
+        close(trace["v"], v)
+        close(trace["gamma"], gamma)
+        found.append(draws)
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found[2], found[0], rtol=0, atol=1e-9)
+    assert stats.kstest(found[0].ravel(), "norm").pvalue > 1e-3
+
+
+# --- duals, fixed points, convergence -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("masks", [EVERYBODY, random_masks()], ids=["everybody", "some"])
+def test_duals_add_up_to_zero_with_noise(dtype, masks):
+    data = draw(1)
+    with jax.enable_x64(True):
+        problem = problem_of(data, l2=1.0)
+    solver = private_networked_admm(release_of(True, 2.0, epsilon=0.3), rho=0.7, step_size=0.1)
+    trace = follow(solver, cast(problem, dtype), masks)
+    assert trace["gamma"].dtype == dtype
+    largest = np.abs(trace["gamma"]).max()
+    assert largest > 5
+    assert np.abs(trace["gamma"].sum(1)).max() < 8 * np.finfo(dtype).eps * largest
+    # Where everybody takes part, they are rho L times the sum of all that was sent.
+    if masks is EVERYBODY:
+        laplacian = reference.laplacian(data.edges, CLIENTS)
+        wanted = 0.7 * laplacian @ np.cumsum(trace["v"].astype(np.float64), 0)
+        close(trace["gamma"], wanted, 300 * float(np.finfo(dtype).eps))
+
+
+@pytest.fixture(scope="module")
+def spec_problem():
+    return simulated()
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
+    problem = spec_problem
+    models = jnp.broadcast_to(problem.optimum, (50, 8))
+    gradients = np.asarray(problem.subgradients(models))
+    assert np.abs(gradients).max() > 0.1
+    np.testing.assert_allclose(gradients.sum(0), 0, atol=1e-12)
+    solver = private_networked_admm(exact_release(), rho=0.5, step_size=power_decay(0.3, 0.0))
+    first = solver.init(problem, jax.random.key(0))
+    clients = first.clients._replace(w=models, v=models)
+    start = fa.run(solver, problem, jax.random.key(0), rounds=0).state._replace(
+        solver=PrivateState(clients, flows_of(problem, -gradients))
+    )
+    for masks in (np.ones((100, 50), bool), np.random.default_rng(0).random((100, 50)) < 0.5):
+        process = participation.replay(masks)
+        done = fa.run(
+            solver, problem, jax.random.key(0), rounds=100, start=start, participation=process
+        )
+        np.testing.assert_allclose(done.estimate, models, rtol=0, atol=1e-12)
+        duals = solver.duals(problem, done.state.solver)
+        np.testing.assert_allclose(duals, -gradients, rtol=0, atol=1e-11)
+
+
+def errors(solver, problem, rounds, every, process=None):
+    run = fa.run(
+        solver,
+        problem,
+        jax.random.key(2),
+        rounds=rounds,
+        every=every,
+        measure=consensus_error,
+        participation=process,
+    )
+    np.testing.assert_array_equal(run.trace["released_error"], run.trace["error"])
+    return np.asarray(run.trace["error"])
+
+
+@pytest.mark.usefixtures("x64")
+def test_ridge_regression_converges_to_rounding(spec_problem):
+    solver = private_networked_admm(exact_release(), rho=0.5, step_size=power_decay(0.3, 0.0))
+    found = errors(solver, spec_problem, 1000, 200)
+    assert found[0] < 1e-5
+    assert found[-1] < 1e-12
+    # Half of the clients at a time reach the same minimiser.
+    half = errors(solver, spec_problem, 4000, 1000, participation.bernoulli(0.5))
+    assert half[-1] < 1e-12
+
+
+def gap_and_spread(data, loss, models, clip, l2):
+    """Return the clipped objective's gradient at the mean, and how far models are from it."""
+    mean = models.mean(0)
+    gradient = sum(
+        reference.subgradient(
+            loss, data.x[k, :m], data.y[k, :m], mean, clip, l2=l2, clients=CLIENTS
+        )
+        for k, m in enumerate(SIZES)
+    )
+    return np.linalg.norm(gradient), np.abs(models - mean).max()
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_with_clipping_the_clipped_problem_is_solved(loss):
+    """Its gradient vanishes, and that of the problem without clipping does not."""
+    data = draw(8, labels=loss == "logistic")
+    problem, clip = problem_of(data, loss, l2=0.5), 0.5
+    solver = private_networked_admm(exact_release(clip), rho=0.5, step_size=constant(0.2))
+    models = np.asarray(fa.run(solver, problem, jax.random.key(0), rounds=4000).estimate)
+    gradient, spread = gap_and_spread(data, LOSSES[loss][1], models, clip, 0.5)
+    assert gradient < 1e-11
+    assert spread < 1e-11
+    assert gap_and_spread(data, LOSSES[loss][1], models, None, 0.5)[0] > 0.05
+
+
+@pytest.mark.usefixtures("x64")
+def test_with_clipping_least_absolute_deviation_is_weighted():
+    """The objective comes near the least value of sum_k 1/M_k sum_j min(1, c/||x||) |r_j|."""
+    import cvxpy
+
+    data, clip = draw(8), 0.8
+    rows = [(k, j) for k, m in enumerate(SIZES) for j in range(m)]
+    x, y = (np.array([part[place] for place in rows]) for part in (data.x, data.y))
+    norms = np.linalg.norm(x, axis=1)
+    scale = np.minimum(1, clip / np.where(norms, norms, 1)) / SIZES[[k for k, _ in rows]]
+    model = cvxpy.Variable(DIM)
+    task = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(cvxpy.multiply(scale, cvxpy.abs(x @ model - y)))))
+    least = task.solve()
+    solver = private_networked_admm(exact_release(clip), rho=0.5, step_size=power_decay(3.0, 1.0))
+    models = fa.run(solver, problem_of(data, "absolute"), jax.random.key(0), rounds=4000).estimate
+    mean = np.asarray(models).mean(0)
+    value = np.sum(scale * np.abs(x @ mean - y))
+    start = np.sum(scale * np.abs(y))
+    assert value - least < 1e-3 * (start - least)
+    plain = np.linalg.norm(model.value - mean)
+    assert plain < 0.02
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+SOLVERS = {
+    "ADMM": lambda release: private_networked_admm(release, rho=0.7, step_size=0.1),
+    "subgradient": lambda release: private_subgradient(release, step_size=0.1),
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("build", SOLVERS.values(), ids=SOLVERS)
+@pytest.mark.parametrize("plan", [zcdp_plan, approximate_plan])
+def test_an_infinite_epsilon_is_no_noise_at_all(build, plan):
+    problem = problem_of(draw(1))
+    free = gaussian_release(plan(math.inf, DELTA, ROUNDS), 0.7)
+    np.testing.assert_array_equal(free.multipliers, 0)
+    found = follow(build(free), problem, random_masks())
+    wanted = follow(build(exact_release(0.7)), problem, random_masks())
+    np.testing.assert_array_equal(found["v"], found["w"])
+    for name in wanted.keys() - {"releases"}:
+        np.testing.assert_array_equal(found[name].view("i8"), wanted[name].view("i8"))
+    assert np.abs(found["v"][-1]).max() > 0.1
+
+
+MANY = 3000
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("build", SOLVERS.values(), ids=SOLVERS)
+def test_the_deviation_of_the_noise_over_many_keys(build):
+    """It is z_n Delta_k for every client and release, normal, fresh in every entry."""
+    rounds = 4
+    data = draw(1)
+    problem = problem_of(data, l2=1.0)
+    plan = zcdp_plan(1.0, DELTA, rounds, 0.6)
+    solver = build(gaussian_release(plan, 0.7))
+
+    @jax.jit
+    @jax.vmap
+    def noise(key):
+        trace = fa.run(solver, problem, key, rounds=rounds, measure=everything).trace
+        return trace["v"] - trace["w"]
+
+    drawn = np.asarray(noise(jax.random.split(jax.random.key(5), MANY)))
+    eta = steps(0.1, 0.5)[:rounds]
+    if hasattr(solver, "rho"):
+        sensitivity = [
+            [
+                reference.sensitivity_nfl(0.7, m, d, 0.7, e)
+                for m, d in zip(SIZES, data.degrees, strict=True)
+            ]
+            for e in eta
+        ]
+    else:
+        sensitivity = reference.sensitivity_grad(0.7, SIZES[None], eta[:, None])
+    wanted = plan.multipliers[:, None] * np.array(sensitivity)
+    # Chi-square bounds: two-sided, one false alarm in 10^4 over all 36 pairs.
+    freedom = MANY * DIM
+    low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], freedom)
+    squares = np.sum(drawn**2, axis=(0, 3)) / wanted**2
+    assert np.all((low < squares) & (squares < high))
+    assert high / low < 1.2
+    scaled = (drawn / wanted[:, :, None]).reshape(MANY, -1)
+    assert stats.kstest(scaled.ravel(), "norm").pvalue > 1e-3
+    correlation = np.corrcoef(scaled.T) - np.eye(scaled.shape[1])
+    assert np.abs(correlation).max() < 5.5 / math.sqrt(MANY)
+    assert np.all(np.abs(scaled.mean(0)) < 5 / math.sqrt(MANY))
+
+
+def test_multipliers_are_rounded_up():
+    for plan in (zcdp_plan(1.0, DELTA, 200), approximate_plan(1.0, DELTA, 150)):
+        with jax.enable_x64(True):
+            np.testing.assert_array_equal(gaussian_release(plan, 1.0).multipliers, plan.multipliers)
+        found = np.asarray(gaussian_release(plan, 1.0).multipliers)
+        assert found.dtype == np.float32
+        assert np.all(found.astype(np.float64) >= plan.multipliers)
+        below = np.nextafter(found, np.float32(0)).astype(np.float64)
+        assert np.all(below < plan.multipliers)
+
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("build", SOLVERS.values(), ids=SOLVERS)
+def test_no_release_beyond_the_plan(build):
+    problem = problem_of(draw(1), l2=1.0)
+    solver = build(gaussian_release(zcdp_plan(1.0, DELTA, ROUNDS), 0.7))
+    key = jax.random.key(0)
+    with pytest.raises(InputError) as caught:
+        fa.run(solver, problem, key, rounds=ROUNDS + 1)
+    assert str(caught.value) == (
+        "rounds must be at most 64, for which the noise is planned, but it is 65; make a plan for "
+        "65 rounds."
+    )
+    # Neither in two parts, nor inside a transformation.
+    part = go(solver, problem)
+    with pytest.raises(InputError, match="rounds must be at most 64, for which"):
+        fa.run(solver, problem, key, rounds=1, start=part.state)
+    with pytest.raises(InputError, match="rounds must be at most 64, for which"):
+        jax.vmap(lambda key: fa.run(solver, problem, key, rounds=65).estimate)(key[None])
+    # Whoever steps by hand gets NaN where a client has released as often as planned.
+    state = part.state.solver
+    clients = state.clients if isinstance(state, PrivateState) else state
+    counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
+    clients = clients._replace(releases=counts)
+    state = state._replace(clients=clients) if isinstance(state, PrivateState) else clients
+    turn = Turn(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
+    sent = np.isnan(solver.released(jax.jit(solver.step)(problem, state, turn)))
+    np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
+
+
+@pytest.mark.usefixtures("x64")
+def test_what_every_client_has_spent():
+    masks = random_masks()
+    problem = replace(problem_of(draw(1), l2=1.0), optimum=jnp.ones(DIM))
+    plan = zcdp_plan(EPSILON, DELTA, ROUNDS, TAU)
+    trace = fa.run(
+        SOLVERS["ADMM"](gaussian_release(plan, 0.7)),
+        problem,
+        jax.random.key(0),
+        rounds=ROUNDS,
+        participation=participation.replay(masks),
+        measure=consensus_releases,
+    ).trace
+    assert set(trace) == {"error", "released_error", "releases", "round", "messages"}
+    counts = np.cumsum(masks, 0)
+    np.testing.assert_array_equal(trace["releases"], counts)
+    spent = plan.spent(trace["releases"])
+    total = reference.classical_budget(EPSILON, DELTA)
+    budgets = reference.budgets(total, ROUNDS, TAU)
+    wanted = np.append(0.0, np.cumsum(budgets))[counts]
+    np.testing.assert_allclose(spent.budget, wanted, rtol=1e-12, atol=0)
+    some = [(5, 0), (30, 4), (ROUNDS - 1, 8)]
+    for place in some:
+        epsilon = reference.classical_epsilon(wanted[place], DELTA)
+        exact = reference.exact_epsilon(wanted[place], DELTA) if wanted[place] else 0.0
+        assert spent.epsilon[place] == pytest.approx(epsilon, rel=1e-12)
+        assert spent.exact_epsilon[place] == pytest.approx(exact, rel=1e-9)
+    assert spent.budget[-1].max() < total
+    assert np.ptp(spent.budget[-1]) > 0.05 * total
+    # Traffic: whoever takes part sends to all its neighbours.
+    sent = (masks * draw(1).degrees).sum(1)
+    np.testing.assert_array_equal(trace["messages"], sent)
+
+
+# --- precision and transformations ----------------------------------------------------------------
+
+
+def test_float32_follows_float64(spec_problem):
+    """The setting of ridge regression at epsilon 8, and the same noise for both."""
+    rounds = 200
+    draws = np.random.default_rng(3).standard_normal((rounds, 50, 8))
+    ends = {}
+    for wide in (True, False):
+        with jax.enable_x64(wide):
+            dtype = np.float64 if wide else np.float32
+            problem = cast(spec_problem, dtype)
+            inner = gaussian_release(zcdp_plan(8.0, DELTA, rounds, 0.975), 2.15)
+            release = GivenNoise(inner, jnp.asarray(draws, dtype))
+            solver = private_networked_admm(release, rho=3.382, step_size=power_decay(24.26, 1.0))
+            done = fa.run(solver, problem, jax.random.key(0), rounds=rounds)
+            ends[dtype] = np.asarray(solver.released(done.state.solver))
+            assert ends[dtype].dtype == dtype
+    distance = np.linalg.norm(ends[np.float32] - ends[np.float64])
+    assert distance < 1e-5 * np.linalg.norm(ends[np.float64])
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_grid_of_solvers_is_the_solvers_one_by_one(name):
+    problem = problem_of(draw(1), l2=1.0)
+    grid = [(e, *rest) for e in (0.5, 8.0, math.inf) for rest in ((0.7, 0.1), (2.0, 0.02))]
+
+    def build(epsilon, norm, eta):
+        release, schedule = release_of(True, norm, epsilon), power_decay(eta, 0.5)
+        if name == "ADMM":
+            return private_networked_admm(release, rho=7 * eta, step_size=schedule)
+        return private_subgradient(release, step_size=schedule)
+
+    solvers = [build(*setting) for setting in grid]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *solvers)
+    found = jax.jit(jax.vmap(lambda solver: go(solver, problem).trace))(stacked)
+    for i, solver in enumerate(solvers):
+        alone = follow(solver, problem)
+        for part in ("w", "v"):
+            close(found[part][i], alone[part], 1e-13)
+    last = np.asarray(found["w"])[:, -1]
+    assert min(np.abs(last[i] - last[j]).max() for i in range(6) for j in range(i)) > 1e-4
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_by_the_numbers_of_a_solver_are_finite_at_kinks():
+    """Features and models of zero: kinks of |w|, of |r| and of the clipping. Between them, they
+    are derivatives.
+    """
+    data = draw(1)
+    data.y[4, :2] = 0  # residuals of exactly zero at the start
+    problem = problem_of(data, "absolute", l1=0.3, l2=0.2)
+    release = gaussian_release(zcdp_plan(2.0, DELTA, 6), 0.7)
+
+    @jax.jit
+    def value(solver):
+        return jnp.sum(fa.run(solver, problem, jax.random.key(0), rounds=6).estimate ** 2)
+
+    def number(solver, name):
+        return solver.rho if name == "rho" else solver.step_size.scale
+
+    def moved(solver, name, by):
+        if name == "rho":
+            return replace(solver, rho=solver.rho + by)
+        schedule = solver.step_size
+        return replace(solver, step_size=replace(schedule, scale=schedule.scale + by))
+
+    schedule, h = power_decay(0.1, 0.5), 1e-6
+    for solver, names in (
+        (private_networked_admm(release, rho=0.7, step_size=schedule), ("rho", "scale")),
+        (private_subgradient(release, step_size=schedule), ("scale",)),
+    ):
+        found = jax.jit(jax.grad(value))(solver)
+        assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found))
+        assert np.all(found.release.multipliers[:-1] != 0)
+        for name in names:
+            difference = value(moved(solver, name, h)) - value(moved(solver, name, -h))
+            assert float(number(found, name)) == pytest.approx(float(difference / (2 * h)), 1e-5)

@@ -1,0 +1,390 @@
+"""P-ADMM: trajectories, exact minimisation in every round, fixed points, noise, what is refused."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedjax_admm as fa
+from fedjax_admm import InputError, graphs, participation
+from fedjax_admm.measures import consensus_error
+from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
+from fedjax_admm.problems import consensus_regression
+from fedjax_admm.protocol import Turn
+from fedjax_admm.solvers import p_admm
+from fedjax_admm.solvers.private._network import PrivateState
+from tests.reference import zcdp as reference
+from tests.solvers.private.cases import (
+    CLIENTS,
+    DELTA,
+    DIM,
+    EVERYBODY,
+    LOSSES,
+    ROUNDS,
+    SHAPES,
+    SIZES,
+    WITHOUT_OPTIMUM,
+    GivenNoise,
+    by_round,
+    cast,
+    close,
+    draw,
+    everything,
+    flows_of,
+    follow,
+    go,
+    normals,
+    problem_of,
+    random_masks,
+    release_of,
+    scales,
+    simulated,
+)
+
+
+def deviations(data, norm, rho, l2):
+    """Return the reference's deviations, the same sensitivity in all rounds."""
+    found = [
+        reference.sensitivity_p_admm(norm, m, d, rho, l2, CLIENTS)
+        for m, d in zip(SIZES, data.degrees, strict=True)
+    ]
+    return scales(np.array([found]))
+
+
+def compare(data, *, clip, norm=1.0, rho=0.7, l2=1.0, masks=EVERYBODY, rtol=1e-9, **options):
+    """Run both sides with the same noise and compare all of every round."""
+    release = GivenNoise(release_of(clip, norm), jnp.asarray(normals()))
+    trace = follow(p_admm(release, rho=rho, **options), problem_of(data, l2=l2), masks)
+    w, v, gamma = reference.p_admm(
+        data.x,
+        data.y,
+        SIZES,
+        data.edges,
+        rho,
+        deviations(data, norm, rho, l2),
+        by_round(normals(), masks),
+        norm if clip else None,
+        l2,
+        masks,
+    )
+    close(trace["w"], w, rtol)
+    close(trace["v"], v, rtol)
+    close(trace["gamma"], gamma, rtol)
+    np.testing.assert_array_equal(trace["releases"], np.cumsum(masks, 0))
+    assert np.abs(np.diff(w[-20:], axis=0)).max() > 1e-3
+    assert np.abs(v - w)[-1].min() > 1e-5
+    assert np.abs(gamma[-1]).max() > 0.1
+
+
+# --- trajectories against the reference -----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_newton_step_is_exact_without_clipping(shape):
+    compare(draw(1, shape), clip=False, newton_steps=1, rtol=1e-11)
+    compare(draw(2, shape), clip=False, newton_steps=1, rtol=1e-11, masks=random_masks(), l2=0.3)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_with_clipping(shape):
+    compare(draw(1, shape), clip=True)
+    compare(draw(2, shape), clip=True, masks=random_masks(), l2=0.3, norm=0.5)
+    compare(draw(3, shape), clip=True, rho=3.0, norm=3.0)
+
+
+# --- the minimiser of every round -----------------------------------------------------------------
+
+
+def residuals(problem, release, rho, trace):
+    """Return how far every w of a run of everybody is from minimal, over the sensitivity.
+
+    The function that w minimises is strongly convex: a gradient of norm r there says that w is at
+    most r / modulus off. Shape (rounds, clients).
+    """
+    clients = problem.num_clients
+    adjacency = np.zeros((clients, clients))
+    heads, tails = (np.asarray(ends)[problem.graph.present] for ends in
+                    (problem.graph.heads, problem.graph.tails))  # fmt: skip
+    adjacency[heads, tails] = adjacency[tails, heads] = 1
+    degree = adjacency.sum(1)
+    before = {name: np.concatenate([part[:1] * 0, part[:-1]]) for name, part in trace.items()}
+    around = before["v"] * degree[:, None] + adjacency @ before["v"]
+    gradients = jax.jit(jax.vmap(problem.subgradients, (0, None)))(trace["w"], release.clip)
+    weight = 2 * rho * degree[:, None]
+    slack = gradients + before["gamma"] - rho * around + weight * trace["w"]
+    gain = 1 / (weight[:, 0] + 2 * float(problem.l2) / clients)
+    return (
+        np.linalg.norm(slack, axis=-1)
+        * gain
+        / np.asarray(2 * float(release.clip) * gain / np.asarray(problem.sizes))
+    )
+
+
+@pytest.fixture(scope="module")
+def spec_problem():
+    return simulated()
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("epsilon", "rho", "clip", "tau"), [(1, 10.28, 5, 0.98), (8, 5, 2.8, 0.97)]
+)
+def test_every_model_of_a_run_is_the_minimiser(spec_problem, epsilon, rho, clip, tau):
+    """The settings of the experiments, with the steps of Newton's method that one gets unasked."""
+    release = gaussian_release(zcdp_plan(epsilon, DELTA, 200, tau), clip)
+    trace = follow(p_admm(release, rho=rho), spec_problem, np.ones((200, 50), bool))
+    assert residuals(spec_problem, release, rho, trace).max() < 1e-9
+
+
+HARD = 40  # clients
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("loss", "samples", "dim"),
+    [("squared", 6, 3), ("huber", 6, 3), ("logistic", 6, 3), ("squared", 50, 8)],
+)
+def test_the_minimiser_is_found_however_much_is_clipped(loss, samples, dim):
+    """Clients with short and long samples; little and much weight of the constraints."""
+    rng = np.random.default_rng(0)
+    lengths = 5 * np.exp(1.2 * rng.standard_normal((HARD, samples, 1)))
+    x = lengths * rng.standard_normal((HARD, samples, dim))
+    y = 10 * rng.standard_normal((HARD, samples))
+    if loss == "logistic":
+        y = np.sign(y)
+    with WITHOUT_OPTIMUM:
+        problem = consensus_regression(
+            graphs.chain(HARD), list(x), list(y), LOSSES[loss][0](), l2=1.0
+        )
+    everybody = np.ones((6, HARD), bool)
+    for clip in (0.05, 0.5, 10.0):
+        for rho in (0.01, 0.1, 1.0, 10.0):
+            release = gaussian_release(zcdp_plan(100.0, DELTA, 6), clip)
+            trace = follow(p_admm(release, rho=rho), problem, everybody)
+            found = residuals(problem, release, rho, trace)
+            assert found.max() < 1e-8, (clip, rho)
+
+
+def test_float32_is_as_exact_as_it_can_be(spec_problem):
+    problem = cast(spec_problem, np.float32)
+    release = gaussian_release(zcdp_plan(8.0, DELTA, 200, 0.97), 2.8)
+    trace = follow(p_admm(release, rho=5.0), problem, np.ones((200, 50), bool))
+    assert trace["w"].dtype == np.float32
+    assert residuals(problem, release, 5.0, trace).max() < 1e-3
+
+
+# --- duals, fixed points, convergence -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("masks", [EVERYBODY, random_masks()], ids=["everybody", "some"])
+def test_duals_add_up_to_zero_with_noise(dtype, masks):
+    with jax.enable_x64(True):
+        problem = problem_of(draw(1), l2=1.0)
+    solver = p_admm(release_of(True, 2.0, epsilon=0.5), rho=0.7)
+    trace = follow(solver, cast(problem, dtype), masks)
+    assert trace["gamma"].dtype == dtype
+    largest = np.abs(trace["gamma"]).max()
+    assert largest > 5
+    assert np.abs(trace["gamma"].sum(1)).max() < 8 * np.finfo(dtype).eps * largest
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
+    problem, key = spec_problem, jax.random.key(0)
+    models = jnp.broadcast_to(problem.optimum, (50, 8))
+    gradients = np.asarray(problem.subgradients(models))
+    solver = p_admm(exact_release(), rho=0.5, newton_steps=1)
+    clients = solver.init(problem, key).clients._replace(w=models, v=models)
+    state = PrivateState(clients, flows_of(problem, -gradients))
+    start = fa.run(solver, problem, key, rounds=0).state._replace(solver=state)
+    process = participation.bernoulli(0.5)
+    start = start._replace(participation=process.init(key, (50,)))
+    done = fa.run(solver, problem, key, rounds=60, start=start, participation=process)
+    np.testing.assert_allclose(done.estimate, models, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("probability", [1.0, 0.5])
+def test_ridge_regression_converges_to_rounding(spec_problem, probability):
+    run = fa.run(
+        p_admm(exact_release(), rho=2.0, newton_steps=1),
+        spec_problem,
+        jax.random.key(2),
+        rounds=1200,
+        every=1200,
+        measure=consensus_error,
+        participation=participation.bernoulli(probability),
+    )
+    assert float(run.trace["error"][0]) < 1e-25
+
+
+@pytest.mark.usefixtures("x64")
+def test_with_clipping_the_clipped_problem_is_solved():
+    data, clip = draw(8), 0.5
+    solver = p_admm(exact_release(clip), rho=0.3, newton_steps=15)
+    models = fa.run(solver, problem_of(data, l2=0.5), jax.random.key(0), rounds=3000).estimate
+    mean = np.asarray(models).mean(0)
+
+    def slope(clip):
+        return np.linalg.norm(
+            sum(
+                reference.subgradient(
+                    "squared", data.x[k, :m], data.y[k, :m], mean, clip, l2=0.5, clients=CLIENTS
+                )
+                for k, m in enumerate(SIZES)
+            )
+        )
+
+    np.testing.assert_allclose(models, mean[None].repeat(CLIENTS, 0), rtol=0, atol=1e-10)
+    assert slope(clip) < 1e-10
+    assert slope(None) > 0.05
+
+
+# --- noise and budgets ----------------------------------------------------------------------------
+
+
+def test_an_infinite_epsilon_is_no_noise_at_all():
+    with jax.enable_x64(True):
+        problem = problem_of(draw(1), l2=1.0)
+    problem = cast(problem, np.float32)
+    free = gaussian_release(zcdp_plan(math.inf, DELTA, ROUNDS), 0.7)
+    found = follow(p_admm(free, rho=0.7), problem, random_masks())
+    wanted = follow(p_admm(exact_release(0.7), rho=0.7), problem, random_masks())
+    np.testing.assert_array_equal(found["v"], found["w"])
+    for name, part in wanted.items():
+        np.testing.assert_array_equal(found[name].view("i4"), part.view("i4"))
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_deviation_of_the_noise_over_many_keys():
+    many, rounds, data = 2000, 3, draw(1)
+    problem = problem_of(data, l2=1.0)
+    plan = zcdp_plan(1.0, DELTA, rounds, 0.6)
+    solver = p_admm(gaussian_release(plan, None, nominal_norm=0.7), rho=0.7, newton_steps=1)
+
+    @jax.jit
+    @jax.vmap
+    def noise(key):
+        trace = fa.run(solver, problem, key, rounds=rounds, measure=everything).trace
+        return trace["v"] - trace["w"]
+
+    drawn = np.asarray(noise(jax.random.split(jax.random.key(5), many)))
+    sensitivity = [
+        reference.sensitivity_p_admm(0.7, m, d, 0.7, 1.0, CLIENTS)
+        for m, d in zip(SIZES, data.degrees, strict=True)
+    ]
+    wanted = plan.multipliers[:, None] * np.array([sensitivity])
+    low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], many * DIM)
+    squares = np.sum(drawn**2, axis=(0, 3)) / wanted**2
+    assert np.all((low < squares) & (squares < high))
+    scaled = (drawn / wanted[:, :, None]).reshape(many, -1)
+    correlation = np.corrcoef(scaled.T) - np.eye(scaled.shape[1])
+    assert np.abs(correlation).max() < 5.5 / math.sqrt(many)
+
+
+@pytest.mark.usefixtures("x64")
+def test_no_release_beyond_the_plan():
+    problem, key = problem_of(draw(1), l2=1.0), jax.random.key(0)
+    solver = p_admm(release_of(True, 0.7), rho=0.7)
+    with pytest.raises(InputError) as caught:
+        fa.run(solver, problem, key, rounds=ROUNDS + 1)
+    assert str(caught.value) == (
+        "rounds must be at most 64, for which the noise is planned, but it is 65; make a plan for "
+        "65 rounds."
+    )
+    part = go(solver, problem)
+    with pytest.raises(InputError, match="rounds must be at most 64, for which"):
+        fa.run(solver, problem, key, rounds=1, start=part.state)
+    state = part.state.solver
+    counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
+    state = state._replace(clients=state.clients._replace(releases=counts))
+    turn = Turn(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
+    sent = np.isnan(solver.released(jax.jit(solver.step)(problem, state, turn)))
+    np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
+
+
+# --- transformations ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_grid_of_solvers_is_the_solvers_one_by_one():
+    problem = problem_of(draw(1), l2=1.0)
+    grid = [
+        (epsilon, norm, rho) for epsilon in (1.0, math.inf) for norm, rho in ((0.7, 0.3), (2, 4))
+    ]
+    solvers = [p_admm(release_of(True, norm, epsilon), rho=rho) for epsilon, norm, rho in grid]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *solvers)
+    found = jax.jit(jax.vmap(lambda solver: go(solver, problem).trace))(stacked)
+    for i, solver in enumerate(solvers):
+        alone = follow(solver, problem)
+        close(found["w"][i], alone["w"], 1e-11)
+        close(found["v"][i], alone["v"], 1e-11)
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_by_rho():
+    data = draw(1)
+    data.y[4, :2] = 0
+    problem = problem_of(data, l2=1.0)
+    release = gaussian_release(zcdp_plan(2.0, DELTA, 3), 0.7)
+    solver = p_admm(release, rho=0.7, newton_steps=4)
+
+    @jax.jit
+    def value(rho):
+        moved = replace(solver, rho=rho)
+        return jnp.sum(fa.run(moved, problem, jax.random.key(0), rounds=3).estimate ** 2)
+
+    rho, one, h = solver.rho, jnp.ones(()), 1e-6
+    _, found = jax.jit(lambda rho: jax.jvp(value, (rho,), (one,)))(rho)
+    difference = (value(rho + h) - value(rho - h)) / (2 * h)
+    assert float(found) == pytest.approx(float(difference), rel=1e-4)
+    assert abs(float(found)) > 1e-3
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("x64")
+def test_what_it_cannot_solve():
+    key, solver = jax.random.key(0), p_admm(exact_release(1.0))
+    with pytest.raises(InputError) as caught:
+        fa.run(solver, problem_of(draw(1), "absolute", l2=1.0), key, rounds=2)
+    assert str(caught.value) == (
+        "loss must be smooth for P-ADMM, but it is Absolute; use private_networked_admm."
+    )
+    with pytest.raises(InputError) as caught:
+        fa.run(solver, problem_of(draw(1), l1=0.25, l2=1.0), key, rounds=2)
+    assert str(caught.value) == (
+        "l1 must be 0 for P-ADMM, but it is 0.25; use private_networked_admm."
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: p_admm(exact_release(), rho=0.0), "rho must be greater than 0, but it is 0."),
+        (
+            lambda: p_admm(exact_release(), rho=[1.0, 2.0]),
+            "rho must be one number, but it has shape (2,); use jax.vmap over several.",
+        ),
+        (
+            lambda: p_admm(exact_release(), newton_steps=0),
+            "newton_steps must be at least 1, but it is 0.",
+        ),
+        (
+            lambda: p_admm(exact_release),
+            "release must be gaussian_release(plan, clip) or exact_release(), but it is <function "
+            "exact_release at",
+        ),
+    ],
+)
+def test_mistakes_get_a_sentence(build, sentence):
+    with pytest.raises(InputError) as caught:
+        build()
+    assert str(caught.value).startswith(sentence)

@@ -1,0 +1,127 @@
+"""The baselines: federated subgradient descent and the centralised reference."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import participation, schedules
+from fedjax_admm.solvers import subgradient_steps
+from tests.reference import expected_fsmdm as expected, fsmdm as reference
+
+STEPS = {
+    "dsrl_16_sqrt": ("16 k^-0.5", reference.sqrt_step(16.0)),
+    "dsrl_100_inverse": ("100 k^-1", reference.inverse_step(100.0)),
+    "dsrl_1_sqrt": ("1 k^-0.5", reference.sqrt_step(1.0)),
+}
+
+
+def server(solver, problem, state):
+    return {"w": state.server}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_subgradient_trajectory_is_the_reference(name, asynchronous):
+    family, step = STEPS[name]
+    anchors, distances, _ = reference.outlier_trial(2025, 2, 0.2)
+    masks, process = None, participation.everyone()
+    if asynchronous:
+        masks = np.random.default_rng(1).random((80, 21)) < 0.5
+        process = participation.replay(masks)
+    truth = reference.dsrl(anchors, distances, rounds=80, step=step, masks=masks)
+    problem = fa.problems.localization(anchors, distances, start=np.zeros(3))
+    trace = fa.run(
+        fa.solvers.federated_subgradient(subgradient_steps()[family]),
+        problem,
+        jax.random.key(0),
+        rounds=80,
+        participation=process,
+        measure=server,
+    ).trace
+    np.testing.assert_allclose(trace["w"], truth, atol=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("scenario", "level"), [("outliers", 0.1), ("cauchy", 1.0)])
+def test_subgradient_statistics_of_the_table(name, scenario, level):
+    draw = {"outliers": reference.outlier_trial, "cauchy": reference.cauchy_trial}[scenario]
+    rows = {"outliers": expected.OUTLIERS, "cauchy": expected.CAUCHY}[scenario]
+    anchors, distances, targets = reference.stack_trials(draw, expected.SEED, 200, level)
+    solver = fa.solvers.federated_subgradient(subgradient_steps()[STEPS[name][0]])
+
+    def error(a, d, x):
+        problem = fa.problems.Localization(a, d, jnp.zeros(3), x)
+        estimate = fa.run(solver, problem, jax.random.key(0), rounds=1000).estimate
+        return jnp.linalg.norm(estimate - x)
+
+    errors = jax.jit(jax.vmap(error))(*map(jnp.asarray, (anchors, distances, targets)))
+    mean, deviation, median, _ = rows[level][name]
+    # The sign function amplifies rounding: statistics are compared, not digits.
+    assert np.mean(errors) == pytest.approx(mean, abs=0.5 * deviation + 0.006)
+    assert np.median(errors) == pytest.approx(median, abs=deviation + 0.006)
+
+
+def test_default_step_and_mistake():
+    default = fa.solvers.federated_subgradient().step_size
+    assert float(default(jnp.int32(4))) == pytest.approx(8.0)
+    with pytest.raises(
+        fa.InputError, match=r"step_size must be a schedule such as sqrt_decay\(3\)"
+    ):
+        fa.solvers.federated_subgradient(3)
+
+
+class TestCentralised:
+    @pytest.mark.usefixtures("x64")
+    @pytest.mark.parametrize(
+        ("draw", "level"), [(reference.outlier_trial, 0.3), (reference.cauchy_trial, 1.0)]
+    )
+    def test_is_the_reference(self, draw, level):
+        anchors, distances, _ = reference.stack_trials(draw, 2025, 12, level)
+        truth = reference.centralised_batch(anchors, distances)
+        found = jax.jit(jax.vmap(lambda a, d: fa.direct.locate_centrally(build(a, d))))(
+            jnp.asarray(anchors), jnp.asarray(distances)
+        )
+        np.testing.assert_allclose(found, truth, atol=1e-7)
+
+    @pytest.mark.parametrize("dim", [1, 2, 3])
+    def test_exact_ranges_are_solved_exactly(self, dim, dtype):
+        problem = fa.problems.draw_localization(
+            jax.random.key(dim), fa.problems.outlier_noise(0.1), clients=25, dim=dim
+        )
+        found = jax.jit(fa.direct.locate_centrally)(problem)
+        assert found.dtype == dtype
+        tolerance = {"float32": 1e-4, "float64": 1e-7}[dtype.name]
+        np.testing.assert_allclose(found, problem.target, atol=tolerance)
+
+    def test_costs_no_more_than_the_truth_or_a_fine_grid(self):
+        problem = fa.problems.draw_localization(
+            jax.random.key(9), fa.problems.cauchy_noise(2.0), clients=9, dim=2
+        )
+        found = float(problem.value(fa.direct.locate_centrally(problem)))
+        assert found <= float(problem.value(problem.target)) + 1e-3
+        axis = np.linspace(-33, 33, 331, dtype=np.float32)
+        points = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+        assert found <= float(jnp.min(jax.vmap(problem.value)(jnp.asarray(points)))) + 1e-3
+
+    def test_mistakes_get_a_sentence(self):
+        problem = fa.problems.draw_localization(jax.random.key(0), fa.problems.no_noise(), dim=2)
+        with pytest.raises(fa.InputError, match="starts must be at most the 9 grid points"):
+            fa.direct.locate_centrally(problem, points_per_axis=3, starts=10)
+
+
+def build(anchors, distances):
+    return fa.problems.Localization(anchors, distances, jnp.zeros(3))
+
+
+def test_federated_methods_agree_with_the_centralised_one_without_noise():
+    problem = fa.problems.draw_localization(jax.random.key(1), fa.problems.no_noise())
+    for solver in (
+        fa.solvers.fsmdm("tuned"),
+        fa.solvers.federated_subgradient(schedules.power_decay(100.0, 1.0)),
+    ):
+        estimate = fa.run(solver, problem, jax.random.key(0), rounds=2000).estimate
+        assert np.linalg.norm(estimate - fa.direct.locate_centrally(problem)) < 0.2

@@ -1,0 +1,272 @@
+"""FSMDM: trajectories, invariants, the misprinted sign, and the paper's numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import participation, schedules
+from fedjax_admm.kernels import prox_negative_moreau_norm
+from fedjax_admm.solvers.star._fsmdm_constants import PRESETS, convergence_conditions
+from tests.reference import expected_fsmdm as expected, fsmdm as reference
+
+CONSTANTS = {"published": reference.PUBLISHED, "tuned": reference.TUNED}
+
+
+def problem_of(anchors, distances, target=None):
+    return fa.problems.localization(
+        anchors, distances, start=np.zeros(anchors.shape[1]), target=target
+    )
+
+
+def whole_state(solver, problem, state):
+    return {"server": state.server, **state.client._asdict()}
+
+
+def run_cases(solver, cases, rounds, measure, every=1):
+    """Run one solver on a batch of given trials; arrays (trial, record, ...)."""
+    anchors, distances, targets = (jnp.asarray(part) for part in cases)
+
+    def one(a, d, x):
+        problem = fa.problems.Localization(a, d, jnp.zeros(3, a.dtype), x)
+        return fa.run(
+            solver, problem, jax.random.key(0), rounds=rounds, measure=measure, every=every
+        ).trace
+
+    return jax.jit(lambda *parts: jax.lax.map(lambda p: one(*p), parts, batch_size=50))(
+        anchors, distances, targets
+    )
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("preset", CONSTANTS)
+@pytest.mark.parametrize("local_updates", [1, 3])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_trajectory_of_every_variable_is_the_reference(preset, local_updates, asynchronous):
+    rounds = 60
+    anchors, distances, _ = reference.cauchy_trial(2025, 3, 1.0)
+    masks = None
+    process = participation.everyone()
+    if asynchronous:
+        masks = np.random.default_rng(5).random((rounds, 21)) < 0.4
+        process = participation.replay(masks)
+    truth = reference.fsmdm(
+        anchors,
+        distances,
+        rounds=rounds,
+        local_updates=local_updates,
+        masks=masks,
+        **CONSTANTS[preset],
+    )
+    trace = fa.run(
+        fa.solvers.fsmdm(preset, local_updates=local_updates),
+        problem_of(anchors, distances),
+        jax.random.key(0),
+        rounds=rounds,
+        participation=process,
+        measure=whole_state,
+    ).trace
+    np.testing.assert_array_equal(trace["updates"], truth["k"])
+    pairs = {"server": "w"} | {name: name for name in ("x", "z", "g", "q", "psi", "xi", "zeta")}
+    for mine, theirs in pairs.items():
+        np.testing.assert_allclose(trace[mine], truth[theirs], atol=1e-9, err_msg=mine)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_any_dimension(dim):
+    key = jax.random.key(dim)
+    problem = fa.problems.draw_localization(
+        key, fa.problems.no_noise(), clients=6 + 4 * dim, dim=dim
+    )
+    estimate = fa.run(fa.solvers.fsmdm("tuned"), problem, jax.random.key(0), rounds=2000).estimate
+    assert estimate.shape == (dim,)
+    assert np.linalg.norm(estimate - problem.target) < 0.6
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("preset", CONSTANTS)
+@pytest.mark.parametrize("local_updates", [1, 3])
+def test_duals_are_the_gradients_that_the_optimality_conditions_say(preset, local_updates):
+    anchors, distances, _ = reference.outlier_trial(2025, 1, 0.2)
+    solver = fa.solvers.fsmdm(preset, local_updates=local_updates)
+    trace = fa.run(
+        solver,
+        problem_of(anchors, distances),
+        jax.random.key(0),
+        rounds=100,
+        participation=participation.bernoulli(0.6),
+        measure=whole_state,
+    ).trace
+    trace = {name: np.asarray(value) for name, value in trace.items()}
+    has_acted = trace["updates"] > 0
+    root = np.sqrt(np.maximum(trace["updates"], 1))[..., None]
+    mu_h, mu_phi = CONSTANTS[preset]["beta"] / root, CONSTANTS[preset]["alpha"] / root
+    omega = CONSTANTS[preset]["omega"]
+
+    slope = np.clip((trace["q"] - trace["g"]) / mu_h, -1, 1)
+    np.testing.assert_allclose(trace["xi"], -omega * slope, atol=1e-9)
+    np.testing.assert_allclose(trace["zeta"], -trace["xi"], atol=1e-9)
+    assert np.abs(trace["xi"]).max() <= omega * (1 + 1e-12)
+
+    offset = trace["z"] - anchors[None]
+    length = np.linalg.norm(offset, axis=-1, keepdims=True)
+    envelope = np.where(has_acted[..., None], -offset / np.maximum(length, mu_phi), 0)
+    np.testing.assert_allclose(trace["psi"], envelope, atol=1e-9)
+    assert np.linalg.norm(trace["psi"], axis=-1).max() <= 1 + 1e-12
+
+
+@pytest.mark.usefixtures("x64")
+def test_consensus_gap_is_the_smoothing_over_omega():
+    """At a quasi-stationary point x - w = mu_h xi / omega, so the gap is at most mu_h / omega."""
+    cases = reference.stack_trials(reference.cauchy_trial, 2025, 20, 1.0)
+    trace = run_cases(fa.solvers.fsmdm(), cases, 1000, largest_gaps)
+    gap = np.median(trace["link"], axis=0)
+    bound = 100 * np.sqrt(3) / 10 / np.sqrt(np.arange(1, 1001))
+    np.testing.assert_allclose(gap[[299, 999]], bound[[299, 999]], rtol=0.03)
+    # KKT: the copies of the concave part agree and the duals of the link sum to zero.
+    assert np.median(trace["split"], axis=0)[-1] < 1e-3
+    assert np.median(trace["dual_sum"], axis=0)[-1] < 0.03
+
+
+def largest_gaps(solver, problem, state):
+    client = state.client
+    return {
+        "link": jnp.max(jnp.abs(client.x - state.server[None])),
+        "split": jnp.max(jnp.abs(client.x - client.z)),
+        "dual_sum": jnp.max(jnp.abs(jnp.sum(client.xi, 0))),
+    }
+
+
+@pytest.mark.usefixtures("x64")
+def test_printed_sign_of_the_z_step_blows_up(monkeypatch):
+    """With the centre of (20) as printed the median error passes 200 m within 30 rounds."""
+    cases = reference.stack_trials(reference.outlier_trial, 2025, 20, 0.15)
+    printed = reference.fsmdm_batch(*cases[:2], rounds=30, z_sign=-1, **reference.PUBLISHED)
+    assert np.median(np.linalg.norm(printed[-1] - cases[2], axis=-1)) > 200
+    right = run_cases(fa.solvers.fsmdm(), cases, 30, fa.measures.localization_error, every=30)[
+        "error"
+    ][:, -1]
+    assert np.median(right) < 30
+
+    # The same through the package: the prox gets the centre mirrored in the new x.
+    def mirrored(self, points, step, mu):
+        x = self.prox_convex_point
+        return prox_negative_moreau_norm(2 * x - points, self.anchors, step, mu)
+
+    original = fa.problems.Localization.prox_convex_part
+
+    def remembering(self, points, step):
+        x = original(self, points, step)
+        object.__setattr__(self, "prox_convex_point", x)
+        return x
+
+    monkeypatch.setattr(fa.problems.Localization, "prox_convex_part", remembering)
+    monkeypatch.setattr(fa.problems.Localization, "prox_concave_part", mirrored)
+    # Another `every`, so that the patched methods are traced anew.
+    wrong = run_cases(fa.solvers.fsmdm(), cases, 30, fa.measures.localization_error, every=15)[
+        "error"
+    ]
+    assert np.median(wrong[:, -1]) > 200
+
+
+TABLE = [
+    ("outliers", 0.1, "fsmdm"),
+    ("outliers", 0.1, "fsmdm_tuned"),
+    ("outliers", 0.3, "fsmdm"),
+    ("outliers", 0.3, "fsmdm_tuned"),
+    ("cauchy", 1.0, "fsmdm"),
+    ("cauchy", 1.0, "fsmdm_tuned"),
+    ("cauchy", 4.0, "fsmdm_tuned"),
+]
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("scenario", "level", "method"), TABLE)
+def test_measured_table_to_its_last_digit(scenario, level, method):
+    """200 trials x 1000 rounds on the very draws of the table."""
+    draw = {"outliers": reference.outlier_trial, "cauchy": reference.cauchy_trial}[scenario]
+    rows = {"outliers": expected.OUTLIERS, "cauchy": expected.CAUCHY}[scenario]
+    cases = reference.stack_trials(draw, expected.SEED, expected.TRIALS, level)
+    solver = fa.solvers.fsmdm("tuned" if method.endswith("tuned") else "published")
+    trace = run_cases(solver, cases, expected.ROUNDS, fa.measures.localization_error, every=1000)
+    error, failure = trace["error"][:, -1], trace["failure"][:, -1]
+    mean, _, median, failed = rows[level][method]
+    digit = {"outliers": 1e-3, "cauchy": 1e-2}[scenario]
+    assert np.mean(error) == pytest.approx(mean, abs=0.6 * digit)
+    assert np.median(error) == pytest.approx(median, abs=0.6 * digit)
+    assert 100 * np.mean(failure) == pytest.approx(failed, abs=0.51)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("local_updates", [3, 5])
+def test_measured_curves_with_local_updates(local_updates):
+    cases = reference.stack_trials(reference.cauchy_trial, expected.SEED, expected.TRIALS, 1.0)
+    solver = fa.solvers.fsmdm(local_updates=local_updates)
+    error = run_cases(solver, cases, 300, fa.measures.localization_error, every=10)["error"]
+    curve = expected.CURVES[f"fsmdm_{local_updates}_local"]
+    for round_ in (10, 30, 100, 300):
+        assert np.mean(error[:, round_ // 10 - 1]) == pytest.approx(curve[round_][0], abs=0.006)
+
+
+def test_float32_follows_float64():
+    cases = reference.stack_trials(reference.cauchy_trial, 2025, 30, 1.0)
+    low = run_cases(
+        fa.solvers.fsmdm(), [np.float32(c) for c in cases], 500, server_model, every=500
+    )
+    with jax.enable_x64(True):
+        high = run_cases(fa.solvers.fsmdm(), cases, 500, server_model, every=500)
+    assert np.abs(low["w"] - np.asarray(high["w"])).max() < 2e-4
+
+
+def server_model(solver, problem, state):
+    return {"w": state.server}
+
+
+def test_presets_and_conditions():
+    published, tuned = PRESETS["published"], PRESETS["tuned"]
+    for preset in (published, tuned):
+        constants = {name: preset[name] for name in ("c", "d", "alpha", "beta")}
+        assert all(convergence_conditions(**constants).values())
+    assert published["alpha"] * published["c"] == pytest.approx(np.sqrt(1.5), rel=1e-12)
+    assert published["beta"] * published["d"] == pytest.approx(np.sqrt(180), rel=1e-12)
+    assert tuned["beta"] * tuned["d"] == pytest.approx(np.sqrt(180), rel=1e-12)
+    weak = convergence_conditions(c=0.007, d=0.01, alpha=173.0, beta=173.0)
+    assert weak == {"beta d >= sqrt(80)": False, "alpha c >= sqrt(3/2)": False}
+    for name in ("published", "tuned"):
+        solver = fa.solvers.fsmdm(name)
+        assert float(solver.sigma_xi.scale) == pytest.approx(CONSTANTS[name]["d"], rel=1e-6)
+        assert float(solver.mu_h.scale) == pytest.approx(CONSTANTS[name]["beta"], rel=1e-6)
+        assert float(solver.omega) == CONSTANTS[name]["omega"]
+
+
+def test_a_schedule_replaces_a_constant():
+    problem = fa.problems.draw_localization(jax.random.key(0), fa.problems.cauchy_noise(1.0))
+    beta = PRESETS["published"]["beta"]
+    same = fa.solvers.fsmdm(mu_h=schedules.power_decay(beta, 0.5))
+    other = fa.solvers.fsmdm(mu_h=schedules.power_decay(beta, 0.9))
+    estimates = [
+        np.asarray(fa.run(s, problem, jax.random.key(0), rounds=30).estimate)
+        for s in (fa.solvers.fsmdm(), same, other)
+    ]
+    np.testing.assert_allclose(estimates[0], estimates[1], atol=1e-3)
+    assert np.abs(estimates[0] - estimates[2]).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"preset": "best"}, "preset must be one of 'published' and 'tuned', but it is 'best'."),
+        ({"omega": -1}, "omega must be greater than 0, but it is -1."),
+        ({"c": 0.001}, "alpha * c must exceed 1 (the paper asks for sqrt(3/2)), but alpha is"),
+        ({"local_updates": 0}, "local_updates must be at least 1, but it is 0."),
+        (
+            {"beta": 3.0, "mu_h": schedules.sqrt_decay(3.0)},
+            "beta is 3.0, but the schedule that it would make is given too; leave one of",
+        ),
+    ],
+)
+def test_mistakes_get_a_sentence(arguments, sentence):
+    with pytest.raises(fa.InputError) as caught:
+        fa.solvers.fsmdm(**arguments)
+    assert str(caught.value).startswith(sentence)

@@ -1,0 +1,452 @@
+"""The engine: the width decides the bits, and nothing else does."""
+
+import re
+import shutil
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials.engine import (
+    ChunkStore,
+    _layout as layout,
+    compile_trials,
+    default_mesh,
+    loop_bytes,
+    memory,
+    monte_carlo,
+)
+from fedjax_admm.trials.engine._layout import plan
+
+KEY_SEED = 11
+TRIALS, WIDTH = 50, 4
+STATE = 3  # numbers carried by the loop of `walk`
+
+
+def walk(key):
+    """A trial with draws, a loop and rounding: sums whose order a compiler could change."""
+
+    def step(state, noise):
+        state = jnp.tanh(0.9 * state + noise)
+        return state, jnp.linalg.norm(state)
+
+    noise = jax.random.uniform(key, (12, STATE), minval=-1.0)
+    state, trace = jax.lax.scan(step, jnp.zeros(STATE), noise)
+    return {"final": state, "trace": trace}
+
+
+def key():
+    return jax.random.key(KEY_SEED)
+
+
+def simulate(trials=TRIALS, trial=walk, **options):
+    options = {"batch": WIDTH, "mesh": default_mesh(1), "progress": False} | options
+    return monte_carlo(trial, key(), trials, **options)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return simulate(chunk=TRIALS).arrays
+
+
+@pytest.mark.parametrize(
+    ("chunk", "devices"), [(8, 1), (16, 1), (64, 1), (7, 1), (1, 1), (8, 2), (7, 2), (None, 2)]
+)
+def test_chunks_and_devices_change_no_bit(reference, chunk, devices):
+    arrays = simulate(chunk=chunk, mesh=default_mesh(devices)).arrays
+    chex.assert_trees_all_equal(arrays, reference)
+
+
+@pytest.mark.parametrize("width", [1, 64])
+def test_another_width_differs_by_rounding_only(reference, width):
+    arrays = simulate(batch=width).arrays
+    chex.assert_trees_all_close(arrays, reference, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("trials", [1, 17])
+def test_a_trial_does_not_depend_on_how_many_there_are(reference, trials):
+    arrays = simulate(trials, chunk=8).arrays
+    chex.assert_trees_all_equal(arrays, {name: value[:trials] for name, value in reference.items()})
+
+
+def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
+    def data(trial_key):
+        return {"data": jax.random.key_data(trial_key)}
+
+    seen = simulate(trial=data, chunk=8).arrays["data"]
+    expected = [jax.random.key_data(jax.random.fold_in(key(), t)) for t in range(TRIALS)]
+    np.testing.assert_array_equal(seen, np.stack(expected))
+
+
+def test_padding_is_invisible_and_types_are_kept():
+    def trial(trial_key):
+        return {"whole": jnp.int32(7), "flag": jnp.bool_(True), "row": jnp.zeros((2, 1, 3))}
+
+    arrays = simulate(5, trial=trial, chunk=3, mesh=default_mesh(2)).arrays
+    assert {name: (value.shape, value.dtype.name) for name, value in arrays.items()} == {
+        "whole": ((5,), "int32"),
+        "flag": ((5,), "bool"),
+        "row": ((5, 2, 1, 3), "float32"),
+    }
+    assert arrays["flag"].all()
+
+
+def test_one_trace_and_one_program_for_all_chunks():
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: (
+            compiled.append(event)
+            if event == "/jax/core/compile/backend_compile_duration"
+            else None
+        )
+    )
+    chex.clear_trace_counter()
+    counted = chex.assert_max_traces(walk, n=1)
+    simulate(40, trial=counted, chunk=8)
+    first = len(compiled)
+    # Another number of chunks, the last one padded: one more program, however many chunks.
+    chex.clear_trace_counter()
+    counted = chex.assert_max_traces(walk, n=1)
+    simulate(43, trial=counted, chunk=8)
+    assert first >= 1
+    assert len(compiled) - first == 1
+
+
+# The width
+
+SIZE = 1000
+
+
+def nested(trial_key):
+    """The outer loop carries SIZE floats and a counter; the inner one carries 3 SIZE floats."""
+
+    def inner(carry, _):
+        return carry * 0.5, None
+
+    def outer(carry, _):
+        state, count = carry
+        wide, _ = jax.lax.scan(inner, jnp.tile(state, 3), length=2)
+        return (wide[:SIZE], count + 1), None
+
+    (state, _), _ = jax.lax.scan(
+        outer, (jnp.ones(SIZE), jnp.zeros((), jnp.int32)), length=3, unroll=1
+    )
+    return {"state": state}
+
+
+def flat(trial_key):
+    state, _ = jax.lax.scan(lambda carry, _: (carry + 1, None), jnp.zeros(SIZE), length=3)
+    return {"state": state}
+
+
+def hidden(trial_key):
+    return jax.jit(flat)(trial_key)
+
+
+def waiting(trial_key):
+    return {
+        "state": jax.lax.while_loop(
+            lambda carry: carry[0] < 3, lambda carry: carry + 1, jnp.zeros(SIZE)
+        )
+    }
+
+
+def loopless(trial_key):
+    return {"state": jnp.zeros(SIZE)}
+
+
+@pytest.mark.parametrize(
+    ("trial", "expected"),
+    [(nested, 12 * SIZE), (flat, 4 * SIZE), (hidden, 4 * SIZE), (waiting, 4 * SIZE), (loopless, 0)],
+)
+def test_the_largest_loop_is_found(trial, expected):
+    assert loop_bytes(trial, key()) == expected
+
+
+@pytest.mark.parametrize(
+    ("trials", "devices", "cache", "width"),
+    [
+        (1000, 1, 4 * SIZE * 25, 25),
+        (1000, 1, 4 * SIZE * 25 + 4 * SIZE - 1, 25),
+        (1000, 2, 1, 1),
+        (10, 1, 10**9, 10),
+        (11, 2, 10**9, 6),
+        (1, 2, 10**9, 1),
+    ],
+)
+def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, cache, width):
+    monkeypatch.setattr(layout, "CACHE_BYTES", cache)
+    chosen = plan(flat, key(), trials, devices=devices)
+    assert chosen.width == width
+    assert chosen.chunk % (width * devices) == 0
+
+
+def test_a_run_is_cut_into_about_twenty_chunks():
+    chosen = plan(flat, key(), 1000, batch=10, devices=2)
+    assert chosen.chunk % 20 == 0
+    assert 15 <= 1000 / chosen.chunk <= 30
+    assert plan(flat, key(), 10, batch=10, devices=2).chunk == 20
+
+
+# Mistakes
+
+
+def mesh(axes):
+    kinds = (jax.sharding.AxisType.Auto,) * len(axes)
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=kinds)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"trials": 0}, ("trials", "at least 1", "0")),
+        ({"trials": 2.5}, ("trials", "whole number", "2.5")),
+        ({"trials": True}, ("trials", "whole number", "True")),
+        ({"batch": 0}, ("batch", "at least 1", "0")),
+        ({"batch": "large"}, ("batch", "'auto'", "'large'")),
+        ({"chunk": -1}, ("chunk", "at least 1", "-1")),
+        ({"axes": {"clients": 2}}, ("mesh", "'trials'", "clients")),
+        ({"axes": {"trials": 1, "models": 2}}, ("mesh", "size 1", "models")),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(options, words):
+    options = dict(options)
+    if "axes" in options:
+        options["mesh"] = mesh(options.pop("axes"))
+    with pytest.raises(InputError) as caught:
+        simulate(**options)
+    message = str(caught.value)
+    assert all(word in message for word in words), message
+    assert "\n" not in message
+    assert message.endswith(".")
+
+
+@pytest.mark.parametrize(("devices", "words"), [(3, "at most 2 here.* 3"), (0, "at least 1.* 0")])
+def test_a_mesh_needs_devices_that_are_there(devices, words):
+    with pytest.raises(InputError, match=rf"^devices must be {words}\.$"):
+        default_mesh(devices)
+
+
+# Memory
+
+
+def wide(trial_key):
+    """A trial with a megabyte of state and a kilobyte of results."""
+    state = jax.random.uniform(trial_key, (512, 512))
+    state, _ = jax.lax.scan(lambda carry, _: (jnp.sin(carry @ carry), None), state, length=2)
+    return {"row": state[0, :256]}
+
+
+def small_memory(size):
+    return pytest.raises(InputError, match=rf"^{size}.* of every device, but .* on cpu; give .*\.$")
+
+
+def test_too_little_memory_is_told_before_anything_runs(tmp_path):
+    store = ChunkStore(tmp_path / "chunks")
+    with small_memory("one trial needs [0-9.]+ MiB") as caught:
+        simulate(trial=wide, store=store, batch="auto", memory=2**20)
+    assert "1.0 MiB are allowed" in str(caught.value)
+    assert "more devices per trial" in str(caught.value)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_width_or_a_chunk_that_is_given_is_not_changed():
+    with small_memory("a micro-batch of 4 trials needs"):
+        simulate(trial=wide, batch=4, chunk=4, memory=2**22)
+    with small_memory("a chunk of 4000 trials needs"):
+        simulate(4000, trial=wide, batch=1, chunk=4000, memory=2**22)
+
+
+def test_memory_bounds_the_chunk_and_then_the_width(monkeypatch):
+    def needed(limit, **options):
+        program = compile_trials(wide, key(), 8000, mesh=default_mesh(1), limit=limit, **options)
+        return program.layout, program.bytes
+
+    monkeypatch.setattr(layout, "CACHE_BYTES", 2**23)
+    usual, most = needed(None)
+    assert usual.width > 4
+    assert usual.chunk > 8 * usual.width
+    shorter, less = needed(most - usual.chunk * 512)
+    assert (shorter.width, shorter.chunk % usual.width) == (usual.width, 0)
+    assert shorter.chunk < usual.chunk
+    narrower, least = needed(2**23)
+    assert 1 <= narrower.width == narrower.chunk < usual.width
+    assert least <= 2**23
+    assert least < less < most
+
+
+def test_a_smaller_chunk_changes_no_bit(reference):
+    program = compile_trials(walk, key(), TRIALS, batch=WIDTH, mesh=default_mesh(1))
+    fewer = compile_trials(walk, key(), TRIALS, batch=WIDTH, chunk=4, mesh=default_mesh(1))
+    limited = simulate(trial=walk, chunk=None, memory=(program.bytes + fewer.bytes) // 2)
+    assert limited.layout.chunk <= program.layout.chunk
+    chex.assert_trees_all_equal(limited.arrays, reference)
+
+
+def test_results_that_no_host_could_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "host_bytes", lambda: 10**6)
+    with pytest.raises(InputError, match=r"^the results of 2000 trials need .*; run fewer trials"):
+        simulate(2000, trial=wide, batch=1, chunk=1)
+
+
+def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
+    monkeypatch.setattr(memory, "_available", lambda: None)
+    monkeypatch.setattr(memory, "_container_room", lambda: None)
+    assert memory.free_bytes(jax.local_devices()[0]) is None
+    assert simulate(trials=3).arrays["final"].shape == (3, STATE)
+
+
+@pytest.mark.parametrize(
+    ("files", "room"),
+    [
+        (
+            {"memory.max": "5000", "memory.current": "1500", "memory.stat": "inactive_file 500"},
+            4000,
+        ),
+        ({"memory.max": "max", "memory.current": "1500", "memory.stat": "inactive_file 500"}, None),
+        ({"memory.max": "10", "memory.current": "1500", "memory.stat": "inactive_file 500"}, 0),
+        (
+            {
+                "memory/memory.limit_in_bytes": "9000",
+                "memory/memory.usage_in_bytes": "4000",
+                "memory/memory.stat": "cache 7\ntotal_inactive_file 1000",
+            },
+            6000,
+        ),
+        ({}, None),
+    ],
+)
+def test_a_container_has_the_memory_that_its_limit_leaves(tmp_path, files, room):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert memory._container_room(tmp_path) == room
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (3.5 * 2**30, "3.5 GiB")],
+)
+def test_sizes_are_shown_with_a_unit(size, text):
+    assert memory.shown(size) == text
+
+
+# The store
+
+
+class CountingStore(ChunkStore):
+    """Remembers which chunks were computed."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.saved = []
+
+    def save(self, number, arrays):
+        self.saved.append(number)
+        super().save(number, arrays)
+
+
+@pytest.fixture(scope="module")
+def full_store(tmp_path_factory):
+    store = CountingStore(tmp_path_factory.mktemp("store"))
+    simulate(chunk=8, store=store)
+    assert store.saved == list(range(7))
+    return store.folder
+
+
+@pytest.fixture
+def folder(full_store, tmp_path):
+    """A store of its own with all seven chunks."""
+    return shutil.copytree(full_store, tmp_path / "chunks")
+
+
+@pytest.mark.parametrize("lost", [(), (0,), (2, 5), tuple(range(7))])
+def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, lost):
+    for number in lost:
+        (folder / f"{number:06d}.npz").unlink()
+    store = CountingStore(folder)
+    outcome = simulate(chunk=8, store=store)
+    assert store.saved == list(lost)
+    chex.assert_trees_all_equal(outcome.arrays, reference)
+    if not lost:
+        assert outcome.seconds == (0, 0, 0)
+    assert outcome.computed == (50 if len(lost) == 7 else sum(min(8, 50 - 8 * n) for n in lost))
+
+
+def test_a_run_stopped_by_an_error_goes_on(tmp_path, reference):
+    class Stopping(CountingStore):
+        def save(self, number, arrays):
+            if number == 3:
+                raise KeyboardInterrupt
+            super().save(number, arrays)
+
+    stopping = Stopping(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(chunk=8, store=stopping)
+    store = CountingStore(tmp_path)
+    chex.assert_trees_all_equal(simulate(chunk=8, store=store).arrays, reference)
+    assert (stopping.saved, store.saved) == ([0, 1, 2], [3, 4, 5, 6])
+
+
+@pytest.mark.parametrize(
+    "change", [{"trials": 49}, {"batch": 2}, {"chunk": 16}, {"mesh": default_mesh(2)}]
+)
+def test_a_store_of_another_layout_is_refused(folder, change):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(InputError, match="holds chunks of another run") as caught:
+        simulate(**({"chunk": 8, "store": ChunkStore(folder)} | change))
+    assert str(folder) in str(caught.value)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda whole: b"", lambda whole: whole[: len(whole) // 2], lambda whole: b"PK\3\4x"]
+)
+def test_a_damaged_chunk_is_named(folder, damage):
+    broken = folder / "000002.npz"
+    broken.write_bytes(damage(broken.read_bytes()))
+    with pytest.raises(InputError, match=re.escape(str(broken)) + " is damaged"):
+        simulate(chunk=8, store=ChunkStore(folder))
+
+
+def test_a_cleared_store_is_gone(folder):
+    store = ChunkStore(folder)
+    store.clear()
+    assert not store.folder.exists()
+    store.clear()
+
+
+def test_the_progress_bar_goes_to_standard_error_only(capsys):
+    simulate(chunk=8, progress=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_store_belongs_to_one_key(tmp_path):
+    store = ChunkStore(tmp_path / "chunks")
+    monte_carlo(walk, jax.random.key(0), 4, store=store, progress=False)
+    with pytest.raises(InputError, match="holds chunks of another run"):
+        monte_carlo(walk, jax.random.key(1), 4, store=store, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: 0, "key must be a typed key as jax.random.key makes it, but it is 0."),
+        (lambda: jax.random.split(jax.random.key(0), 3), "key must be one key, but it is a stack"),
+    ],
+)
+def test_a_key_is_one_typed_key(make, sentence):
+    with pytest.raises(InputError) as caught:
+        monte_carlo(walk, make(), 4, progress=False)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_arrays_keep_the_order_of_the_trial():
+    def trial(key):
+        return {"z": jax.random.uniform(key), "a": jax.numpy.zeros(())}
+
+    arrays = monte_carlo(trial, jax.random.key(0), 4, progress=False).arrays
+    assert list(arrays) == ["z", "a"]

@@ -1,0 +1,805 @@
+"""Experiments on private networks: what methods share, which settings they take, what is said."""
+
+import json
+import shlex
+import sys
+import warnings
+from dataclasses import replace
+from functools import lru_cache
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import matplotlib.image
+import numpy as np
+import pytest
+
+from fedjax_admm import InputError, losses
+from fedjax_admm._run import run
+from fedjax_admm.measures import consensus_error
+from fedjax_admm.privacy import (
+    UNACCOUNTED,
+    PrivateSetting,
+    _plans as plans,
+    approximate_plan,
+    zcdp_plan,
+)
+from fedjax_admm.problems import _consensus as consensus
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.cli import _commands as command_line, _environment as session
+from fedjax_admm.trials.engine._layout import Layout
+from fedjax_admm.trials.experiments import (
+    _zcdp_settings as zcdp_settings,
+    find,
+    recording_interval,
+    zcdp,
+)
+from fedjax_admm.trials.experiments._experiment import ROUNDS, trial_keys
+from fedjax_admm.trials.experiments.zcdp import ADVANCED, BASIC, GRAD, P_ADMM, TASKS, ZCDP
+from fedjax_admm.trials.results import Results, load
+from fedjax_admm.trials.running import Request, _running as runner, run_experiment
+from tests.reference import zcdp as reference
+
+NAMES = [experiment.name for experiment in zcdp.EXPERIMENTS]
+SILENT = ["zcdp-clipping", "zcdp-convergence"]
+NETWORK = {"clients": "6", "edges": "8", "samples": "9", "dim": "3"}
+TRIALS, FEW, DELTA = 2, 6, 1e-5
+
+
+def normal_equations(x, y, shares, loss, l1, l2):
+    """A model to measure errors from; the true optimum takes seconds to compile for every loss."""
+    x, y, shares = x.reshape(-1, x.shape[-1]), y.reshape(-1), shares.reshape(-1)
+    gram = x.T @ (shares[:, None] * x) + (l2 + 0.1) * jnp.eye(x.shape[-1], dtype=x.dtype)
+    return jnp.linalg.solve(gram, x.T @ (shares * y))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_optimum():
+    with mock.patch.object(consensus, "_optimum", normal_equations):
+        yield
+
+
+def request_of(rounds=FEW, **settings):
+    settings = NETWORK | settings
+    return Request(trials=TRIALS, rounds=rounds, batch=TRIALS, devices=1, settings=settings)
+
+
+def small_run(name, out, rounds=FEW, **settings):
+    request = request_of(rounds, **settings)
+    return run_experiment(find(name), request, out, resume=False, progress=False)
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory):
+    """A finished run of the learning curves, and its folder."""
+    out = tmp_path_factory.mktemp("curves") / "run"
+    return small_run("zcdp-curves", out, epsilon="1,3"), out
+
+
+def settings_of(name, rounds=FEW, **changed):
+    """The settings that methods get, of the right types."""
+    return {**find(name).resolve(NETWORK), **changed, ROUNDS: rounds}
+
+
+def methods_of(name, value, rounds=FEW, **changed):
+    return find(name).methods(settings_of(name, rounds, **changed), value)
+
+
+@lru_cache
+def drawing():
+    """How a trial's tasks are drawn: (shift, key) -> tasks; compiled once for all tests."""
+    settings = settings_of("zcdp-heterogeneous")
+    return jax.jit(lambda *drawn: find("zcdp-heterogeneous").problem(settings, *drawn))
+
+
+def tasks_of(seed, shift=0.0):
+    return drawing()(jnp.float32(shift), jax.random.key(seed))
+
+
+def setting_of(method):
+    """What a built method was built from, as far as it has it."""
+    solver = method.solver
+    step_size = getattr(solver, "step_size", None)
+    clip = solver.release.clip
+    return {
+        "step": None if step_size is None else float(step_size.scale),
+        "power": None if step_size is None else float(step_size.power),
+        "rho": float(solver.rho) if hasattr(solver, "rho") else None,
+        "clip": None if clip is None else float(clip),
+    }
+
+
+def same_setting(method, expected: PrivateSetting):
+    for name, value in setting_of(method).items():
+        if value is not None:
+            assert value == pytest.approx(getattr(expected, name), rel=1e-6), name
+
+
+def plan_of(method, epsilon, rounds, tau):
+    if method in (ADVANCED, BASIC):
+        rule = method.removeprefix("DP-NFL, ")
+        return approximate_plan(epsilon, DELTA, rounds, tau, composition=rule)
+    return zcdp_plan(epsilon, DELTA, rounds, tau)
+
+
+def chosen(task, method, epsilon, curves=False):
+    """The setting that a method should take."""
+    published = zcdp_settings.PUBLISHED.get((task, method)) if curves else None
+    return zcdp_settings.nearest(published or zcdp_settings.TUNED[task, method], epsilon)
+
+
+# --- problems -------------------------------------------------------------------------------------
+
+
+def test_the_tasks_of_a_trial_share_graph_and_data():
+    tasks = tasks_of(3)
+    assert tuple(sorted(tasks)) == tuple(sorted(TASKS))
+    ridge = tasks["ridge"]
+    assert ridge.graph.num_nodes == 6
+    assert ridge.graph.num_edges == 8
+    assert ridge.features.shape == (6, 9, 3)
+    for task in tasks.values():
+        for name in ("features", "targets", "sizes", "truth"):
+            np.testing.assert_array_equal(getattr(task, name), getattr(ridge, name))
+        for name in ("heads", "tails", "weights"):
+            np.testing.assert_array_equal(getattr(task.graph, name), getattr(ridge.graph, name))
+    kinds = {name: (type(task.loss), float(task.l2)) for name, task in tasks.items()}
+    squared, absolute = losses.Squared, losses.Absolute
+    assert kinds == {"elastic net": (squared, 1), "LAD": (absolute, 0), "ridge": (squared, 1)}
+    x, y = (np.asarray(part, np.float64) for part in (ridge.features, ridge.targets))
+    expected = reference.elastic_l1(x, y)  # 0.001 of the largest pooled correlation
+    assert float(tasks["elastic net"].l1) == pytest.approx(expected, rel=1e-5)
+    assert float(tasks["LAD"].l1) == float(ridge.l1) == 0
+
+
+def test_trials_have_different_graphs_and_data():
+    first, other = (tasks_of(seed)["ridge"] for seed in (0, 1))
+    assert np.abs(first.features - other.features).max() > 1
+    ends = [np.stack([each.graph.heads, each.graph.tails]) for each in (first, other)]
+    assert (ends[0] != ends[1]).any()
+
+
+def test_a_shift_moves_the_true_models_only():
+    same, shifted = (tasks_of(2, shift)["LAD"] for shift in (0.0, 2.0))
+    np.testing.assert_array_equal(same.features, shifted.features)
+    np.testing.assert_array_equal(same.graph.heads, shifted.graph.heads)
+    assert not np.diff(same.truth, axis=0).any()
+    assert np.abs(np.diff(shifted.truth, axis=0)).max() > 0.5
+    problem = find("zcdp-heterogeneous").problem
+    assert [name for name in NAMES if find(name).problem is problem] == ["zcdp-heterogeneous"]
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_nearest():
+    def table(*numbers):
+        return {float(k): PrivateSetting(k, 0.5, 1.0, 1.0, 0.98) for k in numbers}
+
+    # In ratio: 2 is as far from 1 as from 4, and 8 as far from 4 as from 16.
+    for value, expected in [(1, 1), (1.9, 1), (2.1, 4), (7.9, 4), (8.1, 16), (1e9, 16), (0.5, 1)]:
+        assert zcdp_settings.nearest(table(1, 4, 16), value).step == expected
+    # Where zero is among them, there are no ratios.
+    for value, expected in [(0, 0), (1e-3, 0), (0.4, 0), (0.6, 1), (2.4, 1), (2.6, 4)]:
+        assert zcdp_settings.nearest(table(0, 1, 4), value).step == expected
+    only = {2.0: PrivateSetting(7.0, 0.5, 1.0, 1.0, 0.98)}
+    assert {zcdp_settings.nearest(only, value).step for value in (0.0, 1e-3, 5.0)} == {7.0}
+
+
+def test_every_method_has_a_setting_of_its_own_at_every_number():
+    pairs = {(task, method) for task in TASKS for method in (ZCDP, ADVANCED, BASIC, GRAD)}
+    assert set(zcdp_settings.TUNED) == pairs | {("ridge", P_ADMM)}
+    for table in zcdp_settings.TUNED.values():
+        assert tuple(table) == zcdp.EPSILONS == find("zcdp-tradeoff").sweep.values
+    assert set(zcdp_settings.HETEROGENEOUS) == {(t, m) for t in TASKS for m in (ZCDP, GRAD)}
+    for table in zcdp_settings.HETEROGENEOUS.values():
+        assert tuple(table) == find("zcdp-heterogeneous").sweep.values
+    for table in zcdp_settings.PUBLISHED.values():
+        assert tuple(table) == find("zcdp-curves").sweep.values
+    tables = (zcdp_settings.TUNED, zcdp_settings.HETEROGENEOUS, zcdp_settings.PUBLISHED)
+    for table in tables:
+        for setting in (one for of_method in table.values() for one in of_method.values()):
+            assert min(setting.step, setting.rho, setting.clip) > 0
+            assert setting.power in (0.0, 0.5, 1.0)
+            assert 0.9 < setting.tau <= 1
+
+
+@pytest.mark.parametrize("rounds", [60, 200])
+def test_every_setting_can_be_planned(rounds):
+    """Also for the quick run, whose few releases leave the classical mechanism little room."""
+    for (_, method), table in zcdp_settings.TUNED.items():
+        for epsilon, setting in table.items():
+            plan = zcdp.RECIPES[method].plan(epsilon, DELTA, rounds, setting.tau)
+            assert plan.epsilon == pytest.approx(epsilon, rel=1e-9)
+            expected = plan_of(method, epsilon, rounds, setting.tau).multipliers
+            np.testing.assert_array_equal(plan.multipliers, expected)
+    assert find("zcdp-tradeoff").quick["rounds"] == 60
+
+
+@pytest.mark.parametrize("name", ["zcdp-curves", "zcdp-tradeoff"])
+def test_a_swept_epsilon_has_settings_and_noise_of_its_own(name):
+    values = (0.7, 3.0, 8.0)
+    rounds = 40
+    for value in values:
+        methods = methods_of(name, value, rounds, epsilon=values)
+        expected = {f"{task}: {method}" for task in TASKS for method in (ZCDP, ADVANCED, GRAD)}
+        if name == "zcdp-tradeoff":
+            expected |= {f"{task}: {BASIC}" for task in TASKS}
+        assert set(methods) == expected | {f"ridge: {P_ADMM}"}
+        for full, method in methods.items():
+            task, bare = full.split(": ", 1)
+            setting = chosen(task, bare, value, curves=name == "zcdp-curves")
+            same_setting(method, setting)
+            assert method.task == task
+            assert method.solver.release.clipped
+            plan = plan_of(bare, value, rounds, setting.tau)
+            np.testing.assert_allclose(method.solver.release.multipliers, plan.multipliers, 1e-6)
+            exact = plan.spent(np.arange(rounds + 1)).exact_epsilon
+            np.testing.assert_allclose(method.spent, exact, rtol=1e-6)
+
+
+def test_numbers_that_are_not_in_the_table_take_the_nearest():
+    for task in TASKS:
+        for given, known in ((3.0, 4.0), (0.01, 0.5), (100.0, 16.0)):
+            assert zcdp_settings.tuned(task, ZCDP, given) == zcdp_settings.TUNED[task, ZCDP][known]
+
+
+def test_tau_changes_the_multipliers_and_nothing_else():
+    values = (0.9, 0.97, 1.0)
+    rounds = 30
+    built = {value: methods_of("zcdp-tau", value, rounds, tau=values) for value in values}
+    for name, usual in built[1.0].items():
+        task, method = name.split(": ", 1)
+        setting = zcdp_settings.TUNED[task, method][4.0]
+        kept = []
+        for value in values:
+            other = built[value][name]
+            same_setting(other, setting)
+            plan = zcdp_plan(4.0, DELTA, rounds, value)
+            np.testing.assert_allclose(other.solver.release.multipliers, plan.multipliers, 1e-6)
+            for found in (other, usual):
+                numbers = (found.solver.release.norm, found.solver.step_size)
+                rho = getattr(found.solver, "rho", jnp.zeros(()))
+                kept.append([*jax.tree.leaves(numbers), rho])
+            # All of them spend the same in the end.
+            assert float(other.spent[-1]) == pytest.approx(plan.exact_epsilon, rel=1e-6)
+        np.testing.assert_array_equal(kept, kept[:1] * len(kept))
+        ratios = [float(built[v][name].solver.release.multipliers[0]) for v in values]
+        assert ratios == sorted(ratios, reverse=True)
+        assert np.unique(usual.solver.release.multipliers).size == 1
+
+
+def test_a_traced_number_finds_its_own_methods():
+    """Inside a trial the swept number is traced."""
+    values = (0.97, 0.98, 1.0)
+
+    def multipliers(tau):
+        method = methods_of("zcdp-tau", tau, tau=values)[f"ridge: {ZCDP}"]
+        return method.solver.release.multipliers
+
+    found = jax.jit(jax.vmap(multipliers))(jnp.float32(values))
+    for tau, one in zip(values, found, strict=True):
+        np.testing.assert_allclose(one, zcdp_plan(4.0, DELTA, FEW, tau).multipliers, rtol=1e-6)
+
+
+def test_a_shift_has_settings_of_its_own():
+    values = (0.0, 1.0, 2.0)
+    for value in values:
+        for name, method in methods_of("zcdp-heterogeneous", value, shift=values).items():
+            table = zcdp_settings.HETEROGENEOUS[tuple(name.split(": ", 1))]
+            same_setting(method, table[value])
+            plan = zcdp_plan(8.0, DELTA, FEW, table[value].tau)
+            np.testing.assert_allclose(method.solver.release.multipliers, plan.multipliers, 1e-6)
+
+
+def test_methods_without_noise_keep_clipping():
+    """They show what noise costs, not what clipping costs."""
+    methods = methods_of("zcdp-equal-speed", 8.0)
+    noiseless = {name for name in methods if name.endswith(", no noise")}
+    assert len(noiseless) == len(methods) / 2 == 6
+    for name in noiseless:
+        silent, noisy = methods[name], methods[name.removesuffix(", no noise")]
+        task, method = name.removesuffix(", no noise").split(": ", 1)
+        assert silent.spent is None
+        assert not hasattr(silent.solver.release, "multipliers")
+        assert setting_of(silent) == setting_of(noisy)
+        same_setting(silent, zcdp.EQUAL_SPEED[task, method])
+        assert silent.solver.release.clip is not None
+        plan = zcdp_plan(8.0, DELTA, FEW, 0.985)
+        np.testing.assert_allclose(noisy.solver.release.multipliers, plan.multipliers, 1e-6)
+    for task in TASKS:  # a fair pair: the same clipping
+        pair = [zcdp.EQUAL_SPEED[task, method] for method in (ZCDP, GRAD)]
+        assert (pair[0].clip, pair[0].power, pair[1].power) == (pair[1].clip, 0.5, 0.0)
+
+
+def test_clipping_norms_are_those_of_the_sweep():
+    for value in (1.0, 3.0):
+        methods = methods_of("zcdp-clipping", value)
+        assert len(methods) == 6
+        for name, method in methods.items():
+            expected = None if name.endswith("not clipped") else value
+            assert setting_of(method)["clip"] == expected
+            assert method.spent is None
+    traced = jax.jit(lambda clip: methods_of("zcdp-clipping", clip)["LAD: zCDP-NFL, clipped"])
+    assert float(traced(jnp.float32(2.5)).solver.release.clip) == 2.5
+
+
+def test_convergence_is_that_of_three_schedules():
+    methods = methods_of("zcdp-convergence", 0.5)
+    assert len(methods) == 9
+    n = jnp.arange(1, 5, dtype=jnp.int32)
+    expected = {
+        "eta 0.3": np.full(4, 0.3),
+        "eta 1 / sqrt(n)": 1 / np.sqrt([1, 2, 3, 4]),
+        "eta 3 / n": 3 / np.array([1, 2, 3, 4]),
+    }
+    for name, method in methods.items():
+        assert method.solver.release.clip is None
+        assert float(method.solver.rho) == 0.5
+        steps = method.solver.step_size(n)
+        np.testing.assert_allclose(steps, expected[name.rsplit(", ", 1)[1]], rtol=1e-6)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+ALONE = (f"elastic net: {GRAD}", f"LAD: {ZCDP}", f"LAD: {ADVANCED}", f"ridge: {P_ADMM}")
+
+
+def test_methods_share_problem_and_draws(curves):
+    """Each method again by itself, on the trial's problem with the trial's key."""
+    results, _ = curves
+    experiment = find("zcdp-curves")
+    settings = settings_of("zcdp-curves", epsilon=(1.0, 3.0))
+    assert len(results.methods) == 10
+    key = jax.random.fold_in(jax.random.key(results.config["seed"]), 1)
+    problem_key, method_key = trial_keys(key)
+    tasks = drawing()(jnp.float32(0), problem_key)
+    methods = experiment.methods(settings, 3.0)
+    for name in ALONE:  # one of every kind
+        method = methods[name]
+        trace = run(
+            method.solver,
+            tasks[method.task],
+            jax.random.clone(method_key),
+            rounds=FEW,
+            measure=consensus_error,
+        ).trace
+        for metric in ("error", "released_error"):
+            found = results.values(name, metric)
+            assert found.shape == (2, TRIALS, FEW)
+            np.testing.assert_allclose(found[1, 1], trace[metric], rtol=1e-3)
+
+
+def test_all_spend_what_was_planned(curves):
+    results, _ = curves
+    for name in results.methods:
+        task, method = name.split(": ", 1)
+        for place, epsilon in enumerate((1.0, 3.0)):
+            tau = chosen(task, method, epsilon, curves=True).tau
+            plan = plan_of(method, epsilon, FEW, tau)
+            expected = plan.spent(results.rounds).exact_epsilon
+            found = results.values(name, "epsilon")[place]
+            np.testing.assert_allclose(found, np.tile(expected, (TRIALS, 1)), rtol=1e-6)
+            assert found[0, -1] == pytest.approx(plan.exact_epsilon, rel=1e-6)
+            assert found[0, -1] < epsilon
+
+
+def test_numbers_sent_are_those_of_the_edges(curves):
+    results, _ = curves
+    for name in results.methods:
+        sent = results.values(name, "numbers_up")
+        expected = np.broadcast_to(results.rounds * 2 * 8 * 3, sent.shape)
+        np.testing.assert_array_equal(sent, expected)
+        np.testing.assert_array_equal(results.values(name, "numbers_down"), expected)
+
+
+def test_the_configuration_says_what_is_private(curves):
+    results, out = curves
+    statement = json.loads((out / "config.json").read_text())["statement"]
+    assert load(out).config["statement"] == results.config["statement"] == statement
+    first, *points = statement.splitlines()
+    assert first.startswith(f"epsilon (exact epsilon) at delta 1e-05 of {FEW} releases by zCDP: ")
+    shown = first.split(": ")[1]
+    exact = [zcdp_plan(epsilon, DELTA, FEW).exact_epsilon for epsilon in (1.0, 3.0)]
+    assert shown == f"1 ({exact[0]:.3g}), 3 ({exact[1]:.3g})"
+    for line, said in zip(
+        points,
+        (plans.UNIT, plans.ADVERSARY, plans.PUBLIC, plans.NOT_COVERED, UNACCOUNTED),
+        strict=True,
+    ):
+        assert line.endswith(said)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_a_statement(name):
+    experiment = find(name)
+    statement = experiment.statement(experiment.defaults(), experiment.rounds)
+    if name in SILENT:
+        assert statement.startswith("Nothing is private")
+        assert experiment.x64
+        return
+    assert not experiment.x64
+    epsilons = experiment.defaults()["epsilon"]
+    for epsilon in epsilons if isinstance(epsilons, tuple) else (epsilons,):
+        exact = zcdp_plan(epsilon, DELTA, experiment.rounds).exact_epsilon
+        assert f"{epsilon:g} ({exact:.3g})" in statement
+    assert f"{experiment.rounds} releases" in statement
+    assert plans.NOT_COVERED in statement
+    assert UNACCOUNTED in statement
+
+
+class ReachedError(Exception):
+    """What stops a run before anything is computed."""
+
+
+def stop_before_computing(monkeypatch):
+    """Have a run end with its configuration written, and nothing compiled."""
+    program = mock.Mock(layout=Layout(width=2, chunk=2))
+    monkeypatch.setattr(runner, "compile_trials", lambda *_, **__: program)
+    monkeypatch.setattr(runner, "monte_carlo", mock.Mock(side_effect=ReachedError))
+
+
+def prepared(monkeypatch, name, out, rounds, **settings):
+    """Prepare a run, as far as its configuration."""
+    stop_before_computing(monkeypatch)
+    with pytest.raises(ReachedError):
+        small_run(name, out, rounds, **settings)
+    return json.loads((out / "config.json").read_text())
+
+
+@pytest.mark.parametrize("rounds", [3, 40])
+def test_rounds_are_the_planned_number_of_releases(rounds):
+    """Whatever their number, the same epsilon is spent at the end."""
+    experiment = find("zcdp-tau")
+    settings = settings_of("zcdp-tau", rounds, tau=(0.97, 1.0))
+    arrays = jax.eval_shape(experiment.trial(settings, rounds), jax.random.key(0))
+    method = methods_of("zcdp-tau", 0.97, rounds, tau=(0.97, 1.0))[f"LAD: {ZCDP}"]
+    assert method.solver.release.rounds == rounds
+    assert method.spent.shape == (rounds + 1,)
+    exact = zcdp_plan(4.0, DELTA, 200).exact_epsilon
+    assert float(method.spent[-1]) == pytest.approx(exact, rel=1e-6)
+    records = rounds // recording_interval(rounds, experiment.records)
+    assert arrays[f"LAD: {ZCDP}/epsilon"].shape == (2, records)
+
+
+def test_few_rounds_are_not_judged_by_the_usual_number(monkeypatch, tmp_path):
+    """Tau 0.02 leaves something to each of 5 releases, though not to each of 200."""
+    config = prepared(monkeypatch, "zcdp-tau", tmp_path / "run", 5, tau="0.02,1")
+    assert config["rounds"] == 5
+    assert "5 releases" in config["statement"]
+
+
+def test_the_statement_does_not_depend_on_tau():
+    """So many rounds cannot be planned with the usual tau, but with another one they can."""
+    experiment = find("zcdp-tau")
+    exact = zcdp_plan(4.0, DELTA, 10).exact_epsilon
+    statement = experiment.statement(settings_of("zcdp-tau", tau=(1.0,)), 50000)
+    assert f"of 50000 releases by zCDP: 4 ({exact:.3g})" in statement
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds", "given", "sentence"),
+    [
+        ("zcdp-curves", FEW, {"epsilon": "0,1"}, "epsilon must be greater than 0, but it is 0"),
+        ("zcdp-curves", FEW, {"epsilon": "1,-1"}, "epsilon must be .* but it is -1"),
+        ("zcdp-curves", FEW, {"epsilon": "inf"}, "epsilon must be finite, but it is 'inf'"),
+        ("zcdp-curves", FEW, {"delta": "2"}, "delta must be less than 1, but it is 2"),
+        ("zcdp-curves", FEW, {"edges": "3"}, "num_edges must be at least 5, but it is 3"),
+        ("zcdp-tau", FEW, {"tau": "1.5"}, "tau must be at most 1, but it is 1.5"),
+        ("zcdp-tradeoff", 2, {"epsilon": "16"}, "at most 1 for the classical Gaussian mechanism"),
+        ("zcdp-clipping", FEW, {"clip": "0"}, "clip must be greater than 0, but it is 0"),
+        ("zcdp-convergence", FEW, {"rho": "-1"}, "rho must be greater than 0, but it is -1"),
+        ("zcdp-heterogeneous", FEW, {"shift": "-1"}, "shift must be at least 0, but it is -1"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_anything_is_written(
+    tmp_path, name, rounds, given, sentence
+):
+    with pytest.raises(InputError, match=sentence):
+        small_run(name, tmp_path / "run", rounds, **given)
+    assert not (tmp_path / "run").exists()
+
+
+# --- command line ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process; of its session only the precision is set."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["fedjax-admm", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises((SystemExit, ReachedError)) as stopped:
+            command_line.main()
+        out, err = capsys.readouterr()
+        assert not getattr(stopped.value, "code", 0), err
+        return out
+
+    monkeypatch.setattr(session, "prepare", lambda **_: None)
+    yield call
+    jax.config.update("jax_enable_x64", False)
+
+
+def words_of(name, *more):
+    given = [word for key, value in NETWORK.items() for word in ("--set", f"{key}={value}")]
+    sizes = ["--trials", "2", "--rounds", "5", "--batch", "2", "--devices", "1"]
+    return ["run", name, *given, *sizes, *more]
+
+
+def configuration(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_fine_differences_are_computed_in_float64(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(zcdp, "TASKS", ("LAD",))  # one is enough, and quicker to compile
+    out = command(*words_of("zcdp-convergence", "--out", "one"))
+    assert "\nNothing is private: there is no noise" in out
+    results = load(tmp_path / "one")
+    assert results.config["x64"]
+    for method in results.methods:
+        assert not results.has(method, "epsilon")
+        for metric in ("error", "gap"):
+            values = results.values(method, metric)
+            assert values.dtype == np.float64
+            assert (values != values.astype(np.float32)).any()
+        # Everything is sent as it is.
+        sent = results.values(method, "released_error")
+        np.testing.assert_array_equal(sent, results.values(method, "error"))
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_the_kept_command_repeats_a_run(command, monkeypatch, tmp_path, name):
+    """With its precision, though nobody has asked for it."""
+    stop_before_computing(monkeypatch)
+    command(*words_of(name, "--out", "one"))
+    first = configuration(tmp_path / "one")
+    words = shlex.split(first["command"])
+    assert words[:3] == ["fedjax-admm", "run", name]
+    assert words[-1] == "--x64"
+    command(*words[1:], "--devices", "1", "--out", "two")
+    second = configuration(tmp_path / "two")
+    for config in (first, second):
+        assert config["x64"]
+        assert config["statement"].startswith("Nothing is private")
+        del config["started"]
+    assert second == first
+
+
+def test_private_experiments_are_computed_as_asked(command, monkeypatch, tmp_path):
+    stop_before_computing(monkeypatch)
+    for place, options in (("one", []), ("two", ["--x64"])):
+        command(*words_of("zcdp-equal-speed", *options, "--out", place))
+        config = configuration(tmp_path / place)
+        assert config["x64"] == bool(options)
+        assert ("--x64" in shlex.split(config["command"])) == bool(options)
+
+
+def test_a_run_prints_its_statement(command, monkeypatch, curves):
+    results, _ = curves
+    monkeypatch.setattr(runner, "run_experiment", lambda *arguments, **options: results)
+    out = command(*words_of("zcdp-curves", "--out", "one"))
+    assert f"\n{results.config['statement']}\nWrote one/figure.png" in out
+    silent = replace(results, config={**results.config, "statement": None})
+    monkeypatch.setattr(runner, "run_experiment", lambda *arguments, **options: silent)
+    assert "None" not in command(*words_of("zcdp-curves", "--out", "one"))
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def made_up(names=None, sweep=(1.0, 8.0), rounds=20, change=None, config=None):
+    """Results of methods whose errors shrink, without running anything."""
+    names = ["a: X", "a: Y", "b: X", "b: Y", "b: Z"] if names is None else names
+    rng = np.random.default_rng(0)
+    shape = (len(sweep), 7, rounds)
+    arrays = {
+        f"{name}/error": 10 ** (1 - 0.1 * np.arange(rounds) + 0.3 * rng.standard_normal(shape))
+        for name in names
+    }
+    if change is not None:
+        change(arrays)
+    config = {
+        "experiment": "made-up",
+        "title": "nothing",
+        "methods": names,
+        "metrics": {"error": "error of the models"},
+        "parameter_label": "epsilon",
+        "trials": 7,
+        "rounds": rounds,
+        "seed": 1,
+        **(config or {}),
+    }
+    flags = {name: np.zeros(shape[:2], int) for name in names}
+    return Results(config, np.array(sweep), np.arange(1, rounds + 1), arrays, flags)
+
+
+def titled(value):
+    return f"value {value:g}"
+
+
+def draw_curves(results, **options):
+    return figures.task_curves_figure(results, metric="error", title=titled, **options)
+
+
+def draw_sweep(results, **options):
+    return figures.task_sweep_figure(results, metric="error", **options)
+
+
+def legend_of(figure):
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_curves_have_a_column_per_task_and_a_row_per_value():
+    results = made_up()
+    figure = draw_curves(results)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["a, value 1", "b, value 1", "a, value 8", "b, value 8"]
+    assert [len(axes.lines) for axes in figure.axes] == [2, 3, 2, 3]
+    for row, axes in ((0, figure.axes[1]), (1, figure.axes[3])):
+        line = axes.lines[2]
+        assert line.get_label() == "Z"
+        np.testing.assert_array_equal(line.get_xdata(), results.rounds)
+        medians = np.median(results.values("b: Z", "error")[row], axis=0)
+        np.testing.assert_allclose(line.get_ydata(), 10 * np.log10(medians), rtol=1e-12)
+    assert figure.axes[0].get_ylabel() == "error of the models (dB)"
+    assert figure.axes[2].get_xlabel() == "iteration"
+
+
+def test_sweeps_have_a_column_per_task():
+    results = made_up(sweep=(0.5, 2.0, 16.0))
+    figure = draw_sweep(results)
+    assert [axes.get_title() for axes in figure.axes] == ["a", "b"]
+    assert [len(axes.lines) for axes in figure.axes] == [2, 3]
+    line = figure.axes[0].lines[1]
+    np.testing.assert_array_equal(line.get_xdata(), [0.5, 2, 16])
+    medians = np.median(results.values("a: Y", "error")[:, :, -1], axis=1)
+    np.testing.assert_allclose(line.get_ydata(), 10 * np.log10(medians), rtol=1e-12)
+    for axes in figure.axes:
+        assert axes.get_xscale() == "log"
+        assert axes.get_xlabel() == "epsilon"
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["0.5", "2", "16"]
+    assert figure.axes[0].get_ylabel() == "error of the models (dB)"
+    assert draw_sweep(results, logarithmic=False).axes[0].get_xscale() == "linear"
+
+
+@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
+def test_bands_are_quantiles_of_trials(draw):
+    results = made_up(["a: X"], sweep=(1.0,), rounds=1)
+    (band,) = draw(results).axes[0].collections
+    values = 10 * np.log10(results.values("a: X", "error")[0, :, 0])
+    heights = band.get_paths()[0].vertices[:, 1]
+    low, high = np.quantile(10 ** (values / 10), [0.1, 0.9])
+    assert heights.min() == pytest.approx(10 * np.log10(low), rel=1e-9)
+    assert heights.max() == pytest.approx(10 * np.log10(high), rel=1e-9)
+
+
+@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
+def test_the_legend_names_every_bare_method_once(draw):
+    assert sorted(legend_of(draw(made_up()))) == ["X", "Y", "Z"]
+    # Also those of tasks that do not have all of them.
+    names = ["a: X", "a: Y", "b: Y", "b: Z, fine", "c: W"]
+    assert sorted(legend_of(draw(made_up(names)))) == ["W", "X", "Y", "Z, fine"]
+
+
+@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
+def test_a_method_looks_the_same_in_all_tasks(draw):
+    looks = {}
+    for axes in draw(made_up()).axes:
+        for line in axes.lines:
+            look = (line.get_color(), line.get_linestyle(), line.get_marker())
+            looks.setdefault(line.get_label(), set()).add(look)
+    assert set(looks) == {"X", "Y", "Z"}
+    assert all(len(each) == 1 for each in looks.values())
+    assert len(set.union(*looks.values())) == 3
+
+
+def failed_trials(arrays):
+    arrays["a: X/error"][:, 0, 5:] = np.nan
+    arrays["b: Y/error"][:, 2, :] = np.inf
+
+
+def failed_everywhere(arrays):
+    for name in arrays:
+        arrays[name][:] = np.inf
+
+
+def exact_zeros(arrays):
+    arrays["a: X/error"][:, :, -3:] = 0
+
+
+def zero_everywhere(arrays):
+    for name in arrays:
+        arrays[name][:] = 0
+
+
+def below_zero(arrays):
+    arrays["b: X/error"][:, :, -3:] = -1e-18
+
+
+UNUSUAL = [
+    failed_trials,
+    failed_everywhere,
+    exact_zeros,
+    zero_everywhere,
+    below_zero,
+]
+
+
+@pytest.mark.parametrize("change", UNUSUAL)
+@pytest.mark.parametrize("options", [{}, {"floor": -80.0}])
+@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
+def test_unusual_numbers_are_drawn_without_warnings(draw, options, change):
+    results = made_up(change=change)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw(results, **options)
+        figure.draw_without_rendering()
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        assert np.isfinite([low, high]).all()
+        assert low < high
+    assert sorted(legend_of(figure)) == ["X", "Y", "Z"]
+
+
+@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
+def test_failed_trials_are_left_out_of_the_median(draw):
+    usual, other = made_up(), made_up(change=failed_trials)
+    lines = [
+        {line.get_label(): line.get_ydata() for line in draw(results).axes[0].lines}
+        for results in (usual, other)
+    ]
+    np.testing.assert_array_equal(lines[0]["Y"], lines[1]["Y"])
+    kept = np.median(usual.values("a: X", "error")[:, 1:], axis=1)
+    expected = kept[:, -1] if draw is draw_sweep else kept[0]
+    found = lines[1]["X"]
+    np.testing.assert_allclose(found[-1], 10 * np.log10(expected[-1]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
+def test_zeros_do_not_hide_the_others(draw):
+    """No decibel is small enough for zero: the axis belongs to the other numbers."""
+    low, high = draw(made_up(change=exact_zeros)).axes[0].get_ylim()
+    assert -100 < low < high < 100
+    figure = draw(made_up(change=exact_zeros), floor=-80.0)
+    (line,) = (line for line in figure.axes[0].lines if line.get_label() == "X")
+    assert line.get_ydata()[-1] == pytest.approx(-80)
+    assert figure.axes[0].get_ylim()[0] < -80
+    assert "below -80 dB" in figure.legends[0].get_title().get_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_of_the_experiments(name, curves, tmp_path):
+    """Made-up numbers under the names that methods have."""
+    experiment = find(name)
+    methods = experiment.method_names()
+    metric = "gap" if name == "zcdp-convergence" else "error"
+    results = made_up(
+        methods,
+        experiment.sweep.values,
+        config={"metrics": dict(experiment.metrics), "parameter_label": experiment.sweep.label},
+    )
+    if metric == "gap":
+        arrays = {key.replace("error", "gap"): value for key, value in results.arrays.items()}
+        results = Results(results.config, results.sweep, results.rounds, arrays, results.nonfinite)
+    figure = experiment.figure(results)
+    bare = {method.split(": ", 1)[1] for method in methods}
+    assert sorted(legend_of(figure)) == sorted(bare)
+    rows = len(results.sweep) if name in ("zcdp-curves", "zcdp-equal-speed") else 1
+    assert len(figure.axes) == rows * len(TASKS)
+    for axes, task in zip(figure.axes, TASKS * rows, strict=True):
+        assert axes.get_title().split(",")[0] == task
+        expected = [m for m in methods if m.startswith(f"{task}: ")]
+        assert len(axes.lines) == len(expected)
+
+
+def test_the_figure_of_a_run_is_drawn(curves):
+    results, out = curves
+    image = matplotlib.image.imread(out / "figure.png")
+    assert image.shape[1] > image.shape[0] > 400
+    figure = find("zcdp-curves").figure(results)
+    assert sorted(legend_of(figure)) == sorted([ZCDP, ADVANCED, GRAD, P_ADMM])
+    assert [axes.get_title() for axes in figure.axes[:3]] == [f"{t}, epsilon 1" for t in TASKS]

@@ -1,0 +1,507 @@
+"""Images of digits: files, dealing, embedding; and the experiment with networks on them."""
+
+import gzip
+import struct
+import sys
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import matplotlib.image
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._run import run
+from fedjax_admm.trials.experiments import nfl_digits
+from fedjax_admm.trials.results import Results
+from fedjax_admm.trials.running import Request, run_experiment
+from fedjax_admm.trials.tables import _digits as digits
+
+(EXPERIMENT,) = nfl_digits.EXPERIMENTS
+SIDE = 28
+SMALL = {**EXPERIMENT.defaults(), "data": "synthetic", "nodes": 3, "images": 10, "steps": 2}
+
+
+def idx(array):
+    """Return an array of bytes as the content of an IDX file."""
+    head = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
+    return head + array.astype(np.uint8).tobytes()
+
+
+def write(folder, images, labels, *, part="train", mark="-", zipped=False):
+    """Write a pair of files as MNIST names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, array in (("images{}idx3", images), ("labels{}idx1", labels)):
+        content = idx(array)
+        path = folder / f"{part}-{kind.format(mark)}-ubyte{'.gz' if zipped else ''}"
+        path.write_bytes(gzip.compress(content) if zipped else content)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shaped_like_mnist():
+    """Return 28 x 28 images of ten digits, of which 0 to 3 can be told apart, and their labels."""
+    generator = np.random.default_rng(3)
+    labels = generator.permutation(np.repeat(np.arange(10), 40))
+    drawn = digits._drawn.__wrapped__(SIDE)
+    images = generator.integers(0, 256, (len(labels), SIDE * SIDE))
+    for digit, places in enumerate(drawn.places()):
+        here = np.flatnonzero(labels == digit)
+        images[here] = drawn.pixels[places[: len(here)]].astype(int) * 255 // drawn.white
+    return images.reshape(-1, SIDE, SIDE), labels
+
+
+# --- files ---
+
+
+@pytest.mark.parametrize("part", ["train", "t10k"])
+@pytest.mark.parametrize("mark", ["-", "."])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_files_are_read(tmp_path, shaped_like_mnist, part, mark, zipped):
+    images, labels = shaped_like_mnist
+    write(tmp_path, images, labels, part=part, mark=mark, zipped=zipped)
+    loaded = digits.load(str(tmp_path))
+    kept = labels < 4
+    assert loaded.pixels.dtype == np.uint8
+    np.testing.assert_array_equal(loaded.pixels, images[kept].reshape(-1, SIDE * SIDE))
+    np.testing.assert_array_equal(loaded.digits, labels[kept])
+    assert loaded.source == f"MNIST files ({part}), 28 x 28"
+    assert loaded.scaled().dtype == np.float32
+    assert loaded.scaled().max() <= 1
+    assert digits.load(str(tmp_path)) is loaded  # once
+    settings = {**EXPERIMENT.defaults(), "data": str(tmp_path), "nodes": 5}
+    told = f"MNIST files ({part}), 28 x 28, 12 training and 4 validation images per node"
+    assert nfl_digits.describe(settings) == told
+
+
+def test_training_files_come_first_and_torchvision_is_known(tmp_path, shaped_like_mnist):
+    images, labels = shaped_like_mnist
+    folder = tmp_path / "MNIST" / "raw"
+    write(folder, images[:100], labels[:100], part="t10k", zipped=True)
+    assert "t10k" in digits.load(str(tmp_path)).source
+    write(folder, images, labels)
+    assert "train" in digits.load(str(tmp_path)).source
+
+
+def test_changed_files_are_read_again(tmp_path, shaped_like_mnist):
+    images, labels = shaped_like_mnist
+    first = digits.load(str(write(tmp_path, images, labels)))
+    write(tmp_path, images[:300], labels[:300])
+    assert len(digits.load(str(tmp_path)).digits) < len(first.digits)
+
+
+def test_the_environment_names_a_folder(tmp_path, monkeypatch, shaped_like_mnist):
+    monkeypatch.setenv(digits.VARIABLE, str(tmp_path))
+    assert "scikit-learn" in digits.load("").source  # it may hold other data
+    monkeypatch.setenv(digits.VARIABLE, str(tmp_path / "nowhere"))
+    assert "scikit-learn" in digits.load("").source
+    write(tmp_path, *shaped_like_mnist)
+    monkeypatch.setenv(digits.VARIABLE, str(tmp_path))
+    assert "MNIST" in digits.load("").source
+    assert "scikit-learn" in digits.load("scikit-learn").source
+    assert "synthetic" in digits.load("synthetic").source
+
+
+def test_scikit_learn(monkeypatch):
+    loaded = digits.load("scikit-learn")
+    assert loaded.pixels.shape == (720, 64)
+    assert [len(places) for places in loaded.places()] == [178, 182, 177, 183]
+    assert loaded.scaled().max() == 1
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setattr(digits, "_small_digits", digits._small_digits.__wrapped__)
+    monkeypatch.delenv(digits.VARIABLE, raising=False)
+    assert "synthetic" in digits.load("").source
+    with pytest.raises(InputError, match="scikit-learn, which is not installed; install it or"):
+        digits.load("scikit-learn")
+
+
+def test_synthetic_images_differ_by_digit_and_within():
+    loaded = digits.load("synthetic")
+    assert [len(places) for places in loaded.places()] == [180] * 4
+    rows = loaded.scaled()
+    means = np.stack([rows[places].mean(0) for places in loaded.places()])
+    nearest = np.argmin(((rows[:, None] - means[None]) ** 2).sum(-1), 1)
+    assert 0.8 < np.mean(nearest == loaded.digits) < 1
+    assert len(np.unique(loaded.pixels, axis=0)) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("empty", "holds none; put train-images-idx3-ubyte and train-labels-idx1-ubyte there"),
+        ("nowhere", "must name a folder with MNIST files"),
+        ("no labels", "lies there without train-labels-idx1-ubyte; put that beside it"),
+        ("no images", "lies there without train-images-idx3-ubyte"),
+        (
+            "magic",
+            "train-images-idx3-ubyte must begin with 0x00000803, but it begins with 0x00000d",
+        ),
+        ("swapped", "must begin with 0x00000803, but it begins with 0x00000801"),
+        ("nothing", "must begin with 0x00000803, but it is too short; fetch it again"),
+        ("head", "ends within its head"),
+        ("truncated", "must hold 313616 bytes for 400 x 28 x 28, but it holds 313516"),
+        ("longer", "must hold 313616 bytes for 400 x 28 x 28, but it holds 313617"),
+        ("huge", "must hold .* bytes for 4294967295 x 4294967295 x 4294967295, but"),
+        (
+            "counts",
+            r"must hold as many images as train-labels-idx1-ubyte holds labels \(400\), but",
+        ),
+        ("gzip", "train-images-idx3-ubyte.gz is not a whole gzip file; fetch it again"),
+        ("cut gzip", "is not a whole gzip file"),
+        ("spoilt gzip", "is not a whole gzip file"),
+    ],
+)
+def test_a_damaged_folder_is_told(tmp_path, shaped_like_mnist, change, words):
+    images, labels = shaped_like_mnist
+    folder = tmp_path / "data"
+    if change != "nowhere":
+        folder.mkdir()
+    image_file, label_file = folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte"
+    if change not in ("empty", "nowhere"):
+        write(folder, images, labels)
+        content = image_file.read_bytes()
+        zipped = gzip.compress(content)
+        changed = {
+            "magic": struct.pack(">I", 0xD03) + content[4:],
+            "swapped": label_file.read_bytes(),
+            "nothing": b"",
+            "head": content[:10],
+            "truncated": content[:-100],
+            "longer": content + b"1",
+            "huge": content[:4] + b"\xff" * 12 + content[16:],
+            "counts": idx(images[:-1]),
+            "gzip": content,
+            "cut gzip": zipped[: len(zipped) // 2],
+            "spoilt gzip": zipped[:500] + bytes(200) + zipped[700:],
+        }
+        if change in changed:
+            image_file.unlink()
+            name = image_file.name + (".gz" if "gzip" in change else "")
+            (folder / name).write_bytes(changed[change])
+        elif change == "no labels":
+            label_file.unlink()
+        else:
+            image_file.unlink()
+    with pytest.raises(InputError, match=words):
+        digits.load(str(folder))
+
+
+# --- dealing ---
+
+
+def test_images_are_dealt():
+    images = digits.load("scikit-learn")
+    nodes = 20
+    deal = jax.jit(lambda key: digits.deal(key, images.places(), nodes, 500))
+    training, validation = (np.asarray(part) for part in deal(jax.random.key(1)))
+    assert training.shape == (40, 12)  # 177 of the digit 2: 8 for every node, 6 for training
+    assert validation.shape == (40, 4)
+    everything = np.concatenate([training, validation], 1)
+    assert len(np.unique(everything)) == everything.size  # no image twice
+    for part in (training, validation):
+        half = part.shape[1] // 2
+        held = images.digits[part]
+        for rows, (first, second) in ((held[:nodes], (0, 1)), (held[nodes:], (2, 3))):
+            assert (rows[:, :half] == first).all()
+            assert (rows[:, half:] == second).all()
+    again, other = (np.asarray(deal(jax.random.key(seed))[0]) for seed in (1, 2))
+    np.testing.assert_array_equal(training, again)
+    assert (training != other).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("available", "nodes", "most", "each", "train"),
+    [(5421, 20, 500, 250, 200), (980, 20, 500, 49, 39), (180, 20, 10, 5, 4), (40, 20, 500, 2, 1)],
+)
+def test_shares(available, nodes, most, each, train):
+    places = [np.arange(available + extra) for extra in (3, 2, 0, 9)]
+    assert digits.shares(places, nodes, most) == (each, train)
+
+
+@pytest.mark.parametrize(("available", "most"), [(39, 500), (400, 3)])
+def test_too_few_images_are_told(available, most):
+    places = [np.arange(500), np.arange(500), np.arange(500), np.arange(available)]
+    words = f"every node must hold 2 images of a digit at least, but there are {available} of 3"
+    with pytest.raises(InputError, match=words):
+        digits.shares(places, 20, most)
+
+
+# --- points ---
+
+
+@pytest.mark.slow
+def test_principal_components_are_those_of_a_singular_value_decomposition(dtype):
+    rows = digits.load("scikit-learn").scaled()[::4, 8:40].astype(dtype)
+    found = np.asarray(digits.principal_components(jnp.asarray(rows)))
+    centred = rows.astype(float) - rows.astype(float).mean(0)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    expected = left[:, :2] * singular[:2]
+    expected *= np.sign((found * expected).sum(0))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, atol=2e-4 if dtype == jnp.float32 else 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("embedding", ["pca", "tsne"])
+def test_points_are_scaled_and_keep_digits_together(embedding):
+    images = digits.load("synthetic")
+    some = np.arange(0, len(images.digits), 10)
+    images = replace(images, pixels=images.pixels[some], digits=images.digits[some])
+    points = digits.embed(images, embedding)
+    assert points.shape == (len(some), 2)
+    np.testing.assert_allclose(points.mean(0), 0, atol=1e-5)
+    assert np.mean(np.sum(points**2, 1)) == pytest.approx(1, rel=1e-4)
+    means = np.stack([points[places].mean(0) for places in images.places()])
+    nearest = np.argmin(((points[:, None] - means[None]) ** 2).sum(-1), 1)
+    assert np.mean(nearest == images.digits) > 0.6
+    assert digits.embed(images, embedding) is points  # once
+
+
+def test_points_that_cannot_be_had_are_told(monkeypatch):
+    images = replace(digits.load("synthetic"))
+    with pytest.raises(InputError, match="embedding must be pca or tsne, but it is 'umap'"):
+        digits.embed(images, "umap")
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
+    with pytest.raises(InputError, match="needs scikit-learn, which is not installed; install it"):
+        digits.embed(images, "tsne")
+
+
+# --- networks ---
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_a_network_by_hand(biases):
+    network = nfl_digits.Network(5, 3, 2, biases)
+    w = np.asarray(jax.random.normal(jax.random.key(0), (network.size,)))
+    x = np.asarray(jax.random.normal(jax.random.key(1), (5,)))
+    first, second = w[:15].reshape(3, 5), w[15:21].reshape(2, 3)
+    inner, outer = (w[21:24], w[24:26]) if biases else (0.0, 0.0)
+    logits = second @ np.maximum(first @ x + inner, 0) + outer
+    np.testing.assert_allclose(network.logits(jnp.asarray(w), x), logits, rtol=1e-5, atol=1e-6)
+    loss = np.log(np.sum(np.exp(logits))) - logits[1]
+    assert float(network(jnp.asarray(w), x, jnp.int32(1))) == pytest.approx(loss, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_masked_network_is_a_narrow_one(x64):
+    settings = {**SMALL, "width": (7.0,)}
+    draw = jax.jit(lambda width, key: nfl_digits._problem(settings, width, key))
+    masked = draw(jnp.float64(3), jax.random.key(5))
+    wide = masked.network
+    thin = replace(wide, hidden=3)
+
+    def narrowed(w):
+        first, second, inner, outer = wide.layers(w)
+        return jnp.concatenate([first[:3].ravel(), second[:, :3].ravel(), inner[:3], outer])
+
+    start = jax.vmap(narrowed)(masked.start)
+    local = replace(masked.local, start=start, sample_loss=thin)
+    narrow = replace(masked, start=start, local=local)
+    solver = nfl_digits._methods(settings, jnp.float64(3))[nfl_digits.ALGORITHM_1].solver
+    models = [run(solver, each, jax.random.key(6), rounds=6).estimate for each in (masked, narrow)]
+    assert not np.allclose(models[0], masked.start)
+    np.testing.assert_allclose(jax.vmap(narrowed)(models[0]), models[1], atol=1e-12)
+    first, second, inner, _ = wide.layers(models[0][0])
+    for masked_weights in (first[3:], second[:, 3:], inner[3:]):
+        np.testing.assert_array_equal(masked_weights, 0)
+
+
+@pytest.mark.slow
+def test_every_unit_is_alive_at_the_start():
+    network = nfl_digits.Network(30, 16, 2, True)
+    mean = jax.random.uniform(jax.random.key(0), (30,))
+    for width in (1, 16):
+        w = network.draw(jax.random.key(1), jnp.float32(width), mean)
+        first, second, *_ = network.layers(w)
+        assert (np.asarray(first @ mean)[:width] > 0).all()
+        assert np.count_nonzero(np.asarray(second)[0]) == width
+
+
+@pytest.mark.slow
+def test_ties_count_their_share_and_one_unit_leaves_half_undecided():
+    network = nfl_digits.Network(6, 1, 2, False)
+    images = jax.random.normal(jax.random.key(0), (1, 40, 6))
+    labels = jnp.tile(jnp.arange(2, dtype=jnp.int32), (1, 20))
+    accuracy = jax.jit(network.accuracy)
+    nothing = accuracy(jnp.zeros((1, network.size)), images, labels)
+    assert float(nothing) == pytest.approx(0.5)
+    drawn = jax.random.normal(jax.random.key(1), (100, 1, network.size))
+    found = [float(accuracy(w, images, labels)) for w in drawn]
+    assert 0.55 < max(found) <= 0.75
+    assert np.isnan(float(accuracy(jnp.full((1, network.size), jnp.nan), images, labels)))
+
+
+# --- methods ---
+
+
+@pytest.fixture(scope="module")
+def problem():
+    draw = jax.jit(lambda key: nfl_digits._problem({**SMALL, "width": (4.0,)}, jnp.float32(4), key))
+    return draw(jax.random.key(2))
+
+
+def test_the_problem_is_what_it_says(problem):
+    assert problem.num_nodes == 6
+    assert problem.local.features.shape == (6, 8, 64)
+    assert problem.validation_images.shape == (6, 2, 64)
+    np.testing.assert_array_equal(problem.local.targets, [[0] * 4 + [1] * 4] * 6)
+    np.testing.assert_array_equal(problem.validation_labels, [[0, 1]] * 6)
+    np.testing.assert_array_equal(problem.clusters, [0, 0, 0, 1, 1, 1])
+    weights = np.asarray(problem.graph.weights)[np.asarray(problem.graph.present)]
+    assert ((weights > 0.05) & (weights < 1)).all()
+    assert (np.asarray(problem.graph.degrees) >= 3).all()
+    four = nfl_digits._with_four_outputs(problem)
+    np.testing.assert_array_equal(four.local.targets[0], [0] * 4 + [1] * 4)
+    np.testing.assert_array_equal(four.local.targets[5], [2] * 4 + [3] * 4)
+    np.testing.assert_array_equal(four.validation_labels[5], [2, 3])
+    assert four.dim == four.network.size == problem.dim + 4 * 2 + 2
+
+
+@pytest.mark.slow
+def test_a_group_is_trained_as_if_its_data_lay_together(problem):
+    method = nfl_digits._methods(SMALL, jnp.float32(4))["clusters known"]
+    got = jax.jit(lambda: method(problem, jax.random.key(0), 4, 2))()
+    network, local = problem.network, problem.local
+    models = []
+    for part in (slice(0, 3), slice(3, 6)):
+        x, y = local.features[part].reshape(-1, 64), local.targets[part].reshape(-1)
+        optimizer = local.optimizer(local.rate)
+
+        def step(carry, _, x=x, y=y, optimizer=optimizer):
+            w, state = carry
+            slope = jax.grad(lambda w: jnp.mean(jax.vmap(network, (None, 0, 0))(w, x, y)))(w)
+            update, state = optimizer.update(slope, state, w)
+            return (w + update, state), None
+
+        first = (problem.start[0], optimizer.init(problem.start[0]))
+        models.append(jax.lax.scan(step, first, length=8)[0][0])
+    hand = problem.accuracies(jnp.repeat(jnp.stack(models), 3, axis=0))
+    assert float(got["train"][-1]) == pytest.approx(float(hand["train"]), abs=0.03)
+    assert got["train"].shape == (2,)
+
+
+def test_a_failure_is_told(problem):
+    spoilt = replace(problem, start=problem.start.at[4].set(jnp.inf))
+    methods = nfl_digits._methods(SMALL, jnp.float32(4))
+    got = methods["local"](spoilt, jax.random.key(0), 4, 2)
+    assert int(got["first_nonfinite_round"]) == 2
+    assert np.isnan(np.asarray(got["train"])).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"width": "1.5"}, "width must hold whole numbers, but it holds 1.5"),
+        ({"width": "0"}, "width must be at least 1, but it is 0"),
+        ({"biases": "2"}, "biases must be 0 or 1, but it is 2"),
+        ({"nodes": "0"}, "nodes must be at least 1, but it is 0"),
+        ({"nodes": "100"}, "but there are 180 of 0 for 100 nodes"),
+        ({"neighbours": "6"}, "neighbours must be at most 5, but it is 6"),
+        ({"rate": "0"}, "rate must be greater than 0"),
+        ({"ifca_rate": "-1"}, "ifca_rate must be greater than 0"),
+        ({"lam": "0"}, "lam must be greater than 0"),
+        ({"steps": "0"}, "steps must be at least 1"),
+        ({"embedding": "umap"}, "embedding must be pca or tsne"),
+        ({"data": "nowhere"}, "data must name a folder with MNIST files"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_told(tmp_path, given, words):
+    settings = {"data": "synthetic", "nodes": "3", **given}
+    request = Request(trials=1, rounds=2, settings=settings)
+    with pytest.raises(InputError, match=words):
+        run_experiment(EXPERIMENT, request, tmp_path / "run", resume=False, progress=False)
+
+
+# --- the whole experiment ---
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, shaped_like_mnist):
+    """Run the experiment on files that look like MNIST's, gzipped, at its smallest."""
+    folder = tmp_path_factory.mktemp("digits")
+    write(folder / "data", *shaped_like_mnist, part="t10k", zipped=True)
+    settings = {"data": str(folder / "data"), "nodes": "3", "images": "20", "width": "1,6"}
+    request = Request(trials=2, rounds=12, settings=settings)
+    out = folder / "run"
+    return run_experiment(EXPERIMENT, request, out, resume=False, progress=False), out
+
+
+def test_arrays_are_complete(finished):
+    results, _ = finished
+    assert results.methods == [
+        "Algorithm 1",
+        "local",
+        "IFCA, k = 2",
+        "clusters known",
+        "pooled, four outputs",
+    ]
+    for method in results.methods:
+        for metric in ("train", "validation"):
+            values = results.values(method, metric)
+            assert values.shape == (2, 2, len(results.rounds))
+            assert values.dtype == np.float32
+            assert ((values >= 0) & (values <= 1)).all()
+        new, error = (results.values(method, metric) for metric in ("validation", "error"))
+        np.testing.assert_allclose(error, 1 - new, atol=1e-6)
+        assert not results.nonfinite[method].any()
+    assert (results.values("Algorithm 1", "inside") >= 0.5).all()
+    assert set(np.unique(results.values("IFCA, k = 2", "clusters"))) <= {1, 2}
+    told = "MNIST files (t10k), 28 x 28, 16 training and 4 validation images per node"
+    assert results.config["data"] == told
+
+
+def test_networks_learn(finished):
+    results, _ = finished
+    last = {m: results.values(m, "train")[1, :, -1] for m in results.methods}
+    for method, values in last.items():
+        assert (values > (0.5 if "four" in method else 0.75)).all(), method
+    assert (results.values("Algorithm 1", "validation")[1, :, -1] > 0.7).all()
+
+
+def test_numbers_sent_by_hand(finished):
+    results, _ = finished
+    size = 6 * (784 + 2) + 6 + 2
+    rounds = results.rounds
+    ifca = results.values("IFCA, k = 2", "numbers_up")
+    np.testing.assert_array_equal(ifca[1, 0], rounds * 5 * 6 * (size + 1))
+    coupled = results.values("Algorithm 1", "numbers_up")[:, :, -1] / (12 * size)
+    assert ((coupled >= 9) & (coupled <= 15)).all()  # edges among 6 nodes with 3 neighbours
+    assert not results.has("local", "numbers_up")
+
+
+def test_the_figure_is_drawn(finished):
+    results, out = finished
+    image = matplotlib.image.imread(out / "figure.png")
+    height, width, _ = image.shape
+    assert width > height > 400
+    ink = (image[..., :3] < 0.9).any(-1)
+    assert 0.02 < ink.mean() < 0.7
+    border = np.concatenate([ink[0], ink[-1], ink[:, 0], ink[:, -1]])
+    assert not border.any()
+    figure = EXPERIMENT.figure(results)
+    assert len(figure.axes) == 2
+    shown = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert sorted(shown) == ["printed in the paper", "training images", "validation images"]
+    assert "MNIST files" in figure.get_suptitle()
+
+
+@pytest.mark.parametrize("unusual", ["failed", "one trial", "one record", "one width"])
+def test_unusual_results_are_drawn_without_warnings(finished, unusual):
+    results, _ = finished
+    arrays = {key: value.copy() for key, value in results.arrays.items()}
+    rounds, sweep = results.rounds, results.sweep
+    if unusual == "failed":
+        arrays["local/train"][:] = np.nan
+        arrays["Algorithm 1/validation"][:, 0] = np.nan
+    elif unusual == "one trial":
+        arrays = {key: value[:, :1] for key, value in arrays.items()}
+    elif unusual == "one record":
+        arrays, rounds = {key: value[..., :1] for key, value in arrays.items()}, rounds[:1]
+    else:
+        arrays, sweep = {key: value[:1] for key, value in arrays.items()}, sweep[:1]
+    changed = Results(results.config, sweep, rounds, arrays, results.nonfinite)
+    figure = EXPERIMENT.figure(changed)
+    figure.draw_without_rendering()
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert ("failed" in texts) == (unusual == "failed")

@@ -1,0 +1,5 @@
+"""The command `fedjax-admm`."""
+
+from fedjax_admm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,73 @@
+"""What this installation has, and what is missing: `fedjax-admm doctor`."""
+
+import importlib.util
+import os
+import platform
+from importlib import metadata
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm.trials.cli import _environment as session
+
+_PACKAGES = ("fedjax-admm", "jax", "jaxlib", "numpy", "optax", "chex", "matplotlib")
+_OPTIONAL = {
+    "jax_cuda13_plugin": "NVIDIA GPUs (pip install 'fedjax-admm[cuda13]')",
+    "jupyterlab": "notebooks (pip install 'fedjax-admm[notebooks]')",
+}
+
+
+def examine() -> str:
+    """Return a report on devices, versions, the compilation cache, data and missing parts."""
+    lines = [f"Python {platform.python_version()} on {platform.platform(terse=True)}"]
+    lines += [f"  {name:<12} {_version(name)}" for name in _PACKAGES]
+    lines += ["", "Devices"]
+    for device in jax.local_devices():
+        memory = (device.memory_stats() or {}).get("bytes_limit")
+        size = f", {memory / 2**30:.1f} GiB" if memory else ""
+        lines.append(f"  {device} ({device.device_kind}{size})")
+    lines += ["", "Compilation cache", *(f"  {line}" for line in _cache())]
+    data = os.environ.get("FEDJAX_ADMM_DATA")
+    lines += [
+        "",
+        "Real data",
+        f"  FEDJAX_ADMM_DATA is {data or 'not set: synthetic twins are used'}",
+    ]
+    absent = [what for name, what in _OPTIONAL.items() if importlib.util.find_spec(name) is None]
+    lines += ["", "Optional parts that are not installed", *(f"  {what}" for what in absent)]
+    if not absent:
+        lines.append("  none")
+    return "\n".join(lines)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "missing (pip install --upgrade fedjax-admm)"
+
+
+def _cache() -> list[str]:
+    if os.environ.get(session.NO_CACHE):
+        return [f"off (the variable {session.NO_CACHE} is set)"]
+    folder = session.cache_folder()
+    files = [path for path in folder.glob("*") if path.is_file()] if folder.is_dir() else []
+    size = sum(path.stat().st_size for path in files) / 2**20
+    works = "works" if _cache_serves() else "is rejected on this machine: each start compiles anew"
+    return [f"{folder}", f"{len(files)} files, {size:.1f} MiB; a stored program {works}"]
+
+
+def _cache_serves() -> bool:
+    """Compile a small program twice and see whether the second one came from the cache."""
+    hits = []
+    jax.monitoring.register_event_listener(
+        lambda event, **_: hits.append(event) if event.endswith("/cache_hits") else None
+    )
+
+    def probe(x):
+        return jnp.sin(x) + 1
+
+    for _ in range(2):
+        jax.clear_caches()
+        jax.jit(probe)(jnp.arange(3.0)).block_until_ready()
+    return bool(hits)

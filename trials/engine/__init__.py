@@ -1,0 +1,5 @@
+"""The Monte Carlo engine: micro-batches, devices, chunks, hosts, interruptions."""
+
+from fedjax_admm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

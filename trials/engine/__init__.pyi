@@ -1,0 +1,16 @@
+from fedjax_admm.trials.engine import hosts as hosts, memory as memory
+from fedjax_admm.trials.engine._chunks import ChunkStore as ChunkStore
+from fedjax_admm.trials.engine._layout import (
+    CACHE_BYTES as CACHE_BYTES,
+    Trial as Trial,
+    loop_bytes as loop_bytes,
+)
+from fedjax_admm.trials.engine._monte_carlo import (
+    Inspect as Inspect,
+    MonteCarlo as MonteCarlo,
+    Seconds as Seconds,
+    default_mesh as default_mesh,
+    monte_carlo as monte_carlo,
+    partitioned as partitioned,
+)
+from fedjax_admm.trials.engine._program import compile_trials as compile_trials

@@ -1,0 +1,100 @@
+"""How trials are cut up: the micro-batch decides the last bits, the chunk does not."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from fedjax_admm._checks import InputError, count
+
+Trial = Callable[[jax.Array], Mapping[str, jax.Array]]
+
+CACHE_BYTES = 96 * 1024
+"""Loop state per CPU device that a micro-batch should not exceed (measured: `benchmarks/`)."""
+
+GPU_MEMORY_FRACTION = 0.25
+"""Share of a GPU's memory that the loop state of one micro-batch may take."""
+
+_TICKS = 20  # chunks that a run is cut into, where that leaves whole micro-batches
+
+
+class Layout(NamedTuple):
+    """How trials are cut up. The width decides the last bits; the chunk does not."""
+
+    width: int  # trials that are vmapped together
+    chunk: int  # trials per host call
+
+
+def plan(
+    trial: Trial,
+    key: jax.Array,
+    trials: int,
+    *,
+    batch: int | str = "auto",
+    chunk: int | None = None,
+    devices: int = 1,
+) -> Layout:
+    """Choose the micro-batch width and the chunk, without compiling.
+
+    On a CPU, `batch="auto"` takes as many trials as keep the state of the largest loop within
+    `CACHE_BYTES`; on an accelerator, where a loop of small steps is bound by launches, as many as
+    `GPU_MEMORY_FRACTION` of its memory holds (not measured yet).
+
+    Args:
+      trial: as in `monte_carlo`.
+      key: as in `monte_carlo`.
+      trials: as in `monte_carlo`.
+      batch: as in `monte_carlo`.
+      chunk: as in `monte_carlo`.
+      devices: size of the mesh axis "trials".
+
+    Raises:
+      InputError: `batch` is neither "auto" nor a positive whole number, or `chunk` is not one.
+    """
+    share = math.ceil(trials / devices)
+    if batch == "auto":
+        budget = _loop_budget()
+        width = max(1, min(share, budget // max(1, loop_bytes(trial, key))))
+    elif isinstance(batch, str):
+        raise InputError(f"batch must be 'auto' or a whole number, but it is {batch!r}.")
+    else:
+        width = count("batch", batch)
+    if chunk is None:
+        step = width * devices
+        chunk = step * max(1, round(trials / _TICKS / step))
+    return Layout(width, count("chunk", chunk))
+
+
+def loop_bytes(trial: Trial, key: jax.Array) -> int:
+    """Return the bytes that the largest loop of one trial reads and writes in each iteration."""
+    return _largest_loop(jax.make_jaxpr(trial)(key).jaxpr)
+
+
+def _largest_loop(jaxpr: Any) -> int:
+    largest = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name in ("scan", "while"):
+            scanned = equation.params.get("num_consts", 0) + equation.params.get("num_carry", 0)
+            operands = equation.invars[:scanned] if scanned else equation.invars
+            largest = max(largest, sum(_bytes(operand.aval) for operand in operands))
+        for parameter in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")
+        ):
+            inner = getattr(parameter, "jaxpr", parameter)
+            if hasattr(inner, "eqns"):
+                largest = max(largest, _largest_loop(inner))
+    return largest
+
+
+def _bytes(aval: Any) -> int:
+    itemsize = getattr(aval.dtype, "itemsize", 8)
+    return math.prod(aval.shape) * itemsize
+
+
+def _loop_budget() -> int:
+    device = jax.local_devices()[0]
+    if device.platform == "cpu":
+        return CACHE_BYTES
+    limit = (device.memory_stats() or {}).get("bytes_limit", 8 * 2**30)
+    return int(limit * GPU_MEMORY_FRACTION)

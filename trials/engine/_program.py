@@ -1,0 +1,249 @@
+"""One chunk of trials as a compiled program, as large as the memory allows."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials.engine import hosts, memory
+from fedjax_admm.trials.engine._layout import Layout, Trial, plan
+
+_NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
+"""For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
+what a round of a small problem takes (`benchmarks/`), and whose sums depend on the width."""
+
+
+class Chunk(NamedTuple):
+    """What one call computed."""
+
+    arrays: dict[str, np.ndarray]  # leading axis = trials
+    run_seconds: float  # computing
+    transfer_seconds: float  # to the host
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled chunk: call it with the number of its first trial."""
+
+    layout: Layout
+    mesh: Mesh
+    key: jax.Array
+    names: tuple[str, ...]  # in the trial's own order: as a pytree a dict is sorted
+    compiled: Any
+    bytes: int  # of memory that every device needs for it
+    compile_seconds: float  # tracing and compiling (or loading from the persistent cache)
+
+    def __call__(self, start: int, length: int) -> Chunk:
+        """Compute so many trials, at most a chunk, from `start` on."""
+        clock = time.perf_counter()
+        inputs = _inputs(self.key, start, length, self.layout, self.mesh)
+        result = jax.block_until_ready(self.compiled(*inputs))
+        done = time.perf_counter()
+        host = jax.device_get(result)
+        arrays = {name: host[name][:length] for name in self.names}
+        return Chunk(arrays, done - clock, time.perf_counter() - done)
+
+
+def compile_trials(
+    trial: Trial,
+    key: jax.Array,
+    trials: int,
+    *,
+    batch: int | str = "auto",
+    chunk: int | None = None,
+    mesh: Mesh,
+    limit: int | None = None,
+) -> Program:
+    """Compile one chunk of trials, and see to it that it fits into memory.
+
+    What the compiled program says that it needs bounds the chunk; where even one micro-batch per
+    device is too much, its width is cut too. A width or a chunk that is given stays as it is.
+
+    Args:
+      trial: as in `monte_carlo`.
+      key: as in `monte_carlo`.
+      trials: as in `monte_carlo`.
+      batch: as in `monte_carlo`.
+      chunk: as in `monte_carlo`.
+      mesh: as in `monte_carlo`.
+      limit: bytes that a device may take; what is free if None.
+
+    Returns:
+      The program.
+
+    Raises:
+      InputError: an argument does not fit, or the memory does not hold a chunk or all results.
+    """
+    clock = time.perf_counter()
+    devices = mesh.shape["trials"]
+    layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
+    # Hosts may differ, but all must decide alike.
+    on_host = hosts.smallest(memory.host_bytes())
+    free = hosts.smallest(memory.free_bytes(mesh.local_devices[0]))
+    room = free if limit is None else min(free, limit)
+    while True:
+        names, lowered = _lower(trial, key, layout, mesh)
+        _check_results(lowered, trials, layout, devices, on_host)
+        compiled = _compile(lowered, mesh)
+        needed = memory.program_bytes(compiled)
+        if needed <= room:
+            seconds = time.perf_counter() - clock
+            return Program(layout, mesh, key, names, compiled, needed, seconds)
+        smaller = _smaller(
+            layout,
+            devices,
+            needed,
+            room,
+            results=compiled.memory_analysis().output_size_in_bytes,
+            keep_width=batch != "auto",
+            keep_chunk=chunk is not None,
+        )
+        if smaller is None:
+            raise InputError(_too_large(layout, mesh, needed, room, allowed=room != free))
+        layout = smaller
+
+
+def _compile(lowered: Any, mesh: Mesh) -> Any:
+    if mesh.devices.flat[0].platform != "cpu":
+        return lowered.compile()
+    try:
+        return lowered.compile(compiler_options=_NO_LIBRARY_REDUCTIONS)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return lowered.compile()  # a version of JAX that has neither the option nor the library
+
+
+def _smaller(
+    layout: Layout,
+    devices: int,
+    needed: int,
+    room: float,
+    *,
+    results: int,
+    keep_width: bool,
+    keep_chunk: bool,
+) -> Layout | None:
+    """Return a layout that needs less memory, if there may be one: results grow with the chunk."""
+    step = layout.width * devices
+    if layout.chunk > step and not keep_chunk:
+        share = min((room - (needed - results)) / max(1, results), 0.9)
+        return layout._replace(chunk=step * max(1, math.floor(layout.chunk / step * share)))
+    if layout.width > 1 and not (keep_width or keep_chunk):
+        width = max(1, math.floor(layout.width * room / needed))
+        return Layout(width, width * devices)
+    return None
+
+
+def _too_large(layout: Layout, mesh: Mesh, needed: int, room: float, *, allowed: bool) -> str:
+    at_once, remedy = f"a micro-batch of {layout.width} trials", "a smaller batch, "
+    if layout.chunk > layout.width * mesh.shape["trials"]:
+        at_once, remedy = f"a chunk of {layout.chunk} trials", "a smaller chunk or batch, "
+    elif layout.width == 1:
+        at_once, remedy = "one trial", ""
+    have = "are allowed" if allowed else "are free"
+    return (
+        f"{at_once} needs {memory.shown(needed)} of every device, but {memory.shown(room)} {have} "
+        f"on {mesh.local_devices[0].device_kind}; give {remedy}a smaller problem, fewer records, "
+        "or more devices per trial."
+    )
+
+
+def _check_results(lowered: Any, trials: int, layout: Layout, devices: int, free: float) -> None:
+    """Check that the host can hold what all trials return."""
+    chunk = sum(_size(shape) for shape in jax.tree.leaves(lowered.out_info))
+    needed = chunk / _padded(layout, devices) * trials
+    if needed > free:
+        raise InputError(
+            f"the results of {trials} trials need {memory.shown(needed)}, but "
+            f"{memory.shown(free)} are free on this machine; run fewer trials or record less often."
+        )
+
+
+def _size(shape: Any) -> int:
+    return math.prod(shape.shape) * getattr(shape.dtype, "itemsize", 8)
+
+
+def _padded(layout: Layout, devices: int) -> int:
+    """Return the trials of a chunk, filled up to whole micro-batches on every device."""
+    step = layout.width * devices
+    return math.ceil(layout.chunk / step) * step
+
+
+def _inputs(
+    key: jax.Array, start: int, length: int, layout: Layout, mesh: Mesh
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Tell every device the data of the key, its first trial, and how many micro-batches it has."""
+    devices = mesh.shape["trials"]
+    share = _padded(layout, devices) // devices
+    offsets = share * np.arange(devices)
+    batches = np.clip(-(-(length - offsets) // layout.width), 0, share // layout.width)
+    by_trials = NamedSharding(mesh, PartitionSpec("trials"))
+    return (
+        hosts.placed(np.asarray(jax.random.key_data(key)), NamedSharding(mesh, PartitionSpec())),
+        hosts.placed((start + offsets).astype(np.uint32), by_trials),
+        hosts.placed(batches.astype(np.int32), by_trials),
+    )
+
+
+def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tuple[str, ...], Any]:
+    """Trace one chunk: what `_inputs` returns -> arrays; trials that are not asked for are zero."""
+    names: list[str] = []
+    implementation = jax.random.key_impl(key)
+    width = layout.width
+    share = _padded(layout, mesh.shape["trials"]) // mesh.shape["trials"]
+
+    def shard(key_data: jax.Array, first: jax.Array, batches: jax.Array) -> dict[str, jax.Array]:
+        one_key = jax.random.wrap_key_data(key_data, impl=implementation)
+
+        def numbered(number: jax.Array) -> dict[str, jax.Array]:
+            arrays = dict(trial(jax.random.fold_in(one_key, number)))
+            names[:] = arrays
+            return arrays
+
+        @jax.jit
+        def batch(number: jax.Array) -> dict[str, jax.Array]:
+            # A batch of one can cost 2.5 times as much as no batch at all (`benchmarks/`).
+            if width == 1:
+                return jax.tree.map(lambda array: array[None], numbered(number))
+            return jax.vmap(numbered)(number + jnp.arange(width, dtype=number.dtype))
+
+        def work(number: jax.Array, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
+            place = number * width
+            new = batch(first[0] + place.astype(first.dtype))
+            return jax.tree.map(
+                lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, place, 0),
+                results,
+                new,
+            )
+
+        blank = jax.tree.map(
+            lambda shape: jnp.zeros((share, *shape.shape[1:]), shape.dtype),
+            jax.eval_shape(batch, first[0]),
+        )
+        # The number of turns is an input: XLA would compile a loop of one turn into other
+        # arithmetic than a loop of many, and the last bits would depend on the chunk.
+        return jax.lax.fori_loop(0, batches[0], work, blank)
+
+    # Over trials by hand; over clients by JAX, as the solvers' constraints tell it.
+    by_hand = {"trials"} if mesh.shape.get("clients", 1) > 1 else set(mesh.axis_names)
+    # check_vma=False: the carries inside a trial start as constants, the same on every device.
+    sharded = jax.shard_map(
+        shard,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec("trials"), PartitionSpec("trials")),
+        out_specs=PartitionSpec("trials"),
+        axis_names=by_hand,
+        check_vma=False,
+    )
+    # A process sees its own devices only: where there are several, all get everything.
+    everywhere = NamedSharding(mesh, PartitionSpec()) if mesh.is_multi_process else None
+    program = jax.jit(sharded, out_shardings=everywhere)
+    lowered = program.lower(*_inputs(key, 0, layout.chunk, layout, mesh))
+    return tuple(names), lowered

@@ -1,0 +1,224 @@
+"""Several processes that run one experiment together, on one host or on many.
+
+Every process runs the same program. JAX's own runtime joins them; the mesh then spans the devices
+of all, each process computes its share of every chunk, and the first one alone reads and writes
+files. What only the first one can know, and whether anybody has to stop, is told to the others
+between chunks, so that no process waits for one that has left.
+"""
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding
+
+from fedjax_admm._checks import InputError, count
+
+HEARTBEAT_SECONDS = 30
+"""After how many seconds without a sign of life a process counts as lost."""
+
+
+class StoppedElsewhereError(RuntimeError):
+    """Another process has stopped the run, and says why."""
+
+
+class LostProcessError(RuntimeError):
+    """Another process does not answer any more."""
+
+
+def join(coordinator: str | None, processes: int | None, process: int | None) -> bool:
+    """Join the other processes of a run; call it before JAX computes anything.
+
+    Without arguments, JAX finds them where a launcher has set its variables: under Slurm (`srun`
+    with more than one task), or JAX_COORDINATOR_ADDRESS with JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+
+    Args:
+      coordinator: HOST:PORT of the first process, free there and reachable from the others; "auto"
+        lets JAX ask the launcher (Slurm, Open MPI, Kubernetes, TPU).
+      processes: how many there are.
+      process: which one this is, from 0.
+
+    Returns:
+      Whether there are others.
+
+    Raises:
+      InputError: an argument is missing or does not fit, the others did not come, or they have
+        other numbers of devices.
+    """
+    given = _given(os.environ, coordinator, processes, process)
+    if given is None:
+        return False
+    try:
+        jax.distributed.initialize(
+            **given,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=HEARTBEAT_SECONDS,
+        )
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        where = given.get("coordinator_address") or "the coordinator that the launcher names"
+        raise InputError(
+            f"the processes could not be joined at {where} ({reason}); check that process 0 runs "
+            "there, that the port is free, and that all processes were started."
+        ) from None
+    devices = Counter(device.process_index for device in jax.devices())
+    if len(set(devices.values())) > 1:
+        found = ", ".join(str(devices[index]) for index in sorted(devices))
+        raise InputError(
+            f"every process must have the same number of devices, but they have {found}; give "
+            "--devices to each of them."
+        )
+    return jax.process_count() > 1
+
+
+def _given(
+    environment: Mapping[str, str],
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
+) -> dict[str, Any] | None:
+    """Return what `jax.distributed.initialize` is told; None if this process is alone."""
+    if coordinator is None:
+        lost = {"--num-processes": processes, "--process-id": process}
+        for name, value in lost.items():
+            if value is not None:
+                raise InputError(
+                    f"{name} is {value}, but --coordinator is missing; give HOST:PORT of process 0."
+                )
+        if environment.get("JAX_COORDINATOR_ADDRESS"):
+            return _from_variables(environment)
+        launched = int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+        return {} if launched else None
+    if coordinator == "auto":
+        return {}
+    if not coordinator.rpartition(":")[2].isdecimal() or coordinator.startswith(":"):
+        raise InputError(f"--coordinator must be HOST:PORT or auto, but it is {coordinator!r}.")
+    if processes is None or process is None:
+        raise InputError(
+            f"--coordinator {coordinator} needs --num-processes and --process-id; give both, or "
+            "--coordinator auto under a launcher that knows them."
+        )
+    return _numbered(coordinator, processes, process, ("--num-processes", "--process-id"))
+
+
+def _from_variables(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Read what JAX's own variables say; what they leave out, the launcher knows."""
+    address = environment["JAX_COORDINATOR_ADDRESS"]
+    names = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+    texts = [environment.get(name) for name in names]
+    if None in texts:
+        return {"coordinator_address": address}
+    for name, text in zip(names, texts, strict=True):
+        if not str(text).isdecimal():
+            raise InputError(f"the variable {name} must be a whole number, but it is {text!r}.")
+    return _numbered(address, int(str(texts[0])), int(str(texts[1])), names)
+
+
+def _numbered(address: str, processes: int, process: int, names: tuple[str, str]) -> dict[str, Any]:
+    processes = count(names[0], processes)
+    process = count(names[1], process, at_least=0, at_most=processes - 1)
+    return {"coordinator_address": address, "num_processes": processes, "process_id": process}
+
+
+def first() -> bool:
+    """Return whether this process is the first one, which reads and writes files."""
+    return jax.process_index() == 0
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Do what needs all processes.
+
+    Raises:
+      LostProcessError: one of them is gone.
+    """
+    try:
+        yield
+    except Exception as error:
+        if jax.process_count() == 1:
+            raise
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise LostProcessError(f"another process of this run was lost ({reason}).") from error
+
+
+def from_first(work: Callable[[], Any]) -> Any:
+    """Do something in the first process only, and tell the result to all.
+
+    Args:
+      work: returns what JSON can hold; it may raise `InputError`.
+
+    Returns:
+      What `work` returned, in every process.
+
+    Raises:
+      InputError: `work` raised it; in the first process.
+      StoppedElsewhereError: likewise; in the others.
+      LostProcessError: a process is gone.
+    """
+    if jax.process_count() == 1:
+        return work()
+    failure, text = None, ""
+    if first():
+        try:
+            text = json.dumps(work())
+        except InputError as error:
+            failure = error
+    told = np.int32(-1 if failure else len(text.encode()))
+    with together():
+        size = multihost_utils.broadcast_one_to_all(told)
+    if failure is not None:
+        raise failure
+    if size < 0:
+        raise StoppedElsewhereError
+    # A power of two, so that few sizes are compiled.
+    room = np.zeros(1 << int(size).bit_length(), np.uint8)
+    room[: len(text.encode())] = np.frombuffer(text.encode(), np.uint8)
+    with together():
+        told = multihost_utils.broadcast_one_to_all(room)
+    return json.loads(bytes(np.asarray(told)[: int(size)]))
+
+
+def agreed(content: Any) -> None:
+    """Check that all processes have the same.
+
+    Args:
+      content: what JSON can hold.
+
+    Raises:
+      InputError: they have not.
+    """
+    text = json.dumps(content)
+    if anybody(text != from_first(lambda: text)):
+        raise InputError(
+            "the processes were given different commands or versions; start all of them with the "
+            "same, but for --process-id."
+        )
+
+
+def anybody(flag: bool) -> bool:
+    """Return whether a flag is set in any process."""
+    if jax.process_count() == 1:
+        return flag
+    with together():
+        return bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
+
+
+def smallest(size: int | None) -> float:
+    """Return the smallest of the processes' numbers; infinity where it is None everywhere."""
+    known = math.inf if size is None else float(size)
+    if jax.process_count() == 1:
+        return known
+    with together():
+        return float(np.min(multihost_utils.process_allgather(np.float32(known))))
+
+
+def placed(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
+    """Place an array that every process holds on the devices of all."""
+    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])

@@ -1,0 +1,37 @@
+"""Experiments by name: every module of this folder whose name is public lists its own."""
+
+import pkgutil
+from importlib import import_module
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import experiments
+from fedjax_admm.trials.experiments._experiment import Experiment
+
+
+def all_experiments() -> dict[str, Experiment]:
+    """Return every experiment by name, in the order of the modules' names."""
+    modules = sorted(
+        module.name
+        for module in pkgutil.iter_modules(experiments.__path__, f"{experiments.__name__}.")
+        if not module.name.rpartition(".")[2].startswith("_")
+    )
+    return {
+        experiment.name: experiment
+        for name in modules
+        for experiment in import_module(name).EXPERIMENTS
+    }
+
+
+def find(name: str) -> Experiment:
+    """Return the experiment of a name.
+
+    Raises:
+      InputError: there is none.
+    """
+    experiments = all_experiments()
+    if name not in experiments:
+        raise InputError(
+            f"there is no experiment {name!r}; `fedjax-admm list` shows them: "
+            f"{', '.join(experiments)}."
+        )
+    return experiments[name]

@@ -1,0 +1,129 @@
+"""Figures of several tasks side by side, in decibels.
+
+A method's name says its task before a colon: "ridge: zCDP-NFL". Each task has a column of its own;
+a method looks the same in all of them.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedjax_admm.trials import results
+from fedjax_admm.trials.figures import _plots as plots
+from fedjax_admm.trials.results import Results
+
+SEPARATOR = ": "
+
+
+def task_curves_figure(
+    results: Results,
+    *,
+    metric: str,
+    title: Callable[[float], str],
+    floor: float = -np.inf,
+    logarithmic: bool = False,
+) -> Figure:
+    """Draw a metric in dB against rounds: a column per task, a row per swept value.
+
+    Args:
+      results: of a finished run.
+      metric: its median over trials, with a band from the 10 to the 90 % quantile.
+      title: swept value -> what to call its row.
+      floor: in dB; what is smaller is drawn there.
+      logarithmic: whether rounds are spread evenly in their logarithms.
+    """
+    tasks = _tasks(results)
+    shape = (len(results.sweep), len(tasks))
+    figure = Figure(figsize=(4.4 * shape[1], 1.6 + 3.2 * shape[0]), layout="constrained")
+    grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
+    styles = plots.distinct_styles(_bare_names(results))
+    for row, (value, line) in enumerate(zip(results.sweep, grid, strict=True)):
+        for axes, (task, methods) in zip(line, tasks.items(), strict=True):
+            for bare, name in methods.items():
+                if results.has(name, metric):
+                    values = results.values(name, metric)[row]
+                    _band(axes, results.rounds, values, bare, styles[bare], floor)
+            if logarithmic:
+                axes.set_xscale("log")
+            axes.set_title(f"{task}, {title(float(value))}", fontsize=10)
+        line[0].set_ylabel(_decibels(results, metric))
+    for axes in grid[-1]:
+        axes.set_xlabel("iteration")
+    _finish(figure, results, grid, floor)
+    return figure
+
+
+def task_sweep_figure(
+    results: Results, *, metric: str, floor: float = -np.inf, logarithmic: bool = True
+) -> Figure:
+    """Draw the last record of a metric in dB against the swept number, a column per task.
+
+    Args:
+      results: of a finished run.
+      metric: its median over trials, with a band from the 10 to the 90 % quantile.
+      floor: in dB; what is smaller is drawn there.
+      logarithmic: whether the swept numbers are spread evenly in their logarithms.
+    """
+    tasks = _tasks(results)
+    figure = Figure(figsize=(4.4 * len(tasks), 4.8), layout="constrained")
+    grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
+    styles = plots.distinct_styles(_bare_names(results))
+    for axes, (task, methods) in zip(grid[0], tasks.items(), strict=True):
+        for bare, name in methods.items():
+            if results.has(name, metric):
+                values = results.values(name, metric)[:, :, -1].T
+                _band(axes, results.sweep, values, bare, styles[bare], floor)
+        if logarithmic:
+            axes.set_xscale("log")
+            axes.set_xticks(results.sweep, [f"{value:g}" for value in results.sweep])
+            axes.minorticks_off()
+        axes.set_title(task, fontsize=10)
+        axes.set_xlabel(results.config["parameter_label"])
+    grid[0, 0].set_ylabel(_decibels(results, metric))
+    _finish(figure, results, grid, floor)
+    return figure
+
+
+def _tasks(results: Results) -> dict[str, dict[str, str]]:
+    """Return task -> bare name -> name of the method."""
+    tasks: dict[str, dict[str, str]] = {}
+    for name in results.methods:
+        task, bare = name.split(SEPARATOR, 1)
+        tasks.setdefault(task, {})[bare] = name
+    return tasks
+
+
+def _bare_names(results: Results) -> list[str]:
+    return list(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in results.methods))
+
+
+def _band(
+    axes: Axes, x: np.ndarray, values: np.ndarray, label: str, style: dict, floor: float
+) -> None:
+    """Draw median and quantiles over the first axis, in dB."""
+    table = results.summarize(values, axis=0)
+    # Where rounding has made a gap negative or zero, it is at the floor; without one it has no
+    # decibels and is not drawn.
+    middle, low, high = (_in_decibels(part, floor) for part in (table.median, table.q10, table.q90))
+    plots.line_with_band(axes, x, middle, low, high, label, style)
+
+
+def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:
+    least = 10 ** (floor / 10)
+    raised = np.maximum(values, least) if least else np.where(values > 0, values, np.nan)
+    return 10 * np.log10(raised)
+
+
+def _decibels(results: Results, metric: str) -> str:
+    return f"{results.config['metrics'][metric]} (dB)"
+
+
+def _finish(figure: Figure, results: Results, grid: np.ndarray, floor: float) -> None:
+    """Add one legend of all methods, whichever task they appear in."""
+    lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
+    note = "median over trials, band from the 10 to the 90 % quantile"
+    if np.isfinite(floor):
+        note += f"; what is below {floor:g} dB is drawn there"
+    plots.finish(figure, results, lines, legend_title=note)

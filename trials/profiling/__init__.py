@@ -1,0 +1,5 @@
+"""Where the time of a run goes: traces, counted operations, measured rates."""
+
+from fedjax_admm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

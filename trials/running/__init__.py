@@ -1,0 +1,5 @@
+"""One run of an experiment, from request to folder."""
+
+from fedjax_admm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,1 @@
+"""One problem of a user of their own, from a file."""

@@ -1,0 +1,341 @@
+"""Images of the digits 0 to 3: found on the host, dealt to the nodes of a network inside a trial.
+
+Which images are used, by the setting `data`:
+
+    ""            the MNIST files in the folder that the environment variable FEDJAX_ADMM_DATA
+                  names, where it holds any; else as "scikit-learn", where that is installed; else
+                  as "synthetic"
+    a folder      the MNIST files in it: train-images-idx3-ubyte and train-labels-idx1-ubyte, or
+                  the t10k- pair, gzipped or not, with a dot or a hyphen before idx
+    scikit-learn  its 8 x 8 digits
+    synthetic     8 x 8 drawings of four strokes each, shifted, blurred and noisy
+
+Nothing is ever downloaded.
+
+Reference: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits" (the
+files and their format IDX).
+"""
+
+import gzip
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._linear_algebra import top_eigenvector
+
+VARIABLE = "FEDJAX_ADMM_DATA"
+SCIKIT_LEARN, SYNTHETIC = "scikit-learn", "synthetic"
+DIGITS = 4
+
+# Where the files lie below a folder that is named: in it, or where torchvision puts them.
+_PLACES = (".", "mnist", "MNIST/raw")
+_IMAGES, _LABELS = 0x0803, 0x0801  # bytes in three dimensions and in one
+_SYNTHETIC_IMAGES = 180  # of each digit, as many as scikit-learn has
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """All images of the digits 0 to 3."""
+
+    pixels: np.ndarray  # shape=(images, height * width), uint8
+    digits: np.ndarray  # shape=(images,), int32: 0 to 3
+    white: int  # the pixel that stands for 1
+    source: str  # what they are, in a few words
+
+    def scaled(self) -> np.ndarray:
+        """Return the pixels as float32 in [0, 1]."""
+        return self.pixels.astype(np.float32) / np.float32(self.white)
+
+    def places(self) -> list[np.ndarray]:
+        """Return where the images of each digit are."""
+        return [np.flatnonzero(self.digits == digit) for digit in range(DIGITS)]
+
+
+def load(data: str) -> Images:
+    """Load the images that a setting `data` asks for; once for the same files.
+
+    Args:
+      data: as above.
+
+    Raises:
+      InputError: the folder holds no such files, one is damaged, or scikit-learn is asked for and
+        not installed.
+    """
+    if data == SYNTHETIC:
+        return _drawn()
+    if data == SCIKIT_LEARN:
+        found = _small_digits()
+        if found is None:
+            raise InputError(
+                f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or "
+                f"set data={SYNTHETIC}."
+            )
+        return found
+    if data:
+        pair = find_files(Path(data).expanduser())
+        if pair is None:
+            raise InputError(
+                f"data must name a folder with MNIST files, but {data} holds none; put "
+                "train-images-idx3-ubyte and train-labels-idx1-ubyte there (or the t10k pair, "
+                f"gzipped or not), or set data={SCIKIT_LEARN} or data={SYNTHETIC}."
+            )
+        return _read_pair(pair)
+    pair = find_files(Path(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else None
+    if pair is not None:
+        return _read_pair(pair)
+    return _small_digits() or _drawn()
+
+
+def find_files(folder: Path) -> tuple[Path, Path] | None:
+    """Return the files of images and labels in a folder, or None where there are none.
+
+    Raises:
+      InputError: one of a pair is missing, or the folder cannot be read.
+    """
+    for place in _PLACES:
+        for part in ("train", "t10k"):
+            images = _one_of(folder / place, f"{part}-images", "idx3-ubyte")
+            labels = _one_of(folder / place, f"{part}-labels", "idx1-ubyte")
+            if images is not None and labels is not None:
+                return images, labels
+            if images is not None or labels is not None:
+                there = labels if images is None else images
+                missing = f"{part}-{'images-idx3' if images is None else 'labels-idx1'}-ubyte"
+                raise InputError(f"{there} lies there without {missing}; put that beside it.")
+    return None
+
+
+def _one_of(folder: Path, stem: str, kind: str) -> Path | None:
+    names = [f"{stem}{mark}{kind}{end}" for mark in "-." for end in ("", ".gz")]
+    try:
+        return next((folder / name for name in names if (folder / name).is_file()), None)
+    except OSError as error:
+        raise InputError(f"cannot look into {folder}: {error.strerror}; check data.") from None
+
+
+def read_idx(path: Path, magic: int) -> np.ndarray:
+    """Read a file of bytes in the format IDX, gzipped or not.
+
+    Args:
+      path: ends in .gz if it is gzipped.
+      magic: what it must begin with; its last byte is the number of dimensions.
+
+    Raises:
+      InputError: it cannot be read or is damaged; the sentence names it.
+    """
+    remedy = "fetch it again"
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise InputError(f"{path} is not a whole gzip file; {remedy}.") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check data.") from None
+    head = np.frombuffer(content[: len(content) // 4 * 4], ">u4")
+    dimensions = magic & 0xFF
+    if head.size == 0 or head[0] != magic:
+        found = f"begins with 0x{head[0]:08x}" if head.size else "is too short"
+        raise InputError(f"{path} must begin with 0x{magic:08x}, but it {found}; {remedy}.")
+    if head.size <= dimensions:
+        raise InputError(f"{path} ends within its head; {remedy}.")
+    shape = tuple(int(size) for size in head[1 : 1 + dimensions])
+    start = 4 * (1 + dimensions)
+    wanted = start + int(np.prod(shape, dtype=object))
+    if len(content) != wanted:
+        raise InputError(
+            f"{path} must hold {wanted} bytes for {' x '.join(map(str, shape))}, but it holds "
+            f"{len(content)}; {remedy}."
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _read_pair(pair: tuple[Path, Path]) -> Images:
+    stamps = tuple((str(path.resolve()), path.stat().st_mtime_ns) for path in pair)
+    return _read_stamped(stamps)
+
+
+@lru_cache(maxsize=2)
+def _read_stamped(stamps: tuple[tuple[str, int], ...]) -> Images:
+    images_file, labels_file = (Path(name) for name, _ in stamps)
+    images, labels = read_idx(images_file, _IMAGES), read_idx(labels_file, _LABELS)
+    if len(images) != len(labels):
+        raise InputError(
+            f"{images_file} must hold as many images as {labels_file.name} holds labels "
+            f"({len(labels)}), but it holds {len(images)}; take both from one place."
+        )
+    kept = labels < DIGITS
+    _, height, width = images.shape
+    part = images_file.name.split("-")[0]
+    return Images(
+        images[kept].reshape(-1, height * width),
+        labels[kept].astype(np.int32),
+        255,
+        f"MNIST files ({part}), {height} x {width}",
+    )
+
+
+@lru_cache(maxsize=1)
+def _small_digits() -> Images | None:
+    """Return scikit-learn's digits, or None where it is not installed."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        return None
+    pixels, digits = load_digits(return_X_y=True)
+    kept = digits < DIGITS
+    return Images(
+        pixels[kept].astype(np.uint8),
+        digits[kept].astype(np.int32),
+        16,
+        "scikit-learn's digits, 8 x 8",
+    )
+
+
+# Strokes from (x, y) to (x, y), y downwards, in a square of side 1: an o, a bar, a 2 and a 3.
+_STROKES = (
+    (
+        (0.25, 0.2, 0.75, 0.2),
+        (0.75, 0.2, 0.75, 0.8),
+        (0.75, 0.8, 0.25, 0.8),
+        (0.25, 0.8, 0.25, 0.2),
+    ),
+    ((0.5, 0.1, 0.5, 0.9), (0.5, 0.1, 0.35, 0.3), (0.4, 0.9, 0.6, 0.9), (0.5, 0.3, 0.5, 0.6)),
+    ((0.25, 0.25, 0.7, 0.2), (0.7, 0.2, 0.7, 0.45), (0.7, 0.45, 0.25, 0.8), (0.25, 0.8, 0.75, 0.8)),
+    ((0.3, 0.2, 0.7, 0.2), (0.7, 0.2, 0.7, 0.8), (0.4, 0.5, 0.7, 0.5), (0.3, 0.8, 0.7, 0.8)),
+)
+
+
+@lru_cache(maxsize=1)
+def _drawn(side: int = 8) -> Images:
+    """Draw strokes whose ends, place and thickness vary, with noise; always the same images."""
+    generator = np.random.default_rng(0)
+    shape = (DIGITS, _SYNTHETIC_IMAGES, 4)
+    ends = np.array(_STROKES)[:, None] + generator.normal(0, 0.035, (*shape, 4))
+    ends = ends + np.tile(generator.normal(0, 0.035, (*shape[:2], 1, 2)), 2)
+    grid = (np.arange(side) + 0.5) / side
+    points = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)  # x, y of every pixel
+    first, along = ends[..., None, :2], (ends[..., 2:] - ends[..., :2])[..., None, :]
+    share = np.sum((points - first) * along, -1) / np.sum(along**2, -1)
+    nearest = first + np.clip(share, 0, 1)[..., None] * along
+    distance = np.min(np.linalg.norm(points - nearest, axis=-1), axis=2)
+    thickness = generator.uniform(0.06, 0.12, (*shape[:2], 1))
+    ink = np.exp(-((distance / thickness) ** 2) / 2)
+    ink = np.clip(ink + generator.normal(0, 0.08, ink.shape), 0, 1)
+    return Images(
+        np.round(16 * ink).astype(np.uint8).reshape(-1, side * side),
+        np.repeat(np.arange(DIGITS, dtype=np.int32), _SYNTHETIC_IMAGES),
+        16,
+        f"synthetic strokes, {side} x {side}",
+    )
+
+
+def principal_components(rows: jax.Array) -> jax.Array:
+    """Return the coordinates of every row along the two main directions, shape (rows, 2).
+
+    By products alone: the top eigenvector of the covariance, and again with that taken out.
+    """
+    highest = jax.lax.Precision.HIGHEST
+    centred = rows - jnp.mean(rows, 0, keepdims=True)
+    covariance = jnp.matmul(centred.T, centred, precision=highest) / rows.shape[0]
+    first = top_eigenvector(covariance)
+    # With the projector on both sides no trace of the first direction is left.
+    left = jnp.eye(first.shape[0], dtype=rows.dtype) - jnp.outer(first, first)
+    rest = jnp.matmul(jnp.matmul(left, covariance, precision=highest), left, precision=highest)
+    return jnp.matmul(centred, jnp.stack([first, top_eigenvector(rest)], 1), precision=highest)
+
+
+@lru_cache(maxsize=4)
+def embed(images: Images, embedding: str) -> np.ndarray:
+    """Return a point of the plane for every image, shape (images, 2); labels are not used.
+
+    The mean squared distance of the points from their centre is 1, so that `exp(-distance)` of two
+    nodes is a fair weight whatever the size and number of the pixels (points of t-SNE as they come
+    lie up to 100 apart).
+
+    Args:
+      images: all of them.
+      embedding: "pca" or "tsne" (t-distributed stochastic neighbour embedding, scikit-learn's).
+
+    Raises:
+      InputError: the embedding is unknown, or scikit-learn is needed and not installed.
+    """
+    if embedding == "pca":
+        with jax.ensure_compile_time_eval():
+            points = np.asarray(principal_components(jnp.asarray(images.scaled())))
+    elif embedding == "tsne":
+        points = _neighbour_embedding(images.scaled())
+    else:
+        raise InputError(f"embedding must be pca or tsne, but it is {embedding!r}.")
+    points = points - points.mean(0)
+    return points / np.sqrt(np.mean(np.sum(points**2, 1)))
+
+
+def _neighbour_embedding(rows: np.ndarray) -> np.ndarray:
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError:
+        raise InputError(
+            "embedding=tsne needs scikit-learn, which is not installed; install it or set "
+            "embedding=pca."
+        ) from None
+    perplexity = min(30.0, (len(rows) - 1) / 3)
+    return TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(rows)
+
+
+def deal(
+    key: jax.Array, places: Sequence[np.ndarray], nodes: int, most: int
+) -> tuple[jax.Array, jax.Array]:
+    """Deal images to two clusters of nodes: the digits 0 and 1 to the first, 2 and 3 to the second.
+
+    Nodes share no image. All hold equally many of either digit, as many as there are for all, and
+    four fifths of these (rounded, but not all) are for training.
+
+    Args:
+      key: decides who gets which.
+      places: where the images of each digit are.
+      nodes: of a cluster.
+      most: images of a node, at most.
+
+    Returns:
+      Places of the training and of the validation images, shapes (2 nodes, images), int32, in each
+      row first those of the smaller digit.
+
+    Raises:
+      InputError: there are fewer than two images of a digit for every node.
+    """
+    each, train = shares(places, nodes, most)
+    rows = []
+    for digit_key, where in zip(jax.random.split(key, len(places)), places, strict=True):
+        dealt = jax.random.permutation(digit_key, jnp.asarray(where, jnp.int32))
+        rows.append(dealt[: nodes * each].reshape(nodes, each))
+    clusters = [jnp.stack(rows[:2], 1), jnp.stack(rows[2:], 1)]  # (nodes, digit, images)
+    both = jnp.concatenate(clusters)
+    return (
+        both[:, :, :train].reshape(2 * nodes, -1),
+        both[:, :, train:].reshape(2 * nodes, -1),
+    )
+
+
+def shares(places: Sequence[np.ndarray], nodes: int, most: int) -> tuple[int, int]:
+    """Return how many images of a digit a node holds, and how many of these are for training.
+
+    Raises:
+      InputError: as `deal`.
+    """
+    numbers = [len(where) for where in places]
+    fewest = int(np.argmin(numbers))
+    each = min(most // 2, numbers[fewest] // nodes)
+    if each < 2:
+        raise InputError(
+            f"every node must hold 2 images of a digit at least, but there are {numbers[fewest]} "
+            f"of {fewest} for {nodes} nodes, and images allows {most} in all; lower nodes or raise "
+            "images."
+        )
+    return each, min(each - 1, max(1, round(0.8 * each)))

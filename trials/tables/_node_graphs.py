@@ -1,0 +1,148 @@
+"""The graph of the nodes of a user's own network: by likeness of their data, or from a file."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import InputError, count
+from fedjax_admm.graphs import (
+    Graph,
+    gaussian_wasserstein_from_moments,
+    nearest_neighbours,
+    read_edges,
+    threshold as within,
+)
+from fedjax_admm.trials.tables._observations import Observations
+
+NEIGHBOURS = 5
+MAX_ISOLATED = 0.05  # share of the nodes that a threshold chosen here leaves without neighbours
+QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 1)
+_LEAST_DISTANCE = 1e-6  # of two nodes, as a share of the median distance
+_ROUNDING = 1e-13  # of a distance, as a share of a row's squared length
+
+
+@dataclass(frozen=True)
+class NodeGraph:
+    """A graph of the nodes, and how it was made."""
+
+    graph: Graph
+    made: str  # in words
+    threshold: float | None = None
+    quantiles: np.ndarray | None = None  # of the distances at QUANTILES, where a threshold was
+    # chosen here
+
+    @property
+    def isolated(self) -> np.ndarray:
+        """Return which nodes have no neighbour, shape (nodes,)."""
+        return np.asarray(self.graph.isolated)
+
+    @property
+    def num_edges(self) -> int:
+        """Return the number of edges that are there."""
+        return int(np.sum(self.graph.present))
+
+
+def build_graph(
+    observations: Observations,
+    graph: str = "wasserstein",
+    *,
+    threshold: float | None = None,
+    neighbours: int | None = None,
+) -> NodeGraph:
+    """Build the graph of the nodes.
+
+    Distances are squared 2-Wasserstein distances between normal distributions fitted to all rows
+    of a node, its features (without the intercept) and its target, in the columns' own units.
+
+    Args:
+      observations: of the nodes.
+      graph: "wasserstein" joins nodes at a distance of at most `threshold`, "neighbours" joins a
+        node to its nearest ones; both with weight 1 / distance. Else the path of a CSV file
+        head,tail[,weight] with names of nodes.
+      threshold: the smallest one that leaves at most 5 % of the nodes without neighbours if None.
+      neighbours: 5 if None.
+
+    Returns:
+      The graph.
+
+    Raises:
+      InputError: the graph has no edge, an option does not fit the kind of graph, a number is out
+        of range, or the file is malformed.
+    """
+    names = observations.nodes
+    if threshold is not None and graph != "wasserstein":
+        raise InputError("--threshold goes with --graph wasserstein only; leave it out.")
+    if neighbours is not None and graph != "neighbours":
+        raise InputError("--neighbours goes with --graph neighbours only; leave it out.")
+    if graph not in ("wasserstein", "neighbours"):
+        if not os.path.exists(graph):
+            raise InputError(
+                f"--graph must be wasserstein, neighbours or a CSV file of edges, but {graph!r} is "
+                "none of them; check the name."
+            )
+        found = NodeGraph(read_edges(graph, nodes=names)[0], f"edges of {Path(graph).name}")
+        if found.num_edges == 0:
+            raise InputError(f"{graph} joins no nodes; it must have a line head,tail per edge.")
+        return found
+    distances = node_distances(observations)
+    if graph == "neighbours":
+        k = count("--neighbours", NEIGHBOURS if neighbours is None else neighbours)
+        if k >= len(names):
+            raise InputError(
+                f"--neighbours must be below the number of nodes ({len(names)}), but it is {k}."
+            )
+        near = nearest_neighbours(distances, k, weight=jnp.reciprocal)
+        return NodeGraph(near, f"{k} nearest neighbours by squared Wasserstein distance")
+    between = distances[np.triu_indices(len(names), 1)]
+    quantiles = None
+    if threshold is None:
+        quantiles = np.quantile(between, QUANTILES)
+        threshold = _linking_threshold(distances)
+    elif not (np.isfinite(threshold) and threshold > 0):
+        raise InputError(f"--threshold must be positive and finite, but it is {threshold:g}.")
+    elif threshold < between.min():
+        raise InputError(
+            f"--threshold {threshold:g} leaves no edge: distances between nodes go from "
+            f"{between.min():.4g} to {between.max():.4g}, with median {np.median(between):.4g}; "
+            "choose a larger one."
+        )
+    joined = within(distances, threshold)
+    made = f"squared Wasserstein distance at most {threshold:.4g}"
+    return NodeGraph(joined, made, threshold, quantiles)
+
+
+def node_distances(observations: Observations) -> np.ndarray:
+    """Return the squared 2-Wasserstein distances of the nodes' rows, shape (nodes, nodes).
+
+    Nodes that are more alike than a millionth of the median distance count as that far apart, so
+    that 1 / distance is finite.
+
+    Raises:
+      InputError: most nodes are the same.
+    """
+    constant = -1 if observations.intercept else None
+    samples = [
+        np.column_stack([x[:, :constant], y])
+        for x, y in zip(observations.features, observations.targets, strict=True)
+    ]
+    means = np.stack([rows.mean(0) for rows in samples])
+    covariances = np.stack([np.cov(rows.T) for rows in samples])
+    distances = np.asarray(gaussian_wasserstein_from_moments(means, covariances))
+    different = ~np.eye(len(distances), dtype=bool)
+    median = np.median(distances[different])
+    if not median > _ROUNDING * np.median([np.square(rows).sum(1).mean() for rows in samples]):
+        raise InputError(
+            "half of the nodes or more are at distance 0 from each other; check --node, or give "
+            "the edges in a file with --graph."
+        )
+    return np.where(different, np.maximum(distances, _LEAST_DISTANCE * median), 0)
+
+
+def _linking_threshold(distances: np.ndarray) -> float:
+    """Return the smallest threshold that leaves at most `MAX_ISOLATED` of the nodes alone."""
+    others = distances + np.diag(np.full(len(distances), np.inf))
+    nearest = np.sort(others.min(1))
+    return float(nearest[len(nearest) - 1 - int(MAX_ISOLATED * len(nearest))])
