@@ -15,7 +15,44 @@ from jax.typing import ArrayLike
 
 
 class InputError(ValueError):
-    """A user's mistake, told in one sentence: the argument, its value, the remedy."""
+    """A user's mistake, told in one sentence: the argument, its value, the remedy.
+
+    `InputError("must be at least 1, but it is 0", argument="rounds", value=0, remedy="take more")`
+    reads "rounds must be at least 1, but it is 0; take more." Whoever knows the argument by another
+    name, as the command line does, tells the same mistake with `about("--rounds")`.
+    """
+
+    def __init__(
+        self,
+        told: str,
+        *,
+        argument: str | None = None,
+        value: Any = None,
+        remedy: str | None = None,
+    ) -> None:
+        """Keep what is told.
+
+        Args:
+          told: what is wrong; it goes on after the argument's name, or is a whole sentence where
+            there is no argument. A full stop at its end may be left out.
+          argument: the name of the argument that the mistake is in, as its caller wrote it.
+          value: what was given.
+          remedy: what to do about it, if `told` does not say so.
+        """
+        super().__init__(told)
+        self.told, self.argument, self.value, self.remedy = told, argument, value, remedy
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        words = self.told if self.argument is None else f"{self.argument} {self.told}"
+        words = words.removesuffix(".")
+        if self.remedy is not None:
+            words = f"{words}; {self.remedy.removesuffix('.')}"
+        return words if words.endswith("?") else f"{words}."
+
+    def about(self, argument: str | None) -> "InputError":
+        """Return the same mistake of an argument that is called otherwise."""
+        return InputError(self.told, argument=argument, value=self.value, remedy=self.remedy)
 
 
 def is_concrete(value: Any) -> bool:
@@ -57,7 +94,9 @@ def number(
         try:
             array = jnp.array(value, dtype=default_float())
         except (TypeError, ValueError):
-            raise InputError(f"{name} must be a number, but it is {value!r}.") from None
+            raise InputError(
+                f"must be a number, but it is {value!r}", argument=name, value=value
+            ) from None
     # The value as given: inside a trace even the array of a constant is a tracer.
     if is_concrete(value):
         seen = np.asarray(value)
@@ -69,7 +108,9 @@ def number(
         ]
         for holds, wanted in limits:
             if not holds:
-                raise InputError(f"{name} must be {wanted}, but it is {_shown(value)}.")
+                raise InputError(
+                    f"must be {wanted}, but it is {_shown(value)}", argument=name, value=value
+                )
     return array
 
 
@@ -82,7 +123,10 @@ def scalar(name: str, value: ArrayLike, **limits: float) -> jax.Array:
     array = number(name, value, **limits)
     if array.ndim:
         raise InputError(
-            f"{name} must be one number, but it has shape {array.shape}; use jax.vmap over several."
+            f"must be one number, but it has shape {array.shape}",
+            argument=name,
+            value=value,
+            remedy="use jax.vmap over several",
         )
     return array
 
@@ -94,11 +138,15 @@ def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = Non
       InputError: the value is not a whole number or is out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"{name} must be a whole number, but it is {value!r}.")
+        raise InputError(f"must be a whole number, but it is {value!r}", argument=name, value=value)
     if value < at_least:
-        raise InputError(f"{name} must be at least {at_least}, but it is {value}.")
+        raise InputError(
+            f"must be at least {at_least}, but it is {value}", argument=name, value=value
+        )
     if at_most is not None and value > at_most:
-        raise InputError(f"{name} must be at most {at_most}, but it is {value}.")
+        raise InputError(
+            f"must be at most {at_most}, but it is {value}", argument=name, value=value
+        )
     return int(value)
 
 
@@ -111,11 +159,16 @@ def typed_key(key: Any) -> None:
     typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed:
         raise InputError(
-            f"key must be a typed key as jax.random.key makes it, but it is {key!r:.60}."
+            f"must be a typed key as jax.random.key makes it, but it is {key!r:.60}",
+            argument="key",
+            value=key,
         )
     if key.shape != ():
         raise InputError(
-            f"key must be one key, but it is a stack of shape {key.shape}; use jax.vmap over keys."
+            f"must be one key, but it is a stack of shape {key.shape}",
+            argument="key",
+            value=key,
+            remedy="use jax.vmap over keys",
         )
 
 
@@ -133,14 +186,20 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
     )
     if not fits:
         wanted_shape = ", ".join("any" if size is None else str(size) for size in shape)
-        raise InputError(f"{name} must have shape ({wanted_shape}), but it has {array.shape}.")
+        raise InputError(
+            f"must have shape ({wanted_shape}), but it has {array.shape}",
+            argument=name,
+            value=value,
+        )
     if is_concrete(array):
         bad = np.argwhere(~np.isfinite(np.asarray(array)))
         if bad.size:
             place = tuple(int(index) for index in bad[0])
             raise InputError(
-                f"{name} must be finite, but entry {place} is {np.asarray(array)[place]}; "
-                "remove or repair that entry."
+                f"must be finite, but entry {place} is {np.asarray(array)[place]}",
+                argument=name,
+                value=value,
+                remedy="remove or repair that entry",
             )
     return array
 
