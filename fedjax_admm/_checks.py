@@ -4,7 +4,8 @@ Builders call these on concrete values. Under a transformation (`jax.vmap`, `jax
 the values are tracers and cannot be looked at, so the checks on values step aside.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any
 
 import jax
@@ -18,8 +19,10 @@ class InputError(ValueError):
     """A user's mistake, told in one sentence: the argument, its value, the remedy.
 
     `InputError("must be at least 1, but it is 0", argument="rounds", value=0, remedy="take more")`
-    reads "rounds must be at least 1, but it is 0; take more." Whoever knows the argument by another
-    name, as the command line does, tells the same mistake with `about("--rounds")`.
+    reads "rounds must be at least 1, but it is 0; take more." Other arguments that a sentence names
+    stand in braces: `InputError("goes with {graph} wasserstein only", argument="threshold",
+    others=["graph"])`. Whoever knows arguments by other names, as the command line does, tells the
+    same mistake with `about("--rounds")` or `renamed({"threshold": "--threshold", ...})`.
     """
 
     def __init__(
@@ -29,6 +32,7 @@ class InputError(ValueError):
         argument: str | None = None,
         value: Any = None,
         remedy: str | None = None,
+        others: Mapping[str, str] | Iterable[str] = (),
     ) -> None:
         """Keep what is told.
 
@@ -38,9 +42,14 @@ class InputError(ValueError):
           argument: the name of the argument that the mistake is in, as its caller wrote it.
           value: what was given.
           remedy: what to do about it, if `told` does not say so.
+          others: the arguments that `told` and `remedy` name in braces; a mapping says how each is
+            written where nobody knows it by another name.
         """
         super().__init__(told)
         self.told, self.argument, self.value, self.remedy = told, argument, value, remedy
+        self.others = (
+            dict(others) if isinstance(others, Mapping) else {name: name for name in others}
+        )
 
     def __str__(self) -> str:
         """Return the sentence."""
@@ -48,16 +57,34 @@ class InputError(ValueError):
         words = words.removesuffix(".")
         if self.remedy is not None:
             words = f"{words}; {self.remedy.removesuffix('.')}"
+        for name, written in self.others.items():
+            words = words.replace(f"{{{name}}}", written)
         return words if words.endswith("?") else f"{words}."
 
     def about(self, argument: str | None) -> "InputError":
         """Return the same mistake of an argument that is called otherwise."""
-        return InputError(self.told, argument=argument, value=self.value, remedy=self.remedy)
+        found = copy(self)
+        found.argument = argument
+        return found
+
+    def renamed(self, names: Mapping[str, str]) -> "InputError":
+        """Return the same mistake, told with other names of its arguments where there are some."""
+        found = self.about(names.get(self.argument or "", self.argument))
+        found.others = {name: names.get(name, written) for name, written in self.others.items()}
+        return found
 
 
 def is_concrete(value: Any) -> bool:
     """Whether every array in the pytree `value` can be looked at now."""
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a real number, or an array or a list of such; what is traced may be."""
+    if not is_concrete(value):
+        return True
+    dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
 
 
 def default_float() -> np.dtype:
@@ -92,10 +119,12 @@ def number(
         array = jax.lax.convert_element_type(value, value.dtype)
     else:
         try:
+            if not is_real(value):
+                raise TypeError
             array = jnp.array(value, dtype=default_float())
         except (TypeError, ValueError):
             raise InputError(
-                f"must be a number, but it is {value!r}", argument=name, value=value
+                f"must be a number, but it is {one_line(value)}", argument=name, value=value
             ) from None
     # The value as given: inside a trace even the array of a constant is a tracer.
     if is_concrete(value):
@@ -118,7 +147,7 @@ def scalar(name: str, value: ArrayLike, **limits: float) -> jax.Array:
     """Turn one number into a strong float array of shape (), as `number` does.
 
     Raises:
-      InputError: as `number`; or it is an array of several numbers.
+      InputError: the value is not a finite number, is out of range, or is an array.
     """
     array = number(name, value, **limits)
     if array.ndim:
@@ -150,16 +179,33 @@ def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = Non
     return int(value)
 
 
+def multiple(name: str, value: int, of: str, unit: int) -> None:
+    """Check that a whole number is a multiple of another one, such as rounds of `every`.
+
+    Raises:
+      InputError: the number is no multiple; the sentence names the nearest positive multiple.
+    """
+    if value % unit:
+        nearest = max(unit, (value + unit // 2) // unit * unit)
+        raise InputError(
+            f"must be a multiple of {{{of}}} ({unit}), but it is {value}",
+            argument=name,
+            value=value,
+            remedy=f"the nearest one is {nearest}",
+            others=[of],
+        )
+
+
 def typed_key(key: Any) -> None:
     """Check that a key is one typed key.
 
     Raises:
-      InputError: it is a raw or a stacked key, or none at all.
+      InputError: `key` is a raw key, a stack of keys, or no key at all.
     """
     typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed:
         raise InputError(
-            f"must be a typed key as jax.random.key makes it, but it is {key!r:.60}",
+            f"must be a typed key as jax.random.key makes it, but it is {one_line(key)}",
             argument="key",
             value=key,
         )
@@ -176,18 +222,28 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
     """Turn data into a float array of the given shape (None: any size) without NaN or infinity.
 
     Raises:
-      InputError: the shape is another, or an entry is not finite (the first one is named).
+      InputError: the value is no array of numbers, has another shape, or has an entry that is not
+        finite (the first one is named).
     """
-    array = jnp.asarray(value)
+    try:
+        if not is_real(value):
+            raise TypeError
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):  # no numbers, or lists of different lengths
+        raise InputError(
+            f"must be an array of numbers of shape {shape_text(shape)}, but it is "
+            f"{one_line(value)}",
+            argument=name,
+            value=value,
+        ) from None
     if not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(default_float())
     fits = array.ndim == len(shape) and all(
         wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        wanted_shape = ", ".join("any" if size is None else str(size) for size in shape)
         raise InputError(
-            f"must have shape ({wanted_shape}), but it has {array.shape}",
+            f"must have shape {shape_text(shape)}, but it has {array.shape}",
             argument=name,
             value=value,
         )
@@ -204,26 +260,63 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
     return array
 
 
-def requirements(solver: Any, problem: Any) -> None:
-    """Check that a problem offers everything that a solver and its parts declare in `requires`.
+def one_of(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Check that a value is one of a few words.
 
     Raises:
-      InputError: an attribute is missing; the sentence names all that are.
+      InputError: the value is another one; the sentence names all choices.
     """
-    parts = (solver, *vars(solver).values())
-    needed = [name for part in parts for name in getattr(part, "requires", ())]
-    missing = [name for name in needed if not hasattr(problem, name)]
-    if missing:
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
         raise InputError(
-            f"{type(solver).__name__} needs a problem that offers {listed(missing)}, "
-            f"but {type(problem).__name__} does not."
+            f"must be one of {listed(map(repr, choices))}, but it is {one_line(value)}",
+            argument=name,
+            value=value,
         )
+
+
+def per_client(name: str, value: ArrayLike, clients: int, called: str = "client") -> jax.Array:
+    """Return a number that is not negative for each client, from one for all or one for each.
+
+    Args:
+      name: what the argument is called, for the message.
+      value: shape () or (clients,).
+      clients: how many there are.
+      called: what a client is called where this is about, such as "node".
+
+    Returns:
+      Shape (clients,).
+
+    Raises:
+      InputError: a number is negative or not finite, or there is another number of them.
+    """
+    numbers = number(name, value, at_least=0)
+    if numbers.shape not in ((), (clients,)):
+        raise InputError(
+            f"must have shape () or ({clients},), but it has {numbers.shape}",
+            argument=name,
+            value=value,
+            remedy=f"give one number for all {called}s, or one per {called}",
+        )
+    return jnp.broadcast_to(numbers, (clients,))
 
 
 def listed(names: Iterable[str]) -> str:
     """Join names for a sentence: 'a', 'a and b', 'a, b and c'."""
     names = list(names)
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def shape_text(shape: Iterable[int | str | None]) -> str:
+    """Write a shape as Python does: '(4,)' or '(any, 3)', where None stands for any size."""
+    sizes = ["any" if size is None else str(size) for size in shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+def one_line(value: Any) -> str:
+    """Write a value of any kind on one line, shortened if it is long."""
+    words = " ".join(f"{value!r:.400}".split())
+    return words if len(words) <= 80 else f"{words[:77]}..."
 
 
 def _shown(value: ArrayLike) -> str:

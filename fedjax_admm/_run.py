@@ -18,9 +18,28 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, number, requirements, typed_key
-from fedjax_admm.devices import over_clients, whole_where_uneven
-from fedjax_admm.participation import Everyone, Participation
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    is_concrete,
+    multiple,
+    one_line,
+    scalar,
+    typed_key,
+)
+from fedjax_admm._run_checks import (
+    check_arrays,
+    check_function,
+    check_kept,
+    check_solver,
+    difference,
+    measured,
+    traced_residual,
+)
+from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.devices import over_clients, replicate_uneven
+from fedjax_admm.participation import Everyone, Participation, check_process
 from fedjax_admm.protocol import Solver, Turn
 
 Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
@@ -80,24 +99,24 @@ def run(
       measure: what to record, `measure(solver, problem, state) -> dict of arrays`.
       every: record after each `every` rounds.
       start: the `state` of an earlier `Run` with the same solver, problem, participation and
-        key, to go on from there.
+        key, to go on from there. It does not hold the key: with another one the run goes on with
+        other draws, and nobody can tell.
 
     Returns:
       A `Run`. `trace` holds, besides what `measure` returns, "round" (int32: the number of
       rounds done at each record) and "messages" (int32: how many went each way since
-      the record before, for the traffic ledger).
+      the record before, for `traffic.totals`).
 
     Raises:
-      InputError: an argument does not fit; nothing has been compiled then.
+      InputError: an argument does not fit, `measure` returns no dict or one with a reserved name,
+        or a step changes the shape or dtype of the state; nothing has been compiled then.
     """
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds, at_least=0), count("every", every)
-    if rounds % every:
-        raise InputError(
-            f"rounds must be a multiple of every ({every}), but it is {rounds}; "
-            f"the nearest one is {rounds - rounds % every}."
-        )
-    _check(solver, problem, key, participation, start, rounds)
+    multiple("rounds", rounds, "every", every)
+    if measure is not None:
+        check_function("measure", measure)
+    _check(solver, problem, key, participation, measure, start, rounds)
     return _run(solver, problem, key, participation, start, rounds, measure, every)
 
 
@@ -137,17 +156,15 @@ def run_until(
       "messages" (of this call) and "residual".
 
     Raises:
-      InputError: an argument does not fit; nothing has been compiled then.
+      InputError: an argument does not fit, `residual` returns no scalar, or a step changes the
+        shape or dtype of the state; nothing has been compiled then.
     """
     participation = Everyone() if participation is None else participation
     max_rounds, every = count("max_rounds", max_rounds), count("every", every)
-    if max_rounds % every:
-        raise InputError(
-            f"max_rounds must be a multiple of every ({every}), but it is {max_rounds}; "
-            f"the nearest one is {max_rounds - max_rounds % every}."
-        )
-    _check(solver, problem, key, participation, start, max_rounds, total=True)
-    tolerance = number("tolerance", tolerance, at_least=0)
+    multiple("max_rounds", max_rounds, "every", every)
+    check_function("residual", residual)
+    _check(solver, problem, key, participation, residual, start, max_rounds, total=True)
+    tolerance = scalar("tolerance", tolerance, at_least=0)
     return _run_until(
         solver, problem, key, participation, start, tolerance, residual, max_rounds, every
     )
@@ -155,16 +172,15 @@ def run_until(
 
 @partial(jax.jit, static_argnames=("rounds", "measure", "every"))
 def _run(solver, problem, key, participation, start, rounds, measure, every) -> Run:
-    solver, problem, start = whole_where_uneven((solver, problem, start))
+    solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
-    first = _first(solver, problem, key, participation) if start is None else start
+    first = _first(solver, problem, key, participation, start)
     advance = _round(solver, problem, key, participation)
 
     def record(carry, _):
         (state, nonfinite), messages = jax.lax.scan(advance, carry, length=every)
-        seen = {} if measure is None else measure(solver, problem, state.solver)
         return (state, nonfinite), {
-            **seen,
+            **measured(measure, solver, problem, state.solver),
             "round": state.index,
             "messages": jnp.sum(messages, dtype=jnp.int32),
         }
@@ -173,16 +189,16 @@ def _run(solver, problem, key, participation, start, rounds, measure, every) -> 
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
     )
     status = Status(jnp.zeros((), jnp.int32), nonfinite)
-    return whole_where_uneven(Run(state, trace, status, solver.estimate(state.solver)))
+    return replicate_uneven(Run(state, trace, status, solver.estimate(state.solver)))
 
 
 @partial(jax.jit, static_argnames=("residual", "max_rounds", "every"))
 def _run_until(
     solver, problem, key, participation, start, tolerance, residual, max_rounds, every
 ) -> Run:
-    solver, problem, start = whole_where_uneven((solver, problem, start))
+    solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
-    first = _first(solver, problem, key, participation) if start is None else start
+    first = _first(solver, problem, key, participation, start)
     advance = _round(solver, problem, key, participation)
 
     def unfinished(carry):
@@ -192,11 +208,11 @@ def _run_until(
     def turn(carry):
         state, nonfinite, _, total = carry
         (state, nonfinite), messages = jax.lax.scan(advance, (state, nonfinite), length=every)
-        distance = residual(solver, problem, state.solver)
+        distance = traced_residual(residual, solver, problem, state.solver)
         return state, nonfinite, distance, total + jnp.sum(messages, dtype=jnp.int32)
 
     none = jnp.zeros((), jnp.int32)
-    distance = residual(solver, problem, first.solver)
+    distance = traced_residual(residual, solver, problem, first.solver)
     if start is None:
         # Before the first round all copies agree: a residual of zero there means nothing.
         distance = jnp.full_like(distance, jnp.inf)
@@ -205,17 +221,30 @@ def _run_until(
     )
     status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
-    return whole_where_uneven(Run(state, trace, status, solver.estimate(state.solver)))
+    return replicate_uneven(Run(state, trace, status, solver.estimate(state.solver)))
 
 
-def _first(solver, problem, key, participation) -> RoundState:
-    """Return the state before the first round."""
-    shape = solver.participants(problem)
-    return RoundState(
-        jnp.zeros((), jnp.int32),
-        participation.init(jax.random.fold_in(key, _PARTICIPATION), shape),
-        solver.init(problem, jax.random.fold_in(key, _INIT)),
-    )
+def _first(solver, problem, key, participation, start) -> RoundState:
+    """Return the state before the first round of this call: `start`, if it is given."""
+
+    def first() -> RoundState:
+        shape = solver.participants(problem)
+        return RoundState(
+            jnp.zeros((), jnp.int32),
+            participation.init(jax.random.fold_in(key, _PARTICIPATION), shape),
+            solver.init(problem, jax.random.fold_in(key, _INIT)),
+        )
+
+    if start is None:
+        return first()
+    found = difference(jax.eval_shape(first), start)
+    if found:
+        raise InputError(
+            f"must be the state of a run of this solver on this problem, but {found}",
+            argument="start",
+            value=start,
+        )
+    return start
 
 
 def _round(solver, problem, key, participation):
@@ -226,8 +255,10 @@ def _round(solver, problem, key, participation):
         state, nonfinite = carry
         draw_key, turn_key = jax.random.split(jax.random.fold_in(key, state.index))
         remembered, presence = participation.draw(state.participation, state.index, draw_key, shape)
+        check_kept(participation, "draw", state.participation, remembered)
         turn = Turn(state.index, turn_key, presence.active, presence.selected)
         new = solver.step(problem, state.solver, turn)
+        check_kept(solver, "step", state.solver, new)
         index = state.index + 1
         bad = ~jnp.all(jnp.isfinite(solver.estimate(new)))
         nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
@@ -240,7 +271,7 @@ def _round(solver, problem, key, participation):
 def _cast(solver, problem):
     """Cast the floating leaves of the solver to the dtype of the problem's data."""
     floats = [leaf for leaf in jax.tree.leaves(problem) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    dtype = jnp.result_type(*floats)
+    dtype = jnp.result_type(*floats) if floats else default_float()
 
     def cast(leaf):
         return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
@@ -248,13 +279,43 @@ def _cast(solver, problem):
     return jax.tree.map(cast, solver)
 
 
-def _check(solver, problem, key, participation, start, rounds, total=False) -> None:
-    """Check what can be checked before tracing."""
+def _check(solver, problem, key, participation, function, start, rounds, total=False) -> None:
+    """Check what can be checked before tracing; `function` is the measure or the residual."""
     typed_key(key)
-    requirements(solver, problem)
+    check_solver(solver, problem)
+    check_process("participation", participation)
+    _check_start(start)
+    check_capabilities(solver, problem, function)
+    for name, value in (
+        ("solver", solver),
+        ("problem", problem),
+        ("participation", participation),
+    ):
+        check_arrays(name, value)
     done = 0
     if start is not None and not total and is_concrete(start.index):
         done = int(start.index)
     participation.check(solver.participants(problem), done + rounds)
     if hasattr(solver, "check"):
         solver.check(problem, done + rounds)
+
+
+def _check_start(start: Any) -> None:
+    """Check that a start is the state of one run."""
+    if start is None:
+        return
+    if not isinstance(start, RoundState):
+        shown = "the Run itself" if isinstance(start, Run) else one_line(start)
+        raise InputError(
+            f"must be the state of a Run, but it is {shown}",
+            argument="start",
+            value=start,
+            remedy="pass its .state" if isinstance(start, Run) else None,
+        )
+    if jnp.ndim(start.index):
+        raise InputError(
+            f"must be the state of one run, but it is a stack of shape {jnp.shape(start.index)}",
+            argument="start",
+            value=start,
+            remedy="use jax.vmap over states",
+        )

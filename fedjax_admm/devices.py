@@ -47,14 +47,16 @@ def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None
       The mesh, for `jax.set_mesh` or for `monte_carlo`.
 
     Raises:
-      InputError: there are not so many devices.
+      InputError: `trials` times `clients` is more than the number of devices, or one of the two
+        is not a positive whole number.
     """
     trials, clients = count("trials", trials), count("clients", clients)
     here = jax.local_devices() if devices is None else list(devices)
     if trials * clients > len(here):
         raise InputError(
             f"trials times clients must be at most {len(here)}, the number of devices, but it is "
-            f"{trials} times {clients}."
+            f"{trials} times {clients}",
+            value=(trials, clients),
         )
     return jax.make_mesh(
         (trials, clients),
@@ -75,14 +77,14 @@ def over_clients(problem: Tree) -> Tree:
       The problem, with sharding constraints; the same object where no mesh spreads clients.
 
     Raises:
-      InputError: another axis of the mesh repeats the same work.
+      InputError: the mesh has another axis along which devices would repeat the same work.
     """
     if clients_axis() == 1:
         return problem
     return _map_spread(lambda leaf: jax.lax.with_sharding_constraint(leaf, _ROWS), problem)
 
 
-def whole_where_uneven(result: Tree) -> Tree:
+def replicate_uneven(result: Tree) -> Tree:
     """Copy to all devices what enters or leaves a program with rows that they do not divide.
 
     The partitioner may spread such rows over some of the devices only, which JAX cannot express.
@@ -157,15 +159,18 @@ def spread_clients(problem: Tree, mesh: Mesh) -> Tree:
       The problem; fields that are not spread are copied to all devices.
 
     Raises:
-      InputError: the devices do not divide the rows of a field.
+      InputError: the number of devices along "clients" does not divide the rows of a field.
     """
     parts = mesh.shape[AXIS]
 
     def rows(leaf: jax.Array) -> jax.Array:
         if leaf.shape[0] % parts:
             raise InputError(
-                f"problem must have rows that {parts} devices divide, but it has an array of shape "
-                f"{leaf.shape}; graphs.pad fills up a list of edges, and run needs no placement."
+                f"must have rows that {parts} devices divide, but it has an array of shape "
+                f"{leaf.shape}",
+                argument="problem",
+                value=problem,
+                remedy="graphs.pad fills up a list of edges, and run needs no placement",
             )
         return jax.device_put(leaf, NamedSharding(mesh, _ROWS))
 
@@ -177,7 +182,7 @@ def clients_axis() -> int:
     """Return over how many devices the partitioner may spread clients here; 1 without a mesh.
 
     Raises:
-      InputError: another axis of the mesh repeats the same work.
+      InputError: the mesh has another axis along which devices would repeat the same work.
     """
     mesh = jax.sharding.get_abstract_mesh()
     # Inside shard_map an axis is Manual: the work is apart already.
@@ -190,8 +195,10 @@ def clients_axis() -> int:
     others = {name: size for name, size in free.items() if size > 1}
     if parts > 1 and others:
         raise InputError(
-            f"mesh must have size 1 along every axis but 'clients' here, but it has {others}; "
-            "monte_carlo spreads trials, and for one run device_mesh(clients=...) takes all."
+            f"must have size 1 along every axis but 'clients' here, but it has {others}",
+            argument="mesh",
+            value=mesh,
+            remedy="monte_carlo spreads trials, and for one run device_mesh(clients=...) takes all",
         )
     return parts
 

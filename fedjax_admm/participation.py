@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, number
+from fedjax_admm._checks import InputError, count, is_concrete, number, one_line, shape_text
 from fedjax_admm._pytrees import register_dataclass
 
 Tree = TypeVar("Tree")
@@ -130,8 +130,10 @@ class WithoutReplacement:
         """Check that there are as many clients as are to be drawn."""
         if self.count > math.prod(shape):
             raise InputError(
-                f"count must be at most the number of clients ({math.prod(shape)}), "
-                f"but it is {self.count}."
+                f"must be at most the number of clients ({math.prod(shape)}), "
+                f"but it is {self.count}",
+                argument="clients",
+                value=self.count,
             )
 
 
@@ -206,13 +208,16 @@ class Replay:
         """Check that there is a mask of the right shape for every round."""
         if self.masks.shape[1:] != shape:
             raise InputError(
-                f"masks must have shape (rounds, {', '.join(map(str, shape))}), "
-                f"but it has {self.masks.shape}."
+                f"must have shape {shape_text(('rounds', *shape))}, but it has {self.masks.shape}",
+                argument="masks",
+                value=self.masks,
             )
         if self.masks.shape[0] < rounds:
             raise InputError(
-                f"masks holds {self.masks.shape[0]} rounds, but the run needs {rounds}; "
-                "give more masks or run fewer rounds."
+                f"holds {self.masks.shape[0]} rounds, but the run needs {rounds}",
+                argument="masks",
+                value=self.masks,
+                remedy="give more masks or run fewer rounds",
             )
 
 
@@ -240,8 +245,9 @@ class WholeRounds:
         if len(shape) < 2:
             raise InputError(
                 "whole_rounds is for solvers with several passes per round, whose masks have axes "
-                f"(passes, nodes), but this one asks for masks of shape {shape}; use the process "
-                "alone."
+                f"(passes, nodes), but this one asks for masks of shape {shape}",
+                value=self,
+                remedy="use the process alone",
             )
         self.process.check(shape[1:], rounds)
 
@@ -272,10 +278,21 @@ def without_replacement(clients: int) -> WithoutReplacement:
 def round_robin(delay: ArrayLike, probability: ArrayLike = 0.0) -> BoundedDelay:
     """Build `BoundedDelay`: each client acts at least once in every `delay` rounds.
 
+    Args:
+      delay: rounds, one number for all clients.
+      probability: of acting in any round; 0, the plain round robin, if left out.
+
     Raises:
-      InputError: `delay` is not a positive whole number, or a probability is outside [0, 1].
+      InputError: `delay` is not one positive whole number, or a probability is outside [0, 1].
     """
     if is_concrete(delay):
+        if np.ndim(delay):
+            raise InputError(
+                f"must be one number, but it has shape {np.shape(delay)}",
+                argument="delay",
+                value=delay,
+                remedy="use jax.vmap over several",
+            )
         delay = count("delay", np.asarray(delay).item())
     return BoundedDelay(
         jnp.array(delay, dtype=jnp.int32),
@@ -303,11 +320,7 @@ def whole_rounds(process: Participation) -> WholeRounds:
     Raises:
       InputError: `process` is not a participation process.
     """
-    if not all(hasattr(process, name) for name in ("init", "draw", "check")):
-        raise InputError(
-            "process must be a participation process such as bernoulli(0.5), but it is "
-            f"{process!r}."
-        )
+    check_process("process", process)
     return WholeRounds(process)
 
 
@@ -315,15 +328,33 @@ def replay(masks: ArrayLike) -> Replay:
     """Build `Replay` from a bool array of shape `(rounds,) + mask shape`.
 
     Raises:
-      InputError: the array is not boolean, or has no axis of rounds.
+      InputError: `masks` is not a bool array, or has no axis of rounds.
     """
     masks = jnp.asarray(masks)
     if masks.dtype != bool or masks.ndim < 2:
         raise InputError(
-            "masks must be a bool array with axes (rounds, clients), "
-            f"but it has dtype {masks.dtype} and shape {masks.shape}."
+            "must be a bool array with axes (rounds, clients), "
+            f"but it has dtype {masks.dtype} and shape {masks.shape}",
+            argument="masks",
+            value=masks,
         )
     return Replay(masks)
+
+
+def check_process(name: str, process: Any) -> None:
+    """Check that an argument is a participation process.
+
+    Raises:
+      InputError: the argument is a number, a builder that has not been called, or something else.
+    """
+    methods = ("init", "draw", "check")
+    if isinstance(process, type) or not all(hasattr(process, method) for method in methods):
+        raise InputError(
+            "must be a participation process such as bernoulli(0.5), but it is "
+            f"{one_line(process)}",
+            argument=name,
+            value=process,
+        )
 
 
 def _bernoulli(key: jax.Array, probability: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -333,6 +364,8 @@ def _bernoulli(key: jax.Array, probability: jax.Array, shape: tuple[int, ...]) -
 def _check_fits(name: str, value: jax.Array, shape: tuple[int, ...]) -> None:
     if value.ndim and value.shape != shape:
         raise InputError(
-            f"{name} must be one number or have the shape of the mask {shape}, "
-            f"but it has shape {value.shape}."
+            f"must be one number or have the shape of the mask {shape}, "
+            f"but it has shape {value.shape}",
+            argument=name,
+            value=value,
         )

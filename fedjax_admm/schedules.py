@@ -10,18 +10,20 @@ A new schedule is three lines:
     def logarithmic(k, scale):
         return scale * jnp.log1p(k)
     sigma = schedule(logarithmic, scale=0.1)
+
+Builders of solvers take more than that: wherever a schedule is wanted, a number, an optax schedule
+or a plain function of the count will do (`as_schedule`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, number
+from fedjax_admm._checks import InputError, default_float, is_real, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -41,9 +43,9 @@ class Constant:
 
     value: jax.Array  # shape=()
 
-    def __call__(self, count: jax.Array) -> jax.Array:
+    def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `value` for every entry of `count`."""
-        return jnp.full(count.shape, self.value)
+        return jnp.full(jnp.shape(count), self.value)
 
 
 @register_dataclass
@@ -53,9 +55,9 @@ class SqrtGrowth:
 
     scale: jax.Array  # shape=()
 
-    def __call__(self, count: jax.Array) -> jax.Array:
+    def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale * sqrt(count)`."""
-        return self.scale * jnp.sqrt(count.astype(self.scale.dtype))
+        return self.scale * jnp.sqrt(_floats(count, self.scale))
 
 
 @register_dataclass
@@ -65,9 +67,9 @@ class SqrtDecay:
 
     scale: jax.Array  # shape=()
 
-    def __call__(self, count: jax.Array) -> jax.Array:
+    def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale / sqrt(count)`; infinite at count 0."""
-        return self.scale / jnp.sqrt(count.astype(self.scale.dtype))
+        return self.scale / jnp.sqrt(_floats(count, self.scale))
 
 
 @register_dataclass
@@ -78,9 +80,9 @@ class PowerDecay:
     scale: jax.Array  # shape=()
     power: jax.Array  # shape=()
 
-    def __call__(self, count: jax.Array) -> jax.Array:
+    def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale * count ** -power`; infinite at count 0."""
-        return self.scale * count.astype(self.scale.dtype) ** -self.power
+        return self.scale * _floats(count, self.scale) ** -self.power
 
 
 @register_dataclass
@@ -91,9 +93,9 @@ class Geometric:
     scale: jax.Array  # shape=()
     ratio: jax.Array  # shape=()
 
-    def __call__(self, count: jax.Array) -> jax.Array:
+    def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale * ratio ** (count - 1)`."""
-        return self.scale * self.ratio ** (count - 1).astype(self.scale.dtype)
+        return self.scale * self.ratio ** _floats(jnp.asarray(count) - 1, self.scale)
 
 
 @register_dataclass
@@ -102,52 +104,62 @@ class Formula:
     """A schedule of one's own: `function(k, **parameters)`, built by `schedule`."""
 
     parameters: dict[str, jax.Array]
+    like: jax.Array  # shape=(), 1: counts and values have its dtype, which a run makes its own
     function: Callable[..., jax.Array] = field(metadata={"static": True})
 
-    def __call__(self, count: jax.Array) -> jax.Array:
+    def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `function(count as floats, **parameters)`."""
-        dtype = jnp.result_type(float, *self.parameters.values())
-        return jnp.broadcast_to(self.function(count.astype(dtype), **self.parameters), count.shape)
+        values = self.function(_floats(count, self.like), **self.parameters)
+        return jnp.broadcast_to(jnp.asarray(values, self.like.dtype), jnp.shape(count))
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class FromOptax:
-    """An optax schedule, built by `from_optax`."""
+class FunctionOfCount:
+    """A function of one count, such as an optax schedule; built by `from_optax`."""
 
-    function: optax.Schedule = field(metadata={"static": True})
+    like: jax.Array  # shape=(), 1: counts and values have its dtype, which a run makes its own
+    function: Callable[[Any], Any] = field(metadata={"static": True})
 
-    def __call__(self, count: jax.Array) -> jax.Array:
-        """Return the optax schedule at every entry of `count`."""
+    def __call__(self, count: ArrayLike) -> jax.Array:
+        """Return the function's value at every entry of `count`."""
+
+        def value(one: jax.Array) -> jax.Array:
+            return jnp.asarray(self.function(one), self.like.dtype)
+
         # optax mixes dtypes and ranks, which a strict caller forbids in code of its own.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            flat = jax.vmap(lambda one: jnp.asarray(self.function(one), float))(count.reshape(-1))
-        return flat.reshape(count.shape)
+            flat = jax.vmap(value)(_floats(count, self.like).reshape(-1))
+        return flat.reshape(jnp.shape(count))
+
+
+ScheduleLike: TypeAlias = Schedule | Callable[[Any], Any] | ArrayLike
+"""What builders take where a schedule is wanted."""
 
 
 def constant(value: ArrayLike) -> Constant:
     """Build `Constant`; the value must be finite."""
-    return Constant(number("value", value))
+    return Constant(scalar("value", value))
 
 
 def sqrt_growth(scale: ArrayLike) -> SqrtGrowth:
     """Build `SqrtGrowth`; the scale must be positive."""
-    return SqrtGrowth(number("scale", scale, above=0))
+    return SqrtGrowth(scalar("scale", scale, above=0))
 
 
 def sqrt_decay(scale: ArrayLike) -> SqrtDecay:
     """Build `SqrtDecay`; the scale must be positive."""
-    return SqrtDecay(number("scale", scale, above=0))
+    return SqrtDecay(scalar("scale", scale, above=0))
 
 
 def power_decay(scale: ArrayLike, power: ArrayLike) -> PowerDecay:
     """Build `PowerDecay`; the scale must be positive, the power not negative."""
-    return PowerDecay(number("scale", scale, above=0), number("power", power, at_least=0))
+    return PowerDecay(scalar("scale", scale, above=0), scalar("power", power, at_least=0))
 
 
 def geometric(scale: ArrayLike, ratio: ArrayLike) -> Geometric:
     """Build `Geometric`; the scale and the ratio must be positive."""
-    return Geometric(number("scale", scale, above=0), number("ratio", ratio, above=0))
+    return Geometric(scalar("scale", scale, above=0), scalar("ratio", ratio, above=0))
 
 
 def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> Formula:
@@ -166,15 +178,25 @@ def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> For
       InputError: `function` is not callable, or a parameter is not a finite number.
     """
     if not callable(function):
-        raise InputError(f"function must be callable as function(k, ...), but it is {function!r}.")
-    return Formula({name: number(name, value) for name, value in parameters.items()}, function)
+        raise InputError(
+            f"must be callable as function(k, ...), but it is {one_line(function)}",
+            argument="function",
+            value=function,
+        )
+    leaves = {name: number(name, value) for name, value in parameters.items()}
+    # A strict caller forbids parameters of several dtypes where they meet, not here.
+    with jax.numpy_dtype_promotion("standard"):
+        dtype = jnp.result_type(*leaves.values()) if leaves else default_float()
+    return Formula(leaves, jnp.ones((), dtype), function)
 
 
-def from_optax(optax_schedule: optax.Schedule) -> FromOptax:
-    """Use an optax schedule, called with the count as it is (the first update asks for 1).
+def from_optax(optax_schedule: Callable[[Any], Any]) -> FunctionOfCount:
+    """Use an optax schedule, or any function of one count; the first update asks for 1.
 
-    An optax schedule is a closure: its numbers are **static**. Every new one compiles anew, and
-    they can be neither vmapped nor differentiated; for that, write the formula with `schedule`.
+    The count is a float of the problem's dtype, and so is the value, whatever the function computes
+    in. The function is static: a new one compiles anew. What it closes over may be traced, so that
+    a number inside it can be vmapped over and differentiated where the schedule is built inside the
+    function that JAX transforms; numbers that are to be leaves want `schedule`.
 
     Args:
       optax_schedule: maps a count to a scalar. It is vmapped over counts, so schedules that
@@ -187,5 +209,60 @@ def from_optax(optax_schedule: optax.Schedule) -> FromOptax:
       InputError: `optax_schedule` is not callable.
     """
     if not callable(optax_schedule):
-        raise InputError(f"optax_schedule must be callable, but it is {optax_schedule!r}.")
-    return FromOptax(optax_schedule)
+        raise InputError(
+            f"must be callable, but it is {one_line(optax_schedule)}",
+            argument="optax_schedule",
+            value=optax_schedule,
+        )
+    return FunctionOfCount(jnp.ones((), default_float()), optax_schedule)
+
+
+def as_schedule(
+    name: str, value: ScheduleLike, of_number: Callable[[ArrayLike], Schedule] = constant
+) -> Schedule:
+    """Turn what a builder is given for a schedule into one.
+
+    Args:
+      name: what the argument is called, for the message.
+      value: a schedule, which stays as it is; an optax schedule or another function of one count;
+        or a number.
+      of_number: what a number stands for: a constant, unless the builder documents otherwise.
+
+    Returns:
+      A schedule.
+
+    Raises:
+      InputError: the value is none of these, a number is out of range, or the function does not
+        give one number for a count.
+    """
+    if not callable(value):
+        if not is_real(value):
+            raise InputError(
+                "must be a schedule, a function of a count or a number, but it is "
+                f"{one_line(value)}",
+                argument=name,
+                value=value,
+            )
+        try:
+            return of_number(value)
+        except InputError as error:
+            raise error.about(name) from None
+    if not jax.tree_util.all_leaves([value]):
+        return value
+    function = from_optax(value)
+    try:
+        jax.eval_shape(function, jnp.ones((1,), jnp.int32))
+    except (TypeError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise InputError(
+            f"must be a schedule, or a function that gives a number for a count, but "
+            f"{one_line(value)} gives none ({reason.removesuffix('.')})",
+            argument=name,
+            value=value,
+        ) from error
+    return function
+
+
+def _floats(count: ArrayLike, like: jax.Array) -> jax.Array:
+    """Return counts as floats of the dtype of a schedule's numbers."""
+    return jnp.asarray(count).astype(like.dtype)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import count
+from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import Measure, run
 from fedjax_admm.participation import Participation
 
@@ -57,8 +57,10 @@ def grid_search(
       A `GridSearch`.
 
     Raises:
-      InputError: an argument of `run` does not fit.
+      InputError: an argument of `run` does not fit, or `measure` has no entry called `metric`.
     """
+
+    rounds = count("rounds", rounds)
 
     def score(value):
         result = run(
@@ -70,6 +72,12 @@ def grid_search(
             measure=measure,
             every=rounds,
         )
+        if metric not in result.trace:
+            raise InputError(
+                f"must be one of {', '.join(result.trace)}, but it is {metric!r}",
+                argument="metric",
+                value=metric,
+            )
         last = result.trace[metric][-1]
         return jnp.where(jnp.isfinite(last), last, jnp.inf)
 

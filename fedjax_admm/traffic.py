@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedjax_admm._checks import InputError
+
 
 class Traffic(NamedTuple):
     """Numbers in one message (one number = one float of the run's dtype)."""
@@ -41,10 +43,14 @@ def totals(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = Non
       Cumulative numbers sent up and down, exact up to 9.2e18.
 
     Raises:
-      ValueError: there is a broadcast, but `rounds` is None.
+      InputError: the solver broadcasts in every round, but `rounds` is None.
     """
     if traffic.broadcast and rounds is None:
-        raise ValueError("rounds must be given, because this solver broadcasts in every round.")
+        raise InputError(
+            "must be given, because this solver broadcasts in every round",
+            argument="rounds",
+            remedy='pass trace["round"] of the run',
+        )
     total = np.cumsum(np.asarray(messages, dtype=np.int64), axis=-1)
     done = np.asarray(0 if rounds is None else rounds, dtype=np.int64)
     return Totals(

@@ -257,7 +257,7 @@ MISTAKES = {
         "rounds": 5,
         "participation": participation.replay(np.ones((5, 20), bool)),
     },
-    "count must be at most the number of clients (21), but it is 22.": {
+    "clients must be at most the number of clients (21), but it is 22.": {
         "rounds": 5,
         "participation": participation.without_replacement(22),
     },
@@ -278,7 +278,7 @@ def test_mistakes_get_a_sentence(sentence):
 def test_untyped_key_and_unfit_problem_get_a_sentence():
     with pytest.raises(fa.InputError, match=r"key must be a typed key as jax\.random\.key"):
         fa.run(fa.solvers.fsmdm(), problem(), np.zeros(2, np.uint32), rounds=1)
-    with pytest.raises(fa.InputError, match="FSMDM needs a problem that offers start, prox_convex"):
+    with pytest.raises(fa.InputError, match="FSMDM needs a problem with"):
         fa.run(fa.solvers.fsmdm(), object(), jax.random.key(0), rounds=1)
 
 

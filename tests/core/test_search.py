@@ -1,7 +1,7 @@
 """Grid search: the smallest score wins, all runs see the same draws, failures lose."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import run
 from fedjax_admm.measures import rating_error
 from fedjax_admm.participation import bernoulli, without_replacement
-from fedjax_admm.problems import given_clients
+from fedjax_admm.problems import matrix_completion_of_clients
 from fedjax_admm.ratings import uniform_start
 from fedjax_admm.solvers import fedmc_admm
 from fedjax_admm.traffic import Traffic
@@ -24,6 +24,10 @@ class Point(NamedTuple):
     target: jax.Array  # shape=(clients,)
 
 
+class Aimed(Protocol):
+    target: jax.Array
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class Descent:
@@ -32,7 +36,7 @@ class Descent:
     rate: jax.Array
     pull: jax.Array
 
-    requires: ClassVar[tuple[str, ...]] = ("target",)
+    requires: ClassVar[tuple[type, ...]] = (Aimed,)
 
     def participants(self, problem):
         return problem.target.shape
@@ -134,10 +138,14 @@ def test_inside_jit():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rounds": 0}, "must be at least 1"),
+        ({"rounds": 0}, "rounds must be at least 1"),
         ({"width": 0}, "width must be at least 1, but it is 0"),
         ({"width": 2.5}, "width must be a whole number"),
-        ({"participation": without_replacement(5)}, "count must be at most the number of clients"),
+        ({"metric": "cube"}, "metric must be one of messages, negative, round, square, but it is"),
+        (
+            {"participation": without_replacement(5)},
+            "clients must be at most the number of clients",
+        ),
     ],
 )
 def test_mistakes_get_a_sentence(options, sentence):
@@ -150,7 +158,7 @@ def test_matrix_completion_is_tuned_on_its_own_split():
     rng = np.random.default_rng(0)
     seen = [np.nonzero(rng.random((6, 9)) < 0.7) for _ in range(4)]
     clients = [(*pair, rng.integers(1, 6, len(pair[0])).astype(float)) for pair in seen]
-    problem = given_clients(clients, num_items=9, held_out=clients)
+    problem = matrix_completion_of_clients(clients, num_items=9, held_out=clients)
 
     def solver(beta):
         return fedmc_admm(rank=2, beta=beta, start=uniform_start(1.0, rank=2))

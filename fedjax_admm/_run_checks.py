@@ -1,0 +1,149 @@
+"""Checks of what a run is given, before it traces, and of what it is given back while it does."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._checks import InputError, listed, one_line
+
+# What a run calls of a solver, and what it records itself.
+_METHODS = ("participants", "init", "step", "estimate", "messages")
+_RECORDED = ("round", "messages")
+
+
+def check_solver(solver: Any, problem: Any) -> None:
+    """Check that a solver is one.
+
+    Raises:
+      InputError: the solver is the function that builds one, a class, the problem, or has not all
+        methods that a run calls.
+    """
+    missing = [name for name in _METHODS if not hasattr(solver, name)]
+    if not missing and not isinstance(solver, type):
+        return
+    if not isinstance(problem, type) and all(hasattr(problem, name) for name in _METHODS):
+        raise InputError("solver and problem are swapped: call run(solver, problem, key)")
+    if isinstance(solver, type) or inspect.isroutine(solver):
+        kind = "class" if isinstance(solver, type) else "function"
+        raise InputError(
+            f"must be a solver, but it is the {kind} {solver.__name__}",
+            argument="solver",
+            value=solver,
+            remedy="pass what it returns when it is called",
+        )
+    raise InputError(
+        f"must have the methods {listed(_METHODS)}, but {type(solver).__name__} has no "
+        f"{listed(missing)}",
+        argument="solver",
+        value=solver,
+    )
+
+
+def check_function(name: str, function: Any) -> None:
+    """Check that a measure or a residual is a function.
+
+    Raises:
+      InputError: it cannot be called.
+    """
+    if not callable(function):
+        raise InputError(
+            f"must be a function {name}(solver, problem, state), but it is {one_line(function)}",
+            argument=name,
+            value=function,
+        )
+
+
+def check_arrays(name: str, value: Any) -> None:
+    """Check that an argument is a pytree of arrays.
+
+    Raises:
+      InputError: its class is not registered as a pytree, or a leaf is no array and no number.
+    """
+    for path, leaf in jax.tree.leaves_with_path(value):
+        try:
+            jax.typeof(leaf)
+        except TypeError:
+            kind = type(leaf).__name__
+            where = f"its part {jax.tree_util.keystr(path)}" if path else "it"
+            raise InputError(
+                f"must be a pytree of arrays, but {where} is of the class {kind}, which is none",
+                argument=name,
+                value=value,
+                remedy="register the class, as jax.tree_util.register_dataclass does",
+            ) from None
+
+
+def measured(measure, solver, problem, state) -> dict[str, Any]:
+    """Return what is measured, while it is traced; nothing where there is no measure.
+
+    Raises:
+      InputError: the measure returns no dict, or one with a name that the run records itself.
+    """
+    if measure is None:
+        return {}
+    seen = measure(solver, problem, state)
+    if not isinstance(seen, Mapping):
+        shown = "an array" if isinstance(seen, jax.Array) else one_line(seen)
+        raise InputError(
+            f"must return a dict of arrays, but it returns {shown}",
+            argument="measure",
+            value=measure,
+            remedy='give the value a name, as {"error": value}',
+        )
+    taken = [name for name in _RECORDED if name in seen]
+    if taken:
+        raise InputError(
+            f"must leave the names {listed(map(repr, _RECORDED))} to the run, but it returns "
+            f"{listed(map(repr, taken))}",
+            argument="measure",
+            value=measure,
+            remedy="call it otherwise",
+        )
+    return dict(seen)
+
+
+def traced_residual(residual, solver, problem, state) -> jax.Array:
+    """Return the residual, shape (), while it is traced.
+
+    Raises:
+      InputError: the residual is not one floating number.
+    """
+    distance = jnp.asarray(residual(solver, problem, state))
+    if distance.shape != () or not jnp.issubdtype(distance.dtype, jnp.floating):
+        raise InputError(
+            "must return one floating number, but it returns an array of dtype "
+            f"{distance.dtype} and shape {distance.shape}",
+            argument="residual",
+            value=residual,
+        )
+    return distance
+
+
+def check_kept(maker: Any, method: str, old: Any, new: Any) -> None:
+    """Check that a step, or a draw, returns a state like the one it was given.
+
+    Raises:
+      InputError: the structure, a shape or a dtype has changed; the sentence names the first leaf.
+    """
+    found = difference(old, new)
+    if found:
+        raise InputError(
+            f"{type(maker).__name__}.{method} must return a state with the structure, shapes and "
+            f"dtypes of the one that it is given, but {found}",
+            value=maker,
+        )
+
+
+def difference(old: Any, new: Any) -> str:
+    """Tell in what two states differ: their structure, a shape or a dtype; "" if in nothing."""
+    import chex  # a tenth of a second that only a process that runs something pays
+
+    try:
+        chex.assert_trees_all_equal_shapes_and_dtypes(*jax.tree.map(jax.typeof, (old, new)))
+    except AssertionError as error:
+        told = " ".join(str(error).partition("failed:")[2].split()).removesuffix(".")
+        return told.replace("Trees 0 and 1 differ", "they differ")
+    return ""
