@@ -1,10 +1,20 @@
-"""Strict settings for every test: typed keys, no silent promotion, one CPU with two devices."""
+"""Strict settings for every test: typed keys, no silent promotion, one CPU with two devices.
+
+Most of a test's time goes into compiling, and most of that into making programs fast, which small
+arrays do not need: XLA leaves these passes out here. What depends on them is that two programs of
+the same arithmetic have the same last bits. Tests of that compare with `same_bits` of `tests.bits`
+and carry the marker `bits`; with FEDJAX_ADMM_TEST_OPTIMIZED=1 they are as strict as they sound.
+"""
 
 import atexit
 import os
 import shutil
 import tempfile
 
+from tests.bits import OPTIMIZED, quick_flags
+
+if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick_flags()}".strip()
 os.environ.setdefault("MPLBACKEND", "Agg")
 # A test must never read or write the compilation cache of the person who runs it.
 os.environ.setdefault("FEDJAX_ADMM_NO_CACHE", "1")

@@ -1,6 +1,8 @@
 """The shape of the package: which way imports point, what is public, what a kernel costs."""
 
 import ast
+import pydoc
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -9,49 +11,15 @@ from pathlib import Path
 import pytest
 
 import fedjax_admm
+from tests.package.sources import ROOT, sources
 
-ROOT = Path(__file__).parents[2]
-LAYERS = {"kernels": 0, "fedjax_admm": 1, "trials": 2}  # folder -> height; imports point down
 NAMES = Path(__file__).with_name("public_names.txt")
-PACKAGES = ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials")
-
-
-def layer_of(module: str) -> int | None:
-    parts = module.split(".")
-    if parts[0] != "fedjax_admm":
-        return None
-    return LAYERS.get(parts[1], 1) if len(parts) > 1 else 1
-
-
-def imports_of(path: Path):
-    """Yield the absolute modules that a file imports when it runs (not for type checkers)."""
-    tree = ast.parse(path.read_text())
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            if node.module == "fedjax_admm":
-                yield from (f"fedjax_admm.{alias.name}" for alias in node.names)
-            else:
-                yield node.module
-
-
-@pytest.mark.parametrize("folder", LAYERS)
-def test_imports_point_one_way(folder):
-    files = sorted((ROOT / folder).rglob("*.py"))
-    assert files
-    for path in files:
-        for module in imports_of(path):
-            layer = layer_of(module)
-            assert layer is None or layer <= LAYERS[folder], f"{path} imports {module}"
+PACKAGES = [
+    module
+    for module, path in sources().items()
+    if path.name == "__init__.py" and path.with_suffix(".pyi").exists()
+]
+LARGEST_CORE = 40
 
 
 def fresh(code: str) -> str:
@@ -98,18 +66,50 @@ def test_public_names_exist_and_are_sorted_and_listed(package):
     assert stored == [f"{package}.{name}" for name in module.__all__]
 
 
-@pytest.mark.parametrize("package", [fedjax_admm, fedjax_admm.trials])
-def test_type_checkers_see_what_is_loaded_lazily(package):
-    tree = ast.parse(Path(package.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name: node.module for node in block.body for alias in node.names}
-    home = package.__name__
-    for name, module in package._HOME_OF.items():
-        assert seen.pop(name) == f"{home}.{module}"
-    assert set(seen) == set(getattr(package, "_MODULES", ()))
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_are_listed_once_and_their_homes_are_the_rooms_own(package):
+    stub = ast.parse(sources()[package].with_suffix(".pyi").read_text())
+    names = [alias.name for node in stub.body for alias in node.names]
+    assert len(names) == len(set(names))
+    for node in stub.body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.module == package or node.module.startswith(f"{package}.")
+        assert all(alias.asname == alias.name for alias in node.names)
 
 
-def test_unknown_names_are_attribute_errors():
-    for package in (fedjax_admm, fedjax_admm.trials):
-        with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-            package.nonsense  # noqa: B018
+def test_a_room_has_a_name_of_its_own():
+    """No public name of one room of the core means something else in another."""
+    rooms = [name for name in PACKAGES if not name.startswith("fedjax_admm.trials")]
+    homes: dict[str, set[str]] = {}
+    for room in rooms:
+        for name in import_module(room).__all__:
+            found = getattr(import_module(room), name)
+            homes.setdefault(name, set()).add(getattr(found, "__module__", name))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def test_the_core_is_short():
+    assert len(fedjax_admm.__all__) <= LARGEST_CORE
+    assert len((sources()["fedjax_admm"]).read_text().splitlines()) < 80
+
+
+def test_help_shows_every_name_of_a_room():
+    text = pydoc.plain(pydoc.render_doc(fedjax_admm.measures))
+    assert all(name in text for name in fedjax_admm.measures.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_unknown_names_are_attribute_errors(package):
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        import_module(package).nonsense  # noqa: B018
+
+
+def test_a_clone_that_is_not_installed_says_so(tmp_path):
+    """Python that is started in a clone finds the folder fedjax_admm without kernels and trials."""
+    shutil.copytree(ROOT / "fedjax_admm", tmp_path / "fedjax_admm")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import fedjax_admm"
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "a clone that is not installed from there" in result.stderr
+    assert "pip install -e ." in result.stderr
