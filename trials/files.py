@@ -16,7 +16,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 
-CONFIG, ARRAYS, SUMMARY, CHUNKS = "config.json", "trials.npz", "summary.csv", "chunks"
 _UNFINISHED = ".tmp"  # how a file's name ends while it is written
 
 
@@ -41,7 +40,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         _synchronize(path.parent)
     except OSError as error:
         raise InputError(
-            f"cannot write {path}: {error.strerror or error}; choose another place or make room."
+            f"cannot write {path}: {error.strerror or error}",
+            value=path,
+            remedy="choose another place or make room",
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -65,17 +66,21 @@ def _synchronize(folder: Path) -> None:
             os.close(descriptor)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text atomically, in UTF-8."""
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON atomically, indented, keys in the order given."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object.
 
     Raises:
-      InputError: it is missing or malformed.
+      InputError: the file is missing or malformed.
     """
     try:
         content = json.loads(path.read_text())
@@ -83,21 +88,36 @@ def read_json(path: Path) -> dict[str, Any]:
             raise ValueError("it is not an object")
         return content
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} does not exist; give the folder of a run.") from None
+        raise InputError(
+            f"{path} does not exist", value=path, remedy="give the folder of a run"
+        ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); the run must be repeated.") from None
+        raise InputError(
+            f"{path} cannot be read ({error})", value=path, remedy="the run must be repeated"
+        ) from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays as an uncompressed npz file, atomically and without pickle."""
-    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+    """Write named arrays as an uncompressed npz file, atomically and without pickle.
+
+    The file is what `np.savez` writes; that takes names for keywords, so that an array could not be
+    called `file`, and before NumPy 2.2 `allow_pickle=False` was written as one more array.
+    """
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+    write_atomically(path, write)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read an npz file written by `write_arrays`.
 
     Raises:
-      InputError: it is missing or damaged.
+      InputError: the file is missing or damaged.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -105,8 +125,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
                 raise ValueError("a comment hides some of its arrays")  # `savez` writes none
             return dict(arrays)
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; the run has not finished.") from None
+        raise InputError(f"{path} does not exist; the run has not finished", value=path) from None
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, RuntimeError) as error:
         raise InputError(
-            f"{path} is damaged ({error}); delete it to have its trials computed again."
+            f"{path} is damaged ({error})",
+            value=path,
+            remedy="delete it to have its trials computed again",
         ) from None

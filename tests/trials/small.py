@@ -1,7 +1,7 @@
 """A problem, a solver and an experiment small enough to check by hand."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,12 @@ class Consensus(NamedTuple):
     faulty: jax.Array  # shape=(), bool: the solver's numbers turn NaN in round FAULT_ROUND
 
 
+class Points(Protocol):
+    """What the solver needs."""
+
+    points: jax.Array
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class Averaging:
@@ -30,7 +36,7 @@ class Averaging:
     rate: jax.Array  # shape=()
     fails: jax.Array  # shape=(): 1 if it obeys `faulty`
 
-    requires = ("points",)
+    requires = (Points,)
 
     def participants(self, problem):
         return (problem.points.shape[0],)

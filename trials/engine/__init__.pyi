@@ -1,11 +1,12 @@
 from fedjax_admm.trials.engine import hosts as hosts, memory as memory
-from fedjax_admm.trials.engine._chunks import ChunkStore as ChunkStore
+from fedjax_admm.trials.engine._chunks import CHUNKS as CHUNKS, ChunkStore as ChunkStore
 from fedjax_admm.trials.engine._layout import (
     CACHE_BYTES as CACHE_BYTES,
-    Trial as Trial,
+    Layout as Layout,
     loop_bytes as loop_bytes,
 )
 from fedjax_admm.trials.engine._monte_carlo import (
+    Begin as Begin,
     Inspect as Inspect,
     MonteCarlo as MonteCarlo,
     Seconds as Seconds,
@@ -14,3 +15,4 @@ from fedjax_admm.trials.engine._monte_carlo import (
     partitioned as partitioned,
 )
 from fedjax_admm.trials.engine._program import compile_trials as compile_trials
+from fedjax_admm.trials.engine._trial import Trial as Trial

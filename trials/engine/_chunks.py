@@ -16,6 +16,9 @@ from fedjax_admm.trials.files import (
     write_json,
 )
 
+CHUNKS = "chunks"
+"""What the folder of chunks is called in the folder of a run."""
+
 _LAYOUT = "layout.json"  # in the folder of chunks: what tells their run from others
 
 
@@ -52,7 +55,9 @@ class ChunkStore:
         if found != wanted:
             raise InputError(
                 f"{self.folder} holds chunks of another run ({_numbers(found)}, not "
-                f"{_numbers(wanted)}); resume with those numbers or choose another folder."
+                f"{_numbers(wanted)})",
+                value=self.folder,
+                remedy="resume with those numbers or choose another folder",
             )
         paths = {number: self._path(number) for number in range(len(lengths))}
         chunks = {number: read_arrays(path) for number, path in paths.items() if path.exists()}
@@ -63,8 +68,9 @@ class ChunkStore:
                 array.shape[:1] != (lengths[number],) for array in arrays.values()
             ):
                 raise InputError(
-                    f"{paths[number]} does not hold {lengths[number]} trials of this run; delete "
-                    "it to have its trials computed again."
+                    f"{paths[number]} does not hold {lengths[number]} trials of this run",
+                    value=paths[number],
+                    remedy="delete it to have its trials computed again",
                 )
         return chunks
 

@@ -1,14 +1,12 @@
 """How trials are cut up: the micro-batch decides the last bits, the chunk does not."""
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 
 from fedjax_admm._checks import InputError, count
-
-Trial = Callable[[jax.Array], Mapping[str, jax.Array]]
+from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 CACHE_BYTES = 96 * 1024
 """Loop state per CPU device that a micro-batch should not exceed (measured: `benchmarks/`)."""
@@ -57,7 +55,9 @@ def plan(
         budget = _loop_budget()
         width = max(1, min(share, budget // max(1, loop_bytes(trial, key))))
     elif isinstance(batch, str):
-        raise InputError(f"batch must be 'auto' or a whole number, but it is {batch!r}.")
+        raise InputError(
+            f"must be 'auto' or a whole number, but it is {batch!r}", argument="batch", value=batch
+        )
     else:
         width = count("batch", batch)
     if chunk is None:
@@ -68,7 +68,7 @@ def plan(
 
 def loop_bytes(trial: Trial, key: jax.Array) -> int:
     """Return the bytes that the largest loop of one trial reads and writes in each iteration."""
-    return _largest_loop(jax.make_jaxpr(trial)(key).jaxpr)
+    return _largest_loop(jax.make_jaxpr(named_arrays(trial))(key).jaxpr)
 
 
 def _largest_loop(jaxpr: Any) -> int:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -30,8 +31,12 @@ from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
-from fedjax_admm.trials.engine._layout import Layout, Trial, plan
-from fedjax_admm.trials.engine._program import Program, compile_trials
+from fedjax_admm.trials.engine._layout import Layout, plan
+from fedjax_admm.trials.engine._program import compile_trials
+from fedjax_admm.trials.engine._trial import Trial
+
+Begin = Callable[[Layout], None]
+"""`begin(layout)` learns how the trials are cut up, before any of them is computed."""
 
 Inspect = Callable[[int, Mapping[str, np.ndarray]], None]
 """`inspect(first, arrays)` sees a finished chunk, its first trial's number given."""
@@ -67,7 +72,9 @@ def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:
     here = len(jax.local_devices())
     wanted = here if devices is None else count("devices", devices)
     if wanted > here:
-        raise InputError(f"devices must be at most {here} here, but it is {wanted}.")
+        raise InputError(
+            f"must be at most {here} here, but it is {wanted}", argument="devices", value=wanted
+        )
     chosen = [
         device
         for process in range(jax.process_count())
@@ -76,7 +83,9 @@ def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:
     clients = count("clients", clients)
     if len(chosen) % clients:
         raise InputError(
-            f"clients must divide the number of devices, {len(chosen)}, but it is {clients}."
+            f"must divide the number of devices, {len(chosen)}, but it is {clients}",
+            argument="clients",
+            value=clients,
         )
     return device_mesh(len(chosen) // clients, clients, chosen)
 
@@ -90,9 +99,9 @@ def monte_carlo(
     chunk: int | None = None,
     mesh: Mesh | None = None,
     memory: int | None = None,
-    store: ChunkStore | None = None,
+    store: ChunkStore | Path | str | None = None,
+    begin: Begin | None = None,
     inspect: Inspect | None = None,
-    program: Program | None = None,
     progress: bool = True,
 ) -> MonteCarlo:
     """Run `trial(fold_in(key, t))` for t = 0, 1, ..., trials - 1.
@@ -101,7 +110,8 @@ def monte_carlo(
     With a store, a request to stop (Ctrl-C, SIGTERM) is met after the chunk that has begun.
 
     Args:
-      trial: a pure function from a typed key to a dict of arrays.
+      trial: a pure function from a typed key to a dict of arrays. Numbers count as arrays, and the
+        names in a dict of dicts (or of named tuples) join to "a/b".
       key: a typed key.
       trials: how many.
       batch: the micro-batch width, or "auto" to choose it by the size of the loop state. Runs
@@ -110,10 +120,12 @@ def monte_carlo(
       mesh: a mesh with an axis "trials" over which trials are sharded, and perhaps an axis
         "clients" over which each trial's clients are; `default_mesh()` if None.
       memory: bytes that a device may take; what is free if None.
-      store: where finished chunks are kept, and looked for.
+      store: where finished chunks are kept, and looked for; a path is a folder for them.
+      begin: told the layout once, in the first process, before anything is stored or computed.
+        Unless the store has chunks of an earlier run, all is compiled then: what does not fit into
+        memory has been refused.
       inspect: sees every chunk that is computed, after it has been stored; what it raises ends the
         run. It must judge by the arrays alone, so that all processes agree.
-      program: what `compile_trials` returned for the same arguments; compiled here if None.
       progress: show a progress bar on standard error, where that is a terminal.
 
     Returns:
@@ -131,33 +143,36 @@ def monte_carlo(
     trials = count("trials", trials)
     mesh = default_mesh() if mesh is None else mesh
     _check_mesh(mesh)
-    layout = None if program is None else program.layout
-    if layout is None and hosts.from_first(lambda: store is not None and store.begun()):
+    chunks = ChunkStore(store) if isinstance(store, str | Path) else store
+    compiled = partial(compile_trials, trial, key, trials, mesh=mesh, limit=memory)
+    program = None
+    if hosts.from_first(lambda: chunks is not None and chunks.begun()):
+        # Where all chunks are there, nothing has to be compiled.
         layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=mesh.shape["trials"])
-    if layout is not None:
-        batch, chunk = layout
-    compiled = partial(
-        compile_trials, trial, key, trials, batch=batch, chunk=chunk, mesh=mesh, limit=memory
-    )
-    if layout is None:
-        program = compiled()
+    else:
+        program = compiled(batch=batch, chunk=chunk)
         layout = program.layout
-
     parts = _Parts(trials, layout.chunk)
-    finished = hosts.from_first(lambda: parts.found(store, _identity(key, trials, layout, mesh)))
+
+    def opened() -> list[int]:
+        if begin is not None:
+            begin(layout)
+        return parts.found(chunks, _identity(key, trials, layout, mesh))
+
+    finished = hosts.from_first(opened)
     missing = [number for number in range(len(parts.lengths)) if number not in finished]
     if not missing:
         return MonteCarlo(parts.joined, layout, Seconds(0.0, 0.0, 0.0), 0)
-    program = compiled() if program is None else program
+    program = program or compiled(batch=layout.width, chunk=layout.chunk)
     run = transfer = 0.0
-    holding = nullcontext(Interruption()) if store is None else held_back()
+    holding = nullcontext(Interruption()) if chunks is None else held_back()
     with holding as interruption, _ticker(len(parts.lengths), len(finished), progress) as tick:
         for number in missing:
             with hosts.together():
                 outcome = program(parts.starts[number], parts.lengths[number])
             clock = time.perf_counter()
             parts.put(number, outcome.arrays)
-            failure = _kept(outcome.arrays, number, parts.starts[number], store, inspect)
+            failure = _kept(outcome.arrays, number, parts.starts[number], chunks, inspect)
             run += outcome.run_seconds
             transfer += outcome.transfer_seconds + time.perf_counter() - clock
             tick()
@@ -235,12 +250,17 @@ def partitioned(mesh: Mesh) -> bool:
 
 def _check_mesh(mesh: Mesh) -> None:
     if "trials" not in mesh.shape:
-        raise InputError(f"mesh must have an axis 'trials', but its axes are {mesh.axis_names}.")
+        raise InputError(
+            f"must have an axis 'trials', but its axes are {mesh.axis_names}",
+            argument="mesh",
+            value=mesh,
+        )
     others = {name: n for name, n in mesh.shape.items() if name not in ("trials", "clients")}
     if any(size > 1 for size in others.values()):
         raise InputError(
-            "mesh must have size 1 along every axis but 'trials' and 'clients', but it has "
-            f"{others}."
+            f"must have size 1 along every axis but 'trials' and 'clients', but it has {others}",
+            argument="mesh",
+            value=mesh,
         )
 
 

@@ -12,7 +12,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.engine import hosts, memory
-from fedjax_admm.trials.engine._layout import Layout, Trial, plan
+from fedjax_admm.trials.engine._layout import Layout, plan
+from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 _NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
@@ -105,7 +106,7 @@ def compile_trials(
             keep_chunk=chunk is not None,
         )
         if smaller is None:
-            raise InputError(_too_large(layout, mesh, needed, room, allowed=room != free))
+            raise _too_large(layout, mesh, needed, room, allowed=room != free)
         layout = smaller
 
 
@@ -141,17 +142,19 @@ def _smaller(
     return None
 
 
-def _too_large(layout: Layout, mesh: Mesh, needed: int, room: float, *, allowed: bool) -> str:
+def _too_large(
+    layout: Layout, mesh: Mesh, needed: int, room: float, *, allowed: bool
+) -> InputError:
     at_once, remedy = f"a micro-batch of {layout.width} trials", "a smaller batch, "
     if layout.chunk > layout.width * mesh.shape["trials"]:
         at_once, remedy = f"a chunk of {layout.chunk} trials", "a smaller chunk or batch, "
     elif layout.width == 1:
         at_once, remedy = "one trial", ""
     have = "are allowed" if allowed else "are free"
-    return (
+    return InputError(
         f"{at_once} needs {memory.shown(needed)} of every device, but {memory.shown(room)} {have} "
-        f"on {mesh.local_devices[0].device_kind}; give {remedy}a smaller problem, fewer records, "
-        "or more devices per trial."
+        f"on {mesh.local_devices[0].device_kind}",
+        remedy=f"give {remedy}a smaller problem, fewer records, or more devices per trial",
     )
 
 
@@ -162,7 +165,8 @@ def _check_results(lowered: Any, trials: int, layout: Layout, devices: int, free
     if needed > free:
         raise InputError(
             f"the results of {trials} trials need {memory.shown(needed)}, but "
-            f"{memory.shown(free)} are free on this machine; run fewer trials or record less often."
+            f"{memory.shown(free)} are free on this machine",
+            remedy="run fewer trials or record less often",
         )
 
 
@@ -196,14 +200,14 @@ def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tu
     """Trace one chunk: what `_inputs` returns -> arrays; trials that are not asked for are zero."""
     names: list[str] = []
     implementation = jax.random.key_impl(key)
-    width = layout.width
+    named, width = named_arrays(trial), layout.width
     share = _padded(layout, mesh.shape["trials"]) // mesh.shape["trials"]
 
     def shard(key_data: jax.Array, first: jax.Array, batches: jax.Array) -> dict[str, jax.Array]:
         one_key = jax.random.wrap_key_data(key_data, impl=implementation)
 
         def numbered(number: jax.Array) -> dict[str, jax.Array]:
-            arrays = dict(trial(jax.random.fold_in(one_key, number)))
+            arrays = named(jax.random.fold_in(one_key, number))
             names[:] = arrays
             return arrays
 
@@ -214,11 +218,11 @@ def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tu
                 return jax.tree.map(lambda array: array[None], numbered(number))
             return jax.vmap(numbered)(number + jnp.arange(width, dtype=number.dtype))
 
-        def work(number: jax.Array, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
-            place = number * width
-            new = batch(first[0] + place.astype(first.dtype))
+        def fill(number: jax.Array, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
+            row = number * width
+            new = batch(first[0] + row.astype(first.dtype))
             return jax.tree.map(
-                lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, place, 0),
+                lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, row, 0),
                 results,
                 new,
             )
@@ -229,7 +233,7 @@ def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tu
         )
         # The number of turns is an input: XLA would compile a loop of one turn into other
         # arithmetic than a loop of many, and the last bits would depend on the chunk.
-        return jax.lax.fori_loop(0, batches[0], work, blank)
+        return jax.lax.fori_loop(0, batches[0], fill, blank)
 
     # Over trials by hand; over clients by JAX, as the solvers' constraints tell it.
     by_hand = {"trials"} if mesh.shape.get("clients", 1) > 1 else set(mesh.axis_names)

@@ -52,7 +52,7 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
       InputError: an argument is missing or does not fit, the others did not come, or they have
         other numbers of devices.
     """
-    given = _given(os.environ, coordinator, processes, process)
+    given = launch_arguments(os.environ, coordinator, processes, process)
     if given is None:
         return False
     try:
@@ -65,32 +65,48 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
         reason = str(error).splitlines()[0]
         where = given.get("coordinator_address") or "the coordinator that the launcher names"
         raise InputError(
-            f"the processes could not be joined at {where} ({reason}); check that process 0 runs "
-            "there, that the port is free, and that all processes were started."
+            f"the processes could not be joined at {where} ({reason})",
+            value=where,
+            remedy="check that process 0 runs there, that the port is free, and that all processes "
+            "were started",
         ) from None
     devices = Counter(device.process_index for device in jax.devices())
     if len(set(devices.values())) > 1:
         found = ", ".join(str(devices[index]) for index in sorted(devices))
         raise InputError(
-            f"every process must have the same number of devices, but they have {found}; give "
-            "--devices to each of them."
+            f"every process must have the same number of devices, but they have {found}",
+            value=found,
+            remedy="give --devices to each of them",
         )
     return jax.process_count() > 1
 
 
-def _given(
+def launch_arguments(
     environment: Mapping[str, str],
     coordinator: str | None,
     processes: int | None,
     process: int | None,
 ) -> dict[str, Any] | None:
-    """Return what `jax.distributed.initialize` is told; None if this process is alone."""
+    """Return what `jax.distributed.initialize` is told; None if this process is alone.
+
+    Args:
+      environment: the variables that a launcher may have set.
+      coordinator: as in `join`.
+      processes: as in `join`.
+      process: as in `join`.
+
+    Raises:
+      InputError: an argument or a variable is missing or does not fit.
+    """
     if coordinator is None:
         lost = {"--num-processes": processes, "--process-id": process}
         for name, value in lost.items():
             if value is not None:
                 raise InputError(
-                    f"{name} is {value}, but --coordinator is missing; give HOST:PORT of process 0."
+                    f"is {value}, but --coordinator is missing",
+                    argument=name,
+                    value=value,
+                    remedy="give HOST:PORT of process 0",
                 )
         if environment.get("JAX_COORDINATOR_ADDRESS"):
             return _from_variables(environment)
@@ -99,11 +115,17 @@ def _given(
     if coordinator == "auto":
         return {}
     if not coordinator.rpartition(":")[2].isdecimal() or coordinator.startswith(":"):
-        raise InputError(f"--coordinator must be HOST:PORT or auto, but it is {coordinator!r}.")
+        raise InputError(
+            f"must be HOST:PORT or auto, but it is {coordinator!r}",
+            argument="--coordinator",
+            value=coordinator,
+        )
     if processes is None or process is None:
         raise InputError(
-            f"--coordinator {coordinator} needs --num-processes and --process-id; give both, or "
-            "--coordinator auto under a launcher that knows them."
+            f"{coordinator} needs --num-processes and --process-id",
+            argument="--coordinator",
+            value=coordinator,
+            remedy="give both, or --coordinator auto under a launcher that knows them",
         )
     return _numbered(coordinator, processes, process, ("--num-processes", "--process-id"))
 
@@ -117,7 +139,11 @@ def _from_variables(environment: Mapping[str, str]) -> dict[str, Any]:
         return {"coordinator_address": address}
     for name, text in zip(names, texts, strict=True):
         if not str(text).isdecimal():
-            raise InputError(f"the variable {name} must be a whole number, but it is {text!r}.")
+            raise InputError(
+                f"must be a whole number, but it is {text!r}",
+                argument=f"the variable {name}",
+                value=text,
+            )
     return _numbered(address, int(str(texts[0])), int(str(texts[1])), names)
 
 
@@ -148,26 +174,26 @@ def together() -> Iterator[None]:
         raise LostProcessError(f"another process of this run was lost ({reason}).") from error
 
 
-def from_first(work: Callable[[], Any]) -> Any:
+def from_first(action: Callable[[], Any]) -> Any:
     """Do something in the first process only, and tell the result to all.
 
     Args:
-      work: returns what JSON can hold; it may raise `InputError`.
+      action: returns what JSON can hold; it may raise `InputError`.
 
     Returns:
-      What `work` returned, in every process.
+      What `action` returned, in every process.
 
     Raises:
-      InputError: `work` raised it; in the first process.
-      StoppedElsewhereError: likewise; in the others.
+      InputError: `action` raised it; in the first process.
+      StoppedElsewhereError: `action` raised an `InputError`; in the other processes.
       LostProcessError: a process is gone.
     """
     if jax.process_count() == 1:
-        return work()
+        return action()
     failure, text = None, ""
     if first():
         try:
-            text = json.dumps(work())
+            text = json.dumps(action())
         except InputError as error:
             failure = error
     told = np.int32(-1 if failure else len(text.encode()))
@@ -192,13 +218,13 @@ def agreed(content: Any) -> None:
       content: what JSON can hold.
 
     Raises:
-      InputError: they have not.
+      InputError: a process has something else.
     """
     text = json.dumps(content)
     if anybody(text != from_first(lambda: text)):
         raise InputError(
-            "the processes were given different commands or versions; start all of them with the "
-            "same, but for --process-id."
+            "the processes were given different commands or versions",
+            remedy="start all of them with the same, but for --process-id",
         )
 
 

@@ -28,7 +28,7 @@ def free_bytes(device: Any) -> int | None:
 
 def host_bytes() -> int | None:
     """Return the memory that is free on this machine; None where the system does not tell."""
-    known = [size for size in (_available(), _container_room()) if size is not None]
+    known = [size for size in (available(), container_room()) if size is not None]
     return min(known, default=None)
 
 
@@ -52,7 +52,7 @@ def shown(size: float) -> str:
     return f"{size / 1024**power:.{0 if power == 0 else 1}f} {units[power]}"
 
 
-def _available() -> int | None:
+def available() -> int | None:
     """Return what the kernel can give without swapping; caches count as free."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -63,7 +63,7 @@ def _available() -> int | None:
         return None
 
 
-def _container_room(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+def container_room(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Return what a container's limit leaves; None without one."""
     for limit, used, cached in _CONTROL_GROUPS:
         try:

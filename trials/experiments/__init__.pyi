@@ -1,13 +1,18 @@
 from fedjax_admm.trials.experiments._experiment import (
     ROUNDS as ROUNDS,
-    AdaptedMethod as AdaptedMethod,
-    DirectMethod as DirectMethod,
     Experiment as Experiment,
-    Method as Method,
     Settings as Settings,
-    SolverMethod as SolverMethod,
     Sweep as Sweep,
-    recording_interval as recording_interval,
     trial_keys as trial_keys,
 )
 from fedjax_admm.trials.experiments._finding import all_experiments as all_experiments, find as find
+from fedjax_admm.trials.experiments._methods import (
+    AdaptedMethod as AdaptedMethod,
+    DirectMethod as DirectMethod,
+    Method as Method,
+    SolverMethod as SolverMethod,
+    at_every_record as at_every_record,
+    recorded as recorded,
+    recorded_rounds as recorded_rounds,
+    recording_interval as recording_interval,
+)

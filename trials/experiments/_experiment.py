@@ -5,20 +5,22 @@ paired. Adding an experiment is adding a file to `experiments/`.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, listed
-from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._run import Measure, run
-from fedjax_admm.participation import Everyone, Participation
-from fedjax_admm.protocol import Solver
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials.results import NONFINITE_ROUND
+from fedjax_admm.trials.experiments._methods import (
+    Method,
+    recorded_rounds,
+    recording_interval,
+    solve_alike,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,96 +31,6 @@ Settings = Mapping[str, Any]
 
 ROUNDS = "rounds"
 """The settings that `problem` and `methods` get hold the number of rounds under this name."""
-
-
-class Method(Protocol):
-    """One way to solve the problem of a trial; a pytree whose numbers are leaves."""
-
-    def __call__(
-        self, problem: Any, key: jax.Array, rounds: int, every: int
-    ) -> dict[str, jax.Array]:
-        """Return each metric at each record, shape (rounds // every,)."""
-        ...
-
-    def traffic(self, problem: Any) -> Traffic | None:
-        """Return the sizes of the messages; None for a method that sends none."""
-        ...
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class SolverMethod:
-    """A federated solver, measured while it runs."""
-
-    solver: Solver
-    measure: Measure = field(metadata={"static": True})
-    participation: Participation = field(default_factory=Everyone)
-
-    def __call__(self, problem, key, rounds, every):
-        """Run the solver; the first non-finite round is 0 where there is none."""
-        result = run(
-            self.solver,
-            problem,
-            key,
-            rounds=rounds,
-            participation=self.participation,
-            measure=self.measure,
-            every=every,
-        )
-        trace = {name: value for name, value in result.trace.items() if name != "round"}
-        return {**trace, NONFINITE_ROUND: result.status.nonfinite}
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class AdaptedMethod:
-    """A solver whose constants come from the problem, or that sees the problem otherwise.
-
-    `adapt` is static: methods that share it (one function object) are compiled once.
-    """
-
-    adapt: Callable[[Any], tuple[Any, Solver]] = field(metadata={"static": True})
-    measure: Measure = field(metadata={"static": True})
-    participation: Participation = field(default_factory=Everyone)
-
-    def __call__(self, problem, key, rounds, every):
-        """Run the solver on the adapted problem, as `SolverMethod` does."""
-        problem, solver = self.adapt(problem)
-        method = SolverMethod(solver, self.measure, self.participation)
-        return method(problem, key, rounds, every)
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        problem, solver = jax.eval_shape(self.adapt, problem)
-        return solver.traffic(problem)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class DirectMethod:
-    """A method without rounds: its answer stands at every record."""
-
-    solve: Callable[[Any], jax.Array] = field(metadata={"static": True})
-    measure: Callable[[Any, jax.Array], Mapping[str, jax.Array]] = field(metadata={"static": True})
-
-    def __call__(self, problem, key, rounds, every):
-        """Solve once and repeat the measures."""
-        answer = self.solve(problem)
-        records = (rounds // every,)
-        metrics = self.measure(problem, answer)
-        bad = ~jnp.all(jnp.isfinite(answer))
-        return {
-            **{name: jnp.broadcast_to(value, records) for name, value in metrics.items()},
-            NONFINITE_ROUND: bad.astype(jnp.int32),
-        }
-
-    def traffic(self, problem):
-        """Return None: nothing is sent round by round."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -140,7 +52,7 @@ class Experiment:
     findings: str  # what our measurements say of the claim, plainly
     sweep: Sweep
     problem: Callable[[Settings, Any, jax.Array], Any]  # (settings, swept value, key) -> problem
-    methods: Callable[[Settings, Any], dict[str, Any]]  # (settings, swept value) -> methods
+    methods: Callable[[Settings, Any], Mapping[str, Method]]  # (settings, swept value) -> methods
     metrics: Mapping[str, str]  # metric -> label with unit
     figure: Callable[["Results"], "Figure"]
     settings: Mapping[str, Any] = field(default_factory=dict)  # name -> default
@@ -175,7 +87,8 @@ class Experiment:
         for name, text in given.items():
             if name not in settings:
                 raise InputError(
-                    f"{self.name} has no setting {name!r}; it has {listed(sorted(settings))}."
+                    f"{self.name} has no setting {name!r}; it has {listed(sorted(settings))}",
+                    value=name,
                 )
             settings[name] = _parse(name, text, settings[name])
         return settings
@@ -188,25 +101,25 @@ class Experiment:
 
         def at(value: jax.Array, problem_key: jax.Array, method_key: jax.Array) -> dict:
             problem = self.problem(settings, value, problem_key)
-            methods = self.methods(settings, value)
-            measured = {}
-            for names in _alike(methods):
-                together = _stacked([methods[name] for name in names])
 
-                def solve(method):
-                    return method(problem, method_key, rounds, every)
+            def solve(method: Method) -> dict[str, jax.Array]:
+                return method(problem, method_key, rounds, every)
 
-                outcome = jax.vmap(solve)(together)
-                for place, name in enumerate(names):
-                    for metric, stacked in outcome.items():
-                        measured[f"{name}/{metric}"] = stacked[place]
-            return measured
+            return {
+                f"{name}/{metric}": values
+                for name, measured in solve_alike(self.methods(settings, value), solve)
+                for metric, values in measured.items()
+            }
 
         def trial(key: jax.Array) -> dict:
             problem_key, method_key = trial_keys(key)
             return jax.vmap(at, (0, None, None))(values, problem_key, method_key)
 
         return trial
+
+    def recorded(self, rounds: int) -> np.ndarray:
+        """Return how many rounds are done at each record of a run, shape (records,)."""
+        return recorded_rounds(rounds, recording_interval(rounds, self.records))
 
     def traffic(self, settings: Settings, rounds: int | None = None) -> dict[str, Traffic | None]:
         """Return the message sizes of every method, without computing anything.
@@ -234,42 +147,6 @@ def trial_keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     return problem_key, method_key
 
 
-def recording_interval(rounds: int, records: int) -> int:
-    """Return the smallest divisor of `rounds` that gives at most `records` records."""
-    return next(
-        every for every in range(1, rounds + 1) if rounds % every == 0 and rounds <= every * records
-    )
-
-
-def _alike(methods: Mapping[str, Any]) -> list[list[str]]:
-    """Group methods of equal structure: they run stacked, as one compiled program."""
-    groups: dict[Any, list[str]] = {}
-    for name, method in methods.items():
-        leaves, structure = jax.tree.flatten(method)
-        shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-        groups.setdefault((structure, shapes), []).append(name)
-    return list(groups.values())
-
-
-def _stacked(methods: Sequence[Any]) -> Any:
-    """Stack the leaves of methods of equal structure; a method without leaves gets an axis too."""
-    if not jax.tree.leaves(methods[0]):
-        return _Repeated(methods[0], jnp.zeros(len(methods)))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *methods)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class _Repeated:
-    """A method without numbers of its own, with a leaf to vmap over."""
-
-    method: Any
-    axis: jax.Array
-
-    def __call__(self, problem, key, rounds, every):
-        return self.method(problem, key, rounds, every)
-
-
 def _parse(name: str, text: str, default: Any) -> Any:
     """Read a setting's text as the type of its default."""
     try:
@@ -280,8 +157,10 @@ def _parse(name: str, text: str, default: Any) -> Any:
     except ValueError:
         kinds = {int: "a whole number", float: "a number", tuple: "numbers with commas"}
         wanted = kinds.get(type(default), "a text")
-        raise InputError(f"{name} must be {wanted}, but it is {text!r}.") from None
+        raise InputError(
+            f"must be {wanted}, but it is {text!r}", argument=name, value=text
+        ) from None
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(part, float) and not math.isfinite(part) for part in numbers):
-        raise InputError(f"{name} must be finite, but it is {text!r}.")
+        raise InputError(f"must be finite, but it is {text!r}", argument=name, value=text)
     return value

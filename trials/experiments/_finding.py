@@ -1,4 +1,7 @@
-"""Experiments by name: every module of this folder whose name is public lists its own."""
+"""Experiments by name: every module of this folder whose name is public lists its own.
+
+A new paper is a new file: its experiments stand where the name of the file comes in the alphabet.
+"""
 
 import pkgutil
 from importlib import import_module
@@ -26,12 +29,12 @@ def find(name: str) -> Experiment:
     """Return the experiment of a name.
 
     Raises:
-      InputError: there is none.
+      InputError: no experiment has that name.
     """
-    experiments = all_experiments()
-    if name not in experiments:
+    known = all_experiments()
+    if name not in known:
         raise InputError(
-            f"there is no experiment {name!r}; `fedjax-admm list` shows them: "
-            f"{', '.join(experiments)}."
+            f"there is no experiment {name!r}; `fedjax-admm list` shows them: {', '.join(known)}",
+            value=name,
         )
-    return experiments[name]
+    return known[name]

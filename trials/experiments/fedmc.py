@@ -31,16 +31,10 @@ from fedjax_admm.participation import Participation, without_replacement
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
 from fedjax_admm.ratings import SHAPES, Factors, Ratings, Shape, draw_ratings, read_ratings
 from fedjax_admm.search import grid_search
-from fedjax_admm.solvers import FedMCADMM, fedmavg, fedmc_admm, typical_beta
+from fedjax_admm.solvers import FedMCADMM, fedmavg, fedmc_admm, fedmc_typical_beta
 from fedjax_admm.trials import figures
-from fedjax_admm.trials.experiments._experiment import (
-    NONFINITE_ROUND,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
-    trial_keys,
-)
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
+from fedjax_admm.trials.experiments._methods import SolverMethod, at_every_record
 from fedjax_admm.trials.results import Results
 
 PAPER = (
@@ -55,7 +49,7 @@ FILES = {
 """Where the folder of a user's data holds the ratings of a shape, as MovieLens unpacks them."""
 
 MULTIPLES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-"""Values of beta that are tried, in units of `typical_beta`."""
+"""Values of beta that are tried, in units of `fedmc_typical_beta`."""
 TUNED = "FedMC-ADMM, tuned beta"
 STEPS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 RANKS = (1.0, 2.0, 5.0, 10.0, 20.0)
@@ -83,7 +77,7 @@ class TunedMethod:
     """
 
     solver: FedMCADMM
-    multiples: jax.Array  # shape=(values,): of `typical_beta`, the grid
+    multiples: jax.Array  # shape=(values,): of `fedmc_typical_beta`, the grid
     participation: Participation
 
     def __call__(self, problem, key, rounds, every):
@@ -94,7 +88,7 @@ class TunedMethod:
 
         search = grid_search(
             with_beta,
-            self.multiples * typical_beta(problem),
+            self.multiples * fedmc_typical_beta(problem),
             problem.tuning,
             key,
             rounds=rounds,
@@ -121,12 +115,7 @@ class FactorMethod:
     def __call__(self, problem, key, rounds, every):
         """Solve once and repeat the errors."""
         factors = self.solve(problem, key)
-        errors = factor_error(problem, factors)
-        bad = ~jnp.all(jnp.isfinite(factors.items))
-        return {
-            **{name: jnp.broadcast_to(value, rounds // every) for name, value in errors.items()},
-            NONFINITE_ROUND: bad.astype(jnp.int32),
-        }
+        return at_every_record(factor_error(problem, factors), factors.items, rounds, every)
 
     def traffic(self, problem):
         """Return None: nothing is sent round by round."""
@@ -182,8 +171,11 @@ def _file(shape: str, data: str) -> Path | None:
     found = [path for path in (folder / within, folder / Path(within).name) if path.is_file()]
     if data and not found:
         raise InputError(
-            f"data must be a file of ratings or a folder that holds one of {shape}, but "
-            f"{folder} holds no {within or 'file of that shape'}; name the file itself."
+            f"must be a file of ratings or a folder that holds one of {shape}, but {folder} holds "
+            f"no {within or 'file of that shape'}",
+            argument="data",
+            value=data,
+            remedy="name the file itself",
         )
     return found[0] if found and (data or "FEDJAX_ADMM_DATA" in os.environ) else None
 
@@ -195,8 +187,10 @@ def _size(shape: str) -> Shape:
         return Shape(*(int(part) for part in shape.split("x")))
     except (TypeError, ValueError):
         raise InputError(
-            f"shape must be one of {', '.join(SHAPES)} or USERSxITEMSxRATINGS, such as "
-            f"1000x500x20000, but it is {shape!r}."
+            f"must be one of {', '.join(SHAPES)} or USERSxITEMSxRATINGS, such as 1000x500x20000, "
+            f"but it is {shape!r}",
+            argument="shape",
+            value=shape,
         ) from None
 
 
@@ -291,7 +285,9 @@ def _whole(name: str, settings: Settings) -> list[int]:
     """Return a setting of several numbers as whole numbers."""
     wrong = [value for value in settings[name] if value != int(value)]
     if wrong:
-        raise InputError(f"{name} must be whole numbers, but it holds {wrong[0]:g}.")
+        raise InputError(
+            f"must be whole numbers, but it holds {wrong[0]:g}", argument=name, value=wrong[0]
+        )
     return [int(value) for value in settings[name]]
 
 

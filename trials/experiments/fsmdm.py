@@ -16,13 +16,8 @@ from fedjax_admm.participation import bernoulli, everyone
 from fedjax_admm.problems import cauchy_noise, draw_localization, outlier_noise
 from fedjax_admm.solvers import federated_subgradient, fsmdm, subgradient_steps
 from fedjax_admm.trials import figures
-from fedjax_admm.trials.experiments._experiment import (
-    DirectMethod,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
-)
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
 
 PAPER = (
     "R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "

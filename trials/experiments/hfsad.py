@@ -15,7 +15,12 @@ import numpy as np
 
 from fedjax_admm import penalties, trees
 from fedjax_admm._checks import InputError
-from fedjax_admm.measures import central_signal_error, personal_error, tree_signal_error
+from fedjax_admm.measures import (
+    central_signal_error,
+    personal_error,
+    total_loss,
+    tree_signal_error,
+)
 from fedjax_admm.participation import Participation, bernoulli, everyone
 from fedjax_admm.problems import (
     PhaseRetrieval,
@@ -34,13 +39,8 @@ from fedjax_admm.solvers import (
     tree_link,
 )
 from fedjax_admm.trials import figures
-from fedjax_admm.trials.experiments._experiment import (
-    AdaptedMethod,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
-)
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._methods import AdaptedMethod, SolverMethod
 
 PAPER = (
     'R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical '
@@ -68,7 +68,11 @@ SNR = Sweep("snr", "SNR (dB)", (20.0, -20.0))
 
 def _phase_problem(settings: Settings, snr: jax.Array, key: jax.Array) -> PhaseRetrieval:
     if settings["noise"] not in ("positive", "signed"):
-        raise InputError(f"noise must be positive or signed, but it is {settings['noise']!r}.")
+        raise InputError(
+            f"must be positive or signed, but it is {settings['noise']!r}",
+            argument="noise",
+            value=settings["noise"],
+        )
     return draw_phase_retrieval(
         key,
         snr,
@@ -94,7 +98,7 @@ def _hfsad(participation: Participation | None = None, **options: Any) -> Adapte
 
 def _oracle_step(problem: Any) -> tuple[Any, Any]:
     scad = penalties.scad(0.1, 2.4)
-    optimum = problem.value(problem.truth) / problem.num_clients + scad.value(problem.truth)
+    optimum = total_loss(problem, problem.truth) / problem.num_clients + scad.value(problem.truth)
     return problem, centralized_subgradient(polyak(optimum), scad)
 
 
@@ -153,7 +157,11 @@ def _depth_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     clusters, clients = settings["clusters"], settings["clients_per_cluster"]
     regions = [[clients] * (clusters // 2), [clients] * (clusters - clusters // 2)]
     if clusters < 2:
-        raise InputError(f"clusters must be at least 2 for two regions, but it is {clusters}.")
+        raise InputError(
+            f"must be at least 2 for two regions, but it is {clusters}",
+            argument="clusters",
+            value=clusters,
+        )
     shapes = {
         "depth 1, all clients at the cloud": trees.star(clusters * clients),
         "depth 2, edge servers": trees.from_counts([clients] * clusters),

@@ -11,7 +11,7 @@ they see and in how strong the noise is, so that all differences are paired.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,22 +23,25 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.measures import model_error
-from fedjax_admm.problems import Networked, draw_networked_regression, with_access
+from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import (
     GTVPrimalDual,
     federated_averaging,
     federated_proximal_averaging,
-    gtv_step_ratio,
     ifca,
 )
 from fedjax_admm.trials import figures
-from fedjax_admm.trials.experiments._experiment import (
-    NONFINITE_ROUND,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._methods import SolverMethod
+from fedjax_admm.trials.experiments._nfl_networks import (
+    ByRule,
+    Drawn,
+    Pooled,
+    View,
+    Viewed,
+    draw_network,
+    gtv,
+    view_of,
 )
 
 PAPER = (
@@ -59,155 +62,14 @@ PENALTIES = {
 VARIANTS = ("paper", "code")
 
 
-class Drawn(NamedTuple):
-    """A network without noise where all data are accessible, and what methods do to it."""
-
-    problem: Networked
-    noise: jax.Array  # shape=(nodes, samples): standard normal
-    rank: jax.Array  # shape=(nodes,), int32: a share of s sees the nodes of rank below s * nodes
-    labels: jax.Array  # shape=(nodes,), int32: true clusters
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class View:
-    """What a method sees of a drawn network: a share of the nodes, with noise of some strength."""
-
-    share: jax.Array  # shape=()
-    noise: jax.Array  # shape=(): standard deviation
-    code: bool = field(metadata={"static": True})  # losses as the authors' code weighs them
-
-    def __call__(self, drawn: Drawn) -> Networked:
-        """Return the problem as the method sees it."""
-        problem, nodes = drawn.problem, drawn.problem.num_nodes
-        local: Any = problem.local
-        added = jnp.einsum("nm,nmd->nd", local.weights * drawn.noise, local.features)
-        local = replace(
-            local,
-            targets=local.targets + self.noise * drawn.noise,
-            correlation=local.correlation + self.noise * added,
-        )
-        reached = drawn.rank.astype(self.share.dtype) < jnp.round(self.share * nodes)
-        weights = _code_weights(drawn) if self.code else None
-        return with_access(replace(problem, local=local), reached, weights)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Viewed:
-    """A solver on a view of the network."""
-
-    solver: Any
-    view: View
-
-    def __call__(self, drawn, key, rounds, every):
-        """Run the solver; what is measured are all nodes, those without data included."""
-        return SolverMethod(self.solver, _measure)(self.view(drawn), key, rounds, every)
-
-    def traffic(self, drawn):
-        """Return what the solver says."""
-        return self.solver.traffic(drawn.problem)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class ByRule:
-    """GTV minimisation with the ratio of steps that the rule chooses on each problem."""
-
-    solver: GTVPrimalDual
-    view: View
-
-    def __call__(self, drawn, key, rounds, every):
-        """Choose the ratio, run the solver."""
-        ratio = gtv_step_ratio(self.view(drawn), self.solver.lam, rounds)
-        chosen = replace(self.solver, ratio=ratio.astype(self.solver.ratio.dtype))
-        return Viewed(chosen, self.view)(drawn, key, rounds, every)
-
-    def traffic(self, drawn):
-        """Return what the solver says."""
-        return self.solver.traffic(drawn.problem)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Pooled:
-    """A method without rounds: its answer stands at every record."""
-
-    view: View
-    solve: Any = field(metadata={"static": True})  # (problem, labels) -> models
-
-    def __call__(self, drawn, key, rounds, every):
-        """Solve once."""
-        problem = self.view(drawn)
-        models = self.solve(problem, drawn.labels)
-        metrics = _errors(problem, models)
-        records = (rounds // every,)
-        bad = ~jnp.all(jnp.isfinite(models))
-        return {
-            **{name: jnp.broadcast_to(value, records) for name, value in metrics.items()},
-            NONFINITE_ROUND: bad.astype(jnp.int32),
-        }
-
-    def traffic(self, drawn):
-        """Return None: nothing is sent round by round."""
-        return None
-
-
-def _measure(solver: Any, problem: Networked, state: Any) -> dict[str, jax.Array]:
-    measured = _errors(problem, solver.estimate(state))
-    if hasattr(solver, "nonempty"):
-        measured["models_in_use"] = solver.nonempty(state).astype(measured["error"].dtype)
-    return measured
-
-
-def _errors(problem: Networked, models: jax.Array) -> dict[str, jax.Array]:
-    """Return "error" and "label_error", both over all nodes."""
-    local: Any = problem.local
-    fitted = jnp.einsum("nmd,nd->nm", local.features, models, precision=jax.lax.Precision.HIGHEST)
-    return {**model_error(problem, models), "label_error": jnp.mean((fitted - local.targets) ** 2)}
-
-
-def _code_weights(drawn: Drawn) -> jax.Array:
-    """Return the weights that the authors' code gives to the losses: m degree_i / degree_c.
-
-    It sums over the m samples, and takes the step of node 0 for all nodes of the first cluster, and
-    that of node 1 for the second.
-    """
-    degrees = jnp.maximum(drawn.problem.graph.degrees, 1).astype(drawn.noise.dtype)
-    samples = drawn.noise.shape[1]
-    return samples * degrees / degrees[drawn.labels]
-
-
-def _gtv(
-    lam: Any, penalty: Any, *, code: bool = False, ratio: float = 1.0, **view: float
-) -> Viewed:
-    lam = number("lam", lam, above=0)
-    margin = number("margin", 0.45 if code else 0.5)
-    solver = GTVPrimalDual(lam, number("ratio", ratio, above=0), margin, penalty)
-    return Viewed(solver, _view(code=code, **view))
-
-
-def _view(share: float = 1.0, noise: float = 0.0, code: bool = False) -> View:
-    return View(
-        number("share", share, above=0, at_most=1), number("noise", noise, at_least=0), code
-    )
-
-
 def _is_code(settings: Settings) -> bool:
     if settings["variant"] not in VARIANTS:
-        raise InputError(f"variant must be paper or code, but it is {settings['variant']!r}.")
+        raise InputError(
+            f"must be paper or code, but it is {settings['variant']!r}",
+            argument="variant",
+            value=settings["variant"],
+        )
     return settings["variant"] == "code"
-
-
-def _drawn(
-    key: jax.Array, graph: Graph, truth: jax.Array, labels: jax.Array, samples: int
-) -> Drawn:
-    """Draw features, noise, and the order in which nodes become accessible."""
-    problem_key, noise_key, rank_key = jax.random.split(key, 3)
-    problem = draw_networked_regression(problem_key, graph, truth, samples=samples)
-    noise = jax.random.normal(noise_key, (graph.num_nodes, samples), truth.dtype)
-    rank = jax.random.permutation(rank_key, graph.num_nodes)
-    return Drawn(problem, noise, rank, labels)
 
 
 def _two_models(labels: jax.Array) -> jax.Array:
@@ -219,13 +81,18 @@ def _two_models(labels: jax.Array) -> jax.Array:
 
 def _block_problem(settings: Settings, p_out: jax.Array, key: jax.Array) -> Drawn:
     graph_key, data_key = jax.random.split(key)
-    size, p_in = settings["nodes"], settings["p_in"]
     highest = max(settings["p_out"])
-    graph = graphs.stochastic_block_model(
-        graph_key, (size, size), p_in, p_out, max_edges=_most_edges(size, p_in, highest)
-    )
-    labels = graphs.blocks((size, size))
-    return _drawn(data_key, graph, _two_models(labels), labels, settings["samples"])
+    graph, labels = _two_blocks(graph_key, settings["nodes"], settings["p_in"], p_out, highest)
+    return draw_network(data_key, graph, _two_models(labels), labels, settings["samples"])
+
+
+def _two_blocks(
+    key: jax.Array, size: int, p_in: float, p_out: Any, highest: float
+) -> tuple[Graph, jax.Array]:
+    """Draw the graph of two clusters and return its labels; `highest` bounds a traced p_out."""
+    sizes, most = (size, size), _most_edges(size, p_in, highest)
+    graph = graphs.stochastic_block_model(key, sizes, p_in, p_out, max_edges=most)
+    return graph, graphs.blocks(sizes)
 
 
 def _most_edges(size: int, p_in: float, p_out: float) -> int:
@@ -239,7 +106,7 @@ def _most_edges(size: int, p_in: float, p_out: float) -> int:
 def _share_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     code = _is_code(settings)
     return {
-        f"{name}, data on {share:g}": _gtv(settings["lam"], build(), code=code, share=share)
+        f"{name}, data on {share:g}": gtv(settings["lam"], build(), code=code, share=share)
         for name, build in PENALTIES.items()
         for share in (0.2, 0.4, 0.6)
     }
@@ -249,7 +116,7 @@ def _noise_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     code = _is_code(settings)
     lam, share = settings["lam"], settings["share"]
     return {
-        f"{name}, noise {noise:g}": _gtv(lam, build(), code=code, share=share, noise=noise)
+        f"{name}, noise {noise:g}": gtv(lam, build(), code=code, share=share, noise=noise)
         for name, build in PENALTIES.items()
         for noise in (0.01, 0.1, 1.0)
     }
@@ -260,15 +127,10 @@ def _noise_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
 
 def _table_problem(settings: Settings, lam: jax.Array, key: jax.Array) -> Drawn:
     graph_key, truth_key, data_key = jax.random.split(key, 3)
-    size = settings["nodes"]
-    p_in, p_out = 0.5, 0.01
-    graph = graphs.stochastic_block_model(
-        graph_key, (size, size), p_in, p_out, max_edges=_most_edges(size, p_in, p_out)
-    )
-    labels = graphs.blocks((size, size))
+    graph, labels = _two_blocks(graph_key, settings["nodes"], 0.5, 0.01, 0.01)
     dim = count("dim", settings["dim"])
     models = jax.random.bernoulli(truth_key, 0.5, (2, dim)).astype(default_float())
-    return _drawn(data_key, graph, models[labels], labels, settings["samples"])
+    return draw_network(data_key, graph, models[labels], labels, settings["samples"])
 
 
 @register_dataclass
@@ -294,13 +156,13 @@ class RandomIFCA:
 
 def _table_methods(settings: Settings, lam: jax.Array) -> dict[str, Any]:
     noise, samples = settings["noise"], settings["samples"]
-    view = partial(_view, noise=noise)
-    rule = _gtv(lam, penalties.entrywise_l1(), noise=noise)
+    view = partial(view_of, noise=noise)
+    rule = gtv(lam, penalties.entrywise_l1(), noise=noise)
     return {
-        "GTV l1, as stated": _gtv(lam, penalties.entrywise_l1(), noise=noise),
-        "GTV nLasso, as stated": _gtv(lam, penalties.network_lasso(), noise=noise),
+        "GTV l1, as stated": gtv(lam, penalties.entrywise_l1(), noise=noise),
+        "GTV nLasso, as stated": gtv(lam, penalties.network_lasso(), noise=noise),
         # A sum over m samples at lam is a mean at lam / m with the ratio m.
-        "GTV l1, losses summed": _gtv(
+        "GTV l1, losses summed": gtv(
             lam / samples, penalties.entrywise_l1(), ratio=float(samples), noise=noise
         ),
         "GTV l1, ratio by rule": ByRule(rule.solver, rule.view),
@@ -338,7 +200,7 @@ def _chain_problem(settings: Settings, weak: jax.Array, key: jax.Array) -> Drawn
     weights = jnp.ones(2 * size - 1, default_float()).at[size - 1].set(weak)
     graph = replace(graphs.chain(2 * size), weights=weights)
     labels = graphs.blocks((size, size))
-    return _drawn(key, graph, _two_models(labels), labels, settings["samples"])
+    return draw_network(key, graph, _two_models(labels), labels, settings["samples"])
 
 
 def _chain_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
@@ -352,7 +214,7 @@ def _chain_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
         "0.6, noise 1": {"share": 0.6, "noise": 1.0},
     }
     return {
-        f"{name}, {seen}": _gtv(lam / 2 if name == "MOCHA" else lam, build(), code=code, **options)
+        f"{name}, {seen}": gtv(lam / 2 if name == "MOCHA" else lam, build(), code=code, **options)
         for name, build in PENALTIES.items()
         for seen, options in views.items()
     }
@@ -366,7 +228,7 @@ def _star_problem(settings: Settings, factor: jax.Array, key: jax.Array) -> Draw
     nodes = settings["nodes"]
     truth = jax.random.normal(truth_key, (nodes, settings["dim"]), default_float())
     labels = jnp.zeros(nodes, jnp.int32)
-    return _drawn(data_key, graphs.star(nodes), truth, labels, settings["samples"])
+    return draw_network(data_key, graphs.star(nodes), truth, labels, settings["samples"])
 
 
 @register_dataclass
@@ -380,7 +242,7 @@ class AtCritical:
 
     def __call__(self, drawn, key, rounds, every):
         """Find the critical coupling, run the solver there."""
-        problem = _view()(drawn)
+        problem = view_of()(drawn)
         mean = pooled_model(problem)
         slopes = problem.gradients(mean)[1:]  # of the leaves; node 0 is the centre
         critical = jnp.max(self.norm.dual_norm(slopes) / problem.graph.weights)

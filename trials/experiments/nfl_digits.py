@@ -5,10 +5,10 @@ Variation Minimization": 20 nodes hold images of 0 and 1, 20 others images of 2 
 has a network with two outputs, the first and the second digit of its cluster, and is joined to the
 three nodes whose images look most alike.
 
-The graph. All images become points of the plane (see `digits.embed`; pixels only, no labels). The
-distance of two nodes is the 2-Wasserstein distance (the root of the squared one: it is a distance,
-in the unit of the points) between Gaussians fitted to the points of their training images; an edge
-weighs exp(-distance).
+The graph. All images become points of the plane (see `tables.embed_digits`; pixels only, no
+labels). The distance of two nodes is the 2-Wasserstein distance (the root of the squared one: it is
+a distance, in the unit of the points) between Gaussians fitted to the points of their training
+images; an edge weighs exp(-distance).
 
 The networks. softmax(W2 relu(W1 x + b1) + b2), with the cross entropy. The paper writes it without
 biases (`biases=0`); its public code has them, and without them a hidden layer of width 1 cannot do
@@ -49,15 +49,10 @@ from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.losses import TrainedLoss
 from fedjax_admm.problems import Networked, networked_training
 from fedjax_admm.solvers import gtv_primal_dual, ifca
-from fedjax_admm.trials import figures, results, tables
-from fedjax_admm.trials.experiments._experiment import (
-    NONFINITE_ROUND,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
-)
-from fedjax_admm.trials.results import Results
+from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._methods import SolverMethod, recorded, recorded_rounds
+from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
 OUTPUTS = 2  # of a node's network: the first or the second digit of its cluster
 ALGORITHM_1, POOLED = "Algorithm 1", "pooled, four outputs"
@@ -184,16 +179,24 @@ class Digits(Networked):
 
 def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
     if is_concrete(width) and float(width) % 1:
-        raise InputError(f"width must hold whole numbers, but it holds {float(width):g}.")
+        raise InputError(
+            f"must hold whole numbers, but it holds {float(width):g}",
+            argument="width",
+            value=float(width),
+        )
     width = number("width", width, at_least=1)
     if settings["biases"] not in (0, 1):
-        raise InputError(f"biases must be 0 or 1, but it is {settings['biases']}.")
-    images = tables.load(settings["data"])
+        raise InputError(
+            f"must be 0 or 1, but it is {settings['biases']}",
+            argument="biases",
+            value=settings["biases"],
+        )
+    images = tables.load_digits(settings["data"])
     nodes = count("nodes", settings["nodes"])
     neighbours = count("neighbours", settings["neighbours"], at_most=2 * nodes - 1)
     deal_key, start_key, second_key, pooled_key = jax.random.split(key, 4)
-    training, validation = tables.deal(deal_key, images.places(), nodes, settings["images"])
-    points = jnp.asarray(tables.embed(images, settings["embedding"]), default_float())
+    training, validation = tables.deal_digits(deal_key, images.places(), nodes, settings["images"])
+    points = jnp.asarray(tables.embed_digits(images, settings["embedding"]), default_float())
     distances = jnp.sqrt(gaussian_wasserstein(points[training]))
 
     # Kept as bytes, a quarter of their size as floats: they are a constant of the program.
@@ -237,7 +240,7 @@ def _with_four_outputs(problem: Digits) -> Digits:
     """Return the problem of telling all four digits apart."""
     offset = OUTPUTS * problem.clusters[:, None]
     start = jnp.broadcast_to(
-        problem.pooled_start, (problem.num_nodes, problem.pooled_start.shape[0])
+        problem.pooled_start, (problem.num_clients, problem.pooled_start.shape[0])
     )
     local = replace(
         problem.local,
@@ -278,18 +281,21 @@ class Training:
                 update, state = jax.vmap(optimizer.update)(mean, state, models)
             return (models + update, state), None
 
-        def record(carry, _):
-            carry, _ = jax.lax.scan(step, carry, length=every * local.steps)
-            models = carry[0]
-            measured = problem.accuracies(models[self.labels])
-            return carry, {**measured, "bad": ~jnp.all(jnp.isfinite(models))}
+        def advance(carry, rounds, every):
+            def record(carry, _):
+                carry, _ = jax.lax.scan(step, carry, length=every * local.steps)
+                models = carry[0]
+                measured = problem.accuracies(models[self.labels])
+                return carry, {**measured, "bad": ~jnp.all(jnp.isfinite(models))}
+
+            return jax.lax.scan(record, carry, length=rounds // every)
 
         models = problem.start[: self.groups]
         first = (models, jax.vmap(optimizer.init)(models))
-        _, trace = jax.lax.scan(record, first, length=rounds // every)
+        _, trace = recorded(advance, first, rounds, every)
         bad = trace.pop("bad")
-        first_bad = jnp.where(jnp.any(bad), (1 + jnp.argmax(bad)) * every, 0)
-        return {**trace, NONFINITE_ROUND: first_bad.astype(jnp.int32)}
+        done = jnp.asarray(recorded_rounds(rounds, every), jnp.int32)
+        return {**trace, NONFINITE_ROUND: jnp.where(jnp.any(bad), done[jnp.argmax(bad)], 0)}
 
     def traffic(self, problem):
         """Return None: all data lie together."""
@@ -354,10 +360,10 @@ def describe(settings: Settings) -> str:
     """Return in a few words which images a run uses, and how many of them a node holds.
 
     Raises:
-      InputError: there are none such, or too few of them.
+      InputError: there are no such images, or too few of them.
     """
-    images = tables.load(settings["data"])
-    each, train = tables.shares(images.places(), settings["nodes"], settings["images"])
+    images = tables.load_digits(settings["data"])
+    each, train = tables.digit_shares(images.places(), settings["nodes"], settings["images"])
     return (
         f"{images.source}, {OUTPUTS * train} training and {OUTPUTS * (each - train)} validation "
         "images per node"
@@ -394,7 +400,7 @@ def accuracy_figure(results: Results) -> Figure:
 
 def _bars(axes: Axes, places: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
     """Draw the mean of every row (method, trial) with its deviation, and the numbers beside it."""
-    table = results.summarize(values, axis=1)
+    table = summarize(values, axis=1)
     # A failed method has no mean, and a single trial no deviation.
     mean = np.nan_to_num(table.mean)
     deviation = np.nan_to_num(table.standard_error * np.sqrt(table.trials - table.nonfinite))

@@ -25,18 +25,12 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import run
 from fedjax_admm.direct import local_models, pooled_model
 from fedjax_admm.graphs import Graph
-from fedjax_admm.losses import TrainedLoss
-from fedjax_admm.problems import Networked, squared_loss
+from fedjax_admm.losses import TrainedLoss, least_squares
+from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import GTVPrimalDual
 from fedjax_admm.trials import figures
-from fedjax_admm.trials.experiments._experiment import (
-    NONFINITE_ROUND,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
-    trial_keys,
-)
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
+from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
 from fedjax_admm.trials.experiments.nfl import PAPER
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables import Observations, node_distances, read_observations
@@ -152,7 +146,11 @@ def _stations(settings: Settings, threshold: jax.Array, key: jax.Array) -> Stati
     weather = load(settings["data"])
     features, targets = weather.observations.stacked()
     if settings["features"] not in (2, 3):
-        raise InputError(f"features must be 2 or 3, but it is {settings['features']}.")
+        raise InputError(
+            f"must be 2 or 3, but it is {settings['features']}",
+            argument="features",
+            value=settings["features"],
+        )
     features = features[..., : settings["features"]]
     dtype, nodes = default_float(), len(features)
     near = weather.distances <= max(settings["threshold"])
@@ -171,7 +169,7 @@ def _stations(settings: Settings, threshold: jax.Array, key: jax.Array) -> Stati
     held_out = jnp.where(rank < held, jnp.asarray(1 / held, dtype), 0)
     train = jnp.where((rank >= held) & present, jnp.asarray(1 / (counts - held), dtype), 0)
     x, y = jnp.asarray(features, dtype), jnp.asarray(targets, dtype)
-    local = squared_loss(x, y, train, 0.0)
+    local = least_squares(x, y, train)
     everyone, start = jnp.ones(nodes, bool), jnp.zeros((nodes, x.shape[-1]), dtype)
     return Stations(graph, local, everyone, start, held_out=held_out)
 
@@ -190,22 +188,6 @@ def _errors(problem: Any, models: jax.Array) -> dict[str, jax.Array]:
 
 def _measure(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     return _errors(problem, solver.estimate(state))
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Exact:
-    """A solver on the stations' training rows."""
-
-    solver: Any
-
-    def __call__(self, problem, key, rounds, every):
-        """Run the solver."""
-        return SolverMethod(self.solver, _measure)(problem, key, rounds, every)
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem)
 
 
 @register_dataclass
@@ -243,9 +225,10 @@ class AsPublished:
             False,
         )
         problem = replace(problem, local=trained, start=start)
-        fewer = max(1, round(self.share * every))
-        records = rounds // every
-        return Exact(self.solver)(problem, run_key, records * fewer, fewer)
+        fewer, rest = max(1, round(self.share * every)), rounds % every
+        last = min(fewer, max(1, round(self.share * rest))) if rest else 0
+        method = SolverMethod(self.solver, _measure)
+        return method(problem, run_key, rounds // every * fewer + last, fewer)
 
     def traffic(self, problem):
         """Return what the solver says."""
@@ -260,28 +243,6 @@ def _rmsprop(rate: Any) -> optax.GradientTransformation:
     return optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Direct:
-    """Least squares per station, or one for all of them."""
-
-    solve: Any = field(metadata={"static": True})
-
-    def __call__(self, problem, key, rounds, every):
-        """Solve once; the answer stands at every record."""
-        records = (rounds // every,)
-        models = self.solve(problem)
-        bad = ~jnp.all(jnp.isfinite(models))
-        return {
-            **{n: jnp.broadcast_to(v, records) for n, v in _errors(problem, models).items()},
-            NONFINITE_ROUND: bad.astype(jnp.int32),
-        }
-
-    def traffic(self, problem):
-        """Return None: nothing is sent round by round."""
-        return None
-
-
 def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
     return GTVPrimalDual(
         number("lam", lam), number("ratio", 1.0), number("margin", margin), penalty
@@ -291,12 +252,12 @@ def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
 def _methods(settings: Settings, threshold: jax.Array) -> dict[str, Any]:
     lasso, l1 = penalties.network_lasso(), penalties.entrywise_l1()
     return {
-        "local": Direct(local_models),
-        "one pooled model": Direct(pooled_model),
-        "GTV nLasso 0.05": Exact(_gtv(0.05, lasso)),
-        "GTV nLasso 0.5": Exact(_gtv(0.5, lasso)),
-        "GTV nLasso 5": Exact(_gtv(5.0, lasso)),
-        "GTV l1 0.5": Exact(_gtv(0.5, l1)),
+        "local": DirectMethod(local_models, _errors),
+        "one pooled model": DirectMethod(pooled_model, _errors),
+        "GTV nLasso 0.05": SolverMethod(_gtv(0.05, lasso), _measure),
+        "GTV nLasso 0.5": SolverMethod(_gtv(0.5, lasso), _measure),
+        "GTV nLasso 5": SolverMethod(_gtv(5.0, lasso), _measure),
+        "GTV l1 0.5": SolverMethod(_gtv(0.5, l1), _measure),
         "GTV l1 0.5, inexact": AsPublished(
             _gtv(0.5, l1, 0.45), jnp.asarray(0.01, default_float()), 0.3
         ),

@@ -6,37 +6,42 @@ on the elastic net, least absolute deviation and ridge regression. All methods a
 share its graph and data. Settings were chosen on problems that no trial here draws.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from fedjax_admm import losses, privacy
-from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._run import Measure
 from fedjax_admm.graphs import connected_graph
-from fedjax_admm.measures import consensus_error, consensus_gap
-from fedjax_admm.privacy import Plan, PrivateSetting, exact_release, gaussian_release
+from fedjax_admm.measures import consensus_gap
+from fedjax_admm.privacy import PrivateSetting
 from fedjax_admm.problems import (
     ConsensusRegression,
     draw_consensus_regression,
     pooled_correlation,
     with_loss,
 )
-from fedjax_admm.protocol import Solver
-from fedjax_admm.schedules import power_decay
-from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
-from fedjax_admm.trials.experiments import _zcdp_settings as zcdp_settings
-from fedjax_admm.trials.experiments._experiment import (
-    ROUNDS,
-    Experiment,
-    Settings,
-    SolverMethod,
-    Sweep,
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._zcdp_methods import (
+    RECIPES as RECIPES,
+    TaskMethod,
+    build_solver as build_solver,
+    methods_at,
+    noiseless,
+    task_method_name,
+)
+from fedjax_admm.trials.experiments._zcdp_settings import (
+    ADVANCED,
+    BASIC,
+    GRAD,
+    HETEROGENEOUS,
+    P_ADMM,
+    PUBLISHED,
+    TASKS,
+    ZCDP,
+    nearest,
+    tuned,
 )
 from fedjax_admm.trials.figures import task_curves_figure, task_sweep_figure
 
@@ -44,7 +49,6 @@ PAPER = (
     "F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, Private Networked Federated "
     "Learning for Nonsmooth Objectives"
 )
-TASKS = ("elastic net", "LAD", "ridge")
 METRICS = {
     "error": "error of the models, sum over clients",
     "released_error": "error of what was sent, sum over clients",
@@ -60,7 +64,6 @@ COMMON = {
     "noise": 0.1,
     "delta": 1e-5,
 }
-QUICK = {"trials": 8, "rounds": 60}
 
 
 # --- problems ---
@@ -100,177 +103,52 @@ def _shifted_problem(
     return draw_tasks(settings, key, shift)
 
 
-# --- methods ---
-
-
-@lru_cache(maxsize=1024)
-def _spent(plan: Plan) -> np.ndarray:
-    """Return the exact epsilon after every release, from none to all of them."""
-    return plan.spent(np.arange(plan.rounds + 1)).exact_epsilon
-
-
-# Plans are made once, so that what they spend is found once.
-_zcdp_plan = lru_cache(maxsize=1024)(privacy.zcdp_plan)
-_approximate_plan = lru_cache(maxsize=1024)(privacy.approximate_plan)
-
-
-class Recipe(NamedTuple):
-    """How a private method is built from its setting."""
-
-    plan: Callable[..., Plan]  # (epsilon, delta, rounds, tau) -> plan
-    solver: Callable[[Any, PrivateSetting], Solver]  # (release, setting) -> solver
-
-
-def _admm(release: Any, setting: PrivateSetting) -> Solver:
-    step_size = power_decay(setting.step, setting.power)
-    return private_networked_admm(release, rho=setting.rho, step_size=step_size)
-
-
-def _subgradient(release: Any, setting: PrivateSetting) -> Solver:
-    return private_subgradient(release, step_size=power_decay(setting.step, setting.power))
-
-
-def _p_admm(release: Any, setting: PrivateSetting) -> Solver:
-    # Five steps are exact to rounding in all settings here.
-    return p_admm(release, rho=setting.rho, newton_steps=5)
-
-
-ZCDP, GRAD, P_ADMM = "zCDP-NFL", "zCDP-grad", "P-ADMM"
-ADVANCED, BASIC = "DP-NFL, advanced", "DP-NFL, basic"
-RECIPES = {
-    ZCDP: Recipe(_zcdp_plan, _admm),
-    ADVANCED: Recipe(partial(_approximate_plan, composition="advanced"), _admm),
-    BASIC: Recipe(partial(_approximate_plan, composition="basic"), _admm),
-    GRAD: Recipe(_zcdp_plan, _subgradient),
-    P_ADMM: Recipe(_zcdp_plan, _p_admm),
-}
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class TaskMethod:
-    """A private solver on one of a trial's tasks, with what it spends."""
-
-    solver: Solver
-    spent: jax.Array | None  # shape=(rounds + 1,): exact epsilon after so many releases, from the
-    # accountant; None where there is no noise
-    task: str = field(metadata={"static": True})
-    measure: Measure = field(metadata={"static": True})
-
-    def __call__(self, problem, key, rounds, every):
-        """Run the solver; everybody takes part, so that all spend the same."""
-        outcome = SolverMethod(self.solver, self.measure)(problem[self.task], key, rounds, every)
-        if self.spent is None:
-            return outcome
-        done = jnp.arange(every, rounds + 1, every, dtype=jnp.int32)
-        return {**outcome, "epsilon": self.spent[done]}
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem[self.task])
-
-
-def build_solver(
-    method: str, setting: PrivateSetting, epsilon: float, delta: float, rounds: int
-) -> tuple[Solver, Plan]:
-    """Build a private method's solver, and the plan of its noise."""
-    recipe = RECIPES[method]
-    plan = recipe.plan(epsilon, delta, rounds, setting.tau)
-    return recipe.solver(gaussian_release(plan, setting.clip), setting), plan
-
-
-def _private(
-    task: str, method: str, setting: PrivateSetting, epsilon: float, settings: Settings
-) -> TaskMethod:
-    delta, rounds = settings["delta"], settings[ROUNDS]
-    solver, plan = build_solver(method, setting, epsilon, delta, rounds)
-    return TaskMethod(solver, jnp.asarray(_spent(plan), float), task, consensus_error)
-
-
-def _noiseless(
-    task: str,
-    method: str,
-    setting: PrivateSetting,
-    clip: Any = None,
-    measure: Measure = consensus_error,
-) -> TaskMethod:
-    return TaskMethod(RECIPES[method].solver(exact_release(clip), setting), None, task, measure)
-
-
-def _at(values: tuple[float, ...], value: Any, build: Callable[[float], TaskMethod]) -> TaskMethod:
-    """Return `build(value)` for a traced value out of a few: noise is planned on the host."""
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[build(each) for each in values])
-    place = jnp.argmin(jnp.abs(jnp.asarray(values, float) - value))
-    return jax.tree.map(lambda leaf: leaf[place], stacked)
-
-
-def _named(task: str, method: str) -> str:
-    return f"{task}: {method}"
-
-
-def _methods_at(
-    settings: Settings,
-    name: str,
-    value: Any,
-    chosen: dict[tuple[str, str], Callable[[float], tuple[PrivateSetting, float]]],
-) -> dict[str, TaskMethod]:
-    """Return methods whose setting and epsilon depend on the swept number."""
-
-    def method(task, name_of_method, choose):
-        def build(each):
-            setting, epsilon = choose(each)
-            return _private(task, name_of_method, setting, epsilon, settings)
-
-        return _at(tuple(settings[name]), value, build)
-
-    return {
-        _named(task, bare): method(task, bare, choose) for (task, bare), choose in chosen.items()
-    }
+# --- methods of every experiment ---
 
 
 def _tuned(task: str, method: str) -> Callable[[float], tuple[PrivateSetting, float]]:
     """Return the choice of the setting that was found at the nearest tuned epsilon."""
-    return lambda epsilon: (zcdp_settings.tuned(task, method, epsilon), epsilon)
+    return lambda epsilon: (tuned(task, method, epsilon), epsilon)
 
 
 def _curve_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
     def choice(task, method):
-        table = zcdp_settings.PUBLISHED.get((task, method))
+        table = PUBLISHED.get((task, method))
         if table is None:
             return _tuned(task, method)
-        return lambda each: (zcdp_settings.nearest(table, each), each)
+        return lambda each: (nearest(table, each), each)
 
     pairs = [(task, method) for task in TASKS for method in (ZCDP, ADVANCED, GRAD)]
     pairs += [("ridge", P_ADMM)]
-    return _methods_at(settings, "epsilon", epsilon, {pair: choice(*pair) for pair in pairs})
+    return methods_at(settings, "epsilon", epsilon, {pair: choice(*pair) for pair in pairs})
 
 
 def _tradeoff_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
     pairs = [(task, method) for task in TASKS for method in (ZCDP, ADVANCED, BASIC, GRAD)]
     pairs += [("ridge", P_ADMM)]
-    return _methods_at(settings, "epsilon", epsilon, {pair: _tuned(*pair) for pair in pairs})
+    return methods_at(settings, "epsilon", epsilon, {pair: _tuned(*pair) for pair in pairs})
 
 
 def _tau_methods(settings: Settings, tau: Any) -> dict[str, TaskMethod]:
     epsilon = settings["epsilon"]
 
     def choice(task, method):
-        setting = zcdp_settings.tuned(task, method, epsilon)
+        setting = tuned(task, method, epsilon)
         return lambda each: (setting._replace(tau=each), epsilon)
 
     pairs = [(task, method) for task in TASKS for method in (ZCDP, GRAD)]
-    return _methods_at(settings, "tau", tau, {pair: choice(*pair) for pair in pairs})
+    return methods_at(settings, "tau", tau, {pair: choice(*pair) for pair in pairs})
 
 
 def _shift_methods(settings: Settings, shift: Any) -> dict[str, TaskMethod]:
     epsilon = settings["epsilon"]
 
     def choice(task, method):
-        table = zcdp_settings.HETEROGENEOUS[task, method]
-        return lambda each: (zcdp_settings.nearest(table, each), epsilon)
+        table = HETEROGENEOUS[task, method]
+        return lambda each: (nearest(table, each), epsilon)
 
     pairs = [(task, method) for task in TASKS for method in (ZCDP, GRAD)]
-    return _methods_at(settings, "shift", shift, {pair: choice(*pair) for pair in pairs})
+    return methods_at(settings, "shift", shift, {pair: choice(*pair) for pair in pairs})
 
 
 EQUAL_SPEED = {
@@ -289,18 +167,20 @@ def _speed_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
     chosen = {
         pair: lambda each, setting=setting: (setting, each) for pair, setting in EQUAL_SPEED.items()
     }
-    noiseless = {
-        _named(task, f"{method}, no noise"): _noiseless(task, method, setting, setting.clip)
+    silent = {
+        task_method_name(task, f"{method}, no noise"): noiseless(
+            task, method, setting, setting.clip
+        )
         for (task, method), setting in EQUAL_SPEED.items()
     }
-    return {**_methods_at(settings, "epsilon", epsilon, chosen), **noiseless}
+    return {**methods_at(settings, "epsilon", epsilon, chosen), **silent}
 
 
 def _clipping_methods(settings: Settings, clip: Any) -> dict[str, TaskMethod]:
     setting = PrivateSetting(settings["step"], settings["power"], settings["rho"], 1.0, 1.0)
     limits = {"zCDP-NFL, clipped": clip, "zCDP-NFL, not clipped": None}
     return {
-        _named(task, name): _noiseless(task, ZCDP, setting, limit)
+        task_method_name(task, name): noiseless(task, ZCDP, setting, limit)
         for task in TASKS
         for name, limit in limits.items()
     }
@@ -315,7 +195,7 @@ STEPS = {
 
 def _convergence_methods(settings: Settings, rho: Any) -> dict[str, TaskMethod]:
     return {
-        _named(task, f"zCDP-NFL, {name}"): _noiseless(
+        task_method_name(task, f"zCDP-NFL, {name}"): noiseless(
             task, ZCDP, PrivateSetting(step, power, rho, 1.0, 1.0), measure=consensus_gap
         )
         for task in TASKS
@@ -352,51 +232,40 @@ def _no_noise(settings: Settings, rounds: int) -> str:
     return "Nothing is private: there is no noise (epsilon is infinite)."
 
 
-def curves_figure(results):
-    """Draw learning curves, a row per epsilon."""
-    return task_curves_figure(results, metric="error", title=lambda value: f"epsilon {value:g}")
+CURVES_FIGURE = partial(
+    task_curves_figure, metric="error", title=lambda value: f"epsilon {value:g}"
+)
+SWEEP_FIGURE = partial(task_sweep_figure, metric="error")
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
-def sweep_figure(results):
-    """Draw the last error against the swept number, in ratio."""
-    return task_sweep_figure(results, metric="error")
-
-
-def even_sweep_figure(results):
-    """Draw the last error against the swept number."""
-    return task_sweep_figure(results, metric="error", logarithmic=False)
-
-
-def clipping_figure(results):
-    """Draw the last error against the clipping norm; convergence to rounding is cut off."""
-    return task_sweep_figure(results, metric="error", floor=-80)
-
-
-def convergence_figure(results):
-    """Draw the gap of the clients' mean; convergence to rounding is cut off."""
-    return task_curves_figure(
-        results,
-        metric="gap",
-        title=lambda value: f"rho {value:g}",
-        floor=-120,
-        logarithmic=True,
+def _experiment(name: str, title: str, findings: str, **options: Any) -> Experiment:
+    """Fill in what these experiments have in common."""
+    defaults: dict[str, Any] = {
+        "problem": _problem,
+        "metrics": METRICS,
+        "settings": COMMON,
+        "figure": SWEEP_FIGURE,
+        "statement": _statement,
+        "trials": 50,
+        "rounds": 200,
+        "records": 4,
+        "quick": {"trials": 8, "rounds": 60},
+    }
+    return Experiment(
+        name=name,
+        title=f"private networked learning: {title}",
+        paper=PAPER,
+        findings=findings,
+        **(defaults | options),
     )
 
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-COMMON_PARTS: dict[str, Any] = {
-    "paper": PAPER,
-    "trials": 50,
-    "rounds": 200,
-    "records": 200,
-    "quick": QUICK,
-}
-
-EXPERIMENTS = (
-    Experiment(
-        name="zcdp-curves",
-        title="private networked learning: learning curves at two epsilons",
-        findings=(
+EXPERIMENTS: Sequence[Experiment] = (
+    _experiment(
+        "zcdp-curves",
+        "learning curves at two epsilons",
+        (
             "Claim: zCDP-NFL learns faster and ends lower than (epsilon, delta)-DP, and "
             "slightly better than P-ADMM. Median error after 200 rounds (50 trials, seed 2025; "
             "all models zero: 50), at epsilon 1 / 8. Elastic net: zCDP-NFL 5.1 / 0.071, DP-NFL "
@@ -410,18 +279,14 @@ EXPERIMENTS = (
             "exactly it is 0.742 and 6.76."
         ),
         sweep=Sweep("epsilon", "epsilon", (1.0, 8.0)),
-        problem=_problem,
         methods=_curve_methods,
-        metrics=METRICS,
-        figure=curves_figure,
-        settings=COMMON,
-        statement=_statement,
-        **COMMON_PARTS,
+        figure=CURVES_FIGURE,
+        records=200,
     ),
-    Experiment(
-        name="zcdp-tradeoff",
-        title="private networked learning: the price of privacy",
-        findings=(
+    _experiment(
+        "zcdp-tradeoff",
+        "the price of privacy",
+        (
             "Every method tuned alike at every epsilon (300 settings, P-ADMM 60, on 8 problems "
             "of their own). Median error after 200 rounds at epsilon 0.5, 1, 2, 4, 8, 16 (50 "
             "trials, seed 2025). Elastic net: zCDP-NFL 17, 5.2, 1.05, 0.22, 0.061, 0.019; "
@@ -437,18 +302,12 @@ EXPERIMENTS = (
             "which is shown."
         ),
         sweep=Sweep("epsilon", "epsilon", EPSILONS),
-        problem=_problem,
         methods=_tradeoff_methods,
-        metrics=METRICS,
-        figure=sweep_figure,
-        settings=COMMON,
-        statement=_statement,
-        **{**COMMON_PARTS, "records": 4},
     ),
-    Experiment(
-        name="zcdp-tau",
-        title="private networked learning: how fast budgets grow",
-        findings=(
+    _experiment(
+        "zcdp-tau",
+        "how fast budgets grow",
+        (
             "At epsilon 4 with the other settings fixed. Median error after 200 rounds at tau "
             "0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 1 (50 trials, seed 2025), ridge: zCDP- "
             "NFL 1.8e6, 34, 0.16, 0.127, 0.147, 0.19, 0.27, 0.39; private subgradients 2.9e7, "
@@ -459,18 +318,14 @@ EXPERIMENTS = (
             "to 0.99 with subgradients; other numbers of rounds were not tried."
         ),
         sweep=Sweep("tau", "tau", (0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0)),
-        problem=_problem,
         methods=_tau_methods,
-        metrics=METRICS,
-        figure=even_sweep_figure,
+        figure=partial(SWEEP_FIGURE, logarithmic=False),
         settings={**COMMON, "epsilon": 4.0},
-        statement=_statement,
-        **{**COMMON_PARTS, "records": 4},
     ),
-    Experiment(
-        name="zcdp-equal-speed",
-        title="private networked learning: methods set to start equally fast",
-        findings=(
+    _experiment(
+        "zcdp-equal-speed",
+        "methods set to start equally fast",
+        (
             "The protocol of the paper: zCDP-NFL set by hand to start fast, subgradients with "
             "the constant step whose noiseless error after 20 rounds is near to its. Median "
             "error after 200 rounds at epsilon 8, 16, 64 and without noise, zCDP-NFL / "
@@ -484,18 +339,15 @@ EXPERIMENTS = (
             "and ridge."
         ),
         sweep=Sweep("epsilon", "epsilon", (8.0, 16.0, 64.0)),
-        problem=_problem,
         methods=_speed_methods,
-        metrics=METRICS,
-        figure=curves_figure,
-        settings=COMMON,
+        figure=CURVES_FIGURE,
         statement=_partly_private,
-        **COMMON_PARTS,
+        records=200,
     ),
-    Experiment(
-        name="zcdp-clipping",
-        title="private networked learning: what clipping costs without noise",
-        findings=(
+    _experiment(
+        "zcdp-clipping",
+        "what clipping costs without noise",
+        (
             "No noise, gradients clipped to norm 1, 2, 3, 5, or not at all. Mean error after "
             "1000 rounds (float64, 50 trials, seed 2025): elastic net 10 (not converged), 0.15, "
             "0.015, 4.7e-4, unclipped 1.1e-5; least absolute deviation 4.0e-4, 3.1e-4, 1.6e-4, "
@@ -507,19 +359,18 @@ EXPERIMENTS = (
             "net is a mean over few trials: the median is 1e-29."
         ),
         sweep=Sweep("clip", "clipping norm", (1.0, 2.0, 3.0, 5.0)),
-        problem=_problem,
         methods=_clipping_methods,
-        metrics=METRICS,
-        figure=clipping_figure,
+        figure=partial(SWEEP_FIGURE, floor=-80),  # convergence to rounding is cut off
         settings={**COMMON, "step": 1.0, "power": 0.5, "rho": 0.5},
         statement=_no_noise,
         x64=True,
-        **{**COMMON_PARTS, "rounds": 1000, "records": 10},
+        rounds=1000,
+        records=10,
     ),
-    Experiment(
-        name="zcdp-convergence",
-        title="private networked learning: convergence without noise",
-        findings=(
+    _experiment(
+        "zcdp-convergence",
+        "convergence without noise",
+        (
             "No noise, no clipping, rho 0.5; gap of the clients' mean after 200 / 800 / 3200 "
             "rounds (float64, 50 trials, seed 2025). Least absolute deviation, means: eta = 3/n "
             "2.7e-4 / 4.3e-5 / 1.0e-5, eta = 1/sqrt(n) 4.8e-4 / 2.3e-4 / 1.1e-4, constant 0.3 a "
@@ -533,19 +384,24 @@ EXPERIMENTS = (
             "and are below it after five rounds."
         ),
         sweep=Sweep("rho", "rho", (0.5,)),
-        problem=_problem,
         methods=_convergence_methods,
         metrics={**METRICS, "gap": "gap of the clients' mean"},
-        figure=convergence_figure,
-        settings=COMMON,
+        figure=partial(
+            task_curves_figure,
+            metric="gap",
+            title=lambda value: f"rho {value:g}",
+            floor=-120,
+            logarithmic=True,
+        ),
         statement=_no_noise,
         x64=True,
-        **{**COMMON_PARTS, "rounds": 3200, "records": 160},
+        rounds=3200,
+        records=160,
     ),
-    Experiment(
-        name="zcdp-heterogeneous",
-        title="private networked learning: clients with different true models",
-        findings=(
+    _experiment(
+        "zcdp-heterogeneous",
+        "clients with different true models",
+        (
             "Epsilon 8; every client's true model is shifted by a normal vector of deviation 0, "
             "0.5, 1, 2; both methods tuned alike at each. Median error after 200 rounds, zCDP- "
             "NFL / private subgradients (50 trials, seed 2025). Elastic net: 0.061 / 0.028, "
@@ -558,10 +414,7 @@ EXPERIMENTS = (
         sweep=Sweep("shift", "deviation of the clients' true models", (0.0, 0.5, 1.0, 2.0)),
         problem=_shifted_problem,
         methods=_shift_methods,
-        metrics=METRICS,
-        figure=even_sweep_figure,
+        figure=partial(SWEEP_FIGURE, logarithmic=False),
         settings={**COMMON, "epsilon": 8.0},
-        statement=_statement,
-        **{**COMMON_PARTS, "records": 4},
     ),
 )

@@ -10,9 +10,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedjax_admm.trials import results
-from fedjax_admm.trials.figures import _plots as plots
-from fedjax_admm.trials.results import Results
+from fedjax_admm.trials.figures._style import (
+    distinct_styles,
+    finish,
+    line_with_band,
+    metric_label,
+    tick_values,
+    with_quantiles,
+)
+from fedjax_admm.trials.results import Results, summarize
 
 SEPARATOR = ": "
 
@@ -38,7 +44,7 @@ def task_curves_figure(
     shape = (len(results.sweep), len(tasks))
     figure = Figure(figsize=(4.4 * shape[1], 1.6 + 3.2 * shape[0]), layout="constrained")
     grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
-    styles = plots.distinct_styles(_bare_names(results))
+    styles = distinct_styles(_bare_names(results))
     for row, (value, line) in enumerate(zip(results.sweep, grid, strict=True)):
         for axes, (task, methods) in zip(line, tasks.items(), strict=True):
             for bare, name in methods.items():
@@ -69,16 +75,14 @@ def task_sweep_figure(
     tasks = _tasks(results)
     figure = Figure(figsize=(4.4 * len(tasks), 4.8), layout="constrained")
     grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
-    styles = plots.distinct_styles(_bare_names(results))
+    styles = distinct_styles(_bare_names(results))
     for axes, (task, methods) in zip(grid[0], tasks.items(), strict=True):
         for bare, name in methods.items():
             if results.has(name, metric):
                 values = results.values(name, metric)[:, :, -1].T
                 _band(axes, results.sweep, values, bare, styles[bare], floor)
         if logarithmic:
-            axes.set_xscale("log")
-            axes.set_xticks(results.sweep, [f"{value:g}" for value in results.sweep])
-            axes.minorticks_off()
+            tick_values(axes, results)
         axes.set_title(task, fontsize=10)
         axes.set_xlabel(results.config["parameter_label"])
     grid[0, 0].set_ylabel(_decibels(results, metric))
@@ -103,11 +107,11 @@ def _band(
     axes: Axes, x: np.ndarray, values: np.ndarray, label: str, style: dict, floor: float
 ) -> None:
     """Draw median and quantiles over the first axis, in dB."""
-    table = results.summarize(values, axis=0)
     # Where rounding has made a gap negative or zero, it is at the floor; without one it has no
     # decibels and is not drawn.
-    middle, low, high = (_in_decibels(part, floor) for part in (table.median, table.q10, table.q90))
-    plots.line_with_band(axes, x, middle, low, high, label, style)
+    statistics = with_quantiles(summarize(values, axis=0))
+    middle, low, high = (_in_decibels(part, floor) for part in statistics)
+    line_with_band(axes, x, middle, low, high, label, style)
 
 
 def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:
@@ -117,7 +121,7 @@ def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:
 
 
 def _decibels(results: Results, metric: str) -> str:
-    return f"{results.config['metrics'][metric]} (dB)"
+    return f"{metric_label(results, metric)} (dB)"
 
 
 def _finish(figure: Figure, results: Results, grid: np.ndarray, floor: float) -> None:
@@ -126,4 +130,4 @@ def _finish(figure: Figure, results: Results, grid: np.ndarray, floor: float) ->
     note = "median over trials, band from the 10 to the 90 % quantile"
     if np.isfinite(floor):
         note += f"; what is below {floor:g} dB is drawn there"
-    plots.finish(figure, results, lines, legend_title=note)
+    finish(figure, results, lines, legend_title=note)

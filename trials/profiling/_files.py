@@ -7,15 +7,10 @@ from jax.sharding import Mesh
 
 from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import MonteCarlo, Trial, compile_trials
-from fedjax_admm.trials.profiling._measurement import (
-    Profile,
-    as_json,
-    machine_rates,
-    recording,
-    table,
-    trace_file,
-)
-from fedjax_admm.trials.profiling._operations import work
+from fedjax_admm.trials.profiling._operations import count_operations
+from fedjax_admm.trials.profiling._rates import machine_rates
+from fedjax_admm.trials.profiling._recording import recording, trace_file
+from fedjax_admm.trials.profiling._report import Profile, as_json, table
 
 PROFILE = "profile"
 _TABLE, _NUMBERS = "profile.txt", "profile.json"
@@ -52,14 +47,13 @@ def write_profile(
         transfer_seconds=outcome.seconds.transfer,
         total_seconds=total,
         trials=outcome.computed,
-        work=work(trial, key).times(outcome.computed),
+        counts=count_operations(trial, key).times(outcome.computed),
         rates=machine_rates(*mesh.devices.flat),
         devices=mesh.size,
         device=mesh.devices.flat[0].device_kind,
         trace=trace_file(folder),
     )
-    text = table(profile) + "\n"
-    files.write_atomically(folder / _TABLE, lambda file: file.write(text.encode()))
+    files.write_text(folder / _TABLE, table(profile) + "\n")
     files.write_json(folder / _NUMBERS, as_json(profile))
 
 

@@ -1,9 +1,9 @@
-"""How much arithmetic and traffic a function asks for, counted by a model from its jaxpr.
+"""How much a function computes, reads and writes, counted by a model from its jaxpr.
 
 **Arithmetic** is one per element of every floating-point operation, scans multiplied by their
-length. **Traffic** is what each iteration of a loop must read and write (`loop_traffic`). A loop
-whose body holds loops costs the larger of its own traffic and theirs, so that nothing is counted
-twice. What a loop keeps in a cache never reaches the memory: there the traffic may exceed what the
+length. **Bytes** are what each iteration of a loop must read and write (`accessed_bytes`). A loop
+whose body holds loops costs the larger of its own bytes and theirs, so that nothing is counted
+twice. What a loop keeps in a cache never reaches the memory: there the bytes may exceed what the
 machine copies.
 """
 
@@ -15,28 +15,28 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn
 
-from fedjax_admm.trials.profiling._memory_traffic import (
+from fedjax_admm.trials.profiling._memory_access import (
     ACCUMULATIONS,
     CALLING,
+    accessed_bytes,
     aval,
     called,
-    loop_traffic,
 )
 
 
-class Work(NamedTuple):
-    """Arithmetic and traffic of a program, by the model at the top of this module."""
+class OperationCounts(NamedTuple):
+    """Arithmetic and bytes of a program, by the model at the top of this module."""
 
     flops: int  # floating-point operations
     bytes: int  # read and written
     unknown_loops: int = 0  # loops of unknown length, counted once: all else is "at least"
 
-    def times(self, number: int) -> "Work":
-        """Return the work of a program that runs so many times."""
-        return Work(self.flops * number, self.bytes * number, self.unknown_loops)
+    def times(self, number: int) -> "OperationCounts":
+        """Return the counts of a program that runs so many times."""
+        return OperationCounts(self.flops * number, self.bytes * number, self.unknown_loops)
 
 
-def work(function: Callable, *args: Any) -> Work:
+def count_operations(function: Callable, *args: Any) -> OperationCounts:
     """Count what a function computes, and what its loops read and write, without compiling it.
 
     Flops: one per element of a floating-point elementwise operation (a root or an exponential
@@ -54,67 +54,67 @@ def work(function: Callable, *args: Any) -> Work:
       *args: its arguments, or their shapes (`jax.ShapeDtypeStruct`).
 
     Returns:
-      The work of one call: of all devices together where the function spreads over several.
+      The counts of one call: of all devices together where the function spreads over several.
     """
     return _repeated_once(jax.make_jaxpr(function)(*args).jaxpr)
 
 
-def _repeated_once(jaxpr: Jaxpr, first_carry: int = 0, carries: int = 0) -> Work:
-    """Return the work of one iteration: its own traffic, or that of loops inside if it is more."""
+def _repeated_once(jaxpr: Jaxpr, first_carry: int = 0, carries: int = 0) -> OperationCounts:
+    """Return the counts of one iteration: its own bytes, or those of its loops if they are more."""
     inside = _sum(jaxpr)
-    return inside._replace(bytes=max(inside.bytes, loop_traffic(jaxpr, first_carry, carries)))
+    return inside._replace(bytes=max(inside.bytes, accessed_bytes(jaxpr, first_carry, carries)))
 
 
-def _sum(jaxpr: Jaxpr) -> Work:
-    """Add up the equations; only loops have traffic."""
+def _sum(jaxpr: Jaxpr) -> OperationCounts:
+    """Add up the equations; only loops read and write."""
     return _added([_COUNTS.get(one.primitive.name, _nothing)(one) for one in jaxpr.eqns])
 
 
-def _added(parts: Sequence[Work]) -> Work:
-    return Work(*(sum(column) for column in zip(Work(0, 0), *parts, strict=True)))
+def _added(parts: Sequence[OperationCounts]) -> OperationCounts:
+    return OperationCounts(*map(sum, zip(OperationCounts(0, 0), *parts, strict=True)))
 
 
-def _nothing(equation: JaxprEqn) -> Work:
-    return Work(0, 0)
+def _nothing(equation: JaxprEqn) -> OperationCounts:
+    return OperationCounts(0, 0)
 
 
-def _scan(equation: JaxprEqn) -> Work:
+def _scan(equation: JaxprEqn) -> OperationCounts:
     constants, carries = equation.params["num_consts"], equation.params["num_carry"]
     body = _repeated_once(equation.params["jaxpr"].jaxpr, constants, carries)
     return body.times(equation.params["length"])
 
 
-def _while(equation: JaxprEqn) -> Work:
+def _while(equation: JaxprEqn) -> OperationCounts:
     constants, results = equation.params["body_nconsts"], len(equation.outvars)
     body = _repeated_once(equation.params["body_jaxpr"].jaxpr, constants, results)
     test = _sum(equation.params["cond_jaxpr"].jaxpr)
-    return _added([body, test, Work(0, 0, unknown_loops=1)])
+    return _added([body, test, OperationCounts(0, 0, unknown_loops=1)])
 
 
-def _cond(equation: JaxprEqn) -> Work:
+def _cond(equation: JaxprEqn) -> OperationCounts:
     branches = [_sum(branch.jaxpr) for branch in equation.params["branches"]]
-    return Work(*(max(column) for column in zip(*branches, strict=True)))
+    return OperationCounts(*(max(column) for column in zip(*branches, strict=True)))
 
 
-def _call(equation: JaxprEqn) -> Work:
+def _call(equation: JaxprEqn) -> OperationCounts:
     return _sum(called(equation))
 
 
-def _shard_map(equation: JaxprEqn) -> Work:
+def _shard_map(equation: JaxprEqn) -> OperationCounts:
     shape, by_hand = equation.params["mesh"].shape, equation.params["newly_manual_axes"]
     return _sum(equation.params["jaxpr"]).times(math.prod(shape[axis] for axis in by_hand))
 
 
-def _linear_solve(equation: JaxprEqn) -> Work:
+def _linear_solve(equation: JaxprEqn) -> OperationCounts:
     return _sum(equation.params["jaxprs"].solve.jaxpr)
 
 
-def _floating(count: Callable[[JaxprEqn], int]) -> Callable[[JaxprEqn], Work]:
+def _floating(count: Callable[[JaxprEqn], int]) -> Callable[[JaxprEqn], OperationCounts]:
     """Count an operation on floating-point numbers; on integers it counts nothing."""
 
-    def counted(equation: JaxprEqn) -> Work:
+    def counted(equation: JaxprEqn) -> OperationCounts:
         floating = any(jnp.issubdtype(aval(one).dtype, jnp.inexact) for one in equation.invars)
-        return Work(count(equation) if floating else 0, 0)
+        return OperationCounts(count(equation) if floating else 0, 0)
 
     return counted
 
@@ -165,7 +165,7 @@ _REDUCTIONS = (
     "reduce_min", "reduce_prod", "reduce_sum",
 )
 # fmt: on
-_COUNTS: Mapping[str, Callable[[JaxprEqn], Work]] = {
+_COUNTS: Mapping[str, Callable[[JaxprEqn], OperationCounts]] = {
     **dict.fromkeys(_ELEMENTWISE, _floating(_per_result)),
     **dict.fromkeys(_REDUCTIONS, _floating(_per_operand)),
     **dict.fromkeys(ACCUMULATIONS, _floating(_per_update)),

@@ -1,11 +1,15 @@
 from fedjax_admm.trials.results._comparison import compare as compare
 from fedjax_admm.trials.results._contract import (
+    ARRAYS as ARRAYS,
+    CONFIG as CONFIG,
     MESSAGES as MESSAGES,
     NONFINITE_ROUND as NONFINITE_ROUND,
+    SUMMARY as SUMMARY,
     Results as Results,
     load as load,
 )
 from fedjax_admm.trials.results._summaries import (
+    Summary as Summary,
     paired_difference as paired_difference,
     summarize as summarize,
 )

@@ -41,7 +41,8 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str) -> str
         _check_paired(folders[0], first, folder, other)
     if against is not None and against not in first.methods:
         raise InputError(
-            f"{folders[0]} has no method {against!r}; it has {', '.join(first.methods)}."
+            f"{folders[0]} has no method {against!r}; it has {', '.join(first.methods)}",
+            value=against,
         )
     baseline = against if against is not None or len(runs) > 1 else first.methods[0]
     rows = []
@@ -67,7 +68,7 @@ def _rows(
     for results, name in ((run, method), (first, reference)):
         if not results.has(name, metric):
             metrics = ", ".join(results.config["metrics"])
-            raise InputError(f"{name} has no metric {metric!r}; there are {metrics}.")
+            raise InputError(f"{name} has no metric {metric!r}; there are {metrics}", value=metric)
     mine, other = run.values(method, metric), first.values(reference, metric)
     table = paired_difference(mine[:, :, -1], other[:, :, -1], axis=1)
     return [

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm import _checks
+from fedjax_admm._checks import InputError, listed
 from fedjax_admm.trials import files
-from fedjax_admm.trials.results import _summaries as statistics
+from fedjax_admm.trials.results._summaries import summarize
 
+CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"
 _DETAILS = "details"
 NONFINITE_ROUND = "first_nonfinite_round"
 MESSAGES = "messages"
@@ -67,10 +68,10 @@ class Results:
           InputError: the method or the metric is unknown.
         """
         if not self.has(method, metric):
-            known = _checks.listed(self.config["metrics"])
-            raise _checks.InputError(
+            raise InputError(
                 f"there is no metric {metric!r} of {method!r} in these results; the metrics are "
-                f"{known}."
+                f"{listed(self.config['metrics'])}",
+                value=metric,
             )
         return self.arrays[f"{method}/{metric}"]
 
@@ -79,11 +80,10 @@ class Results:
         flags = {f"{NONFINITE_ROUND}/{name}": value for name, value in self.nonfinite.items()}
         flags |= {f"{_DETAILS}/{name}": value for name, value in self.details.items()}
         files.write_arrays(
-            folder / files.ARRAYS,
+            folder / ARRAYS,
             {**self.arrays, **flags, "sweep": self.sweep, "round": self.rounds},
         )
-        text = summary_text(self)
-        files.write_atomically(folder / files.SUMMARY, lambda file: file.write(text.encode()))
+        files.write_text(folder / SUMMARY, summary_text(self))
 
 
 def load(folder: Path) -> Results:
@@ -92,8 +92,8 @@ def load(folder: Path) -> Results:
     Raises:
       InputError: the folder holds no finished run, or a file is damaged.
     """
-    config = files.read_json(folder / files.CONFIG)
-    arrays = files.read_arrays(folder / files.ARRAYS)
+    config = files.read_json(folder / CONFIG)
+    arrays = files.read_arrays(folder / ARRAYS)
     sweep, rounds = arrays.pop("sweep"), arrays.pop("round")
     nonfinite, details = _taken(arrays, NONFINITE_ROUND), _taken(arrays, _DETAILS)
     return Results(config, sweep, rounds, arrays, nonfinite, details)
@@ -115,10 +115,10 @@ def summary_text(results: Results) -> str:
     parameter = results.config["parameter"]
     for name, values in results.arrays.items():
         method, metric = name.rsplit("/", 1)
-        table = statistics.summarize(values, axis=1)
+        table = summarize(values, axis=1)
         for i, value in enumerate(results.sweep):
             for j, round_ in enumerate(results.rounds):
-                row = [field[i, j] for field in table]
+                row = [column[i, j] for column in table]
                 writer.writerow(
                     [experiment, method, parameter, _cell(value), int(round_), metric]
                     + [_cell(number) for number in row]

@@ -43,7 +43,7 @@ def jax_variables(address=ADDRESS, processes=None, process=None):
     ],
 )
 def test_jax_is_told_what_was_given_or_set(environment, arguments, told):
-    assert hosts._given(environment, *arguments) == told
+    assert hosts.launch_arguments(environment, *arguments) == told
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_jax_is_told_what_was_given_or_set(environment, arguments, told):
 )
 def test_a_mistake_is_told_in_one_sentence(environment, arguments, sentence):
     with pytest.raises(InputError) as caught:
-        hosts._given(environment, *arguments)
+        hosts.launch_arguments(environment, *arguments)
     message = str(caught.value)
     assert message.startswith(sentence)
     assert message.endswith(".")

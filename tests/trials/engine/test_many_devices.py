@@ -16,10 +16,10 @@ from fedjax_admm.trials import default_mesh, monte_carlo
 
 def trial(key):
     problem_key, key = jax.random.split(key)
-    problem = fa.draw_localization(problem_key, fa.cauchy_noise(0.5), clients=7)
+    problem = fa.problems.draw_localization(problem_key, fa.problems.cauchy_noise(0.5), clients=7)
     result = fa.run(
-        fa.fsmdm(), problem, key, rounds=40, every=10, measure=fa.localization_error,
-        participation=fa.participation.bernoulli(0.7),
+        fa.solvers.fsmdm(), problem, key, rounds=40, every=10,
+        measure=fa.measures.localization_error, participation=fa.participation.bernoulli(0.7),
     )
     return {"error": result.trace["error"], "estimate": result.estimate}
 

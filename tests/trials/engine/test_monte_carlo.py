@@ -293,8 +293,8 @@ def test_results_that_no_host_could_hold_are_refused(monkeypatch):
 
 
 def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
-    monkeypatch.setattr(memory, "_available", lambda: None)
-    monkeypatch.setattr(memory, "_container_room", lambda: None)
+    monkeypatch.setattr(memory, "available", lambda: None)
+    monkeypatch.setattr(memory, "container_room", lambda: None)
     assert memory.free_bytes(jax.local_devices()[0]) is None
     assert simulate(trials=3).arrays["final"].shape == (3, STATE)
 
@@ -323,7 +323,7 @@ def test_a_container_has_the_memory_that_its_limit_leaves(tmp_path, files, room)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert memory._container_room(tmp_path) == room
+    assert memory.container_room(tmp_path) == room
 
 
 @pytest.mark.parametrize(

@@ -27,17 +27,17 @@ from fedjax_admm.privacy import (
 from fedjax_admm.problems import _consensus as consensus
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.cli import _commands as command_line, _environment as session
-from fedjax_admm.trials.engine._layout import Layout
+from fedjax_admm.trials.engine import Layout
 from fedjax_admm.trials.experiments import (
+    ROUNDS,
     _zcdp_settings as zcdp_settings,
     find,
-    recording_interval,
+    trial_keys,
     zcdp,
 )
-from fedjax_admm.trials.experiments._experiment import ROUNDS, trial_keys
 from fedjax_admm.trials.experiments.zcdp import ADVANCED, BASIC, GRAD, P_ADMM, TASKS, ZCDP
 from fedjax_admm.trials.results import Results, load
-from fedjax_admm.trials.running import Request, _running as runner, run_experiment
+from fedjax_admm.trials.running import Request, _running as running, run_experiment
 from tests.reference import zcdp as reference
 
 NAMES = [experiment.name for experiment in zcdp.EXPERIMENTS]
@@ -55,7 +55,7 @@ def normal_equations(x, y, shares, loss, l1, l2):
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_optimum():
-    with mock.patch.object(consensus, "_optimum", normal_equations):
+    with mock.patch.object(consensus, "pooled_optimum", normal_equations):
         yield
 
 
@@ -435,9 +435,12 @@ class ReachedError(Exception):
 
 def stop_before_computing(monkeypatch):
     """Have a run end with its configuration written, and nothing compiled."""
-    program = mock.Mock(layout=Layout(width=2, chunk=2))
-    monkeypatch.setattr(runner, "compile_trials", lambda *_, **__: program)
-    monkeypatch.setattr(runner, "monte_carlo", mock.Mock(side_effect=ReachedError))
+
+    def reach(*_, begin, **__):
+        begin(Layout(width=2, chunk=2))
+        raise ReachedError
+
+    monkeypatch.setattr(running, "monte_carlo", reach)
 
 
 def prepared(monkeypatch, name, out, rounds, **settings):
@@ -459,7 +462,7 @@ def test_rounds_are_the_planned_number_of_releases(rounds):
     assert method.spent.shape == (rounds + 1,)
     exact = zcdp_plan(4.0, DELTA, 200).exact_epsilon
     assert float(method.spent[-1]) == pytest.approx(exact, rel=1e-6)
-    records = rounds // recording_interval(rounds, experiment.records)
+    records = len(experiment.recorded(rounds))
     assert arrays[f"LAD: {ZCDP}/epsilon"].shape == (2, records)
 
 
@@ -579,11 +582,11 @@ def test_private_experiments_are_computed_as_asked(command, monkeypatch, tmp_pat
 
 def test_a_run_prints_its_statement(command, monkeypatch, curves):
     results, _ = curves
-    monkeypatch.setattr(runner, "run_experiment", lambda *arguments, **options: results)
+    monkeypatch.setattr(running, "run_experiment", lambda *arguments, **options: results)
     out = command(*words_of("zcdp-curves", "--out", "one"))
     assert f"\n{results.config['statement']}\nWrote one/figure.png" in out
     silent = replace(results, config={**results.config, "statement": None})
-    monkeypatch.setattr(runner, "run_experiment", lambda *arguments, **options: silent)
+    monkeypatch.setattr(running, "run_experiment", lambda *arguments, **options: silent)
     assert "None" not in command(*words_of("zcdp-curves", "--out", "one"))
 
 

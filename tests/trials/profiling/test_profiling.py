@@ -9,16 +9,18 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.profiling import _measurement as profiling, machine_rates, work
-from fedjax_admm.trials.profiling._measurement import (
+from fedjax_admm.trials.profiling import (
+    OperationCounts,
     Profile,
     Rates,
+    _rates as rates,
     as_json,
+    count_operations,
+    machine_rates,
     recording,
     table,
     trace_file,
 )
-from fedjax_admm.trials.profiling._operations import Work
 
 N, STEPS, WIDTH = 8, 5, 3
 FLOAT = 4  # bytes
@@ -40,23 +42,25 @@ def test_elementwise_operations_count_one_per_element():
     def chain(x):
         return jnp.sqrt(x * x + 2.0 * x)  # two products, a sum and a root
 
-    assert work(chain, vector(N)) == Work(4 * N, 2 * N * FLOAT)
+    assert count_operations(chain, vector(N)) == OperationCounts(4 * N, 2 * N * FLOAT)
 
 
 def test_integers_comparisons_and_moves_count_nothing():
     def moves(x, i):
         return jnp.where(x > 0, x[::-1], 0.0), i * i + 1
 
-    assert work(moves, vector(N), jax.ShapeDtypeStruct((N,), jnp.int32)).flops == 0
+    assert count_operations(moves, vector(N), jax.ShapeDtypeStruct((N,), jnp.int32)).flops == 0
 
 
 def test_reductions_count_their_operands():
-    assert work(lambda x: (jnp.sum(x, 0), jnp.argmax(x)), vector(N, N)).flops == 2 * N * N
+    assert (
+        count_operations(lambda x: (jnp.sum(x, 0), jnp.argmax(x)), vector(N, N)).flops == 2 * N * N
+    )
 
 
 def test_a_product_counts_two_per_term():
     shapes = vector(WIDTH, 4, N), vector(WIDTH, N, 7)
-    assert work(jnp.matmul, *shapes).flops == 2 * WIDTH * 4 * 7 * N
+    assert count_operations(jnp.matmul, *shapes).flops == 2 * WIDTH * 4 * 7 * N
 
 
 @pytest.mark.parametrize(
@@ -68,13 +72,13 @@ def test_a_product_counts_two_per_term():
     ],
 )
 def test_factorisations_count_as_in_textbooks(solve, flops):
-    assert abs(work(solve, vector(N, N)).flops - flops) <= 1  # a rounded third
+    assert abs(count_operations(solve, vector(N, N)).flops - flops) <= 1  # a rounded third
 
 
 def test_scans_multiply_under_vmap_and_jit():
-    one = work(squared_again, vector(N, N))
+    one = count_operations(squared_again, vector(N, N))
     assert one.flops == STEPS * 2 * N**3
-    many = work(jax.jit(jax.vmap(squared_again)), vector(WIDTH, N, N))
+    many = count_operations(jax.jit(jax.vmap(squared_again)), vector(WIDTH, N, N))
     assert many == one.times(WIDTH)
 
 
@@ -83,7 +87,7 @@ def test_micro_batches_count_every_trial_once():
         return jax.lax.map(squared_again, xs, batch_size=2)
 
     # Two batches of two, and one left over.
-    assert work(batches, vector(5, N, N)).flops == 5 * STEPS * 2 * N**3
+    assert count_operations(batches, vector(5, N, N)).flops == 5 * STEPS * 2 * N**3
 
 
 def test_xla_counts_the_body_of_a_loop_once():
@@ -102,15 +106,15 @@ def test_the_dearest_branch_counts():
     def either(x):
         return jax.lax.cond(x[0] > 0, jnp.sin, lambda x: jnp.cos(x) + jnp.exp(x), x)
 
-    assert work(either, vector(N)).flops == 3 * N
+    assert count_operations(either, vector(N)).flops == 3 * N
 
 
 def test_loops_of_unknown_length_count_once_and_are_reported():
     def until(x):
         return jax.lax.while_loop(lambda x: x[0] < 5.0, lambda x: 2.0 * x, x)
 
-    assert work(until, vector(N)) == Work(N, 2 * N * FLOAT, unknown_loops=1)
-    assert work(jax.vmap(until), vector(WIDTH, N)).unknown_loops == 1
+    assert count_operations(until, vector(N)) == OperationCounts(N, 2 * N * FLOAT, unknown_loops=1)
+    assert count_operations(jax.vmap(until), vector(WIDTH, N)).unknown_loops == 1
 
 
 def test_calls_are_looked_into():
@@ -124,7 +128,7 @@ def test_calls_are_looked_into():
         return jax.lax.custom_linear_solve(lambda y: 2.0 * y, x, lambda _, y: y / 2.0)
 
     for function in (root, solved, jax.checkpoint(jnp.sin), jax.jit(jnp.sin)):
-        assert work(function, vector(N)).flops == N
+        assert count_operations(function, vector(N)).flops == N
 
 
 def test_shards_count_on_all_devices():
@@ -132,7 +136,9 @@ def test_shards_count_on_all_devices():
     mesh = jax.make_mesh((2, 1), ("trials", "clients"), axis_types=kinds)
     over = PartitionSpec("trials")
     spread = jax.shard_map(jax.vmap(squared_again), mesh=mesh, in_specs=over, out_specs=over)
-    assert work(spread, vector(4, N, N)) == work(squared_again, vector(N, N)).times(4)
+    assert count_operations(spread, vector(4, N, N)) == count_operations(
+        squared_again, vector(N, N)
+    ).times(4)
 
 
 # --- traffic ---
@@ -149,7 +155,7 @@ def test_an_iteration_reads_constants_carry_and_slices_and_writes_carry_and_outp
         return jax.lax.scan(body, x, slices)
 
     numbers = N + N + N + N + 2  # constant, carry in, slice, carry out, output
-    assert work(loop, vector(N), vector(STEPS, N)).bytes == STEPS * numbers * FLOAT
+    assert count_operations(loop, vector(N), vector(STEPS, N)).bytes == STEPS * numbers * FLOAT
 
 
 def test_the_innermost_loops_dominate():
@@ -157,7 +163,9 @@ def test_the_innermost_loops_dominate():
         return jax.lax.scan(lambda x, _: (squared_again(x), None), x, length=4)[0]
 
     # The outer loop passes on what the inner one reads and writes anyway.
-    assert work(outer, vector(N, N)) == work(squared_again, vector(N, N)).times(4)
+    assert count_operations(outer, vector(N, N)) == count_operations(
+        squared_again, vector(N, N)
+    ).times(4)
 
 
 def test_a_body_that_outweighs_its_inner_loop_counts_by_itself():
@@ -168,7 +176,7 @@ def test_a_body_that_outweighs_its_inner_loop_counts_by_itself():
     def outer(x):
         return jax.lax.scan(body, x, length=STEPS)[0]
 
-    assert work(outer, vector(N)).bytes == STEPS * 2 * N * FLOAT
+    assert count_operations(outer, vector(N)).bytes == STEPS * 2 * N * FLOAT
 
 
 def test_a_carry_that_stays_is_not_written():
@@ -176,7 +184,7 @@ def test_a_carry_that_stays_is_not_written():
         return jax.lax.scan(lambda c, _: ((c[0] + c[1], c[1]), None), (x, kept), length=STEPS)[0]
 
     inside = STEPS * 3 * N * FLOAT  # both are read, one is written
-    assert work(loop, vector(N), vector(N)).bytes == inside
+    assert count_operations(loop, vector(N), vector(N)).bytes == inside
 
 
 def test_a_carry_that_is_recorded_is_read_and_written():
@@ -184,7 +192,7 @@ def test_a_carry_that_is_recorded_is_read_and_written():
         return jax.lax.scan(lambda x, _: (jnp.ones(N), x), x, length=STEPS)
 
     # The old one is read and recorded, the new one is written.
-    assert work(loop, vector(N)).bytes == STEPS * 3 * N * FLOAT
+    assert count_operations(loop, vector(N)).bytes == STEPS * 3 * N * FLOAT
 
 
 def test_rows_that_are_gathered_and_replaced_count_as_rows():
@@ -198,7 +206,7 @@ def test_rows_that_are_gathered_and_replaced_count_as_rows():
         return jax.lax.scan(body, table, places)[0]
 
     places = jax.ShapeDtypeStruct((STEPS, chosen), jnp.int32)
-    counted = work(loop, vector(rows, N), places).bytes / STEPS
+    counted = count_operations(loop, vector(rows, N), places).bytes / STEPS
     assert counted == 2 * chosen * N * FLOAT + chosen * 4  # rows in and out, their numbers
 
 
@@ -210,16 +218,16 @@ def test_rows_that_are_added_to_are_read_and_written():
         return jax.lax.scan(body, table, places)[0]
 
     places = jax.ShapeDtypeStruct((STEPS,), jnp.int32)
-    assert work(loop, vector(1000, N), places).bytes == STEPS * (2 * N * FLOAT + 4)
+    assert count_operations(loop, vector(1000, N), places).bytes == STEPS * (2 * N * FLOAT + 4)
 
 
 # --- rates ---
 
 
 def test_rates_are_positive_and_finite(monkeypatch):
-    monkeypatch.setattr(profiling, "_CPU", profiling._Sizes(2**16, 32))
-    rates = machine_rates(*jax.devices("cpu"))
-    assert all(math.isfinite(rate) and rate > 0 for rate in rates)
+    monkeypatch.setattr(rates, "CPU", rates.Sizes(2**16, 32))
+    found = machine_rates(*jax.devices("cpu"))
+    assert all(math.isfinite(rate) and rate > 0 for rate in found)
 
 
 def test_rates_of_no_device():
@@ -235,7 +243,7 @@ PROFILE = Profile(
     transfer_seconds=0.125,
     total_seconds=5.5,
     trials=100,
-    work=Work(flops=4_000_000_000, bytes=6_000_000_000),
+    counts=OperationCounts(flops=4_000_000_000, bytes=6_000_000_000),
     rates=Rates(copy=12e9, matrix=200e9),
     devices=2,
     device="cpu",
@@ -255,7 +263,7 @@ def test_the_table_says_what_was_reached():
 
 
 def test_the_table_says_what_it_does_not_know():
-    text = table(changed(work=Work(1, 1, unknown_loops=3)))
+    text = table(changed(counts=OperationCounts(1, 1, unknown_loops=3)))
     assert "at least: 3 loops of unknown length" in text
     assert "in the caches" not in text
 
@@ -270,7 +278,9 @@ def test_the_table_ends_with_how_to_open_the_trace(tmp_path):
     assert "ui.perfetto.dev" in last
 
 
-@pytest.mark.parametrize("nothing", [{"trials": 0, "work": Work(0, 0)}, {"run_seconds": 0.0}])
+@pytest.mark.parametrize(
+    "nothing", [{"trials": 0, "counts": OperationCounts(0, 0)}, {"run_seconds": 0.0}]
+)
 def test_a_run_without_trials_has_no_rates(nothing):
     profile = changed(**nothing)
     assert "nothing was computed" in table(profile)

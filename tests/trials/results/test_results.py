@@ -12,7 +12,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import files, results
 from fedjax_admm.trials.engine import ChunkStore
-from fedjax_admm.trials.running import Request, _running as runner, run_experiment
+from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
 from tests.trials.small import CLIENTS, DIM, EXPERIMENT, FAULT_ROUND
 
 HEADER = (
@@ -318,7 +318,7 @@ def test_another_version_does_not_go_on(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "out")
     let_go()
-    monkeypatch.setattr(runner, "_version", lambda package: "9.9")
+    monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
     with pytest.raises(InputError, match=r"begun with fedjax-admm .*, but this is 9\.9"):
         run_experiment(EXPERIMENT, Request(), tmp_path / "out", resume=True, progress=False)
 

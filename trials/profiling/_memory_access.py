@@ -17,7 +17,7 @@ CALLING = ("jit", "closed_call", "checkpoint", "remat2", "custom_jvp_call", "cus
 """Primitives that run a jaxpr once."""
 
 
-def loop_traffic(jaxpr: Jaxpr, first_carry: int, carries: int) -> int:
+def accessed_bytes(jaxpr: Jaxpr, first_carry: int, carries: int) -> int:
     """Return the bytes that a body reads of its operands and writes for its results.
 
     A carry that is returned as it came costs nothing but what is read of it.
@@ -25,10 +25,10 @@ def loop_traffic(jaxpr: Jaxpr, first_carry: int, carries: int) -> int:
     operands = [*jaxpr.constvars, *jaxpr.invars]
     read = _reads(jaxpr)
     written = _writes(jaxpr, [0] * len(jaxpr.invars))
-    for place, result in enumerate(jaxpr.outvars):
-        kept = place < carries and result is jaxpr.invars[first_carry + place]
+    for i, result in enumerate(jaxpr.outvars):
+        kept = i < carries and result is jaxpr.invars[first_carry + i]
         if not kept and not isinstance(result, Literal) and result in operands:  # a copy
-            read[result] = written[place] = _size(result)
+            read[result] = written[i] = _size(result)
     return sum(read.get(operand, 0) for operand in operands) + sum(written)
 
 

@@ -1,0 +1,141 @@
+"""Figures of metrics against rounds, and against what the rounds cost."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedjax_admm.trials.figures._style import (
+    distinct_styles,
+    draw_line,
+    family_styles,
+    finish,
+    line_with_band,
+    logarithmic,
+    metric_label,
+    readable,
+    with_error,
+    with_quantiles,
+)
+from fedjax_admm.trials.results import Results, summarize
+
+
+def curve_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against rounds, its median too, and the mean against numbers sent."""
+    figure = Figure(figsize=(14, 5.2), layout="constrained")
+    mean, median, traffic = figure.subplots(1, 3)
+    label = metric_label(results, metric)
+    for name, style in family_styles(results.methods).items():
+        if not results.has(name, metric):
+            continue
+        table = summarize(results.values(name, metric)[0], axis=0)
+        line_with_band(mean, results.rounds, *with_error(table), name, style)
+        # Without a band: those of ten methods would cover each other.
+        draw_line(median, results.rounds, table.median, name, style)
+        if results.has(name, "numbers_up"):
+            total = np.mean(results.values(name, "numbers_up")[0], axis=0)
+            line_with_band(traffic, total, *with_error(table), name, style)
+    for axes, title in ((mean, "mean ± standard error"), (median, "median")):
+        axes.set_xlabel("global round")
+        axes.set_title(title)
+    traffic.set_xlabel(metric_label(results, "numbers_up"))
+    traffic.set_title("mean against traffic")
+    for axes in (mean, median, traffic):
+        logarithmic(axes, rounds=True)
+        axes.set_ylabel(label)
+    finish(figure, results, mean)
+    return figure
+
+
+def cost_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against what it costs: rounds, local passes, numbers sent; a row per value."""
+    rows = len(results.sweep)
+    figure = Figure(figsize=(14, 0.8 + 4 * rows), layout="constrained")
+    grid = figure.subplots(rows, 3, sharey="row", squeeze=False)
+    for name, style in family_styles(results.methods).items():
+        passes = np.mean(results.values(name, "passes"), axis=1)
+        costs = (results.rounds, passes, _numbers_sent(results, name))
+        for row, values in enumerate(results.values(name, metric)):
+            table = summarize(values, axis=0)
+            for axes, cost in zip(grid[row], costs, strict=True):
+                along = np.broadcast_to(cost, (rows, len(results.rounds)))[row]
+                line_with_band(axes, along, *with_error(table), name, style)
+    for row, value in zip(grid, results.sweep, strict=True):
+        for axes in row:
+            logarithmic(axes, rounds=True)
+            axes.set_title(f"{results.config['parameter_label']}: {value:g}, mean ± standard error")
+        row[0].set_ylabel(metric_label(results, metric))
+    labels = ("global round", metric_label(results, "passes"), "numbers sent, up and down")
+    for axes, label in zip(grid[-1], labels, strict=True):
+        axes.set_xlabel(label)
+    finish(figure, results, grid[0, 0])
+    return figure
+
+
+def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against rounds: one column per method, one line per swept value."""
+    names = [name for name in results.methods if results.has(name, metric)]
+    figure = Figure(figsize=(3.6 * len(names), 6.4), layout="constrained")
+    grid = figure.subplots(2, len(names), sharex=True, sharey=True, squeeze=False)
+    label = metric_label(results, metric)
+    lines = family_styles([f"{value:g}" for value in results.sweep])
+    for column, name in enumerate(names):
+        values = results.values(name, metric)
+        for i, (value, style) in enumerate(lines.items()):
+            table = summarize(values[i], axis=0)
+            mean, median = grid[:, column]
+            line_with_band(mean, results.rounds, *with_error(table), value, style)
+            line_with_band(median, results.rounds, *with_quantiles(table), value, style)
+        grid[0, column].set_title(f"{readable(name)}\nmean ± standard error", fontsize=10)
+        grid[1, column].set_title("median, 10–90 % of trials", fontsize=10)
+        grid[1, column].set_xlabel("global round")
+    for axes in grid.flat:
+        logarithmic(axes, rounds=True)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(label)
+    finish(figure, results, grid[0, 0], legend_title=results.config["parameter_label"])
+    return figure
+
+
+def progress_figure(results: Results, *, seconds: Mapping[str, np.ndarray]) -> Figure:
+    """Draw errors and the objective against rounds, and the error against what it costs.
+
+    Args:
+      results: with the metrics error, fresh_error, training_error and objective, as far as a method
+        has them; the first swept value is drawn.
+      seconds: name of a method -> seconds per round. A method that sends nothing is a level line.
+    """
+    figure = Figure(figsize=(14.5, 8.6), layout="constrained")
+    grid = figure.subplots(2, 3)
+    sent, clock = "numbers sent, up and down", "seconds on this machine, evaluation left out"
+    metrics = ("error", "fresh_error", "objective", "training_error", "error", "error")
+    costs = ("global round",) * 4 + (sent, clock)
+    styles = distinct_styles(results.methods)
+    for axes, metric, cost in zip(grid.flat, metrics, costs, strict=True):
+        for name, style in styles.items():
+            if not results.has(name, metric):
+                continue
+            table = summarize(results.values(name, metric)[0], axis=0)
+            if not results.has(name, "numbers_up"):
+                level = {key: style[key] for key in ("color", "linestyle")}
+                axes.axhline(table.mean[-1], label=name, linewidth=1.4, **level)
+                continue
+            along = {
+                "global round": results.rounds,
+                sent: _numbers_sent(results, name)[0],
+                clock: results.rounds * float(seconds[name]),
+            }
+            line_with_band(axes, along[cost], *with_error(table), name, style)
+        axes.set_xlabel(cost)
+        axes.set_ylabel(metric_label(results, metric))
+        axes.set_title("mean ± standard error", fontsize=10)
+        if cost != "global round":
+            axes.set_xscale("log")
+    finish(figure, results, grid[0, 0])
+    return figure
+
+
+def _numbers_sent(results: Results, method: str) -> np.ndarray:
+    """Return the mean numbers sent both ways, shape (sweep, round)."""
+    sent = results.values(method, "numbers_up") + results.values(method, "numbers_down")
+    return np.mean(sent, axis=1)

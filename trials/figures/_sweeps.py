@@ -1,0 +1,269 @@
+"""Figures of the last record: against the swept number, or of methods side by side."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedjax_admm.trials.figures._style import (
+    COLOURS,
+    MARKERS,
+    deviation,
+    distinct_styles,
+    draw_line,
+    family_styles,
+    finish,
+    line_with_band,
+    logarithmic,
+    metric_label,
+    readable,
+    tick_values,
+    with_error,
+    with_quantiles,
+)
+from fedjax_admm.trials.results import Results, summarize
+
+
+def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> Figure:
+    """Draw the last record against the swept number: mean, median and share of failures.
+
+    Args:
+      results: of a finished run.
+      metric: what is averaged; the bands are one standard error, and the 10 to 90 % quantiles.
+      share: a metric of 0 and 1, whose mean is a share.
+      floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
+    """
+    figure = Figure(figsize=(13, 4.6), layout="constrained")
+    mean, median, failures = figure.subplots(1, 3)
+    label = metric_label(results, metric)
+    below = []
+    for name, style in family_styles(results.methods).items():
+        if not results.has(name, metric):
+            continue
+        values = results.values(name, metric)
+        table = summarize(values[:, :, -1], axis=1)
+        line_with_band(mean, results.sweep, *with_error(table), name, style)
+        line_with_band(median, results.sweep, *with_quantiles(table), name, style)
+        if np.any(table.median < floor) and not np.any(table.median >= floor):
+            below.append(readable(name))
+        failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
+        line_with_band(failures, results.sweep, *with_error(failed), name, style)
+    for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
+        logarithmic(axes)
+        axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
+        axes.set_ylabel(label)
+        axes.set_title(title)
+    if below:
+        note = f"{', '.join(below)}: median below {floor:g}"
+        median.text(0.02, 0.02, note, transform=median.transAxes, fontsize=8)
+    failures.set_ylabel(f"{metric_label(results, share)} (%)")
+    failures.set_ylim(0, max(failures.get_ylim()[1], 1))
+    failures.set_title("failures ± standard error")
+    for axes in (mean, median, failures):
+        axes.set_xlabel(results.config["parameter_label"])
+    finish(figure, results, mean)
+    return figure
+
+
+def score_figure(results: Results, *, metric: str, score: str) -> Figure:
+    """Draw two metrics at the last record against the swept number, mean and one standard error.
+
+    Args:
+      results: of a finished run.
+      metric: drawn on a logarithmic axis.
+      score: at most 1, drawn on a linear axis.
+    """
+    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, style in family_styles(results.methods).items():
+        for axes, measured in ((left, metric), (right, score)):
+            table = summarize(results.values(name, measured)[:, :, -1], axis=1)
+            line_with_band(axes, results.sweep, *with_error(table), name, style)
+    logarithmic(left)
+    for axes, measured in ((left, metric), (right, score)):
+        axes.set_xlabel(results.config["parameter_label"])
+        tick_values(axes, results)
+        axes.set_ylabel(metric_label(results, measured))
+        axes.set_title("mean ± standard error")
+    finish(figure, results, left)
+    return figure
+
+
+def families_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric at the last record against the swept number: one panel per family of methods.
+
+    Lines are means over trials, bands one standard deviation of a trial (not of the mean).
+    """
+    families: dict[str, list[str]] = {}
+    for name in results.methods:
+        families.setdefault(name.split(", ")[0], []).append(name)
+    alone = all(len(members) == 1 for members in families.values())
+    panels = {"": results.methods} if alone else families
+    figure = Figure(figsize=(max(8.5, 1.8 + 4.2 * len(panels)), 5), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (family, members) in zip(grid, panels.items(), strict=True):
+        labels = {name: name.removeprefix(f"{family}, ") for name in members}
+        styles = family_styles(labels.values())
+        for name, label in labels.items():
+            table = summarize(results.values(name, metric)[:, :, -1], axis=1)
+            spread = deviation(table)
+            # On a logarithmic axis a band down to zero would fill the panel.
+            low = np.maximum(table.mean - spread, table.mean / 10)
+            style = styles[label]
+            line_with_band(axes, results.sweep, table.mean, low, table.mean + spread, label, style)
+        logarithmic(axes)
+        title = "mean ± standard deviation"
+        axes.set_title(f"{family}, {title}" if family else title, fontsize=10)
+        axes.set_xlabel(results.config["parameter_label"])
+    grid[0].set_ylabel(metric_label(results, metric))
+    finish(figure, results, grid[0])
+    return figure
+
+
+def sweep_and_scatter_figure(
+    results: Results, *, metric: str, clouds: Mapping[str, np.ndarray], names: tuple[str, str]
+) -> Figure:
+    """Draw a metric at the last record against the swept number, and clouds of models beside it.
+
+    Args:
+      results: of a finished run.
+      metric: means over trials, with one standard deviation of a trial.
+      clouds: what a cloud is -> models, shape (nodes, dim); their first two entries are drawn.
+      names: of these two entries.
+    """
+    figure = Figure(figsize=(6.5 + 3.6 * len(clouds), 5), layout="constrained")
+    columns = figure.subplots(1, 1 + len(clouds), width_ratios=[1.5] + [1] * len(clouds))
+    left, scatters = columns[0], columns[1:]
+    for name, style in distinct_styles(results.methods).items():
+        table = summarize(results.values(name, metric)[:, :, -1], axis=1)
+        spread = deviation(table)
+        low, high = table.mean - spread, table.mean + spread
+        line_with_band(left, results.sweep, table.mean, low, high, name, style)
+    tick_values(left, results)
+    left.set_xlabel(results.config["parameter_label"])
+    left.set_ylabel(metric_label(results, metric))
+    left.set_title("mean ± standard deviation", fontsize=10)
+    for axes, (title, models) in zip(scatters, clouds.items(), strict=True):
+        axes.plot(models[:, 0], models[:, 1], "o", markersize=3, alpha=0.6, color=COLOURS[5])
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(names[0])
+        axes.sharex(scatters[0])
+        axes.sharey(scatters[0])
+    scatters[0].set_ylabel(names[1])
+    finish(figure, results, left)
+    return figure
+
+
+def methods_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
+    """Draw the last record of several metrics, one row per method: trials, mean and deviation."""
+    names = results.methods
+    figure = Figure(figsize=(3 + 4 * len(metrics), 1.9 + 0.36 * len(names)), layout="constrained")
+    grid = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
+    rows = np.arange(len(names))[::-1]
+    for axes, metric in zip(grid, metrics, strict=True):
+        for i, value in enumerate(results.sweep):
+            shown = [results.values(name, metric)[i, :, -1] for name in names]
+            table = summarize(np.stack(shown), axis=1)
+            shift = 0.5 * (i + 0.5) / len(results.sweep) - 0.25
+            for row, trials in zip(rows - shift, shown, strict=True):
+                axes.plot(trials, np.full(len(trials), row), "|", color="0.6", markersize=9)
+            spread = deviation(table)
+            axes.errorbar(
+                table.mean,
+                rows - shift,
+                xerr=np.stack([np.minimum(spread, 0.9 * table.mean), spread]),
+                fmt=MARKERS[i % len(MARKERS)],
+                color=COLOURS[i % len(COLOURS)],
+                label=f"{results.config['parameter_label']} = {value:g}",
+                markersize=5,
+                capsize=3,
+            )
+        axes.set_yticks(rows, names)
+        axes.set_xlabel(metric_label(results, metric))
+        if any(np.any(np.asarray(line.get_xdata()) > 0) for line in axes.lines):
+            axes.set_xscale("log")
+        axes.set_title("trials, mean ± standard deviation", fontsize=10)
+    finish(figure, results, grid[0])
+    return figure
+
+
+def ladder_figure(
+    results: Results,
+    *,
+    metrics: Sequence[str],
+    label: str,
+    seconds: Mapping[str, np.ndarray] | None = None,
+) -> Figure:
+    """Draw the last record against a number in the methods' names: "family, 10".
+
+    Args:
+      results: of a finished run.
+      metrics: one panel each.
+      label: of the horizontal axis.
+      seconds: name of a method -> seconds per round; one more panel then has the first metric
+        against time, a line per method, at the last swept value.
+    """
+    families: dict[str, list[str]] = {}
+    for name in results.methods:
+        families.setdefault(name.rpartition(", ")[0], []).append(name)
+    titles = {
+        (family, i): f"{family}, {results.config['parameter_label']} {value:g}"
+        if len(results.sweep) > 1
+        else family
+        for family in families
+        for i, value in enumerate(results.sweep)
+    }
+    styles = distinct_styles(titles.values())
+    number = len(metrics) + (seconds is not None)
+    figure = Figure(figsize=(4.6 * number, 4.8), layout="constrained")
+    panels = figure.subplots(1, number, squeeze=False)[0]
+    steps = {
+        family: np.array([float(name.rpartition(", ")[2]) for name in names])
+        for family, names in families.items()
+    }
+    for axes, metric in zip(panels, metrics, strict=False):
+        for (family, i), title in titles.items():
+            names = families[family]
+            last = np.stack([results.values(name, metric)[i, :, -1] for name in names])
+            table = summarize(last, axis=1)
+            line_with_band(axes, steps[family], *with_error(table), title, styles[title])
+        axes.set_xticks(next(iter(steps.values())))
+        axes.set_xlabel(label)
+        axes.set_ylabel(metric_label(results, metric))
+        axes.set_title("last round, mean ± standard error", fontsize=10)
+    if seconds is not None:
+        _against_time(panels[-1], results, metrics[0], seconds)
+    finish(figure, results, panels[0])
+    return figure
+
+
+def _against_time(
+    axes: Axes, results: Results, metric: str, seconds: Mapping[str, np.ndarray]
+) -> None:
+    """Draw the mean of a metric against time, a line per method, at the last swept value."""
+    for name, style in distinct_styles(results.methods).items():
+        table = summarize(results.values(name, metric)[-1], axis=0)
+        draw_line(axes, results.rounds * float(seconds[name]), table.mean, name, style)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds on this machine, evaluation left out")
+    axes.set_ylabel(metric_label(results, metric))
+    axes.set_title(f"{results.config['parameter_label']} {results.sweep[-1]:g}, mean", fontsize=10)
+    axes.legend(fontsize=8, frameon=False)
+
+
+def panels_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
+    """Draw the last record of several metrics against the swept number, one panel each."""
+    figure = Figure(figsize=(4.2 * len(metrics), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    styles = distinct_styles(results.methods)
+    for axes, metric in zip(panels, metrics, strict=True):
+        for name, style in styles.items():
+            table = summarize(results.values(name, metric)[:, :, -1], axis=1)
+            line_with_band(axes, results.sweep, *with_error(table), name, style)
+        axes.set_xscale("log")
+        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_ylabel(metric_label(results, metric))
+        axes.set_title("last round, mean ± standard error", fontsize=10)
+    finish(figure, results, panels[0])
+    return figure

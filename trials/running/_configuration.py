@@ -1,0 +1,139 @@
+"""What a run is, in full, as `config.json` tells it: from what a person asked for."""
+
+import datetime
+import hashlib
+import os
+import platform
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedjax_admm._checks import count
+from fedjax_admm.trials.experiments import Experiment
+
+DEFAULT_SEED = 2025
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for; None means the default, or what the resumed run had."""
+
+    trials: int | None = None
+    rounds: int | None = None
+    seed: int | None = None
+    settings: Mapping[str, str] | None = None
+    batch: int | None = None
+    quick: bool | None = None
+    devices: int | None = None  # of every process
+    devices_per_trial: int | None = None  # over which each trial's clients are spread
+    memory: int | None = None  # bytes that a device may take
+    fail_on_nan: bool = False
+    profile: bool = False
+
+
+def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
+    """Return all that is known of a run before it is cut into chunks, as JSON holds it.
+
+    Raises:
+      InputError: an argument, a setting or a swept value does not fit.
+    """
+    usual = {"trials": experiment.trials, "rounds": experiment.rounds, "seed": DEFAULT_SEED}
+    usual |= experiment.quick if request.quick else {}
+    given = {name: getattr(request, name) for name in usual}
+    chosen = usual | {name: value for name, value in given.items() if value is not None}
+    settings = experiment.resolve(request.settings or {})
+    rounds = count("rounds", chosen["rounds"])
+    traffic = experiment.traffic(settings, rounds)
+    device = jax.local_devices()[0]
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "paper": experiment.paper,
+        "findings": experiment.findings,
+        "statement": experiment.statement and experiment.statement(settings, rounds),
+        "parameter": experiment.sweep.name,
+        "parameter_label": experiment.sweep.label,
+        "metrics": dict(experiment.metrics),
+        "methods": list(traffic),
+        "trials": count("trials", chosen["trials"]),
+        "rounds": rounds,
+        "seed": count("seed", chosen["seed"], at_least=0, at_most=2**32 - 1),
+        "settings": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in settings.items()
+        },
+        "data": "drawn" if experiment.data is None else experiment.data(settings),
+        "devices_per_trial": 1 if request.devices_per_trial is None else request.devices_per_trial,
+        "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
+        "quick": bool(request.quick),
+        "traffic": {name: sizes and sizes._asdict() for name, sizes in traffic.items()},
+        "versions": {
+            "fedjax-admm": installed_version("fedjax-admm"),
+            "code": code_digest(),
+            "python": platform.python_version(),
+            **{name: installed_version(name) for name in ("jax", "jaxlib", "numpy", "optax")},
+        },
+        "device": {
+            "kind": device.device_kind,
+            "platform": device.platform,
+            "count": len(jax.local_devices()),
+            "processes": jax.process_count(),
+            "cores": os.cpu_count(),
+        },
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a configuration as the experiment takes them: JSON has no tuples."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in config["settings"].items()
+    }
+
+
+def repeating_command(experiment: Experiment, config: Mapping[str, Any]) -> str:
+    """Return the command that repeats a run, in full."""
+    words = ["fedjax-admm", "run", experiment.name]
+    for name in ("trials", "rounds", "seed"):
+        words += [f"--{name}", str(config[name])]
+    for name, value in settings_of(config).items():
+        if value != experiment.defaults()[name]:
+            words += ["--set", f"{name}={as_text(value)}"]
+    # The width decides the last bits, and another machine might choose another.
+    words += ["--batch", str(config["width"])]
+    if config["devices_per_trial"] > 1:
+        words += ["--devices-per-trial", str(config["devices_per_trial"])]
+    if config["x64"]:
+        words.append("--x64")
+    return shlex.join(words)
+
+
+def as_text(value: Any) -> str:
+    """Return a setting as `--set` takes it."""
+    if isinstance(value, list | tuple):
+        return ",".join(repr(part) for part in value)
+    return str(value)
+
+
+def code_digest() -> str:
+    """Return a short digest of this package's own source code: a version may change unnoticed."""
+    digest = hashlib.sha256()
+    for package in ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials"):
+        folder = resources.files(package)
+        for path in sorted(Path(str(folder)).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def installed_version(package: str) -> str:
+    """Return the version of a package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,128 @@
+"""What a run must share with an earlier one to go on with it, to the same bits."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import files
+from fedjax_admm.trials.experiments import Experiment
+from fedjax_admm.trials.results import CONFIG
+from fedjax_admm.trials.running._configuration import Request, as_text
+
+IDENTITY = (
+    "experiment",
+    "trials",
+    "rounds",
+    "seed",
+    "settings",
+    "x64",
+    "width",
+    "chunk",
+    "devices_per_trial",
+)
+"""What must be the same for a resumed run to give the same bits."""
+
+
+def unfinished_run(out: Path, resume: bool) -> dict[str, Any] | None:
+    """Return the configuration of the run in `out` that is to be resumed, or None for a new one.
+
+    Raises:
+      InputError: there is a run but it is not to be resumed, or there is none to resume, or `out`
+        cannot be read.
+    """
+    config = out / CONFIG
+    elsewhere = "choose another --out"
+    try:
+        exists = config.exists()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {out}: {error.strerror}", value=out, remedy=elsewhere
+        ) from None
+    if out.exists() and not out.is_dir():
+        raise InputError(
+            f"{out} is a file, not a folder", argument="--out", value=out, remedy=elsewhere
+        )
+    if not exists:
+        if resume:
+            raise InputError(
+                f"{out} holds no run to resume", value=out, remedy="leave out --resume to begin one"
+            )
+        return None
+    found = files.read_json(config)
+    if not set(IDENTITY) <= set(found):
+        raise InputError(f"{config} is not that of a run", value=config, remedy=elsewhere)
+    finished = found.get("status") == "finished"
+    if resume and found.get("status") == "running":
+        files.remove_unfinished(out)
+        return found
+    raise InputError(
+        f"{out} holds {'a finished' if finished else 'an unfinished'} run of "
+        f"{found.get('experiment')}",
+        value=out,
+        remedy=elsewhere if resume or finished else "add --resume to go on",
+    )
+
+
+def continued(experiment: Experiment, request: Request, earlier: Mapping[str, Any]) -> Request:
+    """Fill in what was not asked for from the earlier run.
+
+    What ran on one device goes on so: its last bits are not those of several.
+    """
+    if request.devices is None and earlier.get("partitioned") is False:
+        request = replace(request, devices=1)
+    kept = {
+        name: earlier[name]
+        for name in ("trials", "rounds", "seed", "quick", "devices_per_trial")
+        if getattr(request, name) is None
+    }
+    if request.batch is None:
+        kept["batch"] = earlier["width"]
+    settings = dict(request.settings or {})
+    if earlier["experiment"] == experiment.name:
+        settings = {name: as_text(value) for name, value in earlier["settings"].items()} | settings
+    return replace(request, **kept, settings=settings)
+
+
+def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path) -> None:
+    """Check that a resumed run is the run that was begun in `out`.
+
+    Raises:
+      InputError: it differs in its identity, its versions or its devices.
+    """
+    pairs = {name: (earlier[name], config[name]) for name in IDENTITY if name != "settings"}
+    then_settings, now_settings = earlier["settings"], config["settings"]
+    for name in sorted(then_settings.keys() | now_settings.keys()):
+        pairs[f"the setting {name}"] = (then_settings.get(name), now_settings.get(name))
+    for name, (then, now) in pairs.items():
+        if then != now:
+            raise InputError(
+                f"{out} was begun with {name} {as_text(then)}, not {as_text(now)}",
+                value=now,
+                remedy="resume with the same or choose another --out",
+            )
+    for name in ("fedjax-admm", "jax", "jaxlib", "code"):
+        then, now = earlier["versions"].get(name), config["versions"][name]
+        if then != now:
+            what = "the code of fedjax-admm as" if name == "code" else name
+            raise InputError(
+                f"{out} was begun with {what} {then}, but this is {now}, whose bits may differ",
+                value=now,
+                remedy="install that version or choose another --out",
+            )
+    if earlier.get("partitioned") != config["partitioned"]:
+        then, now = (
+            ("several devices", "one") if earlier["partitioned"] else ("one device", "several")
+        )
+        raise InputError(
+            f"{out} was begun on {then}, but this is a run on {now}, whose last bits differ",
+            remedy="give --devices as then or choose another --out",
+        )
+    then, now = earlier["device"]["kind"], config["device"]["kind"]
+    if then != now:
+        raise InputError(
+            f"{out} was begun on {then}, but this is {now}, whose bits differ",
+            value=now,
+            remedy="resume there or choose another --out",
+        )
