@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from typing import NamedTuple
 
 import chex
 import jax
@@ -442,6 +443,97 @@ def test_a_key_is_one_typed_key(make, sentence):
     with pytest.raises(InputError) as caught:
         monte_carlo(walk, make(), 4, progress=False)
     assert str(caught.value).startswith(sentence)
+
+
+def test_a_store_may_be_a_path(tmp_path):
+    first = simulate(8, chunk=4, store=str(tmp_path / "chunks"))
+    again = simulate(8, chunk=4, store=tmp_path / "chunks")
+    assert (first.computed, again.computed) == (8, 0)
+    chex.assert_trees_all_equal(again.arrays, first.arrays)
+
+
+# What is told before a run begins
+
+
+def test_the_layout_is_told_once_before_anything_is_stored(tmp_path):
+    store, told = CountingStore(tmp_path / "chunks"), []
+
+    def begin(layout):
+        assert not store.folder.exists()
+        told.append(layout)
+
+    outcome = simulate(chunk=8, store=store, begin=begin)
+    assert told == [outcome.layout]
+    # What is there is taken over, and told all the same.
+    store, told = CountingStore(tmp_path / "chunks"), []
+    assert simulate(chunk=8, store=store, begin=told.append).computed == 0
+    assert (told, store.saved) == ([outcome.layout], [])
+
+
+def test_what_does_not_fit_begins_nothing():
+    def begin(layout):
+        raise AssertionError("told too early")
+
+    with small_memory("one trial needs"):
+        simulate(trial=wide, batch="auto", memory=2**20, begin=begin)
+
+
+def test_who_is_told_may_refuse(tmp_path):
+    def refuse(layout):
+        raise InputError(f"{layout.chunk} are too many.")
+
+    with pytest.raises(InputError, match="8 are too many"):
+        simulate(chunk=8, store=tmp_path / "chunks", begin=refuse)
+    assert not list(tmp_path.iterdir())
+
+
+# What a trial returns
+
+
+class Pair(NamedTuple):
+    first: jax.Array
+    second: float
+
+
+def test_dicts_of_dicts_and_numbers_are_arrays():
+    def trial(trial_key):
+        number = jax.random.uniform(trial_key)
+        inner = {"own": number, "deep": {"flag": True}}
+        return {"inner": inner, "half": 0.5, "pair": Pair(number, 2.0), "two": np.arange(2)}
+
+    arrays = simulate(6, trial=trial, batch="auto").arrays
+    assert {name: (value.shape, value.dtype.name) for name, value in arrays.items()} == {
+        "inner/own": ((6,), "float32"),
+        "inner/deep/flag": ((6,), "bool"),
+        "half": ((6,), "float32"),
+        "pair/first": ((6,), "float32"),
+        "pair/second": ((6,), "float32"),
+        "two": ((6, 2), "int32"),
+    }
+    np.testing.assert_array_equal(arrays["pair/first"], arrays["inner/own"])
+    np.testing.assert_array_equal(arrays["two"], [[0, 1]] * 6)
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        (None, "a NoneType."),
+        (np.ones(2), "a ndarray."),
+        ({"a": None}, "None as 'a'; leave it out."),
+        ({"a": {"b": None}}, "None as 'a/b'; leave it out."),
+        ({"a": [1.0, 2.0]}, "a list as 'a'; make it one array, or a dict of arrays."),
+        ({"a": "text"}, "a str as 'a'; make it one array, or a dict of arrays."),
+        ({3: 1.0}, "one with the key 3, which is no text."),
+        ({"a": {"b": 1.0}, "a/b": 2.0}, "two arrays of the name 'a/b'."),
+        ({"a": jax.random.key(0)}, "a key as 'a'; return jax.random.key_data of it."),
+    ],
+)
+@pytest.mark.parametrize("batch", ["auto", 2])
+def test_what_is_no_array_is_told_in_one_sentence(returned, sentence, batch):
+    with pytest.raises(InputError) as caught:
+        simulate(4, trial=lambda trial_key: returned, batch=batch)
+    assert str(caught.value) == f"trial must return a dict of arrays, but it returns {sentence}"
+    assert caught.value.argument == "trial"
 
 
 def test_arrays_keep_the_order_of_the_trial():

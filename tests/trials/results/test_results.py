@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials import files, results
+from fedjax_admm.trials import results
 from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
 from tests.trials.small import CLIENTS, DIM, EXPERIMENT, FAULT_ROUND
@@ -321,42 +321,3 @@ def test_another_version_does_not_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
     with pytest.raises(InputError, match=r"begun with fedjax-admm .*, but this is 9\.9"):
         run_experiment(EXPERIMENT, Request(), tmp_path / "out", resume=True, progress=False)
-
-
-# Files
-
-
-def test_a_writer_that_fails_leaves_no_file(tmp_path):
-    def fail(file):
-        file.write(b"half")
-        raise RuntimeError("out of ideas")
-
-    path = tmp_path / "deep" / "file.bin"
-    with pytest.raises(RuntimeError):
-        files.write_atomically(path, fail)
-    assert list(path.parent.iterdir()) == []
-    files.write_atomically(path, lambda file: file.write(b"whole"))
-    with pytest.raises(RuntimeError):
-        files.write_atomically(path, fail)
-    assert path.read_bytes() == b"whole"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_an_unwritable_place_is_named(tmp_path):
-    (tmp_path / "file").write_text("here")
-    path = tmp_path / "file" / "deeper" / "x.json"
-    with pytest.raises(InputError, match="cannot write") as caught:
-        files.write_json(path, {})
-    assert str(path) in str(caught.value)
-
-
-def test_what_is_not_json_is_refused_and_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="JSON"):
-        files.write_json(tmp_path / "x.json", {"a": float("nan")})
-    assert not list(tmp_path.iterdir())
-
-
-def test_objects_are_never_pickled(tmp_path):
-    with pytest.raises(ValueError, match="pickle"):
-        files.write_arrays(tmp_path / "x.npz", {"a": np.array([None])})
-    assert not list(tmp_path.iterdir())
