@@ -1,6 +1,7 @@
 """Checks of what a run is given, before it traces, and of what it is given back while it does."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -145,5 +146,5 @@ def difference(old: Any, new: Any) -> str:
         chex.assert_trees_all_equal_shapes_and_dtypes(*jax.tree.map(jax.typeof, (old, new)))
     except AssertionError as error:
         told = " ".join(str(error).partition("failed:")[2].split()).removesuffix(".")
-        return told.replace("Trees 0 and 1 differ", "they differ")
+        return re.sub(r"^Trees( \(arrays\))? 0 and 1", "they", told)
     return ""

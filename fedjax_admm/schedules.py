@@ -218,7 +218,10 @@ def from_optax(optax_schedule: Callable[[Any], Any]) -> FunctionOfCount:
 
 
 def as_schedule(
-    name: str, value: ScheduleLike, of_number: Callable[[ArrayLike], Schedule] = constant
+    name: str,
+    value: ScheduleLike,
+    of_number: Callable[[jax.Array], Schedule] = constant,
+    **limits: float,
 ) -> Schedule:
     """Turn what a builder is given for a schedule into one.
 
@@ -227,6 +230,7 @@ def as_schedule(
       value: a schedule, which stays as it is; an optax schedule or another function of one count;
         or a number.
       of_number: what a number stands for: a constant, unless the builder documents otherwise.
+      **limits: of a number, such as `above=0`.
 
     Returns:
       A schedule.
@@ -243,10 +247,7 @@ def as_schedule(
                 argument=name,
                 value=value,
             )
-        try:
-            return of_number(value)
-        except InputError as error:
-            raise error.about(name) from None
+        return of_number(scalar(name, value, **limits))
     if not jax.tree_util.all_leaves([value]):
         return value
     function = from_optax(value)

@@ -59,7 +59,6 @@ def grid_search(
     Raises:
       InputError: an argument of `run` does not fit, or `measure` has no entry called `metric`.
     """
-
     rounds = count("rounds", rounds)
 
     def score(value):
