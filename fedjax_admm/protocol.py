@@ -29,9 +29,10 @@ class Solver(Protocol):
     so many rounds, counted from the first; a run calls it before anything is traced.
     """
 
-    requires: ClassVar[tuple[str, ...]]
-    """What the problem must offer, checked before anything is traced. A field that is an object
-    with `requires` of its own adds to it."""
+    requires: ClassVar[tuple[type, ...]]
+    """The capabilities that the problem must have, all that are used (`fedjax_admm.capabilities`);
+    checked before anything is traced. A field that is an object with `requires` of its own adds to
+    it."""
 
     def participants(self, problem: Any) -> tuple[int, ...]:
         """Return the shape of the activity mask, usually `(clients,)`."""

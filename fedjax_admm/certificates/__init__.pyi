@@ -1,4 +1,5 @@
 from fedjax_admm.certificates._clusters import (
+    ClusterCertificate as ClusterCertificate,
     ClusterExplanation as ClusterExplanation,
     critical_lambda as critical_lambda,
     explain_clusters as explain_clusters,

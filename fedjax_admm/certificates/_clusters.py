@@ -1,7 +1,7 @@
 r"""Certificates: which models GTV minimisation makes equal, known before anything is solved.
 
-    print(explain(graph, problem, labels, lam=0.1))     a promise, or none, for every cluster
-    critical_lambda(graph, problem)                     on a tree: where all models become equal
+    print(explain_clusters(graph, problem, labels, 0.1))    a promise, or none, for every cluster
+    critical_lambda(graph, problem)                         on a tree: where all models become equal
 
 They are for squared losses and a norm phi: `network_lasso` or `entrywise_l1`, whose dual norms
 ||.||_* are the Euclidean and the largest modulus. For a cluster C of nodes let
@@ -55,7 +55,8 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_concrete, scalar
+from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
+from fedjax_admm.capabilities import Access, Clients, NodeLosses, needs
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss
 from fedjax_admm.penalties import EdgePenalty, EntrywiseL1, NetworkLasso
@@ -146,6 +147,7 @@ class ClusterExplanation:
         return "\n".join(lines)
 
 
+@needs(Clients, NodeLosses, Access)
 def explain_clusters(
     graph: Graph,
     problem: Any,
@@ -171,7 +173,7 @@ def explain_clusters(
       penalty: `network_lasso()`, the default, or `entrywise_l1()`.
 
     Returns:
-      The `Explanation`; computed on the host in float64, whatever the dtype of the data.
+      The `ClusterExplanation`; computed on the host in float64, whatever the dtype of the data.
 
     Raises:
       InputError: the loss is not squared, the penalty is not a norm, lam is not positive, or a
@@ -181,7 +183,12 @@ def explain_clusters(
     data, adjacency = _seen(graph, problem)
     scalar("lam", lam, above=0)
     if not is_concrete(lam):
-        raise InputError("lam must be a known value; call this outside jit and vmap.")
+        raise InputError(
+            "must be a known value",
+            argument="lam",
+            value=lam,
+            remedy="call this outside jit and vmap",
+        )
     lam = float(np.asarray(lam, np.float64))
     names, numbers = _clusters(labels, graph.num_nodes)
     outgoing = _outgoing(adjacency, numbers)
@@ -227,6 +234,7 @@ def explain_clusters(
     return ClusterExplanation(tuple(clusters), lam, critical)
 
 
+@needs(Clients, NodeLosses)
 def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = None) -> float:
     """Return the least strength of the coupling at which all models of a tree can be equal.
 
@@ -237,20 +245,24 @@ def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = No
 
     Args:
       graph: a tree; usually `problem.graph`. Stars and chains are trees.
-      problem: as in `explain`.
-      penalty: as in `explain`.
+      problem: as in `explain_clusters`.
+      penalty: as in `explain_clusters`.
 
     Returns:
       The critical lam, computed on the host in float64.
 
     Raises:
-      InputError: the graph is not a tree; or as `explain`.
+      InputError: the graph is not a tree; or as `explain_clusters`.
     """
     dual_norm, _ = _norm(penalty, problem)
     data, adjacency = _seen(graph, problem)
     why = _why_no_tree(adjacency)
     if why is not None:
-        raise InputError(f"graph must be a tree to have a known critical lam, but it {why}.")
+        raise InputError(
+            f"must be a tree to have a known critical lam, but it {why}",
+            argument="graph",
+            value=graph,
+        )
     return _critical_lambda(adjacency, data, dual_norm)
 
 
@@ -292,17 +304,21 @@ def _norm(penalty: EdgePenalty | None, problem: Any) -> tuple[_Norm, float]:
     """Return the dual norm of rows and kappa."""
     if not isinstance(problem.local, SquaredLoss):
         raise InputError(
-            "problem must have a squared loss (ridge included) to have a certificate, but it has "
-            f"{type(problem.local).__name__}."
+            "must have a squared loss (ridge included) to have a certificate, but it has "
+            f"{type(problem.local).__name__}",
+            argument="problem",
+            value=problem,
         )
     if penalty is None or isinstance(penalty, NetworkLasso):
         return (lambda rows: np.linalg.norm(rows, axis=-1)), 1.0
     if isinstance(penalty, EntrywiseL1):
-        return (lambda rows: np.abs(rows).max(-1)), float(np.sqrt(problem.dim))
+        return (lambda rows: np.abs(rows).max(-1)), float(np.sqrt(problem.local.features.shape[-1]))
     raise InputError(
-        "penalty must be a norm, network_lasso() or entrywise_l1(), but it is "
+        "must be a norm, network_lasso() or entrywise_l1(), but it is "
         f"{type(penalty).__name__}: quadratic penalties never make models equal, so that they have "
-        "no certificate and no critical lam."
+        "no certificate and no critical lam",
+        argument="penalty",
+        value=penalty,
     )
 
 
@@ -318,10 +334,12 @@ def _seen(graph: Graph, problem: Any):
             "graph and problem must be one network, but they are stacked; take one with "
             "jax.tree.map(lambda leaf: leaf[0], problem)."
         )
-    if graph.num_nodes != problem.num_nodes:
+    if graph.num_nodes != problem.num_clients:
         raise InputError(
-            f"graph must have one node per node of the problem ({problem.num_nodes}), but it has "
-            f"{graph.num_nodes}."
+            f"must have one node per node of the problem ({problem.num_clients}), but it has "
+            f"{graph.num_nodes}",
+            argument="graph",
+            value=graph,
         )
     parts = (local.features, local.targets, local.weights, local.ridge)
     data = _Data(*(np.asarray(part, np.float64) for part in parts))
@@ -342,13 +360,17 @@ def _clusters(labels: Iterable[Hashable], nodes: int) -> tuple[list[Hashable], n
     given = np.asarray(labels).tolist() if array else list(labels)
     if not isinstance(given, list) or len(given) != nodes:
         raise InputError(
-            f"labels must hold one cluster per node ({nodes}), but it is {labels!r:.60}."
+            f"must hold one cluster per node ({nodes}), but it is {one_line(labels)}",
+            argument="labels",
+            value=labels,
         )
     try:
         names = list(dict.fromkeys(given))
     except TypeError:
         raise InputError(
-            f"labels must hold numbers or other hashable values, but it is {labels!r:.60}."
+            f"must hold numbers or other hashable values, but it is {one_line(labels)}",
+            argument="labels",
+            value=labels,
         ) from None
     with suppress(TypeError):  # values of several kinds stay in the order of their first nodes
         names = sorted(names)  # pyright: ignore[reportArgumentType]

@@ -26,11 +26,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, is_concrete, is_real, one_line
+from fedjax_admm.capabilities import (
+    FlowState,
+    FlowSteps,
+    NodeLosses,
+    OnGraph,
+    Prox,
+    Values,
+    needs,
+)
 from fedjax_admm.protocol import Turn
 
 
+@needs(OnGraph, Values, solver=[FlowSteps])
 def gtv_objective(solver: Any, problem: Any, w: jax.Array) -> jax.Array:
     """Return F(w), shape (), for models w (nodes, dim)."""
     coupling = solver.penalty.values(problem.graph.difference(w))
@@ -38,6 +49,7 @@ def gtv_objective(solver: Any, problem: Any, w: jax.Array) -> jax.Array:
     return jnp.sum(problem.values(w)) + jnp.sum(solver.radius(problem) * coupling)
 
 
+@needs(OnGraph, Values, NodeLosses, solver=[FlowSteps], state=[FlowState])
 def duality_gap(solver: Any, problem: Any, state: Any, radius: Any = np.inf) -> jax.Array:
     """Return the duality gap at a state, restricted to models no longer than a radius.
 
@@ -55,7 +67,7 @@ def duality_gap(solver: Any, problem: Any, state: Any, radius: Any = np.inf) -> 
     """
     if not hasattr(problem.local, "conjugates"):
         raise InputError(
-            f"the gap needs a loss with known conjugates (squared, ridge), but it is "
+            "the gap needs a loss with known conjugates (squared, ridge), but it is "
             f"{type(problem.local).__name__}; stop by optimality_residual."
         )
     graph = problem.graph
@@ -65,18 +77,35 @@ def duality_gap(solver: Any, problem: Any, state: Any, radius: Any = np.inf) -> 
     return gtv_objective(solver, problem, state.nodes.w) + dual
 
 
-@cache
-def gap_within(radius: float) -> Callable[[Any, Any, Any], jax.Array]:
+def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
     """Return the gap restricted to a radius, as a residual for `run_until`.
 
+    Equal radii give one function, which compiles once.
+
+    Args:
+      radius: a known number, positive; it may be infinite.
+
     Raises:
-      InputError: the radius is not positive.
+      InputError: the radius is not a positive number, or is traced.
     """
-    if not radius > 0:
-        raise InputError(f"radius must be greater than 0, but it is {radius}.")
-    return partial(duality_gap, radius=float(radius))
+    if not is_concrete(radius) or np.ndim(radius) or not is_real(radius):
+        raise InputError(
+            f"must be a known number, but it is {one_line(radius)}", argument="radius", value=radius
+        )
+    size = float(np.asarray(radius))
+    if not size > 0:
+        raise InputError(
+            f"must be greater than 0, but it is {size}", argument="radius", value=radius
+        )
+    return _gap_within(size)
 
 
+@cache
+def _gap_within(radius: float) -> Callable[[Any, Any, Any], jax.Array]:
+    return partial(duality_gap, radius=radius)
+
+
+@needs(OnGraph, Prox, solver=[FlowSteps], state=[FlowState])
 def optimality_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the relative residual of the round that follows a state, for `run_until`.
 
@@ -94,14 +123,14 @@ def optimality_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     graph, w, u = problem.graph, state.nodes.w, state.u
     linked = graph.degrees > 0
     key = jax.random.key(0)  # a round of this solver draws nothing
-    turn = Turn(jnp.zeros((), jnp.int32), key, jnp.ones(problem.num_nodes, bool))
+    turn = Turn(jnp.zeros((), jnp.int32), key, jnp.ones(problem.num_clients, bool))
     new = solver.step(problem, state, turn)
     tau, sigma = solver.steps(problem)
     primal = (w - new.nodes.w) / tau[:, None] - graph.divergence(u - new.u)
     dual = (u - new.u) / sigma - graph.difference(w - new.nodes.w)
     primal = _length(jnp.where(linked[:, None], primal, 0))
     dual = _length(jnp.where(graph.present[:, None], dual, 0))
-    nodes, edges = jnp.sum(linked) * problem.dim, jnp.sum(graph.present) * problem.dim
+    nodes, edges = jnp.sum(linked) * w.shape[-1], jnp.sum(graph.present) * w.shape[-1]
     return jnp.maximum(
         primal / _scale(nodes, graph.divergence(new.u)),
         dual / _scale(edges, jnp.where(graph.present[:, None], graph.difference(new.nodes.w), 0)),

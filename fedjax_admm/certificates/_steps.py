@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm.capabilities import LinearModels, OnGraph, has, needs
 
 LARGEST_GROWTH = 1e3
 """By how much errors may grow before a decreasing step is safe."""
@@ -28,6 +29,7 @@ LARGEST_GROWTH = 1e3
 _STRETCHES = 50
 
 
+@needs(OnGraph, LinearModels)
 def largest_safe_step(problem: Any, rho: float) -> float:
     """Return the largest constant step of `private_networked_admm` that is stable without noise.
 
@@ -44,14 +46,15 @@ def largest_safe_step(problem: Any, rho: float) -> float:
 
 
 def check_stability(problem: Any, rho: Any, step_size: Any, rounds: int, clipped: bool) -> None:
-    """Check that a run will not blow up; what is traced is not looked at.
+    """Check that a run will not blow up; what is traced is not looked at, nor other losses.
 
     A constant step must be safe. One that decreases must become safe in time: without clipping,
     before errors have grown by `LARGEST_GROWTH`; with clipping, which bounds the gradients, before
     the last round.
 
     Args:
-      problem: a `ConsensusRegression`.
+      problem: a `ConsensusRegression`; one without linear models is not looked at, because the
+        curvature of its losses is not known.
       rho: weight of the constraints.
       step_size: the schedule of steps.
       rounds: of the run.
@@ -61,6 +64,8 @@ def check_stability(problem: Any, rho: Any, step_size: Any, rounds: int, clipped
       InputError: the step is too large; the sentence names the largest safe one.
     """
     if rounds == 0 or not is_concrete((problem, rho, step_size)) or np.ndim(rho):
+        return
+    if not has(problem, OnGraph, LinearModels):
         return
     # Inside a trace even operations on constants would be traced.
     with jax.ensure_compile_time_eval():
@@ -76,12 +81,15 @@ def _check(problem: Any, rho: Any, step_size: Any, rounds: int, clipped: bool) -
     unsafe = steps > safe
     if not unsafe.any():
         return
-    first = f"step_size is {steps[0]:.3g} at the first release"
-    remedy = f"the largest safe step is {safe:.3g} for rho = {weight:g}; take less, or a larger rho"
+    limit = f"the largest safe step is {safe:.3g} for rho = {weight:g}"
+    remedy = "take less, or a larger {rho}"
     if unsafe[-1]:
         raise InputError(
-            f"step_size must become safe, but it is {steps[-1]:.3g} at release {rounds}, and "
-            f"{remedy}."
+            f"must become safe, but it is {steps[-1]:.3g} at release {rounds}, and {limit}",
+            argument="step_size",
+            value=step_size,
+            remedy=remedy,
+            others=["rho"],
         )
     if clipped:
         return
@@ -92,8 +100,12 @@ def _check(problem: Any, rho: Any, step_size: Any, rounds: int, clipped: bool) -
     growth = np.exp(min(600.0, np.dot(lengths, np.log(rates))))
     if growth > LARGEST_GROWTH:
         raise InputError(
-            f"{first} and unsafe for {unsafe.sum()} releases, in which errors can grow by "
-            f"{growth:.1g}; {remedy}."
+            f"is {steps[0]:.3g} at the first release and unsafe for {unsafe.sum()} releases, in "
+            f"which errors can grow by {growth:.1g}; {limit}",
+            argument="step_size",
+            value=step_size,
+            remedy=remedy,
+            others=["rho"],
         )
 
 

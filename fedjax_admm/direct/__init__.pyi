@@ -1,5 +1,6 @@
 from fedjax_admm.direct._localization import locate_centrally as locate_centrally
 from fedjax_admm.direct._pooling import (
+    cluster_models as cluster_models,
     cluster_oracle as cluster_oracle,
     local_models as local_models,
     pooled_model as pooled_model,

@@ -21,10 +21,12 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._linear_algebra import positive_inverse
+from fedjax_admm.capabilities import Ranges, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.problems import Localization
 
 
+@needs(Ranges)
 def locate_centrally(
     problem: Localization,
     *,
@@ -51,13 +53,18 @@ def locate_centrally(
     """
     points_per_axis = count("points_per_axis", points_per_axis, at_least=2)
     starts, steps = count("starts", starts), count("steps", steps)
-    points = points_per_axis**problem.dim
+    dim = problem.anchors.shape[1]
+    points = points_per_axis**dim
     if starts > points:
-        raise InputError(f"starts must be at most the {points} grid points, but it is {starts}.")
+        raise InputError(
+            f"must be at most the {points} grid points, but it is {starts}",
+            argument="starts",
+            value=starts,
+        )
 
     dtype = problem.anchors.dtype
     axis = jnp.linspace(-1, 1, points_per_axis, dtype=dtype) * jnp.asarray(half_width, dtype)
-    mesh = jnp.meshgrid(*(axis,) * problem.dim, indexing="ij")
+    mesh = jnp.meshgrid(*(axis,) * dim, indexing="ij")
     grid = jnp.stack([coordinate.reshape(-1) for coordinate in mesh], -1)
     _, cheapest = jax.lax.top_k(-_costs(problem, grid), starts)
     candidates = grid[cheapest]
@@ -78,7 +85,7 @@ def locate_centrally(
 
 def _residuals(problem: Localization, positions: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return offsets (..., clients, dim) and residuals (..., clients) of positions (..., dim)."""
-    shape = (*positions.shape[:-1], problem.num_clients, problem.dim)
+    shape = (*positions.shape[:-1], *problem.anchors.shape)
     offset = positions[..., None, :] - jnp.broadcast_to(problem.anchors, shape)
     distances = jnp.broadcast_to(problem.distances, shape[:-1])
     return offset, safe_norm(offset) - distances
@@ -98,6 +105,6 @@ def _gauss_newton(problem: Localization, positions: jax.Array, epsilon: jax.Arra
     weighted = weight[..., None] * direction
     # Sums and products only: LAPACK in a batch can wait for ever on several devices of one CPU.
     hessian = jnp.sum(weighted[..., :, None] * direction[..., None, :], -3)
-    hessian += 1e-9 * jnp.eye(problem.dim, dtype=positions.dtype)[None]
+    hessian += 1e-9 * jnp.eye(positions.shape[-1], dtype=positions.dtype)[None]
     gradient = jnp.sum(weighted * residual[..., None], -2)
     return positions - jnp.sum(positive_inverse(hessian) * gradient[..., None, :], -1)

@@ -20,9 +20,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, is_concrete
 from fedjax_admm._linear_algebra import solve_least_norm
+from fedjax_admm.capabilities import Clients, Minimizers, NodeLosses, needs
 from fedjax_admm.losses import SquaredLoss
 
 
+@needs(Minimizers)
 def local_models(problem: Any) -> jax.Array:
     """Return every node's own minimiser, shape (nodes, dim); 0 where data are not accessible.
 
@@ -31,15 +33,17 @@ def local_models(problem: Any) -> jax.Array:
     return problem.minimizers()
 
 
+@needs(Clients, NodeLosses)
 def pooled_model(problem: Any) -> jax.Array:
     """Return one least squares model for all accessible data, as equal rows (nodes, dim).
 
     Raises:
       InputError: as `cluster_oracle`.
     """
-    return cluster_oracle(problem, jnp.zeros(problem.num_nodes, jnp.int32), clusters=1)
+    return cluster_oracle(problem, jnp.zeros(problem.num_clients, jnp.int32), clusters=1)
 
 
+@needs(Clients, NodeLosses)
 def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Array:
     """Return every cluster's least squares model, told which node belongs where.
 
@@ -59,25 +63,32 @@ def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Arr
     return cluster_models(problem, labels, clusters=clusters)[jnp.asarray(labels)]
 
 
+@needs(Clients, NodeLosses)
 def cluster_models(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Array:
     """Return the models of `cluster_oracle`, one row per cluster, shape (clusters, dim)."""
     local = problem.local
     if not isinstance(local, SquaredLoss):
         raise InputError(
-            f"problem must have a squared loss, but it has {type(local).__name__}; train one "
-            "model on the pooled data with federated_averaging."
+            f"must have a squared loss, but it has {type(local).__name__}",
+            argument="problem",
+            value=problem,
+            remedy="train one model on the pooled data with federated_averaging",
         )
     clusters, labels = count("clusters", clusters), jnp.asarray(labels)
     if is_concrete(labels):
         outside = np.flatnonzero((np.asarray(labels) < 0) | (np.asarray(labels) >= clusters))
         if outside.size:
             raise InputError(
-                f"labels must be whole numbers from 0 to {clusters - 1}, but node {outside[0]} has "
-                f"{np.asarray(labels).flat[outside[0]]}."
+                f"must be whole numbers from 0 to {clusters - 1}, but node {outside[0]} has "
+                f"{np.asarray(labels).flat[outside[0]]}",
+                argument="labels",
+                value=labels,
             )
-    if labels.shape != (problem.num_nodes,):
+    if labels.shape != (problem.num_clients,):
         raise InputError(
-            f"labels must have shape ({problem.num_nodes},), but it has {labels.shape}."
+            f"must have shape ({problem.num_clients},), but it has {labels.shape}",
+            argument="labels",
+            value=labels,
         )
 
     def solve(cluster: jax.Array) -> jax.Array:

@@ -21,10 +21,12 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, number
 from fedjax_admm._linear_algebra import positive_inverse
+from fedjax_admm.capabilities import FactorData, needs
 from fedjax_admm.kernels import factor_gram, safe_ratio
 from fedjax_admm.ratings import Factors, UniformStart
 
 
+@needs(FactorData)
 @jax.jit
 def global_mean(problem) -> Factors:
     """Predict every rating by the mean of the training ratings."""
@@ -32,6 +34,7 @@ def global_mean(problem) -> Factors:
     return _biases(jnp.full(problem.here.shape, mean), jnp.zeros(problem.num_items, mean.dtype))
 
 
+@needs(FactorData)
 @jax.jit
 def user_means(problem) -> Factors:
     """Predict a user's ratings by the mean of its training ratings; by the global one if none."""
@@ -41,6 +44,7 @@ def user_means(problem) -> Factors:
     return _biases(jnp.where(counts > 0, safe_ratio(sums, counts), mean), items)
 
 
+@needs(FactorData)
 @jax.jit
 def item_means(problem) -> Factors:
     """Predict an item's ratings by the mean of its training ratings; by the global one if none."""
@@ -50,6 +54,7 @@ def item_means(problem) -> Factors:
     return _biases(users, jnp.where(counts > 0, safe_ratio(sums, counts), mean))
 
 
+@needs(FactorData)
 def damped_biases(problem, damping: ArrayLike = 5.0, *, sweeps: int = 20) -> Factors:
     """Predict a rating by the mean, a bias of its user and one of its item, both drawn towards 0.
 
@@ -83,6 +88,7 @@ def _damped(problem, damping, sweeps: int) -> Factors:
     return _biases(users + mean, items)
 
 
+@needs(FactorData)
 def alternating_least_squares(
     problem, key: jax.Array, *, rank: int = 5, weight: ArrayLike = 0.1, sweeps: int = 20
 ) -> Factors:

@@ -4,9 +4,13 @@ from fedjax_admm.losses._local import (
     LogisticLoss as LogisticLoss,
     SquaredLoss as SquaredLoss,
     TrainedLoss as TrainedLoss,
-    factor as factor,
+    TrainedMemory as TrainedMemory,
+    least_squares as least_squares,
 )
-from fedjax_admm.losses._pooled import minimize_regression as minimize_regression
+from fedjax_admm.losses._pooled import (
+    RegressionSolution as RegressionSolution,
+    minimize_regression as minimize_regression,
+)
 from fedjax_admm.losses._samples import (
     Absolute as Absolute,
     Huber as Huber,

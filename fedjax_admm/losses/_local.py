@@ -8,13 +8,9 @@ r"""Local losses of the nodes of a network, stacked over nodes, with their proxi
 Weights c_ij are 1 / m_i for a mean over the m_i samples of a node, 1 for a sum, zero for padding
 and on nodes whose data are not accessible (their loss is zero, its prox the identity).
 
-Every loss has `values(w)` (nodes,), `gradients(w)` (nodes, dim), `minimizers()` (nodes, dim), and
-
-    prox(v, step, previous, memory) -> (w, memory)
-    w_i = argmin L_i(w) + ||w - v_i||^2 / (2 step_i), exactly or nearly
-
-`previous` holds the last models (a warm start), `memory` what an inexact prox remembers (the state
-of its optimiser; nothing for the others).
+Every loss has the methods of `capabilities` for points (nodes, dim): `values`, `gradients`,
+`minimizers` and `prox`, which an exact one answers without a memory, while an inexact one remembers
+the models that it returned last (its warm start) and the state of its optimiser.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023 (the primal updates).
@@ -23,46 +19,26 @@ Generalized Total Variation Minimization", 2023 (the primal updates).
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import is_concrete
+from fedjax_admm._checks import is_concrete, per_client
 from fedjax_admm._linear_algebra import eigh_by_rotations, positive_inverse
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Gradients, Minimizers, Prox, TypicalNorm, Values
 from fedjax_admm.kernels import sum_of_squares
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-class LocalLoss(Protocol):
+class LocalLoss(Values, Gradients, Prox, Minimizers, TypicalNorm, Protocol):
     """What a solver on a network asks of the nodes."""
-
-    def values(self, w: jax.Array) -> jax.Array:
-        """Return every node's loss at its own model: (nodes, dim) to (nodes,)."""
-        ...
-
-    def gradients(self, w: jax.Array) -> jax.Array:
-        """Return every node's gradient at its own model, shape (nodes, dim)."""
-        ...
-
-    def minimizers(self) -> jax.Array:
-        """Return what every node would learn on its own, shape (nodes, dim)."""
-        ...
-
-    def memory(self, start: jax.Array) -> Any:
-        """Return what an inexact prox remembers before the first round, stacked over nodes."""
-        ...
-
-    def prox(
-        self, v: jax.Array, step: jax.Array, previous: jax.Array, memory: Any
-    ) -> tuple[jax.Array, Any]:
-        """Return new models (nodes, dim) and the memory, for steps (nodes,)."""
-        ...
 
 
 @register_dataclass
@@ -88,16 +64,16 @@ class SquaredLoss:
         "correlation",
     )
 
-    def values(self, w):
+    def values(self, points):
         """Return every node's loss, shape (nodes,)."""
-        squares = jnp.sum(self.weights * self._residuals(w) ** 2, -1)
-        return squares + self.ridge * sum_of_squares(w)
+        squares = jnp.sum(self.weights * self._residuals(points) ** 2, -1)
+        return squares + self.ridge * sum_of_squares(points)
 
-    def gradients(self, w):
+    def gradients(self, points, key=None):
         """Return `2 (Q_i + ridge) w_i - 2 q_i`, shape (nodes, dim)."""
-        slopes = self.weights * self._residuals(w)
+        slopes = self.weights * self._residuals(points)
         back = jnp.einsum("nm,nmd->nd", slopes, self.features, precision=_HIGHEST)
-        return 2 * (back + self.ridge[:, None] * w)
+        return 2 * (back + self.ridge[:, None] * points)
 
     def minimizers(self):
         """Return the least squares solutions of minimum norm, shape (nodes, dim)."""
@@ -121,19 +97,20 @@ class SquaredLoss:
         lengths = kernels.safe_norm(self.minimizers()) * seen
         return jnp.nan_to_num(jnp.nanmedian(jnp.where(rank > 0, lengths, jnp.nan)))
 
-    def memory(self, start):
+    def prox_memory(self, start):
         """Return nothing: the prox is exact."""
         return ()
 
-    def prox(self, v, step, previous, memory):
+    def prox(self, points, step, memory):
         """Return `((1 + 2 step ridge) I + 2 step Q_i)^-1 (v_i + 2 step q_i)` for every node."""
         step = step[:, None]
         unseen = 1 + 2 * step * self.ridge[:, None]
-        # q has no part outside the basis: v is taken apart alone, so that long steps lose nothing.
-        along, target = self._coordinates(v), self._coordinates(self.correlation)
+        # q has no part outside the basis: the point is taken apart alone, so that long steps lose
+        # nothing.
+        along, target = self._coordinates(points), self._coordinates(self.correlation)
         there = (along + 2 * step * target) / (unseen + 2 * step * self.spectrum)
         change = jnp.where(self._seen(), there - along / unseen, 0)
-        return v / unseen + self._spread(change), memory
+        return points / unseen + self._spread(change), memory
 
     def conjugates(self, v, radius):
         """Return the conjugates restricted to the ball ||w|| <= radius, or an upper bound.
@@ -195,13 +172,13 @@ class LassoLoss:
 
     spread: ClassVar[tuple[str, ...]] = ("l1",)
 
-    def values(self, w):
+    def values(self, points):
         """Return every node's loss, shape (nodes,)."""
-        return self.smooth.values(w) + self.l1 * jnp.sum(jnp.abs(w), -1)
+        return self.smooth.values(points) + self.l1 * jnp.sum(jnp.abs(points), -1)
 
-    def gradients(self, w):
+    def gradients(self, points, key=None):
         """Return a subgradient (sign(0) = 0), shape (nodes, dim)."""
-        return self.smooth.gradients(w) + self.l1[:, None] * jnp.sign(w)
+        return self.smooth.gradients(points) + self.l1[:, None] * jnp.sign(points)
 
     def minimizers(self):
         """Return local minimisers, shape (nodes, dim): a proximal point iteration from zero."""
@@ -209,7 +186,7 @@ class LassoLoss:
         zero = jnp.zeros_like(self.smooth.correlation)
 
         def point(w, _):
-            return self.prox(w, jnp.where(reach > 0, reach, 1), w, ())[0], None
+            return self.prox(w, jnp.where(reach > 0, reach, 1), w)[0], None
 
         return jax.lax.scan(point, zero, length=100)[0]
 
@@ -221,21 +198,22 @@ class LassoLoss:
         """Return the median length of a node's least squares model."""
         return self.smooth.typical_norm()
 
-    def memory(self, start):
-        """Return nothing: the prox starts from the previous models."""
-        return ()
+    def prox_memory(self, start):
+        """Return the models: the prox starts from those that it returned last."""
+        return start
 
-    def prox(self, v, step, previous, memory):
+    def prox(self, points, step, memory):
         """Return the models after `z <- S(z - grad(z) / L; l1 / L)`, `L = L_i + 1 / step`."""
         total = (self.smooth.curvature() + 1 / step)[:, None]
 
         def descend(z, _):
             bent = self.smooth._expand(self.smooth.spectrum, z)
             slope = 2 * (bent + self.smooth.ridge[:, None] * z - self.smooth.correlation)
-            moved = z - (slope + (z - v) / step[:, None]) / total
+            moved = z - (slope + (z - points) / step[:, None]) / total
             return kernels.soft_threshold(moved, self.l1[:, None] / total), None
 
-        return jax.lax.scan(descend, previous, length=self.steps)[0], memory
+        models, _ = jax.lax.scan(descend, memory, length=self.steps)
+        return models, models
 
 
 @register_dataclass
@@ -250,13 +228,13 @@ class LogisticLoss:
 
     spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights")
 
-    def values(self, w):
+    def values(self, points):
         """Return every node's loss, shape (nodes,)."""
-        return jnp.sum(self.weights * jax.nn.softplus(-self._margins(w)), -1)
+        return jnp.sum(self.weights * jax.nn.softplus(-self._margins(points)), -1)
 
-    def gradients(self, w):
+    def gradients(self, points, key=None):
         """Return `-sum_j c p_j y_j x_j`, `p = 1 / (1 + exp(y x^T w))`, shape (nodes, dim)."""
-        slopes = -self.weights * self.targets * jax.nn.sigmoid(-self._margins(w))
+        slopes = -self.weights * self.targets * jax.nn.sigmoid(-self._margins(points))
         return jnp.einsum("nm,nmd->nd", slopes, self.features, precision=_HIGHEST)
 
     def minimizers(self):
@@ -275,13 +253,13 @@ class LogisticLoss:
         known = jnp.sum(self.weights, -1) > 0
         return jnp.nan_to_num(jnp.nanmedian(jnp.where(known, lengths, jnp.nan)))
 
-    def memory(self, start):
+    def prox_memory(self, start):
         """Return nothing: the prox is exact."""
         return ()
 
-    def prox(self, v, step, previous, memory):
-        """Return the models after damped Newton steps from v, shape (nodes, dim)."""
-        return self._newton(v, step, v, self.steps), memory
+    def prox(self, points, step, memory):
+        """Return the models after damped Newton steps from the points, shape (nodes, dim)."""
+        return self._newton(points, step, points, self.steps), memory
 
     def _newton(self, v, step, start, steps):
         identity = jnp.eye(v.shape[-1], dtype=v.dtype)[None] / step[:, None, None]
@@ -319,6 +297,13 @@ class LogisticLoss:
         return self.targets * products
 
 
+class TrainedMemory(NamedTuple):
+    """What the inexact prox of `TrainedLoss` remembers, stacked over nodes."""
+
+    models: Any  # shape=(nodes, dim): what it returned last; () where every round starts anew
+    optimizer: Any  # its states
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class TrainedLoss:
@@ -338,43 +323,53 @@ class TrainedLoss:
     optimizer: Callable[[Any], optax.GradientTransformation] = field(metadata={"static": True})
     steps: int = field(metadata={"static": True})  # per round
     solo_steps: int = field(metadata={"static": True})  # for a node on its own
-    warm: bool = field(metadata={"static": True})  # from the previous models; else from v
+    warm: bool = field(metadata={"static": True})  # from the previous models; else from the points
 
     spread: ClassVar[tuple[str, ...]] = ("features", "targets", "weights", "start")
 
-    def values(self, w):
+    def values(self, points):
         """Return every node's loss, shape (nodes,)."""
-        return jax.vmap(self._value)(w, self.features, self.targets, self.weights)
+        return jax.vmap(self._value)(points, self.features, self.targets, self.weights)
 
-    def gradients(self, w):
+    def gradients(self, points, key=None):
         """Return every node's gradient, shape (nodes, dim)."""
         gradient = jax.vmap(jax.grad(self._value))
-        return gradient(w, self.features, self.targets, self.weights)
+        return gradient(points, self.features, self.targets, self.weights)
 
     def minimizers(self):
         """Return what `solo_steps` steps from the start find on every node, shape (nodes, dim)."""
         never = jnp.zeros((), self.start.dtype)
         step = jnp.ones(self.start.shape[0], self.start.dtype)
-        memory = self.memory(self.start)
+        optimizer = self._optimizer_states(self.start)
         descend = partial(self._descend, anchor=never, steps=self.solo_steps)
-        return descend(self.start, step, self.start, memory)[0]
+        return descend(self.start, step, self.start, optimizer)[0]
 
     def typical_norm(self):
         """Return the median length of the first models."""
         return jnp.median(kernels.safe_norm(self.start))
 
-    def memory(self, start):
-        """Return the optimiser's states, stacked over nodes."""
+    def prox_memory(self, start):
+        """Return the models, where the next steps start there, and the optimiser's states."""
+        return TrainedMemory(start if self.warm else (), self._optimizer_states(start))
+
+    def prox(self, points, step, memory):
+        """Return the models after `steps` steps of the optimiser, and what it remembers."""
+        start = memory.models if self.warm else points
+        models, optimizer = self._descend(
+            points, step, start, memory.optimizer, anchor=self.anchor, steps=self.steps
+        )
+        # A node without data stays where it is put.
+        models = jnp.where(self._idle(), points, models)
+        return models, TrainedMemory(models if self.warm else (), optimizer)
+
+    def _optimizer_states(self, start):
         return jax.vmap(self.optimizer(self.rate).init)(start)
 
-    def prox(self, v, step, previous, memory):
-        """Return the models after `steps` steps of the optimiser, and its states."""
-        start = previous if self.warm else v
-        return self._descend(v, step, start, memory, anchor=self.anchor, steps=self.steps)
+    def _idle(self):
+        return jnp.sum(self.weights, -1, keepdims=True) == 0
 
-    def _descend(self, v, step, start, memory, *, anchor, steps):
-        optimizer = self.optimizer(self.rate)
-        idle = jnp.sum(self.weights, -1, keepdims=True) == 0
+    def _descend(self, v, step, start, optimizer_states, *, anchor, steps):
+        optimizer, idle = self.optimizer(self.rate), self._idle()
 
         def one(carry, _):
             z, state = carry
@@ -385,11 +380,38 @@ class TrainedLoss:
                 update, state = jax.vmap(optimizer.update)(slope, state, z)
             return (z + update, state), None
 
-        return jax.lax.scan(one, (start, memory), length=steps)[0]
+        return jax.lax.scan(one, (start, optimizer_states), length=steps)[0]
 
     def _value(self, w, features, targets, weights):
         losses = jax.vmap(self.sample_loss, (None, 0, 0))(w, features, targets)
         return jnp.sum(weights * losses)
+
+
+def least_squares(
+    features: jax.Array, targets: jax.Array, weights: jax.Array, ridge: ArrayLike = 0.0
+) -> SquaredLoss:
+    """Build `SquaredLoss` from padded data, and factor them.
+
+    Args:
+      features: shape (nodes, samples, dim), zero for padding.
+      targets: shape (nodes, samples).
+      weights: shape (nodes, samples): c_ij, at least 0, zero for padding.
+      ridge: weight of ||w||^2, a number or one per node, at least 0; it is 0 for a node without
+        samples of positive weight.
+
+    Returns:
+      The loss.
+
+    Raises:
+      InputError: a ridge is negative, or their number is not that of the nodes.
+    """
+    basis, spectrum = factor(features, weights)
+    per_node = per_client("ridge", ridge, features.shape[0], "node").astype(features.dtype)
+    known = jnp.sum(weights, -1) > 0
+    correlation = jnp.einsum("nm,nmd->nd", weights * targets, features, precision=_HIGHEST)
+    return SquaredLoss(
+        features, targets, weights, jnp.where(known, per_node, 0), basis, spectrum, correlation
+    )
 
 
 def factor(features: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -3,17 +3,21 @@ from fedjax_admm.measures._consensus import (
     consensus_gap as consensus_gap,
     consensus_releases as consensus_releases,
 )
-from fedjax_admm.measures._models import (
-    adjusted_rand_index as adjusted_rand_index,
+from fedjax_admm.measures._hierarchy import (
+    MERGING_DISTANCE as MERGING_DISTANCE,
     central_signal_error as central_signal_error,
-    connected as connected,
-    localization_error as localization_error,
-    model_error as model_error,
-    network_error as network_error,
     personal_error as personal_error,
-    position_error as position_error,
     signal_error as signal_error,
     tree_signal_error as tree_signal_error,
+)
+from fedjax_admm.measures._localization import (
+    FAILURE_DISTANCE as FAILURE_DISTANCE,
+    localization_error as localization_error,
+    position_error as position_error,
+)
+from fedjax_admm.measures._networks import (
+    model_error as model_error,
+    network_error as network_error,
 )
 from fedjax_admm.measures._ratings import (
     augmented_lagrangian as augmented_lagrangian,
@@ -22,5 +26,9 @@ from fedjax_admm.measures._ratings import (
     factor_error as factor_error,
     fresh_rating_error as fresh_rating_error,
     rating_error as rating_error,
-    theory_beta as theory_beta,
+)
+from fedjax_admm.measures._shared import (
+    adjusted_rand_index as adjusted_rand_index,
+    total_loss as total_loss,
+    transitive_closure as transitive_closure,
 )

@@ -9,7 +9,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm.capabilities import (
+    Clients,
+    KnownOptimum,
+    ReleaseCounts,
+    Releasing,
+    Values,
+    needs,
+)
+from fedjax_admm.measures._shared import total_loss
 
+
+@needs(KnownOptimum, solver=[Releasing])
 def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a private solver.
 
@@ -24,6 +35,7 @@ def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
     }
 
 
+@needs(KnownOptimum, solver=[Releasing], state=[ReleaseCounts])
 def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and "releases", how often every client has sent, (clients,).
 
@@ -32,13 +44,14 @@ def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return {**consensus_error(solver, problem, state), "releases": state.releases}
 
 
+@needs(KnownOptimum, Clients, Values, solver=[Releasing])
 def consensus_gap(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and "gap", `F(mean_k w_k) - F(w_c)`, shape ().
 
     The gap of the clients' mean is not negative; that of models which disagree can be.
     """
     mean = jnp.mean(solver.estimate(state), 0)
-    gap = problem.objective(mean) - problem.objective(problem.optimum)
+    gap = total_loss(problem, mean) - total_loss(problem, problem.optimum)
     return {**consensus_error(solver, problem, state), "gap": gap}
 
 

@@ -12,10 +12,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm.capabilities import (
+    CopiesState,
+    FactorData,
+    FactorPenalties,
+    FactorState,
+    FreshUsers,
+    HeldOut,
+    LinearizedCopies,
+    needs,
+)
 from fedjax_admm.kernels import gram_gradient, safe_norm
-from fedjax_admm.ratings import ClientRatings, Factors, gram_matrix, item_gradients, user_quadratics
+from fedjax_admm.ratings import ClientRatings, Factors, item_gradients, user_quadratics
 
 
+@needs(FactorData, HeldOut, solver=[FactorPenalties], state=[FactorState])
 def rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a solver of matrix completion.
 
@@ -25,7 +36,7 @@ def rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """
     users, items = factors = state.factors
     dtype = items.dtype
-    here = problem.members.astype(dtype) * items.shape[-1]
+    here = jnp.sum(problem.here, 1, dtype=jnp.int32).astype(dtype) * items.shape[-1]
     nonzero = jnp.sum(users != 0, (1, 2), dtype=jnp.int32).astype(dtype)
     return {
         **factor_error(problem, factors),
@@ -35,6 +46,7 @@ def rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     }
 
 
+@needs(FactorData, HeldOut, solver=[FactorPenalties, FreshUsers], state=[FactorState])
 def fresh_rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `rating_error`, and "fresh_error": after every client's users took their steps.
 
@@ -44,6 +56,7 @@ def fresh_rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return {**rating_error(solver, problem, state), "fresh_error": fresh}
 
 
+@needs(FactorData, HeldOut)
 @jax.jit
 def factor_error(problem: Any, factors: Factors) -> dict[str, jax.Array]:
     """Measure factors: root mean square errors, shape ().
@@ -60,6 +73,7 @@ def factor_error(problem: Any, factors: Factors) -> dict[str, jax.Array]:
     }
 
 
+@needs(FactorData, solver=[FactorPenalties])
 @jax.jit
 def completion_objective(solver: Any, problem: Any, factors: Factors) -> jax.Array:
     """Return `F = 1/p sum_i [f_i(U_i, V) + R_i(U_i)] + R(V)`, with the solver's penalties."""
@@ -72,6 +86,7 @@ def squared_error(listed: ClientRatings, factors: Factors) -> jax.Array:
     return listed.total(lambda *rating: factors.residuals(*rating) ** 2)
 
 
+@needs(FactorData, solver=[LinearizedCopies], state=[CopiesState])
 @jax.jit
 def augmented_lagrangian(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the augmented Lagrangian of FedMC-ADMM, shape ().
@@ -86,6 +101,7 @@ def augmented_lagrangian(solver: Any, problem: Any, state: Any) -> jax.Array:
     return local / problem.num_clients + coupling + solver.item_penalty.value(state.items)
 
 
+@needs(FactorData, solver=[LinearizedCopies], state=[CopiesState])
 @jax.jit
 def completion_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the distance of 0 from the subdifferential of the augmented Lagrangian, shape ().
@@ -106,21 +122,6 @@ def completion_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     over_items = solver.item_penalty.optimality(state.items, -jnp.sum(pull, 0))
     parts = (share * over_users, over_copies, gap, over_items)
     return safe_norm(jnp.stack([safe_norm(part.ravel()) for part in parts]))
-
-
-def theory_beta(solver: Any, problem: Any, state: Any, sampled: int) -> jax.Array:
-    """Return the beta that the convergence proof asks for, as a diagnostic: far above useful ones.
-
-    `8 (8 + N) max_i l_i^2 / (p_min p min_i l_i)` with l_i = ||U_i^T U_i||_F, p_min = sampled / p:
-    the second of the proof's two bounds, at the factors as they are; infinite where a client's are
-    all zero; shape ().
-    """
-    gram = gram_matrix(state.clients.users)
-    curvature = safe_norm(gram.reshape(gram.shape[0], -1))
-    steps = 8.0 * (8 + solver.inner_steps)
-    least = jnp.min(curvature)
-    bound = steps * jnp.max(curvature) ** 2 / (sampled * jnp.where(least > 0, least, 1))
-    return jnp.where(least > 0, bound, jnp.inf)
 
 
 def _root_mean_square(listed: ClientRatings, factors: Factors) -> jax.Array:

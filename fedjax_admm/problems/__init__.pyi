@@ -6,7 +6,13 @@ from fedjax_admm.problems._consensus import (
     with_loss as with_loss,
 )
 from fedjax_admm.problems._localization import (
+    MINIMUM_RANGE as MINIMUM_RANGE,
+    CauchyNoise as CauchyNoise,
+    GaussianNoise as GaussianNoise,
     Localization as Localization,
+    NoNoise as NoNoise,
+    OutlierNoise as OutlierNoise,
+    RangeNoise as RangeNoise,
     cauchy_noise as cauchy_noise,
     draw_localization as draw_localization,
     gaussian_noise as gaussian_noise,
@@ -16,8 +22,8 @@ from fedjax_admm.problems._localization import (
 )
 from fedjax_admm.problems._matrix_completion import (
     MatrixCompletion as MatrixCompletion,
-    given_clients as given_clients,
     matrix_completion as matrix_completion,
+    matrix_completion_of_clients as matrix_completion_of_clients,
 )
 from fedjax_admm.problems._networked import (
     Networked as Networked,
@@ -25,7 +31,6 @@ from fedjax_admm.problems._networked import (
     networked_logistic as networked_logistic,
     networked_regression as networked_regression,
     networked_training as networked_training,
-    squared_loss as squared_loss,
     with_access as with_access,
 )
 from fedjax_admm.problems._phase_retrieval import (

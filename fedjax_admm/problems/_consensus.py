@@ -4,8 +4,8 @@ r"""Regression on a network whose clients agree on one model.
     f_k(w) = 1/M_k sum_j loss(x_kj^T w, y_kj) + R(w) / K,   R(w) = l1 ||w||_1 + l2 ||w||^2
 
 over the models of K clients; client k has M_k samples of its own. The loss is one of
-`sample_losses`: least squares with both weights is the elastic net, the absolute value without any
-is least absolute deviation. `optimum` is the common minimiser, with all data in one place.
+`fedjax_admm.losses`: least squares with both weights is the elastic net, the absolute value without
+any is least absolute deviation. `optimum` is the common minimiser, with all data in one place.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", problem (1).
@@ -73,27 +73,36 @@ class ConsensusRegression:
         """Return the weight 1 / M_k of every sample, 0 for padding, shape (clients, samples)."""
         return _shares(self.sizes, self.targets.shape[-1], self.features.dtype)
 
-    def subgradients(self, w: jax.Array, clip: jax.Array | None = None) -> jax.Array:
-        """Return a subgradient of every f_k at its own model.
+    @property
+    def start(self) -> jax.Array:
+        """Return zero for every client, which is public, shape (clients, dim)."""
+        return jnp.zeros((self.num_clients, self.dim), self.features.dtype)
 
-        `1/M_k sum_j s_j min(1, clip / (|s_j| ||x_kj||)) x_kj + (l1 sign(w) + 2 l2 w) / K`, s_j the
-        slope of the loss; signs are 0 at 0. The regulariser holds no data and is not clipped.
+    def gradients(self, points: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        """Return a subgradient of every f_k at its own model, shape (clients, dim).
 
-        Args:
-          w: shape (clients, dim).
-          clip: norm to which the gradient of each sample is clipped; None does not clip.
-
-        Returns:
-          Shape (clients, dim).
+        `1/M_k sum_j s_j x_kj + (l1 sign(w) + 2 l2 w) / K`, s_j the slope of the loss; signs are 0
+        at 0. All samples count, whatever the key.
         """
-        slopes = self.slopes(self.predictions(w), clip)
+        return self._gradients(points, self.slopes(self.predictions(points)))
+
+    def clipped_gradients(
+        self, points: jax.Array, clip: jax.Array, key: jax.Array | None = None
+    ) -> jax.Array:
+        """Return the gradients with s_j shortened to `min(1, clip / (|s_j| ||x_kj||)) s_j`.
+
+        The regulariser holds no data and is not clipped.
+        """
+        return self._gradients(points, self.slopes(self.predictions(points), clip))
+
+    def _gradients(self, w: jax.Array, slopes: jax.Array) -> jax.Array:
         sizes = self.sizes.astype(w.dtype)[:, None]
         data = jnp.einsum("kmp,km->kp", self.features, slopes, precision=_HIGHEST) / sizes
         return data + (self.l1 * jnp.sign(w) + 2 * self.l2 * w) / self.num_clients
 
-    def predictions(self, w: jax.Array) -> jax.Array:
+    def predictions(self, points: jax.Array) -> jax.Array:
         """Return every x_kj^T w_k for models (clients, dim), shape (clients, samples)."""
-        return jnp.einsum("kmp,kp->km", self.features, w, precision=_HIGHEST)
+        return jnp.einsum("kmp,kp->km", self.features, points, precision=_HIGHEST)
 
     def slopes(self, predictions: jax.Array, clip: jax.Array | None = None) -> jax.Array:
         """Return the (clipped) slopes of the losses at predictions, shape (clients, samples)."""
@@ -103,33 +112,29 @@ class ConsensusRegression:
         limit = clip * self.reach
         return jnp.clip(slopes, -limit, limit)
 
-    def curvatures(self, w: jax.Array, clip: jax.Array | None = None) -> jax.Array:
+    def curvatures(self, points: jax.Array, clip: jax.Array | None = None) -> jax.Array:
         """Return the second derivative of every sample's loss by its prediction.
 
         Args:
-          w: shape (clients, dim).
-          clip: as in `subgradients`; where the slope is clipped the curvature is 0.
+          points: shape (clients, dim).
+          clip: as in `clipped_gradients`; where the slope is clipped the curvature is 0.
 
         Returns:
           Shape (clients, samples).
         """
-        predictions = self.predictions(w)
+        predictions = self.predictions(points)
         curvature = self.loss.curvature(predictions, self.targets)
         if clip is None:
             return curvature
         slopes = self.loss.slope(predictions, self.targets)
         return jnp.where(jnp.abs(slopes) <= clip * self.reach, curvature, 0)
 
-    def values(self, w: jax.Array) -> jax.Array:
+    def values(self, points: jax.Array) -> jax.Array:
         """Return every f_k at its own model (clients, dim), shape (clients,)."""
-        losses = self.loss.value(self.predictions(w), self.targets)
+        losses = self.loss.value(self.predictions(points), self.targets)
         data = jnp.sum(self.shares * losses, -1)
-        penalty = self.l1 * jnp.sum(jnp.abs(w), -1) + self.l2 * jnp.sum(w * w, -1)
+        penalty = self.l1 * jnp.sum(jnp.abs(points), -1) + self.l2 * jnp.sum(points * points, -1)
         return data + penalty / self.num_clients
-
-    def objective(self, model: jax.Array) -> jax.Array:
-        """Return F(w) = sum_k f_k(w) of one model (dim,), shape ()."""
-        return jnp.sum(self.values(jnp.broadcast_to(model, (self.num_clients, self.dim))))
 
 
 def consensus_regression(
@@ -148,7 +153,7 @@ def consensus_regression(
       graph: who is whose neighbour; connected. Weights of edges are not used.
       features: one array (samples of that client, dim) per client; their lengths may differ.
       targets: one array (samples of that client,) per client; -1 and 1 for the logistic loss.
-      loss: of `sample_losses`.
+      loss: of `fedjax_admm.losses`.
       l1: weight of ||w||_1, not negative.
       l2: weight of ||w||^2, not negative.
       truth: every client's true model, shape (clients, dim), if it is known.
@@ -217,7 +222,7 @@ def draw_consensus_regression(
     Args:
       key: a typed key.
       graph: who is whose neighbour; connected.
-      loss: of `sample_losses`.
+      loss: of `fedjax_admm.losses`.
       samples: per client.
       dim: number of parameters.
       noise: variance, not negative.
@@ -263,7 +268,7 @@ def with_loss(
 
     Args:
       problem: whose data.
-      loss: of `sample_losses`; it must suit the targets.
+      loss: of `fedjax_admm.losses`; it must suit the targets.
       l1: weight of ||w||_1.
       l2: weight of ||w||^2.
 
@@ -310,12 +315,12 @@ def _assembled(graph, x, y, sizes, loss, l1, l2, truth) -> ConsensusRegression:
     loss = jax.tree.map(lambda leaf: leaf.astype(dtype), loss)
     l1, l2 = l1.astype(dtype), l2.astype(dtype)
     reach = safe_ratio(1.0, safe_norm(x))
-    optimum = _optimum(x, y, _shares(sizes, y.shape[-1], dtype), loss, l1, l2)
+    optimum = pooled_optimum(x, y, _shares(sizes, y.shape[-1], dtype), loss, l1, l2)
     return ConsensusRegression(graph, x, y, reach, sizes, loss, l1, l2, optimum, truth)
 
 
 @jax.jit
-def _optimum(x, y, shares, loss, l1, l2) -> jax.Array:
+def pooled_optimum(x, y, shares, loss, l1, l2) -> jax.Array:
     """Pool the data and minimise; every sample weighs 1 / M_k of its own client.
 
     Where there is no minimiser, as for separable classes without l2, it is NaN.
@@ -338,6 +343,6 @@ def _weights(l1: ArrayLike, l2: ArrayLike) -> tuple[jax.Array, jax.Array]:
 def _check_loss(loss) -> None:
     if isinstance(loss, type) or not hasattr(loss, "slope"):
         raise InputError(
-            "loss must be one of sample_losses, such as sample_losses.squared(), but it is "
+            "loss must be one of fedjax_admm.losses, such as losses.squared(), but it is "
             f"{loss!r:.60}."
         )

@@ -12,15 +12,24 @@ Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing
 Localization", arXiv:2503.09497 (2025), equations (3)-(8). No factor 1/L is used.
 """
 
+import inspect
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, count, default_float, finite_array, number
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    finite_array,
+    number,
+    one_line,
+    scalar,
+)
 from fedjax_admm._pytrees import register_dataclass
 
 MINIMUM_RANGE = 1e-3
@@ -53,15 +62,16 @@ class Localization:
         """Return `||w - a_l|| - d_l` in metres, shape (clients,), for one position (dim,)."""
         return kernels.safe_norm(position[None, :] - self.anchors) - self.distances
 
-    def value(self, position: jax.Array) -> jax.Array:
-        """Return the cost `sum_l f_l(w)` in metres, a scalar."""
-        return jnp.sum(jnp.abs(self.residuals(position)))
+    def values(self, points: jax.Array) -> jax.Array:
+        """Return each `f_l` at its own point, metres: (clients, dim) to (clients,)."""
+        return jnp.abs(kernels.safe_norm(points - self.anchors) - self.distances)
 
-    def subgradients(self, points: jax.Array) -> jax.Array:
+    def gradients(self, points: jax.Array, key: jax.Array | None = None) -> jax.Array:
         """Return one subgradient of each `f_l` at its own point.
 
         Args:
           points: shape (clients, dim), one point per client.
+          key: not looked at: a client has one range.
 
         Returns:
           Shape (clients, dim): `sign(||x - a|| - d) (x - a) / max(||x - a||, 1e-12)`, zero at
@@ -161,7 +171,7 @@ def cauchy_noise(scale: ArrayLike) -> CauchyNoise:
 
 
 def outlier_noise(probability: ArrayLike, largest: ArrayLike = 60 * 3**0.5) -> OutlierNoise:
-    """Build `Outliers`; the default largest range is the diagonal of the cube of the paper."""
+    """Build `OutlierNoise`; the default largest range is the diagonal of the cube of the paper."""
     return OutlierNoise(
         number("probability", probability, at_least=0, at_most=1),
         number("largest", largest, above=0),
@@ -225,10 +235,12 @@ def draw_localization(
       A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
 
     Raises:
-      InputError: a count is not a positive whole number, or the cube has no positive width.
+      InputError: a count is not a positive whole number, the cube has no positive width, or
+        `noise` is no noise model.
     """
+    _check_noise(noise)
     clients, dim = count("clients", clients), count("dim", dim)
-    half_width = number("half_width", half_width, above=0)
+    half_width = scalar("half_width", half_width, above=0)
     anchor_key, target_key, noise_key = jax.random.split(key, 3)
     dtype = default_float()
     half = half_width.astype(dtype)
@@ -237,3 +249,15 @@ def draw_localization(
     exact = kernels.safe_norm(target[None, :] - anchors)
     distances = jnp.maximum(noise(noise_key, exact), MINIMUM_RANGE)
     return Localization(anchors, distances, jnp.zeros(dim, dtype), target)
+
+
+def _check_noise(noise: Any) -> None:
+    """Check that a noise model can be called as one, and is not the builder of one."""
+    try:
+        inspect.signature(noise).bind("key", "distances")
+    except TypeError:
+        raise InputError(
+            f"must be a noise model such as cauchy_noise(1.0), but it is {one_line(noise)}",
+            argument="noise",
+            value=noise,
+        ) from None

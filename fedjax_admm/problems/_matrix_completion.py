@@ -116,7 +116,7 @@ def matrix_completion(
     return _checked(problem)
 
 
-def given_clients(
+def matrix_completion_of_clients(
     clients: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]],
     *,
     num_items: int,
@@ -237,11 +237,11 @@ def _drawn(
     owners = jnp.where(present, owner[users], shape.clients)
     rank, sizes = _ranks(split_key, owners, shape.clients)
     entries = _Entries(owners, local[users], items, values, present)
-    learnt = _part(sizes, train)
+    learnt = share_of(sizes, train)
     shares = (train, 1 - train)
     problem = _split(entries, rank, learnt, sizes, shape, shares, places, members, standardize)
     if fitted:
-        low, shares = _part(learnt, fitted), (train * fitted, train * (1 - fitted))
+        low, shares = share_of(learnt, fitted), (train * fitted, train * (1 - fitted))
         tuning = _split(entries, rank, low, learnt, shape, shares, places, members, standardize)
         problem = replace(problem, tuning=tuning)
     return problem, sizes
@@ -336,7 +336,7 @@ def _columns(ratings: Any) -> tuple[jax.Array, ...]:
     return users, items, jnp.asarray(ratings.values, default_float()), present
 
 
-def _part(sizes: jax.Array, share: float) -> jax.Array:
+def share_of(sizes: jax.Array, share: float) -> jax.Array:
     """Return `floor(share * sizes)`, int32."""
     return jnp.floor(sizes.astype(default_float()) * share + _ROUNDING).astype(jnp.int32)
 

@@ -2,7 +2,7 @@ r"""Networked learning: nodes with data of their own, and a graph that tells who
 
     minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
 
-Node i holds a model w_i and a local loss L_i (see `local_losses`). Where its data are not
+Node i holds a model w_i and a local loss L_i (of `fedjax_admm.losses`). Where its data are not
 accessible the loss is zero: the node passes messages on and learns from its neighbours alone.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
@@ -19,10 +19,24 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, finite_array, is_concrete, number
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    finite_array,
+    is_concrete,
+    number,
+    per_client,
+)
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.graphs import Graph
-from fedjax_admm.losses import LassoLoss, LocalLoss, LogisticLoss, SquaredLoss, TrainedLoss, factor
+from fedjax_admm.losses import (
+    LassoLoss,
+    LocalLoss,
+    LogisticLoss,
+    SquaredLoss,
+    TrainedLoss,
+    least_squares,
+)
 
 SCALES = ("mean", "sum")
 
@@ -41,11 +55,6 @@ class Networked:
     spread: ClassVar[tuple[str, ...]] = ("accessible", "start", "truth")
 
     @property
-    def num_nodes(self) -> int:
-        """Return the number of nodes."""
-        return self.graph.num_nodes
-
-    @property
     def num_clients(self) -> int:
         """Return the number of nodes: every one is a client."""
         return self.graph.num_nodes
@@ -55,34 +64,40 @@ class Networked:
         """Return the number of parameters of a model."""
         return self.start.shape[-1]
 
-    def values(self, w: jax.Array) -> jax.Array:
+    def values(self, points: jax.Array) -> jax.Array:
         """Return every node's loss at its own model, shape (nodes,); zero if not accessible."""
-        return self.local.values(w)
+        return self.local.values(points)
 
-    def gradients(self, w: jax.Array) -> jax.Array:
+    def gradients(self, points: jax.Array, key: jax.Array | None = None) -> jax.Array:
         """Return every node's gradient at its own model, shape (nodes, dim)."""
-        return self.local.gradients(w)
+        return self.local.gradients(points, key)
 
     def minimizers(self) -> jax.Array:
         """Return what every node learns on its own, shape (nodes, dim); 0 if not accessible."""
         return jnp.where(self.accessible[:, None], self.local.minimizers(), 0)
 
-    def prox(
-        self, v: jax.Array, step: jax.Array, previous: jax.Array, memory: Any
-    ) -> tuple[jax.Array, Any]:
-        """Return `argmin L_i(w) + ||w - v_i||^2 / (2 step_i)` for every node.
+    def typical_norm(self) -> jax.Array:
+        """Return the median length of a model that a node learns on its own, shape ()."""
+        return self.local.typical_norm()
+
+    def prox_memory(self, start: jax.Array) -> Any:
+        """Return what the prox of the local losses remembers before the first round."""
+        return self.local.prox_memory(start)
+
+    def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
+        """Return `argmin L_i(w) + ||w - v_i||^2 / (2 step_i)` for every node, and the memory.
 
         Args:
-          v: shape (nodes, dim).
+          points: shape (nodes, dim).
           step: shape (nodes,).
-          previous: the last models, shape (nodes, dim): an inexact prox may start there.
-          memory: what it remembers.
+          memory: what an inexact prox remembers.
 
         Returns:
-          The models, shape (nodes, dim) (v where the data are not accessible), and the memory.
+          The models, shape (nodes, dim) (the points where the data are not accessible), and the
+          memory.
         """
-        models, memory = self.local.prox(v, step, previous, memory)
-        return jnp.where(self.accessible[:, None], models, v), memory
+        models, memory = self.local.prox(points, step, memory)
+        return jnp.where(self.accessible[:, None], models, points), memory
 
 
 def networked_regression(
@@ -124,9 +139,9 @@ def networked_regression(
         weight is negative, or the scale is unknown.
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
-    local = squared_loss(x, y, weights, ridge)
+    local = least_squares(x, y, weights, ridge)
     if l1 is not None:
-        per_node = _per_node("l1", l1, graph.num_nodes)
+        per_node = per_client("l1", l1, graph.num_nodes, "node")
         local = LassoLoss(
             local,
             jnp.where(reached, per_node, 0).astype(x.dtype),
@@ -300,7 +315,7 @@ def draw_networked_regression(
     rank = jnp.argsort(jax.random.permutation(share_key, graph.num_nodes))
     reached = rank < jnp.round(share * graph.num_nodes).astype(rank.dtype)
     problem = _assembled(
-        graph, squared_loss(x, y, _shares(shape, scale, x.dtype), 0.0), reached, x, truth
+        graph, least_squares(x, y, _shares(shape, scale, x.dtype), 0.0), reached, x, truth
     )
     return with_access(problem, reached)
 
@@ -325,7 +340,7 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
             f"problem must have a squared loss, but it has {type(local).__name__}; "
             "build it anew with accessible=..."
         )
-    reached = _reached(accessible, problem.num_nodes)
+    reached = _reached(accessible, problem.num_clients)
     if is_concrete((reached, problem.accessible)):
         lost = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
         if lost.size:
@@ -335,7 +350,7 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
             )
     factor_ = reached.astype(problem.start.dtype)
     if node_weights is not None:
-        weights = _per_node("node_weights", node_weights, problem.num_nodes)
+        weights = per_client("node_weights", node_weights, problem.num_clients, "node")
         factor_ = factor_ * weights.astype(factor_.dtype)
     changed = replace(
         local,
@@ -345,26 +360,6 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
         correlation=factor_[:, None] * local.correlation,
     )
     return replace(problem, local=changed, accessible=reached)
-
-
-def squared_loss(x: jax.Array, y: jax.Array, weights: jax.Array, ridge: ArrayLike) -> SquaredLoss:
-    """Factor padded data (nodes, samples, dim) into a `SquaredLoss`."""
-    basis, spectrum = factor(x, weights)
-    per_node = _per_node("ridge", ridge, x.shape[0]).astype(x.dtype)
-    known = jnp.sum(weights, -1) > 0
-    correlation = jnp.einsum("nm,nmd->nd", weights * y, x, precision=jax.lax.Precision.HIGHEST)
-    return SquaredLoss(x, y, weights, jnp.where(known, per_node, 0), basis, spectrum, correlation)
-
-
-def _per_node(name: str, value: ArrayLike, nodes: int) -> jax.Array:
-    """Return a number that is not negative for each node, from one for all or one for each."""
-    numbers = number(name, value, at_least=0)
-    if numbers.shape not in ((), (nodes,)):
-        raise InputError(
-            f"{name} must have shape () or ({nodes},), but it has {numbers.shape}; give one number "
-            "for all nodes, or one per node."
-        )
-    return jnp.broadcast_to(numbers, (nodes,))
 
 
 def _assembled(graph, local, reached, x, truth) -> Networked:

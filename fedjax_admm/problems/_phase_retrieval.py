@@ -13,7 +13,7 @@ retrieval", Information and Inference 8 (2019) 471-529.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -76,11 +76,11 @@ class PhaseRetrieval:
         """Return the length of the signal."""
         return self.x.shape[1]
 
-    def value(self, model: jax.Array) -> jax.Array:
-        """Return `sum_n |y_n - (x_n^T w)^2|`, a scalar; the box is not part of it."""
-        return jnp.sum(jnp.abs(jnp.square(self.x @ model) - self.y))
+    def values(self, points: jax.Array) -> jax.Array:
+        """Return each `|y_n - (x_n^T w)^2|` at its own point, (clients,); the box is not in it."""
+        return jnp.abs(jnp.square(jnp.sum(self.x * points, -1)) - self.y)
 
-    def subgradients(self, points: jax.Array) -> jax.Array:
+    def gradients(self, points: jax.Array, key: jax.Array | None = None) -> jax.Array:
         """Return `2 sign((x^T w)^2 - y) (x^T w) x` per client at its own point, sign(0) = 0."""
         projection = jnp.sum(self.x * points, -1)
         slope = jnp.sign(jnp.square(projection) - self.y)
@@ -92,17 +92,21 @@ class PhaseRetrieval:
         slope = jnp.clip((jnp.square(projection) - self.y) / mu, -1, 1)
         return (2 * slope * projection)[:, None] * self.x
 
-    def prox(self, points: jax.Array, step: jax.Array) -> jax.Array:
-        """Return the prox of each loss; points (clients, dim), step (clients,).
+    def prox_memory(self, start: jax.Array) -> tuple[()]:
+        """Return nothing: the prox is exact, or an approximation that starts anew."""
+        return ()
+
+    def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
+        """Return the prox of each loss and the memory; points (clients, dim), step (clients,).
 
         With `box="exact"` it is that of the loss on the box; with "clip" (exact where the box does
         not bind, an approximation where it does) the clipped prox of the loss alone; with "none"
         there is no box.
         """
-        return BOXES[self.box](points, step, self.x, self.y, self.radius)
+        return BOXES[self.box](points, step, self.x, self.y, self.radius), memory
 
     def project(self, points: jax.Array) -> jax.Array:
-        """Return the points clipped to the box, if there is one."""
+        """Return points (..., dim) clipped to the box, if there is one."""
         return points if self.box == "none" else kernels.clip_entries(points, self.radius)
 
 

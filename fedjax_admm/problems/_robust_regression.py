@@ -52,15 +52,11 @@ class RobustRegression:
         """Return the number of features."""
         return self.features.shape[1]
 
-    def value(self, model: jax.Array) -> jax.Array:
-        """Return `sum_n f_n(w)` at one model (dim,), a scalar."""
-        return jnp.sum(self.values(jnp.broadcast_to(model, (self.num_clients, self.dim))))
-
     def values(self, points: jax.Array) -> jax.Array:
         """Return each loss at its own point: points (clients, dim), result (clients,)."""
         return jnp.sum(self._shares() * jnp.abs(self._residuals(points)), -1)
 
-    def subgradients(self, points: jax.Array) -> jax.Array:
+    def gradients(self, points: jax.Array, key: jax.Array | None = None) -> jax.Array:
         """Return a subgradient of each loss at its own point, shape (clients, dim); sign(0) = 0."""
         return self._back(jnp.sign(self._residuals(points)))
 
@@ -69,7 +65,7 @@ class RobustRegression:
         return self._back(jnp.clip(self._residuals(points) / mu[:, None], -1, 1))
 
     def project(self, points: jax.Array) -> jax.Array:
-        """Return the points: there is no constraint."""
+        """Return points (..., dim) as they are: there is no constraint."""
         return points
 
     def curvature(self) -> jax.Array:

@@ -1,13 +1,29 @@
-from fedjax_admm.solvers.factors._fedmavg import FedMAvg as FedMAvg, fedmavg as fedmavg
+from fedjax_admm.solvers.factors._fedmavg import (
+    FedMAvg as FedMAvg,
+    FedMAvgState as FedMAvgState,
+    fedmavg as fedmavg,
+)
 from fedjax_admm.solvers.factors._fedmc import (
     FedMCADMM as FedMCADMM,
+    FedMCClients as FedMCClients,
+    FedMCState as FedMCState,
     fedmc_admm as fedmc_admm,
-    typical_beta as typical_beta,
+)
+from fedjax_admm.solvers.factors._fedmc_constants import (
+    FEDMC_PRESETS as FEDMC_PRESETS,
+    fedmc_theory_beta as fedmc_theory_beta,
+    fedmc_typical_beta as fedmc_typical_beta,
 )
 from fedjax_admm.solvers.graph._gtv import (
+    GTVNodes as GTVNodes,
     GTVPrimalDual as GTVPrimalDual,
+    GTVState as GTVState,
     gtv_primal_dual as gtv_primal_dual,
     gtv_step_ratio as gtv_step_ratio,
+)
+from fedjax_admm.solvers.private._network import (
+    PrivateClients as PrivateClients,
+    PrivateState as PrivateState,
 )
 from fedjax_admm.solvers.private._networked_admm import (
     PrivateNetworkedADMM as PrivateNetworkedADMM,
@@ -16,29 +32,49 @@ from fedjax_admm.solvers.private._networked_admm import (
 from fedjax_admm.solvers.private._p_admm import PADMM as PADMM, p_admm as p_admm
 from fedjax_admm.solvers.private._subgradient import (
     PrivateSubgradient as PrivateSubgradient,
+    metropolis_weights as metropolis_weights,
     private_subgradient as private_subgradient,
 )
 from fedjax_admm.solvers.star._averaging import (
+    AveragingState as AveragingState,
     FederatedAveraging as FederatedAveraging,
+    GradientUpdate as GradientUpdate,
+    ProxUpdate as ProxUpdate,
     federated_averaging as federated_averaging,
     federated_proximal_averaging as federated_proximal_averaging,
 )
 from fedjax_admm.solvers.star._fsmdm import (
     FSMDM as FSMDM,
-    ClientState as ClientState,
+    FSMDMClients as FSMDMClients,
     FSMDMState as FSMDMState,
     fsmdm as fsmdm,
 )
-from fedjax_admm.solvers.star._ifca import IFCA as IFCA, ifca as ifca
+from fedjax_admm.solvers.star._fsmdm_constants import (
+    FSMDM_PRESETS as FSMDM_PRESETS,
+    fsmdm_convergence_conditions as fsmdm_convergence_conditions,
+)
+from fedjax_admm.solvers.star._ifca import (
+    IFCA as IFCA,
+    IFCAState as IFCAState,
+    ifca as ifca,
+)
 from fedjax_admm.solvers.star._subgradient import (
     FederatedSubgradient as FederatedSubgradient,
+    FederatedSubgradientState as FederatedSubgradientState,
     federated_subgradient as federated_subgradient,
     subgradient_steps as subgradient_steps,
 )
 from fedjax_admm.solvers.tree._centralized_subgradient import (
+    CentralizedState as CentralizedState,
     CentralizedSubgradient as CentralizedSubgradient,
+    PolyakStep as PolyakStep,
+    ScheduledStep as ScheduledStep,
     centralized_subgradient as centralized_subgradient,
     polyak as polyak,
+)
+from fedjax_admm.solvers.tree._client_updates import (
+    LinearizedClients as LinearizedClients,
+    ProxClients as ProxClients,
 )
 from fedjax_admm.solvers.tree._hfsad import (
     consensus_links as consensus_links,
@@ -47,8 +83,12 @@ from fedjax_admm.solvers.tree._hfsad import (
 )
 from fedjax_admm.solvers.tree._hierarchical import (
     HierarchicalADMM as HierarchicalADMM,
-    TreeLink as TreeLink,
+    HierarchyState as HierarchyState,
     consensus_admm as consensus_admm,
     hierarchical_admm as hierarchical_admm,
+)
+from fedjax_admm.solvers.tree._links import (
+    TreeLink as TreeLink,
+    TreeNodes as TreeNodes,
     tree_link as tree_link,
 )

@@ -217,7 +217,7 @@ def test_trees_agree_from_the_critical_strength_on(x64, penalty):
 def plain_critical(problem, penalty):
     """Cut the tree at every edge and look at one side."""
     weights = weights_between(problem.graph)
-    nodes = problem.num_nodes
+    nodes = problem.num_clients
     everywhere = demands(problem, [0] * nodes, 0, 1.0, penalty)[2]
     gradients = np.asarray(problem.gradients(jnp.tile(everywhere, (nodes, 1))))
     critical = 0.0

@@ -71,7 +71,7 @@ def fedmc(clients):
     for i in range(clients):
         pairs = rng.permutation((i + 1) * 11)[: 5 * (i + 1)]
         data.append((pairs // 11, pairs % 11, rng.standard_normal(pairs.size)))
-    problem = fa.problems.given_clients(data, num_items=11, standardize=False)
+    problem = fa.problems.matrix_completion_of_clients(data, num_items=11, standardize=False)
     start = fa.ratings.uniform_start(1.0, rank=2)
     return fa.solvers.fedmc_admm(beta=2.0, inner_steps=2, start=start), problem
 

@@ -14,7 +14,7 @@ from fedjax_admm.direct import (
     user_means,
 )
 from fedjax_admm.measures import factor_error
-from fedjax_admm.problems import given_clients
+from fedjax_admm.problems import matrix_completion_of_clients
 from fedjax_admm.ratings import UniformStart
 from tests.reference import fedmc
 
@@ -52,7 +52,7 @@ least_squares = jax.jit(alternating_least_squares, static_argnames=("rank", "swe
 
 
 def problem_of(dtype=None):
-    problem = given_clients(LEARNT, num_items=ITEMS, members=SIZES)
+    problem = matrix_completion_of_clients(LEARNT, num_items=ITEMS, members=SIZES)
     if dtype is None:
         return problem
     return jax.tree.map(
@@ -213,5 +213,7 @@ def test_mistakes_get_a_sentence(call, sentence):
 
 
 def test_means_of_values_that_are_not_standardised():
-    problem = given_clients(LEARNT, num_items=ITEMS, members=SIZES, standardize=False)
+    problem = matrix_completion_of_clients(
+        LEARNT, num_items=ITEMS, members=SIZES, standardize=False
+    )
     check(problem, global_mean(problem), RAW.mean(), 0)

@@ -12,6 +12,7 @@ import scipy.optimize
 
 from fedjax_admm import losses
 from fedjax_admm.graphs import Graph
+from fedjax_admm.losses._local import factor
 from fedjax_admm.problems import (
     networked_logistic,
     networked_regression,
@@ -138,12 +139,13 @@ typical_norm = jax.jit(lambda local: local.typical_norm())
 conjugates = jax.jit(lambda local, v, radius: local.conjugates(v, radius))
 
 
-factor = jax.jit(losses.factor)
+traced_factor = jax.jit(factor)
 
 
 @jax.jit
 def prox(local, v, step, previous):
-    return local.prox(v, step, previous, local.memory(previous))
+    """The prox whose warm start, if it has one, are the previous models."""
+    return local.prox(v, step, local.prox_memory(previous))
 
 
 def prox_of(local, v, step):
@@ -257,8 +259,8 @@ def test_curvature_and_gram(name):
 @pytest.mark.parametrize("name", CASES)
 def test_factor_inside_a_trace_is_the_factor_outside(name, dtype):
     local = problem_of(CASES[name], dtype).local
-    basis, spectrum = losses.factor(local.features, local.weights)
-    traced_basis, traced = factor(local.features, local.weights)
+    basis, spectrum = factor(local.features, local.weights)
+    traced_basis, traced = traced_factor(local.features, local.weights)
     assert basis.dtype == spectrum.dtype == traced_basis.dtype == traced.dtype == dtype
     assert basis.shape == traced_basis.shape
     scaled = np.asarray(local.features, float) * np.sqrt(local.weights)[..., None]
@@ -290,16 +292,8 @@ def test_a_problem_can_be_built_inside_a_trace():
     v = models(len(features), case.dim)
 
     def solve(x, y):
-        weights = jnp.ones(y.shape) / y.shape[1]
-        local = losses.SquaredLoss(
-            x,
-            y,
-            weights,
-            jnp.zeros(len(x)),
-            *losses.factor(x, weights),
-            jnp.einsum("nm,nmd->nd", weights * y, x),
-        )
-        return local.prox(jnp.asarray(v), jnp.full(len(x), 3.0), None, ())[0]
+        local = losses.least_squares(x, y, jnp.ones(y.shape) / y.shape[1])
+        return local.prox(jnp.asarray(v), jnp.full(len(x), 3.0), ())[0]
 
     traced = jax.jit(solve)(jnp.asarray(features), jnp.asarray(targets))
     wanted = [node.prox(row, 3.0) for node, row in zip(nodes_of(case), v, strict=True)]
@@ -329,7 +323,7 @@ def test_vmap_over_steps_and_ridges(name):
     def one(step, ridge):
         ridges = jnp.where(jnp.sum(local.weights, 1) > 0, ridge, 0)
         changed = losses.SquaredLoss(**{**vars(local), "ridge": ridges})
-        return changed.prox(v, jnp.full(len(v), step), v, ())[0]
+        return changed.prox(v, jnp.full(len(v), step), ())[0]
 
     ridges = jnp.asarray([0.0, 0.1, 3.0])
     many = jax.jit(jax.vmap(jax.vmap(one, (0, None)), (None, 0)))(steps, ridges)
@@ -348,7 +342,7 @@ def test_gradients_through_the_prox_are_finite_and_right():
 
     @jax.jit
     def total(step):
-        return jnp.sum(local.prox(v, jnp.full(4, step), v, ())[0] ** 2)
+        return jnp.sum(local.prox(v, jnp.full(4, step), ())[0] ** 2)
 
     slope = jax.grad(total)(0.7)
     assert slope == pytest.approx(float(total(0.7 + 1e-6) - total(0.7 - 1e-6)) / 2e-6, rel=1e-6)
@@ -487,7 +481,7 @@ def test_prox_of_lasso_is_stationary(name):
         w = jnp.zeros(v.shape)
         for _ in range(12):  # each call starts where the last one stopped
             w, memory = prox(local, jnp.asarray(v), jnp.full(len(v), step), w)
-        assert memory == ()
+        np.testing.assert_array_equal(memory, w)
         for i, node in enumerate(nodes):
             l1 = L1 if node.weight else 0.0
             assert lasso_residual(node, np.asarray(w)[i], v[i], step, l1) < 1e-9
@@ -786,15 +780,14 @@ def test_the_optimiser_remembers_between_rounds(optimizer, dtype):
     local = problem.local
     first, second, step = models(3, 3), models(3, 3, seed=2), np.array([0.5, 1.0, 2.0])
     cast = partial(jnp.asarray, dtype=local.start.dtype)
-    advance = jax.jit(lambda v, w, memory: local.prox(v, cast(step), w, memory))
-    w, memory = advance(cast(first), local.start, local.memory(local.start))
-    w, memory = advance(cast(second), w, memory)
+    advance = jax.jit(lambda v, memory: local.prox(v, cast(step), memory))
+    halfway, memory = advance(cast(first), local.prox_memory(local.start))
+    w, memory = advance(cast(second), memory)
     assert w.dtype == dtype
     for leaf in jax.tree.leaves(memory):
         assert leaf.shape[0] == 3
-    forgetful, _ = advance(
-        cast(second), advance(cast(first), local.start, local.memory(w))[0], local.memory(w)
-    )
+    np.testing.assert_array_equal(memory.models, w)
+    forgetful, _ = advance(cast(second), local.prox_memory(halfway))
     assert np.abs(np.asarray(forgetful - w)).max() > 1e-4
 
     rule = optimizer(0.05)
@@ -848,7 +841,7 @@ def test_vmap_over_rates_and_steps():
 
     def one(rate, step):
         local = losses.TrainedLoss(**{**vars(problem.local), "rate": rate})
-        return local.prox(v, jnp.full(3, step), v, local.memory(v))[0]
+        return local.prox(v, jnp.full(3, step), local.prox_memory(v))[0]
 
     both = jax.jit(jax.vmap(one))(rates, steps)
     for i in range(2):
@@ -896,7 +889,7 @@ def hidden(kind):
 
 @jax.jit
 def hidden_prox(problem, v, step, previous):
-    return problem.prox(v, step, previous, problem.local.memory(previous))
+    return problem.prox(v, step, problem.prox_memory(previous))
 
 
 @pytest.mark.parametrize("kind", ["squared", "ridge", "lasso", "logistic", "training"])
@@ -904,7 +897,8 @@ def test_the_prox_of_a_node_without_access_is_the_identity(kind):
     problem = hidden(kind)
     v, previous = jnp.asarray(models(3, 2)), jnp.asarray(models(3, 2, seed=1))
     step = jnp.asarray([0.3, 4.0, 20.0])
-    w, _ = hidden_prox(problem, v, step, previous)
+    w, memory = hidden_prox(problem, v, step, previous)
+    assert jax.tree.structure(memory) == jax.tree.structure(problem.prox_memory(v))
     assert w.dtype == v.dtype
     np.testing.assert_array_equal(w[1], v[1])
     assert np.all(np.asarray(w[::2]) != np.asarray(v[::2]))

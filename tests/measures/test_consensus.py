@@ -11,7 +11,12 @@ import pytest
 
 from fedjax_admm import graphs, losses
 from fedjax_admm._run import run
-from fedjax_admm.measures import consensus_error, consensus_gap, consensus_releases
+from fedjax_admm.measures import (
+    consensus_error,
+    consensus_gap,
+    consensus_releases,
+    total_loss,
+)
 from fedjax_admm.participation import bernoulli
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.problems import _consensus as consensus, consensus_regression
@@ -60,7 +65,7 @@ def problem_of(dtype, l2=1.0):
     """Ridge regression with its optimum from the normal equations."""
     x, y = ([np.asarray(part, dtype) for part in parts] for parts in draw())
     optimum = jnp.asarray(minimiser(l2), dtype)
-    with mock.patch.object(consensus, "_optimum", return_value=optimum):
+    with mock.patch.object(consensus, "pooled_optimum", return_value=optimum):
         graph = graphs.star(CLIENTS)
         return consensus_regression(graph, x, y, losses.squared(), l2=l2)
 
@@ -126,7 +131,7 @@ def test_the_gap_is_that_of_the_mean_model(dtype):
 def test_gaps_are_not_negative(x64):
     """However near or far the models are, up to the rounding of F."""
     problem = problem_of(np.float64)
-    best = float(problem.objective(problem.optimum))
+    best = float(total_loss(problem, problem.optimum))
     gap = jax.jit(
         lambda w: consensus_gap(Solver(), problem, State(w, w, None))["gap"],
     )
@@ -154,7 +159,7 @@ def test_an_optimum_of_zero_gives_no_number(dtype):
     x = [np.ones((m, DIM), dtype) for m in SIZES]
     y = [np.zeros(m, dtype) for m in SIZES]
     zero = jnp.zeros(DIM, dtype)
-    with mock.patch.object(consensus, "_optimum", return_value=zero):
+    with mock.patch.object(consensus, "pooled_optimum", return_value=zero):
         problem = consensus_regression(graphs.star(CLIENTS), x, y, losses.squared(), l2=1.0)
     models = jnp.zeros((CLIENTS, DIM), dtype)
     measured = consensus_error(Solver(), problem, State(models, models + 1, None))

@@ -13,13 +13,11 @@ from fedjax_admm.measures import (
     factor_error,
     fresh_rating_error,
     rating_error,
-    theory_beta,
 )
 from fedjax_admm.measures._ratings import squared_error
-from fedjax_admm.problems import given_clients
+from fedjax_admm.problems import matrix_completion_of_clients
 from fedjax_admm.ratings import BLOCK, ClientRatings, Factors
-from fedjax_admm.solvers import fedmc_admm
-from fedjax_admm.solvers.factors._fedmc import FedMCClients, FedMCState
+from fedjax_admm.solvers import FedMCClients, FedMCState, fedmc_admm, fedmc_theory_beta
 from tests.reference import fedmc
 
 SIZES, ITEMS, RANK, BETA = (4, 2, 3), 7, 2, 0.6
@@ -60,7 +58,7 @@ def standard(clients):
 
 
 def problem_of(held_out=HELD_OUT):
-    return given_clients(LEARNT, num_items=ITEMS, members=SIZES, held_out=held_out)
+    return matrix_completion_of_clients(LEARNT, num_items=ITEMS, members=SIZES, held_out=held_out)
 
 
 def state_of(seed=0):
@@ -106,7 +104,7 @@ def everything(solver, problem, state):
         **fresh_rating_error(solver, problem, state),
         "lagrangian": augmented_lagrangian(solver, problem, state),
         "residual": completion_residual(solver, problem, state),
-        "theory_beta": theory_beta(solver, problem, state, 2),
+        "theory_beta": fedmc_theory_beta(solver, problem, state, 2),
     }
 
 

@@ -1,4 +1,4 @@
-"""Regression on a network: data, subgradients and optimum against plain NumPy and cvxpy."""
+"""Regression on a network: data, gradients and optimum against plain NumPy and cvxpy."""
 
 import math
 from dataclasses import replace
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fedjax_admm import InputError, graphs, losses
+from fedjax_admm.measures import total_loss
 from fedjax_admm.problems import (
     _consensus as consensus,
     consensus_regression,
@@ -42,7 +43,7 @@ TASKS = {  # loss, l1, l2
 
 # The optimum takes seconds to compile for every loss; most tests here do not look at it.
 WITHOUT_OPTIMUM = mock.patch.object(
-    consensus, "_optimum", lambda x, *rest: jnp.full(x.shape[-1], jnp.nan, x.dtype)
+    consensus, "pooled_optimum", lambda x, *rest: jnp.full(x.shape[-1], jnp.nan, x.dtype)
 )
 
 
@@ -82,6 +83,11 @@ def build(loss="squared", dtype=np.float64, *, l1=0.0, l2=0.0, data=None):
     x, y = ([np.asarray(part, dtype) for part in parts] for parts in (x, y))
     with WITHOUT_OPTIMUM:
         return consensus_regression(network(), x, y, LOSSES[loss](), l1=l1, l2=l2)
+
+
+def gradients(problem, w, clip=None):
+    """Return the gradients, clipped if there is a norm."""
+    return problem.gradients(w) if clip is None else problem.clipped_gradients(w, clip)
 
 
 def close(found, expected, dtype, scale=1.0):
@@ -141,18 +147,18 @@ def test_data_keep_their_precision(x64):
     problem = build("huber", np.float32, l1=0.1, l2=0.2)
     floats = [leaf for leaf in jax.tree.leaves(problem) if leaf.dtype != jnp.int32]
     assert {leaf.dtype for leaf in floats} == {jnp.dtype(np.float32)}
-    assert problem.subgradients(jnp.ones((CLIENTS, DIM), jnp.float32)).dtype == np.float32
+    assert gradients(problem, jnp.ones((CLIENTS, DIM), jnp.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize("clip", [None, 0.7, 100.0])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_subgradients(loss, clip, dtype):
+def test_gradients(loss, clip, dtype):
     l1, l2 = 0.3, 0.7
     x, y = draw(loss)
     w = models()
     problem = build(loss, dtype, l1=l1, l2=l2)
     limit = None if clip is None else jnp.asarray(clip, dtype)
-    found = problem.subgradients(jnp.asarray(w, dtype), limit)
+    found = gradients(problem, jnp.asarray(w, dtype), limit)
     assert (found.shape, found.dtype) == ((CLIENTS, DIM), dtype)
     expected = [
         reference.subgradient(SLOPES[loss], x[k], y[k], w[k], clip, l1, l2, CLIENTS)
@@ -160,13 +166,13 @@ def test_subgradients(loss, clip, dtype):
     ]
     close(found, expected, dtype)
     if clip == 0.7:  # it binds
-        assert np.abs(found - problem.subgradients(jnp.asarray(w, dtype))).max() > 0.05
+        assert np.abs(found - gradients(problem, jnp.asarray(w, dtype))).max() > 0.05
     if clip == 100.0:  # it does not
-        close(found, problem.subgradients(jnp.asarray(w, dtype)), dtype)
+        close(found, gradients(problem, jnp.asarray(w, dtype)), dtype)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_values_and_objective(loss, dtype):
+def test_values_and_their_sum(loss, dtype):
     l1, l2 = 0.3, 0.7
     x, y = draw(loss)
     w = models()
@@ -178,7 +184,7 @@ def test_values_and_objective(loss, dtype):
     found = problem.values(jnp.asarray(w, dtype))
     assert (found.shape, found.dtype) == ((CLIENTS,), dtype)
     close(found, expected, dtype)
-    total = problem.objective(jnp.asarray(w[1], dtype))
+    total = total_loss(problem, jnp.asarray(w[1], dtype))
     assert total.shape == ()
     close(total, reference.objective(SLOPES[loss], x, y, None, w[1], l1, l2), dtype)
 
@@ -220,7 +226,7 @@ def test_a_sample_without_features_pulls_nowhere(dtype):
     for loss in ("squared", "absolute", "huber"):
         problem = build(loss, dtype, data=(x, y))
         for clip in (None, jnp.asarray(0.5, dtype)):
-            found = problem.subgradients(jnp.ones((CLIENTS, DIM), dtype), clip)
+            found = gradients(problem, jnp.ones((CLIENTS, DIM), dtype), clip)
             np.testing.assert_array_equal(found, np.zeros((CLIENTS, DIM)))
             curvatures = problem.curvatures(jnp.ones((CLIENTS, DIM), dtype), clip)
             assert np.isfinite(curvatures).all()
@@ -240,7 +246,7 @@ def test_padding_has_no_influence(loss, x64):
     short, long = build(loss, dtype, l1=0.1), build(loss, dtype, l1=0.1, data=longer)
     assert long.features.shape[1] == 40
     for limit in (None, clip):
-        first, second = (each.subgradients(w, limit)[:4] for each in (short, long))
+        first, second = (gradients(each, w, limit)[:4] for each in (short, long))
         close(second, first, dtype)
         first, second = (each.curvatures(w, limit) for each in (short, long))
         close(second[2, :6], first[2], dtype)
@@ -248,20 +254,20 @@ def test_padding_has_no_influence(loss, x64):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_subgradients_are_gradients_where_there_are_any(loss, x64):
+def test_gradients_are_derivatives_where_there_are_any(loss, x64):
     problem = build(loss, l1=0.3, l2=0.7)
     w = jnp.asarray(np.random.default_rng(3).standard_normal((CLIENTS, DIM)))
     gradient = jax.grad(lambda models: jnp.sum(problem.values(models)))(w)
-    close(problem.subgradients(w), gradient, np.float64, scale=5)
+    close(gradients(problem, w), gradient, np.float64, scale=5)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_clipped_subgradients_are_gradients_of_the_clipped_losses(loss, x64):
+def test_clipped_gradients_are_those_of_the_clipped_losses(loss, x64):
     """By differences of the convex functions that clipping turns the losses into."""
     x, y = draw(loss)
     w = np.random.default_rng(3).standard_normal((CLIENTS, DIM))
     clip = 0.6
-    found = build(loss).subgradients(jnp.asarray(w), jnp.asarray(clip))
+    found = gradients(build(loss), jnp.asarray(w), jnp.asarray(clip))
 
     def value(k, model):
         pairs = zip(x[k], y[k], strict=True)
@@ -282,13 +288,13 @@ numbers = st.lists(st.floats(-1, 1), min_size=DIM, max_size=DIM)
 def test_no_clipped_gradient_is_longer_than_the_norm(
     dtype, loss, direction, model, size, reach, target, clip
 ):
-    """One sample per client, so that a client's subgradient is that of its sample."""
+    """One sample per client, so that a client's gradient is that of its sample."""
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     x = [np.array([direction]) * size * s for s in signs]
     y = [np.array([s if loss == "logistic" else s * target]) for s in signs]
     problem = build(loss, dtype, data=(x, y))
     w = jnp.asarray(np.outer([1.0, -2.0, 0.5, 3.0, 0.0], model) * reach, dtype)
-    found = np.asarray(problem.subgradients(w, jnp.asarray(clip, dtype)), np.float64)
+    found = np.asarray(gradients(problem, w, jnp.asarray(clip, dtype)), np.float64)
     assert np.isfinite(found).all()
     lengths = np.linalg.norm(found, axis=1)
     assert (lengths <= clip * (1 + 8 * float(jnp.finfo(dtype).eps))).all()
@@ -305,8 +311,8 @@ def test_no_clipped_gradient_is_longer_than_the_norm(
 def test_problems_are_pytrees(x64):
     problem = build("huber", l1=0.1)
     w = jnp.asarray(models())
-    inside = jax.jit(lambda problem, w: problem.subgradients(w))(problem, w)
-    close(inside, problem.subgradients(w), np.float64)
+    inside = jax.jit(lambda problem, w: gradients(problem, w))(problem, w)
+    close(inside, gradients(problem, w), np.float64)
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), problem)
     twice = jax.vmap(lambda each: each.values(w))(stacked)
     assert twice.shape == (2, CLIENTS)
@@ -320,7 +326,7 @@ def test_a_single_client_needs_no_neighbours(x64):
         )
     w = np.array([[1.0, 2.0, 3.0]])
     expected = reference.subgradient("squared", x[2], y[2], w[0], None, 0.0, 1.0, 1)
-    close(problem.subgradients(jnp.asarray(w))[0], expected, np.float64)
+    close(gradients(problem, jnp.asarray(w))[0], expected, np.float64)
 
 
 # --- optimum --------------------------------------------------------------------------------------
@@ -342,10 +348,10 @@ def test_the_optimum_is_that_of_cvxpy(task, x64):
     expected = centralised(loss, x, y, l1, l2)
     assert problem.optimum.shape == (DIM,)
     np.testing.assert_allclose(problem.optimum, expected, rtol=0, atol=1e-8)
-    best = float(problem.objective(problem.optimum))
+    best = float(total_loss(problem, problem.optimum))
     assert best <= reference.objective(SLOPES[loss], x, y, None, expected, l1, l2) + 1e-12
     for change in 1e-3 * np.vstack([np.eye(DIM), -np.eye(DIM)]):
-        assert float(problem.objective(problem.optimum + jnp.asarray(change))) > best
+        assert float(total_loss(problem, problem.optimum + jnp.asarray(change))) > best
 
 
 def test_another_loss_shares_the_data_and_has_another_optimum(x64):
@@ -550,10 +556,10 @@ PARTS = {"graph": network, "features": X, "targets": Y, "loss": losses.squared}
             {"features": changed(3, np.ones((2, 4)), X)},
             r"features\[3\] must have shape \(any, 3\), but it has \(2, 4\)",
         ),
-        ({"targets": changed(0, np.ones(4), Y)}, r"targets\[0\] must have shape \(3\), .*\(4,\)"),
+        ({"targets": changed(0, np.ones(4), Y)}, r"targets\[0\] must have shape \(3,\), .*\(4,\)"),
         (
             {"targets": changed(0, np.ones((3, 1)), Y)},
-            r"targets\[0\] must have shape \(3\), but it has \(3, 1\)",
+            r"targets\[0\] must have shape \(3,\), but it has \(3, 1\)",
         ),
         (
             {"features": changed(3, [[1, 2, 3], [1, math.nan, 3]], X)},
@@ -571,9 +577,9 @@ PARTS = {"graph": network, "features": X, "targets": Y, "loss": losses.squared}
             {"loss": losses.logistic},
             r"targets\[0\] must hold -1 and 1 for the logistic loss, but entry 0 is ",
         ),
-        ({"loss": lambda: losses.Squared}, r"loss must be one of sample_losses, such as"),
-        ({"loss": lambda: "squared"}, r"loss must be one of sample_losses, .* it is 'squared'"),
-        ({"loss": lambda: None}, r"loss must be one of sample_losses, .* it is None"),
+        ({"loss": lambda: losses.Squared}, r"loss must be one of fedjax_admm.losses, such as"),
+        ({"loss": lambda: "squared"}, r"loss must be one of fedjax_admm.losses, .* is 'squared'"),
+        ({"loss": lambda: None}, r"loss must be one of fedjax_admm.losses, .* it is None"),
         ({"l1": -0.1}, "l1 must be at least 0, but it is -0.1"),
         ({"l2": -1}, "l2 must be at least 0, but it is -1"),
         ({"l2": math.nan}, "l2 must be finite, but it is nan"),
@@ -601,7 +607,7 @@ def test_mistakes_get_a_sentence(given_, sentence):
         ("logistic", "huber", {}, "loss must suit the targets, but Logistic and Huber have .*anew"),
         ("squared", "huber", {"l1": -1.0}, "l1 must be at least 0, but it is -1"),
         ("squared", "huber", {"l2": math.inf}, "l2 must be finite, but it is inf"),
-        ("squared", None, {}, "loss must be one of sample_losses, .* it is None"),
+        ("squared", None, {}, "loss must be one of fedjax_admm.losses, .* it is None"),
     ],
 )
 def test_a_loss_must_suit_the_targets(first, second, options, sentence):
@@ -632,7 +638,10 @@ def test_mistakes_in_a_draw_get_a_sentence(options, sentence):
 def test_a_draw_needs_a_key_and_a_loss():
     with WITHOUT_OPTIMUM, pytest.raises(InputError, match="key must be a typed key"):
         draw_consensus_regression(7, graphs.star(3), losses.squared())
-    with WITHOUT_OPTIMUM, pytest.raises(InputError, match="loss must be one of sample_losses"):
+    with (
+        WITHOUT_OPTIMUM,
+        pytest.raises(InputError, match=r"loss must be one of fedjax_admm\.losses"),
+    ):
         draw_consensus_regression(jax.random.key(0), graphs.star(3), losses.Absolute)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm.problems._localization import MINIMUM_RANGE
+from fedjax_admm.problems import MINIMUM_RANGE
 
 
 def exact_distances(problem):
@@ -73,13 +73,14 @@ def test_ranges_are_never_below_a_millimetre():
 
 
 @pytest.mark.usefixtures("x64")
-def test_subgradients_are_the_gradients_where_there_is_one():
+def test_gradients_are_derivatives_where_there_are_any():
     problem = draw(fa.problems.cauchy_noise(1.0), clients=9)
     position = jnp.array([1.0, -2.0, 3.0])
     copies = jnp.broadcast_to(position, (9, 3))
-    total = jnp.sum(problem.subgradients(copies), 0)
-    np.testing.assert_allclose(total, jax.grad(problem.value)(position), atol=1e-12)
-    at_sensor = problem.subgradients(problem.anchors)
+    cost = jax.grad(lambda points: jnp.sum(problem.values(points)))
+    np.testing.assert_allclose(problem.gradients(copies), cost(copies), atol=1e-12)
+    np.testing.assert_allclose(problem.values(copies), np.abs(problem.residuals(position)))
+    at_sensor = problem.gradients(problem.anchors)
     np.testing.assert_array_equal(at_sensor, np.zeros((9, 3)))
 
 
@@ -117,7 +118,7 @@ def test_measurements_of_ones_own_start_at_the_mean_of_the_sensors():
     assert problem.target is None
     assert problem.num_clients == 3
     assert problem.dim == 2
-    assert float(problem.value(jnp.zeros(2))) == pytest.approx(1 + 0 + (10**0.5 - 3), rel=1e-5)
+    assert problem.values(jnp.zeros((3, 2))) == pytest.approx([1, 0, 10**0.5 - 3], rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_measurements_of_ones_own_start_at_the_mean_of_the_sensors():
     [
         (
             lambda: fa.problems.localization(np.zeros((3, 2)), np.ones(4)),
-            "distances must have shape (3), but it has (4,).",
+            "distances must have shape (3,), but it has (4,).",
         ),
         (
             lambda: fa.problems.localization(np.zeros(3), np.ones(3)),
@@ -145,7 +146,7 @@ def test_measurements_of_ones_own_start_at_the_mean_of_the_sensors():
         ),
         (
             lambda: fa.problems.localization(np.zeros((2, 2)), [1.0, 1.0], start=np.zeros(3)),
-            "start must have shape (2), but it has (3,).",
+            "start must have shape (2,), but it has (3,).",
         ),
         (
             lambda: draw(fa.problems.no_noise(), clients=0),

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError
-from fedjax_admm.problems import given_clients, matrix_completion
-from fedjax_admm.problems._matrix_completion import _part
+from fedjax_admm.problems import matrix_completion, matrix_completion_of_clients
+from fedjax_admm.problems._matrix_completion import share_of
 from fedjax_admm.ratings import BLOCK, DrawnRatings, Ratings, ratings
 
 USERS, ITEMS, CLIENTS = 61, 30, 7
@@ -131,7 +131,7 @@ def test_shares_of_any_number_are_exact(share):
     sizes = np.arange(200_001)
     wanted = [math.floor(Fraction(share) * n) for n in sizes[:1001].tolist()]
     whole, parts = Fraction(share).denominator, Fraction(share).numerator
-    found = np.asarray(_part(jnp.asarray(sizes, jnp.int32), float(share)))
+    found = np.asarray(share_of(jnp.asarray(sizes, jnp.int32), float(share)))
     np.testing.assert_array_equal(found[:1001], wanted)
     np.testing.assert_array_equal(found, sizes * parts // whole)
 
@@ -385,7 +385,7 @@ def test_numbers_beyond_int32_get_a_sentence():
     with pytest.raises(InputError, match=sentence):
         matrix_completion(huge, jax.random.key(0), clients=2)
     with pytest.raises(InputError, match=sentence):
-        given_clients([GIVEN[0], GIVEN[0]], num_items=2**30)
+        matrix_completion_of_clients([GIVEN[0], GIVEN[0]], num_items=2**30)
 
 
 # --- clients that are given ---------------------------------------------------------------------
@@ -400,7 +400,7 @@ HELD_OUT = [([0], [1], [2.0]), ([], [], []), ([1, 0], [0, 0], [1.0, 3.0])]
 
 def test_clients_that_are_given():
     given = [tuple(np.array(part) for part in client) for client in GIVEN]
-    problem = given_clients(given, num_items=6, members=[3, 2, 5], held_out=HELD_OUT)
+    problem = matrix_completion_of_clients(given, num_items=6, members=[3, 2, 5], held_out=HELD_OUT)
     np.testing.assert_array_equal(problem.members, [3, 2, 5])
     assert (problem.num_clients, problem.users_per_client, problem.num_items) == (3, 5, 6)
     np.testing.assert_array_equal(problem.places, [0, 1, 2, 5, 6, 10, 11, 12, 13, 14])
@@ -426,14 +426,14 @@ def test_clients_that_are_given():
 def test_members_are_those_who_occur():
     """Among what is held out, too."""
     options = {"num_items": 6, "held_out": HELD_OUT, "standardize": False}
-    problem = given_clients(GIVEN, **options)
+    problem = matrix_completion_of_clients(GIVEN, **options)
     np.testing.assert_array_equal(problem.members, [3, 2, 2])
     np.testing.assert_array_equal(as_lists(problem.by_user)[0][2], [0.0, 5.0, 4.0])
     assert (float(problem.mean), float(problem.deviation)) == (0, 1)
 
 
 def test_given_clients_without_anything_held_out():
-    problem = given_clients(GIVEN, num_items=6)
+    problem = matrix_completion_of_clients(GIVEN, num_items=6)
     np.testing.assert_array_equal(problem.held_out.counts, 0)
     np.testing.assert_array_equal(problem.by_user.counts, [3, 4, 1])
 
@@ -510,4 +510,4 @@ def changed(place, part):
 def test_mistakes_in_given_clients_get_a_sentence(options, sentence):
     arguments = {"clients": GIVEN, "num_items": 6} | options
     with pytest.raises(InputError, match=sentence):
-        given_clients(**arguments)
+        matrix_completion_of_clients(**arguments)

@@ -61,7 +61,7 @@ def test_ragged_data_are_padded(dtype):
         [jnp.asarray(y, dtype) for y in targets],
     )
     assert isinstance(problem.local, SquaredLoss)
-    assert (problem.num_nodes, problem.dim) == (4, 2)
+    assert (problem.num_clients, problem.dim) == (4, 2)
     assert problem.local.features.shape == (4, 5, 2)
     assert problem.local.targets.shape == problem.local.weights.shape == (4, 5)
     assert problem.local.basis.shape == (4, 2, 2)
@@ -273,7 +273,7 @@ def spoiled(index, place, value, which=0):
         ),
         (
             {"targets": swapped(2, np.ones(4), 1)},
-            r"targets\[2\] must have shape \(5\), but it has \(4,\)",
+            r"targets\[2\] must have shape \(5,\), but it has \(4,\)",
         ),
         (
             {"features": spoiled(2, (4, 1), np.nan)},
@@ -294,7 +294,7 @@ def spoiled(index, place, value, which=0):
             {"accessible": np.ones(3, bool)},
             r"accessible must be True or False for each of 4 nodes, but it has shape \(3,\)",
         ),
-        ({"node_weights": np.ones(3)}, r"node_weights must have shape \(4\), but it has \(3,\)"),
+        ({"node_weights": np.ones(3)}, r"node_weights must have shape \(4,\), but it has \(3,\)"),
         (
             {"node_weights": np.array([1.0, 0.0, 1.0, 1.0])},
             r"node_weights must be greater than 0, but it is \[1. 0. 1. 1.\]",

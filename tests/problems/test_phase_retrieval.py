@@ -26,7 +26,7 @@ def small(box="clip", clients=30, dim=3, seed=0):
     return fa.problems.phase_retrieval(x, y, start=np.ones(dim), radius=0.8, box=box)
 
 
-prox = jax.jit(lambda problem, points, step: problem.prox(points, step))
+prox = jax.jit(lambda problem, points, step: problem.prox(points, step, ())[0])
 
 
 def points_of(problem, seed=1, scale=1.0):
@@ -74,16 +74,16 @@ def test_results_keep_the_dtype(box, x64):
     points, ones = problem.x, jnp.ones(2, jnp.float32)
     found = jax.eval_shape(
         lambda problem: {
-            "value": problem.value(problem.start),
-            "subgradients": problem.subgradients(points),
+            "values": problem.values(points),
+            "gradients": problem.gradients(points),
             "smoothed_gradients": problem.smoothed_gradients(points, ones),
-            "prox": problem.prox(points, ones),
+            "prox": problem.prox(points, ones, problem.prox_memory(points))[0],
             "project": problem.project(points),
         },
         problem,
     )
     assert {part.dtype for part in found.values()} == {jnp.dtype("float32")}
-    assert found.pop("value").shape == ()
+    assert found.pop("values").shape == (2,)
     assert {part.shape for part in found.values()} == {(2, 2)}
 
 
@@ -125,7 +125,7 @@ def draw(**options):
             lambda: build([[1, np.nan]], [1]),
             "x must be finite, but entry (0, 1) is nan; remove or repair that entry.",
         ),
-        (lambda: build(y=np.ones(4)), "y must have shape (3), but it has (4,)."),
+        (lambda: build(y=np.ones(4)), "y must have shape (3,), but it has (4,)."),
         (
             lambda: build(y=[1, 2, np.inf]),
             "y must be finite, but entry (2,) is inf; remove or repair that entry.",
@@ -147,7 +147,7 @@ def draw(**options):
             "start must not be zero, where every loss is stationary, but it is (a spectral one is "
             "zero where x or y are); give another one.",
         ),
-        (lambda: build(start=[0, 0, 1]), "start must have shape (2), but it has (3,)."),
+        (lambda: build(start=[0, 0, 1]), "start must have shape (2,), but it has (3,)."),
         (
             lambda: build(start=[0, np.nan]),
             "start must be finite, but entry (1,) is nan; remove or repair that entry.",
@@ -160,7 +160,7 @@ def draw(**options):
             "radius must be one number, but it has shape (2,); use jax.vmap over several.",
         ),
         (lambda: build(radius="wide"), "radius must be a number, but it is 'wide'."),
-        (lambda: build(truth=[1]), "truth must have shape (2), but it has (1,)."),
+        (lambda: build(truth=[1]), "truth must have shape (2,), but it has (1,)."),
         (
             lambda: build(truth=[1, np.nan]),
             "truth must be finite, but entry (1,) is nan; remove or repair that entry.",
@@ -192,26 +192,25 @@ def test_mistakes_get_a_sentence(mistake, sentence):
 # --- what a problem offers ---
 
 
-def test_value_is_the_sum_of_the_losses(x64):
+def test_values_are_the_losses_at_the_clients_own_points(x64):
     problem = small()
-    for model in points_of(problem)[:5]:
-        losses = [abs(y - (x @ model) ** 2) for x, y in zip(problem.x, problem.y, strict=True)]
-        value = float(problem.value(jnp.asarray(model)))
-        assert value == pytest.approx(float(sum(losses)), rel=1e-13)
+    points = points_of(problem)
+    rows = zip(points, problem.x, problem.y, strict=True)
+    losses = [abs(y - (x @ model) ** 2) for model, x, y in rows]
+    np.testing.assert_allclose(problem.values(points), losses, rtol=1e-13)
 
 
-def test_subgradients_are_the_gradients_where_there_is_one(x64):
+def test_gradients_are_derivatives_where_there_are_any(x64):
     problem = small()
-    for model in points_of(problem)[:3]:
-        copies = jnp.broadcast_to(jnp.asarray(model), (30, 3))
-        total = jnp.sum(problem.subgradients(copies), 0)
-        np.testing.assert_allclose(total, jax.grad(problem.value)(copies[0]), rtol=1e-12)
+    points = jnp.asarray(points_of(problem))
+    wanted = jax.grad(lambda points: jnp.sum(problem.values(points)))(points)
+    np.testing.assert_allclose(problem.gradients(points), wanted, rtol=1e-12)
 
 
-def test_subgradients_at_the_kinks_are_zero():
+def test_gradients_at_the_kinks_are_zero():
     problem = fa.problems.phase_retrieval([[2, 0], [0, 3], [1, 1]], [4, -1, 1], start=[1, 1])
     exact = jnp.array([[1.0, 7.0], [5.0, 0.0], [3.0, -2.0]])
-    np.testing.assert_array_equal(problem.subgradients(exact), np.zeros((3, 2)))
+    np.testing.assert_array_equal(problem.gradients(exact), np.zeros((3, 2)))
     np.testing.assert_array_equal(problem.smoothed_gradients(exact, jnp.ones(3)), np.zeros((3, 2)))
 
 
@@ -239,7 +238,7 @@ def test_smoothed_gradients_from_no_smoothing_to_very_much(x64):
     problem = small()
     points = points_of(problem)
     sharp = problem.smoothed_gradients(points, np.full(30, 1e-12))
-    np.testing.assert_array_equal(sharp, problem.subgradients(points))
+    np.testing.assert_array_equal(sharp, problem.gradients(points))
     wide = problem.smoothed_gradients(points, np.full(30, 1e9))
     product = np.sum(problem.x * points, 1)
     quadratic = (2 * (product**2 - problem.y) * product / 1e9)[:, None] * problem.x

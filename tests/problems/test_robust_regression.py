@@ -63,18 +63,16 @@ def test_results_keep_the_dtype(x64):
         lambda problem: {
             "start": problem.start,
             "truth": problem.truth,
-            "value": problem.value(problem.start),
             "values": problem.values(problem.truth),
-            "subgradients": problem.subgradients(problem.truth),
+            "gradients": problem.gradients(problem.truth),
             "smoothed_gradients": problem.smoothed_gradients(problem.truth, problem.targets[:, 0]),
             "curvature": problem.curvature(),
         },
         problem,
     )
     assert {part.dtype for part in found.values()} == {jnp.dtype("float32")}
-    assert found["value"].shape == ()
     assert found["values"].shape == found["curvature"].shape == (2,)
-    assert found["subgradients"].shape == found["smoothed_gradients"].shape == (2, 3)
+    assert found["gradients"].shape == found["smoothed_gradients"].shape == (2, 3)
 
 
 def build(features=None, targets=None, *args, **options):
@@ -116,7 +114,7 @@ def draw(samples=5, **options):
         ),
         (
             lambda: build(targets=[np.ones(2), np.ones(3)]),
-            "targets[1] must have shape (4), but it has (3,).",
+            "targets[1] must have shape (4,), but it has (3,).",
         ),
         (
             lambda: build(targets=[np.ones(2), [1, 2, np.inf, 3]]),
@@ -142,10 +140,10 @@ def draw(samples=5, **options):
         ),
         (
             lambda: build(weights=[np.ones(2), np.ones(3)]),
-            "weights[1] must have shape (4), but it has (3,).",
+            "weights[1] must have shape (4,), but it has (3,).",
         ),
-        (lambda: build(weights=np.ones(2)), "weights[0] must have shape (2), but it has ()."),
-        (lambda: build(start=[0, 0]), "start must have shape (3), but it has (2,)."),
+        (lambda: build(weights=np.ones(2)), "weights[0] must have shape (2,), but it has ()."),
+        (lambda: build(start=[0, 0]), "start must have shape (3,), but it has (2,)."),
         (
             lambda: build(start=[0, 0, np.nan]),
             "start must be finite, but entry (2,) is nan; remove or repair that entry.",
@@ -219,7 +217,8 @@ def test_padding_and_weights_against_the_reference(x64):
         np.testing.assert_allclose(found, gradients, rtol=1e-12, atol=1e-15)
     model = points[0]
     total = sum(reference.regression_loss(model, *one) for one in zip(*data, strict=True))
-    assert float(problem.value(jnp.asarray(model))) == pytest.approx(total, rel=1e-12)
+    found = fa.measures.total_loss(problem, jnp.asarray(model))
+    assert float(found) == pytest.approx(total, rel=1e-12)
 
 
 def test_each_client_has_its_own_smoothing(x64):
@@ -247,7 +246,7 @@ def test_padding_changes_nothing(x64):
     mu = np.full(5, 0.5)
     for name, args, more in (
         ("values", (points,), (padded,)),
-        ("subgradients", (points,), (padded,)),
+        ("gradients", (points,), (padded,)),
         ("smoothed_gradients", (points, mu[:4]), (padded, mu)),
         ("curvature", (), ()),
     ):
@@ -289,22 +288,21 @@ def test_gradients_against_finite_differences(x64):
 
     smooth = problem.smoothed_gradients(points, mu)
     np.testing.assert_allclose(smooth, by_differences(smoothed), rtol=1e-6, atol=1e-8)
-    sharp = problem.subgradients(points)
+    sharp = problem.gradients(points)
     np.testing.assert_allclose(sharp, by_differences(problem.values), rtol=1e-6, atol=1e-8)
-    model = jnp.asarray(points[0])
-    copies = jnp.broadcast_to(model, (4, DIM))
-    total = jnp.sum(problem.subgradients(copies), 0)
-    np.testing.assert_allclose(total, jax.grad(problem.value)(model), rtol=1e-12, atol=1e-14)
+    copies = jnp.broadcast_to(jnp.asarray(points[0]), (4, DIM))
+    slopes = jax.grad(lambda points: jnp.sum(problem.values(points)))(copies)
+    np.testing.assert_allclose(problem.gradients(copies), slopes, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(
         problem.smoothed_gradients(points, np.full(4, 1e-12)), sharp, rtol=1e-12, atol=1e-14
     )
 
 
-def test_the_subgradient_is_zero_at_the_kinks():
+def test_the_gradient_is_zero_at_the_kinks():
     problem = fa.problems.robust_regression([[[2.0, 1.0]], [[1.0, 1.0]]], [[4.0], [3.0]])
     exact = jnp.array([[1.0, 2.0], [3.0, 0.0]])
     np.testing.assert_array_equal(problem.values(exact), [0, 0])
-    np.testing.assert_array_equal(problem.subgradients(exact), np.zeros((2, 2)))
+    np.testing.assert_array_equal(problem.gradients(exact), np.zeros((2, 2)))
     found = problem.smoothed_gradients(exact, jnp.ones(2))
     np.testing.assert_array_equal(found, np.zeros((2, 2)))
 

@@ -114,7 +114,7 @@ def completion() -> fa.problems.MatrixCompletion:
         ([2, 0, 0, 2], [2, 1, 0, 3], [0.25, 1.0, 0.75, -0.5]),
     ]
     clients = [tuple(np.array(part) for part in client) for client in clients]
-    return fa.problems.given_clients(clients, num_items=5, standardize=False)
+    return fa.problems.matrix_completion_of_clients(clients, num_items=5, standardize=False)
 
 
 def first_factors() -> Any:

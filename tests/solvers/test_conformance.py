@@ -210,5 +210,7 @@ def test_traffic_is_whole_numbers(case):
 
 
 def test_unfit_problem_is_told_before_tracing(case):
-    with pytest.raises(fa.InputError, match="needs a problem that offers"):
+    with pytest.raises(
+        fa.InputError, match=r"needs a problem with .*which object lacks; problems\."
+    ):
         finish(case.solver(), object())

@@ -16,7 +16,7 @@ Point = tuple[Vector, ...]  # one vector per coordinate
 
 
 class _Client(NamedTuple):
-    """`ClientState` in registers: one vector over the clients for every coordinate."""
+    """`FSMDMClients` in registers: one vector over the clients for every coordinate."""
 
     x: Point
     z: Point

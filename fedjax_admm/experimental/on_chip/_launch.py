@@ -7,14 +7,15 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas
 
-from fedjax_admm._checks import InputError, count, is_concrete, listed, requirements, typed_key
+from fedjax_admm._checks import InputError, count, is_concrete, listed, multiple, typed_key
 from fedjax_admm._run import RoundState, Run, Status, run
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.experimental.on_chip._kernel import run_rounds
 from fedjax_admm.experimental.on_chip._masks import draw_masks, pack_rounds
 from fedjax_admm.experimental.on_chip._respelling import INSTRUCTIONS, SPELLINGS, operations
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.problems import Localization
-from fedjax_admm.solvers import FSMDM, ClientState, FSMDMState
+from fedjax_admm.solvers import FSMDM, FSMDMClients, FSMDMState
 
 try:
     from jax.experimental.pallas import mosaic_gpu
@@ -67,11 +68,7 @@ def run_on_chip(
     """
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds), count("every", every)
-    if rounds % every:
-        raise InputError(
-            f"rounds must be a multiple of every ({every}), but it is {rounds}; "
-            f"the nearest one is {rounds - rounds % every}."
-        )
+    multiple("rounds", rounds, "every", every)
     typed_key(key)
     for name, value, wanted in (
         ("solver", solver, FSMDM),
@@ -79,12 +76,16 @@ def run_on_chip(
     ):
         if type(value) is not wanted:
             raise InputError(
-                f"{name} must be a {wanted.__name__}, for which the kernel is written, but it is "
-                f"a {type(value).__name__}; use fedjax_admm.run."
+                f"must be a {wanted.__name__}, for which the kernel is written, but it is a "
+                f"{type(value).__name__}",
+                argument=name,
+                value=value,
+                remedy="use fedjax_admm.run",
             )
-    requirements(solver, problem)
+    check_capabilities(solver, problem)
     done = int(start.index) if start is not None and is_concrete(start.index) else 0
     participation.check(solver.participants(problem), done + rounds)
+    solver.check(problem, done + rounds)
     _check_hyperparameters(solver)
     return _run_on_chip(solver, problem, key, participation, start, rounds, every, interpret)
 
@@ -170,7 +171,7 @@ def _launch(solver, problem, key, participation, start, rounds, every, interpret
     )
 
     copies = vectors[:, :clients].reshape(-1, dim, clients)
-    client = ClientState(*(copy.T for copy in copies), updates=updates[:clients])
+    client = FSMDMClients(*(copy.T for copy in copies), updates=updates[:clients])
     records = jnp.arange(every, rounds + 1, every, dtype=jnp.int32)
     blocks = masks.reshape(-1, every, clients)
     first_failed = jnp.where(failed[0] > 0, start.index + failed[0], 0)
@@ -198,8 +199,11 @@ def _check_hyperparameters(solver: FSMDM) -> None:
     for path, leaf in jax.tree.leaves_with_path(solver):
         if leaf.shape != () or not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise InputError(
-                f"solver{jax.tree_util.keystr(path)} must be one floating number for the kernel, "
-                f"but it has dtype {leaf.dtype} and shape {leaf.shape}; use fedjax_admm.run."
+                "must be one floating number for the kernel, but it has dtype "
+                f"{leaf.dtype} and shape {leaf.shape}",
+                argument=f"solver{jax.tree_util.keystr(path)}",
+                value=leaf,
+                remedy="use fedjax_admm.run",
             )
     counts = jax.ShapeDtypeStruct((WARPGROUP,), jnp.int32)
     for name in ("sigma_psi", "mu_phi", "sigma_xi", "mu_h"):
@@ -207,8 +211,11 @@ def _check_hyperparameters(solver: FSMDM) -> None:
         unknown = sorted(operations(program) - INSTRUCTIONS - set(SPELLINGS))
         if unknown:
             raise InputError(
-                f"{name} must be made of elementwise arithmetic for the kernel, but it uses "
-                f"{listed(unknown)}; write it so, or use fedjax_admm.run."
+                f"must be made of elementwise arithmetic for the kernel, but it uses "
+                f"{listed(unknown)}",
+                argument=name,
+                value=getattr(solver, name),
+                remedy="write it so, or use fedjax_admm.run",
             )
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import RoundState, run
+from fedjax_admm.capabilities import Clients
 from fedjax_admm.traffic import Traffic
 
 WORD = 32
@@ -19,7 +20,7 @@ WORD = 32
 class _Attendance:
     """A solver that only notes who is present: with it `run` draws the masks by its own keys."""
 
-    requires: ClassVar[tuple[str, ...]] = ()
+    requires: ClassVar[tuple[type, ...]] = (Clients,)
 
     def participants(self, problem):
         return (problem.num_clients,)

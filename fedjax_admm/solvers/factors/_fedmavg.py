@@ -25,6 +25,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import SquaredL2
@@ -68,7 +69,7 @@ class FedMAvg:
     setting: str = field(metadata={"static": True})  # "fair" or "paper"
     all_users: bool = field(metadata={"static": True})
 
-    requires: ClassVar[tuple[str, ...]] = ("by_user", "by_item", "members")
+    requires: ClassVar[tuple[type, ...]] = (FactorData,)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(clients,)`."""
@@ -174,7 +175,11 @@ def fedmavg(
       InputError: the setting is unknown, or a number is out of range.
     """
     if setting not in SETTINGS:
-        raise InputError(f"setting must be one of {', '.join(SETTINGS)}, but it is {setting!r}.")
+        raise InputError(
+            f"must be one of {', '.join(SETTINGS)}, but it is {setting!r}",
+            argument="setting",
+            value=setting,
+        )
     start = uniform_start(rank=rank) if start is None else start
     check_start(start)
     return FedMAvg(

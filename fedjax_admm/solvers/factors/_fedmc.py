@@ -32,8 +32,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
-from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
@@ -50,6 +51,7 @@ from fedjax_admm.ratings import (
     user_quadratics,
     user_steps,
 )
+from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
@@ -89,7 +91,7 @@ class FedMCADMM:
     zero_dual: bool = field(metadata={"static": True})
     combined: bool = field(metadata={"static": True})  # whether clients send W + Y / beta only
 
-    requires: ClassVar[tuple[str, ...]] = ("by_user", "by_item", "members")
+    requires: ClassVar[tuple[type, ...]] = (FactorData,)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(clients,)`."""
@@ -192,10 +194,10 @@ def fedmc_admm(
     """Build FedMC-ADMM.
 
     Presets: "paper" takes beta = 1e4, as the authors' code; "default" takes beta = 1e5, which is
-    better on MovieLens 100K with 100 clients (`typical_beta` carries it over to other tables). Both
-    start from entries uniform on [0, 2e-4], to which these belong
-    (see `uniform_start`), with squares of weight 1e-6 as regularisers. The paper's condition for
-    convergence asks for a beta that is larger by many orders of magnitude (`theory_beta`).
+    better on MovieLens 100K with 100 clients (`fedmc_typical_beta` carries it over to other
+    tables). Both start from entries uniform on [0, 2e-4], to which these belong (see
+    `uniform_start`), with squares of weight 1e-6 as regularisers. The paper's condition for
+    convergence asks for a beta that is larger by many orders of magnitude (`fedmc_theory_beta`).
 
     Args:
       preset: where the numbers come from that are not given.
@@ -204,7 +206,7 @@ def fedmc_admm(
       user_penalty: R_i, any penalty with a prox; a function of the rows of U_i.
       item_penalty: R, likewise.
       inner_steps: N, gradient steps per block.
-      bound: of the curvature: "fro", "spec" or "row" (`factor_models.BOUNDS`).
+      bound: of the curvature: "fro", "spec" or "row" (`ratings.BOUNDS`).
       start: where to start; it brings its own rank.
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.
@@ -216,23 +218,33 @@ def fedmc_admm(
     Raises:
       InputError: the preset or the bound is unknown, or a number is out of range.
     """
-    if preset not in PRESETS:
-        raise InputError(f"preset must be one of {', '.join(PRESETS)}, but it is {preset!r}.")
+    if preset not in FEDMC_PRESETS:
+        raise InputError(
+            f"must be one of {', '.join(FEDMC_PRESETS)}, but it is {preset!r}",
+            argument="preset",
+            value=preset,
+        )
     if bound not in BOUNDS:
-        raise InputError(f"bound must be one of {', '.join(BOUNDS)}, but it is {bound!r}.")
+        raise InputError(
+            f"must be one of {', '.join(BOUNDS)}, but it is {bound!r}",
+            argument="bound",
+            value=bound,
+        )
     small = penalties.squared_l2(1e-6)
     user_penalty = small if user_penalty is None else user_penalty
     item_penalty = small if item_penalty is None else item_penalty
     for name, penalty in (("user_penalty", user_penalty), ("item_penalty", item_penalty)):
         if isinstance(penalty, type) or not hasattr(penalty, "prox"):
             raise InputError(
-                f"{name} must be a penalty such as penalties.squared_l2(1e-6), but it is "
-                f"{penalty!r:.60}."
+                "must be a penalty such as penalties.squared_l2(1e-6), but it is "
+                f"{one_line(penalty)}",
+                argument=name,
+                value=penalty,
             )
     start = uniform_start(rank=rank) if start is None else start
     check_start(start)
     return FedMCADMM(
-        scalar("beta", PRESETS[preset] if beta is None else beta, above=0),
+        scalar("beta", FEDMC_PRESETS[preset] if beta is None else beta, above=0),
         user_penalty,
         item_penalty,
         start,
@@ -241,21 +253,3 @@ def fedmc_admm(
         bool(zero_dual),
         bool(combined),
     )
-
-
-PRESETS = {"paper": 1e4, "default": 1e5}
-"""Values of beta."""
-
-
-def typical_beta(problem) -> float:
-    """Return a beta from which to search: 1e5 on MovieLens 100K with 100 clients, carried over.
-
-    A client's curvature in the items, over p, grows with its number of users over p; beta weighs
-    against it: `1e5 (users / 943) (100 / p)^2`, for starts uniform on [0, 2e-4]. The best values
-    that were found lie within a factor of about 10.
-
-    Args:
-      problem: a `MatrixCompletion`.
-    """
-    users, clients = problem.places.shape[0], problem.num_clients
-    return PRESETS["default"] * (users / 943) * (100 / clients) ** 2

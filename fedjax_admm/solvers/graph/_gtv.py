@@ -29,25 +29,26 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, number, scalar
+from fedjax_admm._checks import InputError, count, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty, network_lasso
 from fedjax_admm.traffic import Traffic
 
 
-class NodeState(NamedTuple):
+class GTVNodes(NamedTuple):
     """What every node keeps."""
 
     w: jax.Array  # shape=(nodes, dim): models
-    memory: Any  # of an inexact prox, stacked over nodes
+    memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
 class GTVState(NamedTuple):
     """Models and flows."""
 
-    nodes: NodeState
+    nodes: GTVNodes
     u: jax.Array  # shape=(edges, dim): flows
 
 
@@ -61,11 +62,11 @@ class GTVPrimalDual:
     margin: jax.Array  # shape=(): sigma tau_i degree_i, at most 1/2
     penalty: EdgePenalty  # phi
 
-    requires: ClassVar[tuple[str, ...]] = ("graph", "local", "prox", "minimizers", "start")
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(nodes,)`."""
-        return (problem.num_nodes,)
+        return (problem.num_clients,)
 
     def init(self, problem, key) -> GTVState:
         """Start at the problem's start without flows; isolated nodes at their own minimiser."""
@@ -73,8 +74,8 @@ class GTVPrimalDual:
         # Learning alone can be dear: it is left out where nobody needs it.
         alone = jax.lax.cond(jnp.any(isolated), problem.minimizers, lambda: problem.start)
         w = jnp.where(isolated[:, None], alone, problem.start)
-        u = jnp.zeros((problem.graph.num_edges, problem.dim), w.dtype)
-        return GTVState(NodeState(w, problem.local.memory(w)), u)
+        u = jnp.zeros((problem.graph.num_edges, w.shape[-1]), w.dtype)
+        return GTVState(GTVNodes(w, problem.prox_memory(w)), u)
 
     def step(self, problem, state: GTVState, turn) -> GTVState:
         """Return the state after one round: all nodes, then all edges."""
@@ -82,7 +83,7 @@ class GTVPrimalDual:
         w, memory = state.nodes
         tau, sigma = self.steps(problem)
         v = w - tau[:, None] * graph.divergence(state.u)
-        nodes = NodeState(*problem.prox(v, tau, w, memory))
+        nodes = GTVNodes(*problem.prox(v, tau, memory))
         nodes = where_active(turn.active & (graph.degrees > 0), nodes, state.nodes)
         moved = state.u + sigma * graph.difference(2 * nodes.w - w)
         u = self.penalty.prox_conjugate(moved, self.radius(problem), sigma)
@@ -104,7 +105,8 @@ class GTVPrimalDual:
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers each way along an edge."""
-        return Traffic(up=problem.dim, down=problem.dim)
+        dim = problem.start.shape[-1]
+        return Traffic(up=dim, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the edges that are there and whose ends are both present."""
@@ -126,9 +128,10 @@ def gtv_primal_dual(
     Args:
       problem: the nodes and their graph; only the default ratio depends on it.
       lam: strength of the coupling, positive; for 0 every node is on its own (`local_models`).
-      penalty: on differences along edges, of `edge_penalties`; `network_lasso()` if None.
+      penalty: on differences along edges, of `fedjax_admm.penalties`; `network_lasso()` if
+        None.
       rounds: for how many rounds the default ratio is chosen.
-      ratio: c; `step_ratio(problem, lam, rounds)` if None. Limits do not depend on it.
+      ratio: c; `gtv_step_ratio(problem, lam, rounds)` if None. Limits do not depend on it.
       margin: `sigma tau_i degree_i`, at most 1/2; smaller keeps a strict margin.
 
     Returns:
@@ -141,8 +144,9 @@ def gtv_primal_dual(
     penalty = network_lasso() if penalty is None else penalty
     if not hasattr(penalty, "prox_conjugate"):
         raise InputError(
-            "penalty must be one of edge_penalties, such as network_lasso(), but it is "
-            f"{penalty!r:.60}."
+            f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
+            argument="penalty",
+            value=penalty,
         )
     return GTVPrimalDual(
         lam,
@@ -152,6 +156,7 @@ def gtv_primal_dual(
     )
 
 
+@needs(TypicalNorm)
 def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
     """Choose the ratio c of primal to dual steps: `max(1, 20 ||w|| / (lam rounds))`.
 
@@ -171,6 +176,6 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
       InputError: a number is out of range.
     """
     lam = number("lam", lam, above=0)
-    length = problem.local.typical_norm()
+    length = problem.typical_norm()
     reach = 20 * length / count("rounds", rounds)
     return jnp.maximum(1, safe_ratio(reach, lam.astype(length.dtype)))

@@ -4,12 +4,11 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
-from fedjax_admm.schedules import Schedule, power_decay
+from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 from fedjax_admm.traffic import Traffic
 
 
@@ -34,8 +33,8 @@ class PrivateState(NamedTuple):
 
 
 def zero_clients(problem: Any) -> PrivateClients:
-    """Return clients that have sent nothing; zero is public."""
-    w = jnp.zeros((problem.num_clients, problem.dim), problem.features.dtype)
+    """Return clients that have sent nothing; zero is public, a problem's own start may not be."""
+    w = jnp.zeros_like(problem.start)
     return PrivateClients(w, w, jnp.zeros(problem.num_clients, jnp.int32))
 
 
@@ -50,7 +49,8 @@ class Broadcasting:
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers for every message that is sent along an edge, and received."""
-        return Traffic(up=problem.dim, down=problem.dim)
+        dim = problem.start.shape[-1]
+        return Traffic(up=dim, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the neighbours of the clients that take part."""
@@ -65,7 +65,7 @@ class DualFlows(Broadcasting):
     def init(self, problem, key) -> PrivateState:
         """Start at zero, which is public: nothing is sent."""
         clients = zero_clients(problem)
-        u = jnp.zeros((problem.graph.num_edges, problem.dim), clients.w.dtype)
+        u = jnp.zeros((problem.graph.num_edges, clients.w.shape[-1]), clients.w.dtype)
         return PrivateState(clients, u)
 
     def pull(self, problem, state: PrivateState) -> jax.Array:
@@ -105,27 +105,36 @@ class DualFlows(Broadcasting):
         return state.clients.v
 
 
+def released_gradients(problem: Any, release: Release, points: jax.Array) -> jax.Array:
+    """Return the gradients as a release wants them: clipped, or not where it adds no noise."""
+    if release.clip is None:
+        return problem.gradients(points)
+    return problem.clipped_gradients(points, release.clip)
+
+
 def check_release(release: Any) -> Release:
     """Return the release.
 
     Raises:
-      InputError: it is none.
+      InputError: it is no release.
     """
     if isinstance(release, type) or not (callable(release) and hasattr(release, "clip")):
         raise InputError(
-            "release must be gaussian_release(plan, clip) or exact_release(), but it is "
-            f"{release!r:.60}."
+            "must be gaussian_release(plan, clip) or exact_release(), but it is "
+            f"{one_line(release)}",
+            argument="release",
+            value=release,
         )
     return cast(Release, release)
 
 
-def step_schedule(step_size: ArrayLike | Schedule) -> Schedule:
+def step_schedule(step_size: ScheduleLike) -> Schedule:
     """Return a schedule of step sizes; a number stands for `power_decay(number, 1/2)`.
 
     Raises:
-      InputError: a number is not positive.
+      InputError: `step_size` is not a schedule, or a number that is not positive.
     """
-    return step_size if callable(step_size) else power_decay(step_size, 0.5)
+    return as_schedule("step_size", step_size, lambda scale: power_decay(scale, 0.5), above=0)
 
 
 def check_releases(release: Release, rounds: int) -> None:
@@ -136,6 +145,8 @@ def check_releases(release: Release, rounds: int) -> None:
     """
     if release.rounds is not None and rounds > release.rounds:
         raise InputError(
-            f"rounds must be at most {release.rounds}, for which the noise is planned, but it is "
-            f"{rounds}; make a plan for {rounds} rounds."
+            f"must be at most {release.rounds}, for which the noise is planned, but it is {rounds}",
+            argument="rounds",
+            value=rounds,
+            remedy=f"make a plan for {rounds} rounds",
         )

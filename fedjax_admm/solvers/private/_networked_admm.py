@@ -28,14 +28,16 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
 from fedjax_admm.privacy import Release
-from fedjax_admm.schedules import Schedule
+from fedjax_admm.schedules import Schedule, ScheduleLike
 from fedjax_admm.solvers.private._network import (
     DualFlows,
     PrivateState,
     check_release,
     check_releases,
+    released_gradients,
     step_schedule,
 )
 
@@ -49,7 +51,7 @@ class PrivateNetworkedADMM(DualFlows):
     rho: jax.Array  # shape=(): weight of the constraints
     step_size: Schedule  # eta, by a client's own count of releases
 
-    requires: ClassVar[tuple[str, ...]] = ("graph", "subgradients", "sizes")
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
     def check(self, problem, rounds: int) -> None:
         """Check that the noise is planned for so many rounds, and that the steps are stable.
@@ -64,7 +66,7 @@ class PrivateNetworkedADMM(DualFlows):
         """Return the state after one round."""
         v = state.clients.v
         gain = self.gains(problem, state.releases + 1)
-        gradient = problem.subgradients(v, self.release.clip)
+        gradient = released_gradients(problem, self.release, v)
         w = v - gain[:, None] * (gradient + self.pull(problem, state))
         return self.send(problem, state, turn, w, gain)
 
@@ -78,7 +80,7 @@ def private_networked_admm(
     release: Release,
     *,
     rho: ArrayLike = 1.0,
-    step_size: ArrayLike | Schedule = 1.0,
+    step_size: ScheduleLike = 1.0,
 ) -> PrivateNetworkedADMM:
     """Build `PrivateNetworkedADMM`.
 
@@ -92,7 +94,7 @@ def private_networked_admm(
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is not positive, or the release is none.
+      InputError: a number is not positive, or the release is no release.
     """
     return PrivateNetworkedADMM(
         check_release(release), scalar("rho", rho, above=0), step_schedule(step_size)

@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, is_concrete, scalar
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.solvers.private._network import (
@@ -30,6 +31,7 @@ from fedjax_admm.solvers.private._network import (
     PrivateState,
     check_release,
     check_releases,
+    released_gradients,
 )
 
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -46,7 +48,7 @@ class PADMM(DualFlows):
     rho: jax.Array  # shape=(): weight of the constraints
     newton_steps: int = field(metadata={"static": True})
 
-    requires: ClassVar[tuple[str, ...]] = ("graph", "subgradients", "curvatures", "sizes")
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients, LinearModels)
 
     def check(self, problem, rounds: int) -> None:
         """Check that the noise is planned for so many rounds, and that the losses are smooth.
@@ -57,13 +59,17 @@ class PADMM(DualFlows):
         check_releases(self.release, rounds)
         if not problem.loss.smooth:
             raise InputError(
-                f"loss must be smooth for P-ADMM, but it is {type(problem.loss).__name__}; use "
-                "private_networked_admm."
+                f"must be smooth for P-ADMM, but it is {type(problem.loss).__name__}",
+                argument="loss",
+                value=problem.loss,
+                remedy="use private_networked_admm",
             )
         if is_concrete(problem.l1) and float(problem.l1) != 0:
             raise InputError(
-                f"l1 must be 0 for P-ADMM, but it is {float(problem.l1):g}; use "
-                "private_networked_admm."
+                f"must be 0 for P-ADMM, but it is {float(problem.l1):g}",
+                argument="l1",
+                value=problem.l1,
+                remedy="use private_networked_admm",
             )
 
     def step(self, problem, state: PrivateState, turn) -> PrivateState:
@@ -84,10 +90,10 @@ class PADMM(DualFlows):
         """Return `argmin f_k(w) + w^T pull_k + weight_k ||w||^2 / 2`, shape (clients, dim)."""
         clip, features = self.release.clip, problem.features
         modulus = (weight + 2 * problem.l2 / problem.num_clients)[:, None]
-        identity = jnp.eye(problem.dim, dtype=start.dtype)[None]
+        identity = jnp.eye(start.shape[-1], dtype=start.dtype)[None]
 
         def newton(w, _):
-            slope = problem.subgradients(w, clip) + pull + weight[:, None] * w
+            slope = released_gradients(problem, self.release, w) + pull + weight[:, None] * w
             bent = problem.curvatures(w, clip) * problem.shares
             hessian = jnp.einsum("kmp,km,kmq->kpq", features, bent, features, precision=_HIGHEST)
             inverse = positive_inverse(hessian + modulus[..., None] * identity)
@@ -155,7 +161,7 @@ def p_admm(release: Release, *, rho: ArrayLike = 1.0, newton_steps: int = 30) ->
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is out of range, or the release is none.
+      InputError: a number is out of range, or the release is no release.
     """
     return PADMM(
         check_release(release), scalar("rho", rho, above=0), count("newton_steps", newton_steps)

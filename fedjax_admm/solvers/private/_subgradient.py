@@ -16,17 +16,18 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
-from fedjax_admm.schedules import Schedule
+from fedjax_admm.schedules import Schedule, ScheduleLike
 from fedjax_admm.solvers.private._network import (
     Broadcasting,
     PrivateClients,
     check_release,
     check_releases,
+    released_gradients,
     step_schedule,
     zero_clients,
 )
@@ -40,7 +41,7 @@ class PrivateSubgradient(Broadcasting):
     release: Release
     step_size: Schedule  # eta, by a client's own count of releases
 
-    requires: ClassVar[tuple[str, ...]] = ("graph", "subgradients", "sizes")
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
     def check(self, problem, rounds: int) -> None:
         """Check that the noise is planned for so many rounds.
@@ -61,7 +62,7 @@ class PrivateSubgradient(Broadcasting):
         eta = self.gains(problem, n)
         weights = metropolis_weights(graph).astype(state.v.dtype)
         mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
-        w = mixed - eta[:, None] * problem.subgradients(state.v, self.release.clip)
+        w = mixed - eta[:, None] * released_gradients(problem, self.release, state.v)
         v = self.release(turn.key, w, eta, problem.sizes, n)
         return where_active(turn.active, PrivateClients(w, v, n), state)
 
@@ -86,9 +87,7 @@ def metropolis_weights(graph) -> jax.Array:
     return jnp.where(graph.present, weights, 0)
 
 
-def private_subgradient(
-    release: Release, *, step_size: ArrayLike | Schedule = 0.1
-) -> PrivateSubgradient:
+def private_subgradient(release: Release, *, step_size: ScheduleLike = 0.1) -> PrivateSubgradient:
     """Build `PrivateSubgradient`.
 
     Args:
@@ -100,6 +99,6 @@ def private_subgradient(
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is not positive, or the release is none.
+      InputError: a number is not positive, or the release is no release.
     """
     return PrivateSubgradient(check_release(release), step_schedule(step_size))

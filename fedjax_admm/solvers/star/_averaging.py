@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Access, Gradients, OnGraph, OnStar, Prox, first_model
 from fedjax_admm.traffic import Traffic
 
 
@@ -39,13 +40,15 @@ class GradientUpdate:
     rate: jax.Array  # shape=()
     steps: int = field(metadata={"static": True})
 
-    def __call__(self, problem, w):
+    requires: ClassVar[tuple[type, ...]] = (Gradients,)
+
+    def __call__(self, problem, w, key):
         """Return every node's model after its steps, shape (nodes, dim)."""
 
-        def descend(z, _):
-            return z - self.rate * problem.gradients(z), None
+        def descend(z, key):
+            return z - self.rate * problem.gradients(z, key), None
 
-        return jax.lax.scan(descend, w, length=self.steps)[0]
+        return jax.lax.scan(descend, w, jax.random.split(key, self.steps))[0]
 
 
 @register_dataclass
@@ -55,12 +58,12 @@ class ProxUpdate:
 
     ratio: jax.Array  # shape=()
 
-    requires: ClassVar[tuple[str, ...]] = ("graph", "local")
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox)
 
-    def __call__(self, problem, w):
+    def __call__(self, problem, w, key):
         """Return every node's model after its prox, shape (nodes, dim)."""
         degrees = jnp.maximum(problem.graph.degrees, 1).astype(w.dtype)
-        return problem.prox(w, self.ratio / degrees, w, problem.local.memory(w))[0]
+        return problem.prox(w, self.ratio / degrees, problem.prox_memory(w))[0]
 
 
 @register_dataclass
@@ -70,19 +73,19 @@ class FederatedAveraging:
 
     update: GradientUpdate | ProxUpdate
 
-    requires: ClassVar[tuple[str, ...]] = ("gradients", "prox", "accessible", "start")
+    requires: ClassVar[tuple[type, ...]] = (OnStar, Access)  # and what the update requires
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(nodes,)`."""
-        return (problem.num_nodes,)
+        return (problem.num_clients,)
 
     def init(self, problem, key) -> AveragingState:
         """Start at the mean of the problem's starts."""
-        return self._shared(problem, jnp.mean(problem.start, 0))
+        return self._shared(problem, first_model(problem))
 
     def step(self, problem, state: AveragingState, turn) -> AveragingState:
         """Return the state after one round."""
-        moved = self.update(problem, state.copies)
+        moved = self.update(problem, state.copies, turn.key)
         heard = turn.active & problem.accessible
         total = jnp.sum(jnp.where(heard[:, None], moved, 0), 0)
         number = jnp.sum(heard)
@@ -95,14 +98,15 @@ class FederatedAveraging:
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers up and dim down."""
-        return Traffic(up=problem.dim, down=problem.dim)
+        dim = problem.start.shape[-1]
+        return Traffic(up=dim, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the nodes that are present and whose data are accessible."""
         return jnp.sum(active & problem.accessible, dtype=jnp.int32)
 
     def _shared(self, problem, model) -> AveragingState:
-        return AveragingState(model, jnp.broadcast_to(model, problem.start.shape))
+        return AveragingState(model, jnp.broadcast_to(model, (problem.num_clients, *model.shape)))
 
 
 def federated_averaging(rate: ArrayLike = 0.1, *, local_steps: int = 1) -> FederatedAveraging:

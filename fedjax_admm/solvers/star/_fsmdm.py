@@ -42,14 +42,19 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import _checks
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import DifferenceOfConvex, OnStar, first_model
 from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
 from fedjax_admm.participation import where_active
-from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
-from fedjax_admm.solvers.star._fsmdm_constants import PRESETS, check_product
+from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.solvers.star._fsmdm_constants import (
+    FSMDM_PRESETS,
+    check_product,
+    check_schedules,
+)
 from fedjax_admm.traffic import Traffic
 
 
-class ClientState(NamedTuple):
+class FSMDMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
     x: jax.Array  # shape=(clients, dim): local model
@@ -66,7 +71,7 @@ class FSMDMState(NamedTuple):
     """The server's model and the stacked clients."""
 
     server: jax.Array  # shape=(dim,): w, broadcast to the active clients
-    client: ClientState
+    client: FSMDMClients
 
 
 @register_dataclass
@@ -81,7 +86,7 @@ class FSMDM:
     omega: jax.Array  # shape=(): weight of the link, above the largest |partial derivative| of f_l
     local_updates: int = field(default=1, metadata={"static": True})
 
-    requires: ClassVar[tuple[str, ...]] = ("start", "prox_convex_part", "prox_concave_part")
+    requires: ClassVar[tuple[type, ...]] = (OnStar, DifferenceOfConvex)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(clients,)`."""
@@ -89,11 +94,20 @@ class FSMDM:
 
     def init(self, problem, key) -> FSMDMState:
         """Start every copy at the problem's start, every dual at zero."""
-        copies = jnp.broadcast_to(problem.start, (problem.num_clients, problem.dim))
+        server = first_model(problem)
+        copies = jnp.broadcast_to(server, (problem.num_clients, *server.shape))
         duals = jnp.zeros_like(copies)
         counts = jnp.zeros(problem.num_clients, jnp.int32)
-        client = ClientState(copies, copies, copies, copies, duals, duals, duals, counts)
-        return FSMDMState(problem.start, client)
+        client = FSMDMClients(copies, copies, copies, copies, duals, duals, duals, counts)
+        return FSMDMState(server, client)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that the z-step has a minimiser inside the ball in all of so many rounds.
+
+        Raises:
+          InputError: mu_phi sigma_psi is 1 or less at some count.
+        """
+        check_schedules(self.mu_phi, self.sigma_psi, rounds * self.local_updates)
 
     def step(self, problem, state: FSMDMState, turn) -> FSMDMState:
         """Return the state after one global round."""
@@ -114,13 +128,14 @@ class FSMDM:
 
     def traffic(self, problem) -> Traffic:
         """Return dim + 1 numbers up (message and weight) and dim down."""
-        return Traffic(up=problem.dim + 1, down=problem.dim)
+        dim = problem.start.shape[-1]
+        return Traffic(up=dim + 1, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Return the number of active clients: one message each way."""
         return jnp.sum(active, dtype=jnp.int32)
 
-    def _local_update(self, problem, server: jax.Array, client: ClientState) -> ClientState:
+    def _local_update(self, problem, server: jax.Array, client: FSMDMClients) -> FSMDMClients:
         count = client.updates + 1
         sigma_psi, mu_phi = self.sigma_psi(count), self.mu_phi(count)
         sigma_xi, mu_h = self.sigma_xi(count)[:, None], self.mu_h(count)[:, None]
@@ -140,7 +155,7 @@ class FSMDM:
         )
         xi = client.xi + sigma_xi * (x - g)
         zeta = client.zeta + sigma_xi * (server[None, :] - q)
-        return ClientState(x, z, g, q, psi, xi, zeta, count)
+        return FSMDMClients(x, z, g, q, psi, xi, zeta, count)
 
 
 def fsmdm(
@@ -152,10 +167,10 @@ def fsmdm(
     alpha: ArrayLike | None = None,
     beta: ArrayLike | None = None,
     omega: ArrayLike | None = None,
-    sigma_psi: Schedule | None = None,
-    mu_phi: Schedule | None = None,
-    sigma_xi: Schedule | None = None,
-    mu_h: Schedule | None = None,
+    sigma_psi: ScheduleLike | None = None,
+    mu_phi: ScheduleLike | None = None,
+    sigma_xi: ScheduleLike | None = None,
+    mu_h: ScheduleLike | None = None,
 ) -> FSMDM:
     """Build `FSMDM` from a preset, with single constants or whole schedules replaced.
 
@@ -167,41 +182,51 @@ def fsmdm(
       alpha: mu_phi = alpha / sqrt(k), metres.
       beta: mu_h = beta / sqrt(k), metres.
       omega: weight of the consensus penalty; above 1 for localisation.
-      sigma_psi: a schedule in place of c.
-      mu_phi: a schedule in place of alpha.
-      sigma_xi: a schedule in place of d.
-      mu_h: a schedule in place of beta.
+      sigma_psi: a schedule in place of c: one of `fedjax_admm.schedules`, an optax schedule or
+        another function of the count; or a number, which stands for a constant.
+      mu_phi: likewise, in place of alpha; mu_phi sigma_psi must exceed 1 at all counts of a run.
+      sigma_xi: likewise, in place of d.
+      mu_h: likewise, in place of beta.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
       InputError: an unknown preset, a number that is not positive, a constant given together
-        with the schedule that would replace it, or alpha c <= 1, for which the z-step has no
-        minimiser inside the ball.
+        with the schedule that would replace it, something that is no schedule, or alpha c <= 1
+        (mu_phi sigma_psi <= 1 at the first update), for which the z-step has no minimiser inside
+        the ball.
     """
-    if preset not in PRESETS:
-        names = _checks.listed(f"{name!r}" for name in PRESETS)
-        raise _checks.InputError(f"preset must be one of {names}, but it is {preset!r}.")
+    _checks.one_of("preset", preset, FSMDM_PRESETS)
     given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
-    schedules = {"c": sigma_psi, "d": sigma_xi, "alpha": mu_phi, "beta": mu_h}
-    for name, replaced in schedules.items():
-        if replaced is not None and given[name] is not None:
+    schedules = {  # what is given in place of a constant, that constant, and what it would make
+        "sigma_psi": (sigma_psi, "c", sqrt_growth),
+        "mu_phi": (mu_phi, "alpha", sqrt_decay),
+        "sigma_xi": (sigma_xi, "d", sqrt_growth),
+        "mu_h": (mu_h, "beta", sqrt_decay),
+    }
+    for whole, name, _ in schedules.values():
+        if whole is not None and given[name] is not None:
             raise _checks.InputError(
-                f"{name} is {given[name]}, but the schedule that it would make is given too; "
-                "leave one of the two out."
+                f"is {given[name]}, but the schedule that it would make is given too",
+                argument=name,
+                value=given[name],
+                remedy="leave one of the two out",
             )
     chosen = {
-        name: _checks.number(name, PRESETS[preset][name] if value is None else value, above=0)
+        name: _checks.scalar(name, FSMDM_PRESETS[preset][name] if value is None else value, above=0)
         for name, value in given.items()
     }
-    if sigma_psi is None and mu_phi is None:
-        check_product(chosen["alpha"], chosen["c"])
-    return FSMDM(
-        sigma_psi=sqrt_growth(chosen["c"]) if sigma_psi is None else sigma_psi,
-        mu_phi=sqrt_decay(chosen["alpha"]) if mu_phi is None else mu_phi,
-        sigma_xi=sqrt_growth(chosen["d"]) if sigma_xi is None else sigma_xi,
-        mu_h=sqrt_decay(chosen["beta"]) if mu_h is None else mu_h,
+    solver = FSMDM(
+        **{
+            name: make(chosen[constant]) if whole is None else as_schedule(name, whole, above=0)
+            for name, (whole, constant, make) in schedules.items()
+        },
         omega=chosen["omega"],
         local_updates=_checks.count("local_updates", local_updates),
     )
+    if sigma_psi is None and mu_phi is None:
+        check_product(chosen["alpha"], chosen["c"])
+    else:
+        check_schedules(solver.mu_phi, solver.sigma_psi, 1)
+    return solver

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from fedjax_admm import _checks
+from fedjax_admm.schedules import Schedule
 
 _PUBLISHED = {
     "c": 1 / (100 * math.sqrt(2)),
@@ -21,7 +22,7 @@ _PUBLISHED = {
     "beta": 100 * math.sqrt(3),
     "omega": 10.0,
 }
-PRESETS = MappingProxyType(
+FSMDM_PRESETS = MappingProxyType(
     {
         # The constants of the paper; omega is not published there.
         "published": MappingProxyType(_PUBLISHED),
@@ -34,7 +35,7 @@ PRESETS = MappingProxyType(
 """Named constants for 21 sensors in a cube of 60 m."""
 
 
-def convergence_conditions(
+def fsmdm_convergence_conditions(
     c: float, d: float, alpha: float, beta: float, tolerance: float = 1e-9
 ) -> dict[str, bool]:
     """Tell which conditions of the convergence theorem hold.
@@ -68,5 +69,32 @@ def check_product(alpha: jax.Array, c: jax.Array) -> None:
     if _checks.is_concrete((alpha, c)) and np.any(np.asarray(alpha) * np.asarray(c) <= 1):
         raise _checks.InputError(
             f"alpha * c must exceed 1 (the paper asks for sqrt(3/2)), but alpha is {alpha} "
-            f"and c is {c}; enlarge one of them."
+            f"and c is {c}",
+            value=(alpha, c),
+            remedy="enlarge one of them",
+        )
+
+
+def check_schedules(mu_phi: Schedule, sigma_psi: Schedule, updates: int) -> None:
+    """Check that the z-step has a minimiser inside the ball: mu_phi * sigma_psi > 1.
+
+    Up to 64 counts from 1 to `updates` are looked at, in geometric progression, the first and the
+    last among them; schedules with traced numbers are not.
+
+    Raises:
+      InputError: the product of the two schedules is 1 or less at a count.
+    """
+    counts = np.geomspace(1, max(updates, 1), 64).round().astype(np.int32)
+    with jax.ensure_compile_time_eval():
+        values = mu_phi(counts), sigma_psi(counts)
+    if not _checks.is_concrete(values):
+        return
+    product = np.multiply(*map(np.asarray, values))
+    small = np.flatnonzero(~(product > 1))
+    if small.size:
+        raise _checks.InputError(
+            "mu_phi * sigma_psi must exceed 1 (the paper asks for sqrt(3/2)), but at update "
+            f"{counts[small[0]]} it is {product[small[0]]:g}",
+            value=(mu_phi, sigma_psi),
+            remedy="enlarge one of them",
         )

@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, finite_array, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Access, Clients, Gradients, Values
 from fedjax_admm.traffic import Traffic
 
 
@@ -40,11 +41,11 @@ class IFCA:
     start: jax.Array  # shape=(clusters, dim): first models
     rate: jax.Array  # shape=()
 
-    requires: ClassVar[tuple[str, ...]] = ("values", "gradients", "accessible")
+    requires: ClassVar[tuple[type, ...]] = (Clients, Values, Gradients, Access)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(nodes,)`."""
-        return (problem.num_nodes,)
+        return (problem.num_clients,)
 
     def init(self, problem, key) -> IFCAState:
         """Let every node choose among the first models."""
@@ -53,12 +54,12 @@ class IFCA:
     def step(self, problem, state: IFCAState, turn) -> IFCAState:
         """Return the state after one round."""
         clusters = state.models.shape[0]
-        slopes = problem.gradients(state.models[state.choice])
+        slopes = problem.gradients(state.models[state.choice], turn.key)
         heard = (turn.active & problem.accessible)[:, None]
         total = jax.ops.segment_sum(
             jnp.where(heard, slopes, 0), state.choice, num_segments=clusters
         )
-        models = state.models - self.rate / problem.num_nodes * total
+        models = state.models - self.rate / problem.num_clients * total
         return IFCAState(models, _choice(problem, models), state.heard)
 
     def estimate(self, state: IFCAState) -> jax.Array:
@@ -99,12 +100,16 @@ def ifca(start: ArrayLike, rate: ArrayLike = 0.1) -> IFCA:
     """
     models = finite_array("start", start, (None, None))
     if 0 in models.shape:
-        raise InputError(f"start must hold at least one model, but it has shape {models.shape}.")
+        raise InputError(
+            f"must hold at least one model, but it has shape {models.shape}",
+            argument="start",
+            value=start,
+        )
     return IFCA(models, scalar("rate", rate, above=0))
 
 
 def _choice(problem, models: jax.Array) -> jax.Array:
     """Return the model with the smallest loss at every node (the first of equals)."""
-    nodes = (problem.num_nodes, models.shape[1])
+    nodes = (problem.num_clients, models.shape[1])
     losses = jax.vmap(lambda model: problem.values(jnp.broadcast_to(model, nodes)))(models)
     return jnp.argmin(losses, 0).astype(jnp.int32)

@@ -15,13 +15,13 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.schedules import Schedule, power_decay, sqrt_decay
+from fedjax_admm.capabilities import Gradients, OnStar, first_model
+from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay, sqrt_decay
 from fedjax_admm.traffic import Traffic
 
 
-class SubgradientState(NamedTuple):
+class FederatedSubgradientState(NamedTuple):
     """The server's model; the clients keep nothing."""
 
     server: jax.Array  # shape=(dim,)
@@ -35,57 +35,55 @@ class FederatedSubgradient:
 
     step_size: Schedule  # eta_k in metres, of the global round k from 1
 
-    requires: ClassVar[tuple[str, ...]] = ("start", "subgradients")
+    requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(clients,)`."""
         return (problem.num_clients,)
 
-    def init(self, problem, key) -> SubgradientState:
+    def init(self, problem, key) -> FederatedSubgradientState:
         """Start at the problem's start."""
-        return SubgradientState(problem.start, jnp.zeros((), jnp.int32))
+        return FederatedSubgradientState(first_model(problem), jnp.zeros((), jnp.int32))
 
-    def step(self, problem, state: SubgradientState, turn) -> SubgradientState:
+    def step(self, problem, state: FederatedSubgradientState, turn) -> FederatedSubgradientState:
         """Return the state after one global round."""
         count = state.rounds + 1
-        copies = jnp.broadcast_to(state.server, (problem.num_clients, problem.dim))
-        direction = jnp.where(turn.active[:, None], problem.subgradients(copies), 0)
-        return SubgradientState(
+        copies = jnp.broadcast_to(state.server, (problem.num_clients, *state.server.shape))
+        direction = jnp.where(turn.active[:, None], problem.gradients(copies, turn.key), 0)
+        return FederatedSubgradientState(
             state.server - self.step_size(count) * jnp.mean(direction, 0), count
         )
 
-    def estimate(self, state: SubgradientState) -> jax.Array:
+    def estimate(self, state: FederatedSubgradientState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
         return state.server
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers up and dim down."""
-        return Traffic(up=problem.dim, down=problem.dim)
+        dim = problem.start.shape[-1]
+        return Traffic(up=dim, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Return the number of active clients: one message each way."""
         return jnp.sum(active, dtype=jnp.int32)
 
 
-def federated_subgradient(step_size: Schedule | None = None) -> FederatedSubgradient:
+def federated_subgradient(step_size: ScheduleLike | None = None) -> FederatedSubgradient:
     """Build `FederatedSubgradient`.
 
     Args:
-      step_size: eta_k in metres; `sqrt_decay(16.0)`, tuned for 21 sensors in a cube of 60 m,
-        if None. `step_families` has the others with which the method is compared.
+      step_size: eta_k in metres, a schedule, an optax schedule or another function of the count,
+        or a number, which stands for a constant; `sqrt_decay(16.0)`, tuned for 21 sensors in a cube
+        of 60 m, if None. `subgradient_steps` has the others with which the method is compared.
 
     Returns:
       The solver.
 
     Raises:
-      InputError: `step_size` is not a schedule.
+      InputError: `step_size` is not a schedule, or a number that is not positive.
     """
-    if step_size is not None and not callable(step_size):
-        raise InputError(
-            f"step_size must be a schedule such as sqrt_decay({step_size}), "
-            f"but it is {step_size!r}."
-        )
-    return FederatedSubgradient(sqrt_decay(16.0) if step_size is None else step_size)
+    chosen = sqrt_decay(16.0) if step_size is None else step_size
+    return FederatedSubgradient(as_schedule("step_size", chosen, above=0))
 
 
 def subgradient_steps() -> dict[str, Schedule]:

@@ -17,17 +17,18 @@ Algorithms 1 (Polyak) and 2 (geometric).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, number
+from fedjax_admm._checks import number
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values
 from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.penalties import Penalty, zero
-from fedjax_admm.schedules import Schedule
+from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
 from fedjax_admm.traffic import Traffic
 
 
@@ -70,7 +71,7 @@ class CentralizedSubgradient:
     step_length: ScheduledStep | PolyakStep
     regularizer: Penalty
 
-    requires: ClassVar[tuple[str, ...]] = ("start", "value", "subgradients", "project", "tree")
+    requires: ClassVar[tuple[type, ...]] = (OnTree, Values, Gradients, Projection)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(clients,)`."""
@@ -84,11 +85,11 @@ class CentralizedSubgradient:
         """Return the state after one step."""
         count, model = state.rounds + 1, state.model
         copies = jnp.broadcast_to(model, (problem.num_clients, *model.shape))
-        terms = jnp.where(turn.active[:, None], problem.subgradients(copies), 0)
+        terms = jnp.where(turn.active[:, None], problem.gradients(copies), 0)
         penalty, slope = jax.value_and_grad(self.regularizer.value)(model)
         gradient = jnp.mean(terms, 0) + slope
         norm = safe_norm(gradient)
-        value = problem.value(model) / problem.num_clients + penalty
+        value = jnp.sum(problem.values(copies)) / problem.num_clients + penalty
         length = self.step_length(count, value, norm)
         moved = model - length * safe_ratio(gradient, norm)
         return CentralizedState(problem.project(moved), count)
@@ -99,7 +100,7 @@ class CentralizedSubgradient:
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers up (a sum of subgradients) and dim down (the model)."""
-        dim = problem.start.shape[0]
+        dim = problem.start.shape[-1]
         return Traffic(up=dim, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
@@ -108,30 +109,26 @@ class CentralizedSubgradient:
 
 
 def centralized_subgradient(
-    step_length: Schedule | PolyakStep, regularizer: Penalty | None = None
+    step_length: ScheduleLike | PolyakStep, regularizer: Penalty | None = None
 ) -> CentralizedSubgradient:
     """Build `CentralizedSubgradient`.
 
     Args:
       step_length: a schedule of the step's number from 1, such as `geometric(1.0, 0.99)` or
-        `power_decay(0.1, 0.5)`; or `polyak(optimum)`.
+        `power_decay(0.1, 0.5)`, an optax schedule or another function of the count; a number, which
+        stands for a constant; or `polyak(optimum)`.
       regularizer: P; none if None. Its derivative at a kink of |t| is 0.
 
     Returns:
       The solver.
 
     Raises:
-      InputError: `step_length` is neither.
+      InputError: `step_length` is neither a schedule nor Polyak's rule, or a number that is not
+        positive.
     """
-    if isinstance(step_length, PolyakStep):
-        rule: Any = step_length
-    elif isinstance(step_length, Schedule):
-        rule = ScheduledStep(step_length)
-    else:
-        raise InputError(
-            "step_length must be a schedule such as geometric(1.0, 0.99), or polyak(optimum), "
-            f"but it is {step_length!r}."
-        )
+    rule = step_length
+    if not isinstance(rule, PolyakStep):
+        rule = ScheduledStep(as_schedule("step_length", rule, above=0))
     return CentralizedSubgradient(rule, zero() if regularizer is None else regularizer)
 
 

@@ -25,20 +25,21 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, number
+from fedjax_admm.capabilities import OnTree, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.penalties import SCAD, l1, scad
 from fedjax_admm.solvers.tree._hierarchical import (
     HierarchicalADMM,
-    TreeLink,
     hierarchical_admm,
-    tree_link,
 )
+from fedjax_admm.solvers.tree._links import TreeLink, tree_link
 from fedjax_admm.trees import Tree
 
 SMOOTHING_PRODUCT = 20**0.5
 """sigma mu = sqrt(20) Omega: the smallest product for which convergence is proved."""
 
 
+@needs(OnTree)
 def hfsad(
     problem: Any,
     *,
@@ -76,8 +77,9 @@ def hfsad(
     if omega is None:
         if not hasattr(problem, "x"):
             raise InputError(
-                f"omega must be given for {type(problem).__name__}: only phase retrieval has "
-                "measurement vectors to choose it by."
+                f"must be given for {type(problem).__name__}: only phase retrieval has "
+                "measurement vectors to choose it by",
+                argument="omega",
             )
         omega = 5 * jnp.max(safe_norm(problem.x))
     regularizers = scad_regularizers(tree, lam, gamma)
@@ -112,8 +114,10 @@ def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[Tr
     slopes = [0.0] * (tree.depth - 1) if slopes is None else slopes
     if len(slopes) != tree.depth - 1:
         raise InputError(
-            f"slopes must hold one number per level of servers below the root ({tree.depth - 1}), "
-            f"but it holds {len(slopes)}."
+            f"must hold one number per level of servers below the root ({tree.depth - 1}), "
+            f"but it holds {len(slopes)}",
+            argument="slopes",
+            value=slopes,
         )
     links = [tree_link(omega, SMOOTHING_PRODUCT, l1(omega))]
     children, below = tree.children(), tree.clients_below()

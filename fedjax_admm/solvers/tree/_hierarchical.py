@@ -38,72 +38,29 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, listed, number
+from fedjax_admm._checks import InputError, count, one_of
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.kernels import couple_pair
+from fedjax_admm.capabilities import OnTree
 from fedjax_admm.participation import where_active
-from fedjax_admm.penalties import Penalty, SmoothablePenalty, zero
-from fedjax_admm.schedules import Schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.penalties import Penalty, zero
+from fedjax_admm.solvers.tree._client_updates import (
+    CLIENT_UPDATES,
+    LinearizedClients,
+    ProxClients,
+)
+from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
-
-
-class Nodes(NamedTuple):
-    """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
-
-    w: jax.Array  # shape=(nodes, dim): models
-    z: jax.Array  # shape=(nodes, dim): copies of w in the link
-    q: jax.Array  # shape=(nodes, dim): copies of the parent's model in the link
-    gamma: jax.Array  # shape=(nodes, dim): duals of w_p = q, and minus those of w = z
-    updates: jax.Array  # shape=(nodes,), int32: updates done
 
 
 class HierarchyState(NamedTuple):
     """The models of all nodes, and what their links hold."""
 
     root: jax.Array  # shape=(dim,): w_0, the cloud's model
-    servers: tuple[Nodes, ...]  # one per level from 1; empty for a star
-    clients: Nodes
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class TreeLink:
-    """How nodes are tied to their parents; build it with `link`."""
-
-    sigma: Schedule  # penalty parameter of w = z and w_p = q, of the node's own count
-    mu: Schedule  # smoothing of the penalty, in units of the model
-    penalty: SmoothablePenalty  # on the difference to the parent's model
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class ProxClients:
-    """Clients minimise their loss exactly: w <- Prox_f(z - Lambda / sigma; 1 / sigma)."""
-
-    requires: ClassVar[tuple[str, ...]] = ("prox",)
-
-    def __call__(self, problem, z, gamma, sigma, mu):
-        """Return the new models, shape (clients, dim)."""
-        return problem.prox(z + gamma / sigma[:, None], 1 / sigma)
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class LinearizedClients:
-    """Clients step along the gradient of their smoothed loss, for losses without a prox."""
-
-    requires: ClassVar[tuple[str, ...]] = ("smoothed_gradients", "project")
-
-    def __call__(self, problem, z, gamma, sigma, mu):
-        """Return the new models, shape (clients, dim)."""
-        gradients = problem.smoothed_gradients(z, mu)
-        return problem.project(z - (gradients - gamma) / sigma[:, None])
-
-
-CLIENT_UPDATES = {"prox": ProxClients, "linearized": LinearizedClients}
+    servers: tuple[TreeNodes, ...]  # one per level from 1; empty for a star
+    clients: TreeNodes
+    memory: Any  # of the clients' inexact prox, stacked over clients; () of an exact one
 
 
 @register_dataclass
@@ -118,7 +75,7 @@ class HierarchicalADMM:
     passes: int = field(default=1, metadata={"static": True})
     personal: bool = field(default=False, metadata={"static": True})
 
-    requires: ClassVar[tuple[str, ...]] = ("tree", "start")  # and what the client update requires
+    requires: ClassVar[tuple[type, ...]] = (OnTree,)  # and what the client update requires
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(passes, nodes)`: clients, then the servers level by level, without the root.
@@ -138,14 +95,16 @@ class HierarchicalADMM:
     def init(self, problem, key) -> HierarchyState:
         """Start every model and every copy at the problem's start, every dual at zero."""
 
-        def nodes(number: int) -> Nodes:
+        def nodes(number: int) -> TreeNodes:
             copies = jnp.broadcast_to(problem.start, (number, *problem.start.shape))
             counts = jnp.zeros(number, jnp.int32)
-            return Nodes(copies, copies, copies, jnp.zeros_like(copies), counts)
+            return TreeNodes(copies, copies, copies, jnp.zeros_like(copies), counts)
 
         tree = problem.tree
         servers = tuple(nodes(size) for size in tree.level_sizes[1:])
-        return HierarchyState(problem.start, servers, nodes(tree.num_clients))
+        clients = nodes(tree.num_clients)
+        memory = self.client_update.memory(problem, clients.w)
+        return HierarchyState(problem.start, servers, clients, memory)
 
     def step(self, problem, state: HierarchyState, turn) -> HierarchyState:
         """Return the state after one round: all passes, then the root."""
@@ -189,93 +148,42 @@ class HierarchicalADMM:
         tree = problem.tree
         present, *server_present = jnp.split(active, tree.link_offsets)
         above = jnp.concatenate([state.root[None], *(nodes.w for nodes in state.servers)])
-        clients, tree_link = state.clients, self.clients
+        clients, link = state.clients, self.clients
         counts = clients.updates + 1
-        models = self.client_update(
-            problem, clients.z, clients.gamma, tree_link.sigma(counts), tree_link.mu(counts)
+        models, memory = self.client_update(
+            problem, clients.z, clients.gamma, link.sigma(counts), link.mu(counts), state.memory
         )
-        updated = _update(tree_link, clients, models, above[tree.client_parents])
-        clients = where_active(present, updated, clients)
+        updated = link.update(clients, models, above[tree.client_parents])
+        clients, memory = where_active(present, (updated, memory), (clients, state.memory))
 
         # From the stored state, so that absent children count with what they sent last.
         received = self._from_clients(tree, clients)
         servers = list(state.servers)
         parents = [state.root[None], *(nodes.w for nodes in servers)]
         for level in range(tree.depth - 1, 0, -1):
-            tree_link, nodes = self.servers[level - 1], servers[level - 1]
+            link, nodes = self.servers[level - 1], servers[level - 1]
             total, weight = received[level]
-            sigma = tree_link.sigma(nodes.updates + 1)[:, None]
+            sigma = link.sigma(nodes.updates + 1)[:, None]
             step = 1 / (sigma + weight)
             centre = step * (sigma * nodes.z + nodes.gamma + total)
             models = self.regularizers[level].prox(centre, step)
             above = parents[level - 1][tree.server_parents[level - 1]]
-            updated = _update(tree_link, nodes, models, above)
+            updated = link.update(nodes, models, above)
             nodes = where_active(server_present[level - 1], updated, nodes)
             more = self._from_servers(tree, nodes, level)
             received[level - 1] = tuple(map(jnp.add, received[level - 1], more))
             servers[level - 1] = nodes
-        return HierarchyState(state.root, tuple(servers), clients)
+        return HierarchyState(state.root, tuple(servers), clients, memory)
 
-    def _from_clients(self, tree: Tree, clients: Nodes) -> list[Any]:
+    def _from_clients(self, tree: Tree, clients: TreeNodes) -> list[Any]:
         """Return what the servers hear of their clients: (sum, weight), one pair per level."""
-        total, weight = _message(self.clients, clients)
+        total, weight = self.clients.message(clients)
         return list(zip(tree.sum_of_clients(total), tree.sum_of_clients(weight), strict=True))
 
-    def _from_servers(self, tree: Tree, nodes: Nodes, level: int) -> tuple[jax.Array, jax.Array]:
+    def _from_servers(self, tree: Tree, nodes: TreeNodes, level: int) -> tuple[jax.Array, ...]:
         """Return what the level above hears of the servers of a level: (sum, weight)."""
-        total, weight = _message(self.servers[level - 1], nodes)
+        total, weight = self.servers[level - 1].message(nodes)
         return tree.sum_of_servers(total, level), tree.sum_of_servers(weight, level)
-
-
-def _message(link: TreeLink, nodes: Nodes) -> tuple[jax.Array, jax.Array]:
-    """Return sigma q - Gamma, shape (nodes, dim), and sigma, shape (nodes, 1), for the parents."""
-    sigma = tree_link.sigma(nodes.updates + 1)[:, None]
-    return sigma * nodes.q - nodes.gamma, sigma
-
-
-def _update(link: TreeLink, nodes: Nodes, models: jax.Array, parents: jax.Array) -> Nodes:
-    """Return the nodes after their links' update, given their new models and their parents'."""
-    counts = nodes.updates + 1
-    sigma, mu = tree_link.sigma(counts)[:, None], tree_link.mu(counts)[:, None]
-    z, q = couple_pair(
-        models - nodes.gamma / sigma,
-        parents + nodes.gamma / sigma,
-        lambda v, step: tree_link.penalty.smoothed_prox(v, step, mu),
-        1 / sigma,
-    )
-    return Nodes(models, z, q, nodes.gamma + sigma * (parents - q), counts)
-
-
-def tree_link(
-    sigma: ArrayLike | Schedule, mu: ArrayLike | Schedule, penalty: SmoothablePenalty
-) -> TreeLink:
-    """Build a `Link`.
-
-    Args:
-      sigma: the penalty parameter, a schedule of the node's own count of updates from 1; a number
-        c means c sqrt(k).
-      mu: the smoothing, a schedule; a number alpha means alpha / sqrt(k). The convergence proof
-        asks for alpha c >= sqrt(20) times the largest subgradient that arrives from below.
-      penalty: on the difference to the parent's model: `penalties.l1(omega)` for consensus (omega
-        above the subgradients that arrive from below), `penalties.mcp` or `penalties.scad` for
-        personal models, `penalties.zero()` to cut the nodes off.
-
-    Returns:
-      The link; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, or the penalty has no smoothed prox.
-    """
-    if not hasattr(penalty, "smoothed_prox"):
-        raise InputError(
-            f"penalty must have a smoothed prox, as penalties.l1, mcp and scad do, but it is "
-            f"{penalty!r:.60}."
-        )
-    return TreeLink(
-        sigma if isinstance(sigma, Schedule) else sqrt_growth(number("sigma", sigma, above=0)),
-        mu if isinstance(mu, Schedule) else sqrt_decay(number("mu", mu, above=0)),
-        penalty,
-    )
 
 
 def hierarchical_admm(
@@ -311,12 +219,12 @@ def hierarchical_admm(
     regularizers = (zero(),) * levels if regularizers is None else tuple(regularizers)
     if len(regularizers) != levels:
         raise InputError(
-            f"regularizers must hold one per level of servers, the root included ({levels} with "
-            f"{len(servers)} server links), but it holds {len(regularizers)}."
+            f"must hold one per level of servers, the root included ({levels} with "
+            f"{len(servers)} server links), but it holds {len(regularizers)}",
+            argument="regularizers",
+            value=regularizers,
         )
-    if client_update not in CLIENT_UPDATES:
-        names = listed(f"{name!r}" for name in CLIENT_UPDATES)
-        raise InputError(f"client_update must be one of {names}, but it is {client_update!r}.")
+    one_of("client_update", client_update, CLIENT_UPDATES)
     return HierarchicalADMM(
         clients,
         servers,

@@ -20,7 +20,6 @@ from fedjax_admm.measures import (
     completion_objective,
     completion_residual,
     fresh_rating_error,
-    theory_beta,
 )
 from fedjax_admm.ratings import item_gradients, ratings, read_ratings
 from fedjax_admm.search import grid_search
@@ -71,7 +70,7 @@ def draw(seed=0):
 
 
 def problem_of(case):
-    return fa.problems.given_clients(
+    return fa.problems.matrix_completion_of_clients(
         case.clients,
         num_items=ITEMS,
         members=SIZES,
@@ -199,7 +198,9 @@ def golden_figures(solver, problem, state):
 )
 def test_golden_case(kind, dtype):
     case = reference.golden_case()
-    problem = fa.problems.given_clients(case["clients"], num_items=3, standardize=False)
+    problem = fa.problems.matrix_completion_of_clients(
+        case["clients"], num_items=3, standardize=False
+    )
     build = PENALTIES[kind][0]
     solver = fa.solvers.fedmc_admm(
         beta=case["beta"],
@@ -749,7 +750,7 @@ def test_runs_until_stationary():
         gradient = reference.gradient_items(np.asarray(users[i, : SIZES[i]]), items, client)
         np.testing.assert_allclose(duals[i], -gradient / len(SIZES), rtol=0, atol=2e-3)
         assert np.linalg.norm(gradient) > 0.3  # it is no zero
-    asked = float(theory_beta(solver, problem, late.state.solver, 2))
+    asked = float(fa.solvers.fedmc_theory_beta(solver, problem, late.state.solver, 2))
     curvature = [np.linalg.norm(part.T @ part) for part in np.asarray(users)]
     wanted = 8 * (8 + STEPS) * max(curvature) ** 2 / (2 / 5 * 5 * min(curvature))
     assert asked == pytest.approx(wanted, rel=1e-9)
@@ -929,4 +930,6 @@ def test_parts_that_are_no_parts_get_a_sentence(build, options, sentence):
 
 def test_a_typical_beta_is_carried_over_from_movielens():
     problem = problem_of(draw())
-    assert fa.solvers.typical_beta(problem) == pytest.approx(1e5 * (40 / 943) * (100 / 5) ** 2)
+    assert fa.solvers.fedmc_typical_beta(problem) == pytest.approx(
+        1e5 * (40 / 943) * (100 / 5) ** 2
+    )

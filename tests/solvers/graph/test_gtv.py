@@ -116,7 +116,7 @@ def models_and_flows(solver, problem, state):
 
 def follow(solver, problem, rounds=ROUNDS, masks=None):
     # Everybody is a mask too: both kinds of run share a program.
-    everybody = np.ones((rounds, problem.num_nodes), bool)
+    everybody = np.ones((rounds, problem.num_clients), bool)
     process = participation.replay(everybody if masks is None else masks)
     return fa.run(
         solver,
@@ -749,7 +749,7 @@ def test_ratio_of_other_losses():
 
 def test_ratio_without_any_data_is_one():
     problem = regression(draw())
-    nobody = with_access(problem, jnp.zeros(problem.num_nodes, bool))
+    nobody = with_access(problem, jnp.zeros(problem.num_clients, bool))
     assert float(gtv_step_ratio(nobody, 1e-4, 10)) == 1
 
 
@@ -802,11 +802,11 @@ def test_messages_along_edges_counted_by_hand():
         ({"rounds": 0, "ratio": None}, "rounds must be at least 1, but it is 0."),
         (
             {"penalty": penalties.l1(1.0)},
-            "penalty must be one of edge_penalties, such as network_lasso(), but it is ",
+            "penalty must be a penalty of edges, such as network_lasso(), but it is ",
         ),
         (
             {"penalty": penalties.mocha},
-            "penalty must be one of edge_penalties, such as network_lasso(), but it is ",
+            "penalty must be a penalty of edges, such as network_lasso(), but it is ",
         ),
     ],
 )
@@ -825,8 +825,12 @@ def test_ratio_needs_a_positive_coupling(lam):
 
 def test_a_problem_without_a_graph_is_told():
     solver = gtv_primal_dual(None, 0.1, ratio=1.0)
-    problem = SimpleNamespace(prox=None, minimizers=None, local=None, start=np.zeros((2, 3)))
-    sentence = r"^GTVPrimalDual needs a problem that offers graph, but SimpleNamespace does not\.$"
+    offered = ("num_clients", "start", "prox", "prox_memory", "minimizers")
+    problem = SimpleNamespace(**dict.fromkeys(offered, 1.0))
+    sentence = (
+        r"^GTVPrimalDual needs a problem with graph \(OnGraph\), which SimpleNamespace lacks; "
+        r"problems\.networked_logistic, networked_regression and networked_training have it\.$"
+    )
     with pytest.raises(fa.InputError, match=sentence):
         fa.run(solver, problem, jax.random.key(0), rounds=1)
 

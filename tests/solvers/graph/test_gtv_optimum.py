@@ -700,7 +700,7 @@ def test_no_node_has_a_neighbour():
         (
             (1.0, penalties.l1(1.0)),
             {},
-            r"penalty must be one of edge_penalties, such as network_lasso\(\)",
+            r"penalty must be a penalty of edges, such as network_lasso\(\)",
         ),
     ],
 )

@@ -17,7 +17,7 @@ from fedjax_admm.problems import (
     consensus_regression,
     draw_consensus_regression,
 )
-from fedjax_admm.solvers.private._network import PrivateState
+from fedjax_admm.solvers import PrivateState
 from tests.reference import zcdp as reference
 
 CLIENTS, SAMPLES, DIM, EDGES, ROUNDS = 9, 7, 3, 14, 64
@@ -62,7 +62,7 @@ def draw(seed=0, shape="random", labels=False):
 
 # The optimum takes seconds to compile for every loss, and no run needs it.
 WITHOUT_OPTIMUM = mock.patch.object(
-    consensus, "_optimum", lambda x, *rest: jnp.full(x.shape[-1], jnp.nan)
+    consensus, "pooled_optimum", lambda x, *rest: jnp.full(x.shape[-1], jnp.nan)
 )
 
 

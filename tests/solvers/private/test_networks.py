@@ -15,9 +15,12 @@ from fedjax_admm.measures import consensus_error, consensus_releases
 from fedjax_admm.privacy import approximate_plan, exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.protocol import Turn
 from fedjax_admm.schedules import constant, power_decay
-from fedjax_admm.solvers import private_networked_admm, private_subgradient
-from fedjax_admm.solvers.private._network import PrivateState
-from fedjax_admm.solvers.private._subgradient import metropolis_weights
+from fedjax_admm.solvers import (
+    PrivateState,
+    metropolis_weights,
+    private_networked_admm,
+    private_subgradient,
+)
 from tests.reference import zcdp as reference
 from tests.solvers.private.cases import (
     CLIENTS,
@@ -245,7 +248,7 @@ def spec_problem():
 def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     problem = spec_problem
     models = jnp.broadcast_to(problem.optimum, (50, 8))
-    gradients = np.asarray(problem.subgradients(models))
+    gradients = np.asarray(problem.gradients(models))
     assert np.abs(gradients).max() > 0.1
     np.testing.assert_allclose(gradients.sum(0), 0, atol=1e-12)
     solver = private_networked_admm(exact_release(), rho=0.5, step_size=power_decay(0.3, 0.0))

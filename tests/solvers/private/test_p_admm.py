@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,7 @@ from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.problems import consensus_regression
 from fedjax_admm.protocol import Turn
-from fedjax_admm.solvers import p_admm
-from fedjax_admm.solvers.private._network import PrivateState
+from fedjax_admm.solvers import PrivateState, p_admm
 from tests.reference import zcdp as reference
 from tests.solvers.private.cases import (
     CLIENTS,
@@ -115,7 +115,10 @@ def residuals(problem, release, rho, trace):
     degree = adjacency.sum(1)
     before = {name: np.concatenate([part[:1] * 0, part[:-1]]) for name, part in trace.items()}
     around = before["v"] * degree[:, None] + adjacency @ before["v"]
-    gradients = jax.jit(jax.vmap(problem.subgradients, (0, None)))(trace["w"], release.clip)
+    of_models = problem.gradients
+    if release.clip is not None:
+        of_models = partial(problem.clipped_gradients, clip=release.clip)
+    gradients = jax.jit(jax.vmap(of_models))(trace["w"])
     weight = 2 * rho * degree[:, None]
     slack = gradients + before["gamma"] - rho * around + weight * trace["w"]
     gain = 1 / (weight[:, 0] + 2 * float(problem.l2) / clients)
@@ -198,7 +201,7 @@ def test_duals_add_up_to_zero_with_noise(dtype, masks):
 def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     problem, key = spec_problem, jax.random.key(0)
     models = jnp.broadcast_to(problem.optimum, (50, 8))
-    gradients = np.asarray(problem.subgradients(models))
+    gradients = np.asarray(problem.gradients(models))
     solver = p_admm(exact_release(), rho=0.5, newton_steps=1)
     clients = solver.init(problem, key).clients._replace(w=models, v=models)
     state = PrivateState(clients, flows_of(problem, -gradients))

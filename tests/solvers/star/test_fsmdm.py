@@ -8,7 +8,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
 from fedjax_admm.kernels import prox_negative_moreau_norm
-from fedjax_admm.solvers.star._fsmdm_constants import PRESETS, convergence_conditions
+from fedjax_admm.solvers import FSMDM_PRESETS, fsmdm_convergence_conditions
 from tests.reference import expected_fsmdm as expected, fsmdm as reference
 
 CONSTANTS = {"published": reference.PUBLISHED, "tuned": reference.TUNED}
@@ -224,14 +224,14 @@ def server_model(solver, problem, state):
 
 
 def test_presets_and_conditions():
-    published, tuned = PRESETS["published"], PRESETS["tuned"]
+    published, tuned = FSMDM_PRESETS["published"], FSMDM_PRESETS["tuned"]
     for preset in (published, tuned):
         constants = {name: preset[name] for name in ("c", "d", "alpha", "beta")}
-        assert all(convergence_conditions(**constants).values())
+        assert all(fsmdm_convergence_conditions(**constants).values())
     assert published["alpha"] * published["c"] == pytest.approx(np.sqrt(1.5), rel=1e-12)
     assert published["beta"] * published["d"] == pytest.approx(np.sqrt(180), rel=1e-12)
     assert tuned["beta"] * tuned["d"] == pytest.approx(np.sqrt(180), rel=1e-12)
-    weak = convergence_conditions(c=0.007, d=0.01, alpha=173.0, beta=173.0)
+    weak = fsmdm_convergence_conditions(c=0.007, d=0.01, alpha=173.0, beta=173.0)
     assert weak == {"beta d >= sqrt(80)": False, "alpha c >= sqrt(3/2)": False}
     for name in ("published", "tuned"):
         solver = fa.solvers.fsmdm(name)
@@ -242,7 +242,7 @@ def test_presets_and_conditions():
 
 def test_a_schedule_replaces_a_constant():
     problem = fa.problems.draw_localization(jax.random.key(0), fa.problems.cauchy_noise(1.0))
-    beta = PRESETS["published"]["beta"]
+    beta = FSMDM_PRESETS["published"]["beta"]
     same = fa.solvers.fsmdm(mu_h=schedules.power_decay(beta, 0.5))
     other = fa.solvers.fsmdm(mu_h=schedules.power_decay(beta, 0.9))
     estimates = [

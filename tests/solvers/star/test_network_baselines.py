@@ -13,8 +13,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation
-from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
-from fedjax_admm.direct._pooling import cluster_models
+from fedjax_admm.direct import cluster_models, cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems import (
     draw_networked_regression,
@@ -545,19 +544,21 @@ def test_pooling_needs_a_squared_loss():
 @pytest.mark.parametrize(
     ("solver", "offered", "missing"),
     [
-        (federated_averaging(0.1), ("prox", "accessible", "start"), "gradients"),
-        (federated_proximal_averaging(), ("gradients", "accessible", "start"), "prox"),
+        (federated_averaging(0.1), ("prox", "prox_memory"), r"gradients \(Gradients\)"),
+        (federated_proximal_averaging(), ("graph", "gradients"), r"prox_memory and prox \(Prox\)"),
         (
             federated_proximal_averaging(),
-            ("gradients", "prox", "accessible", "start", "local"),
-            "graph",
+            ("gradients", "prox", "prox_memory"),
+            r"graph \(OnGraph\)",
         ),
-        (ifca(np.eye(2), 0.1), ("gradients", "accessible"), "values"),
+        (ifca(np.eye(2), 0.1), ("gradients",), r"values \(Values\)"),
     ],
 )
 def test_problems_that_lack_something_are_told(solver, offered, missing):
-    problem = SimpleNamespace(**dict.fromkeys(offered, 1.0))
-    with pytest.raises(fa.InputError, match=f"needs a problem that offers {missing}"):
+    problem = SimpleNamespace(
+        **dict.fromkeys(("num_clients", "start", "accessible", *offered), 1.0)
+    )
+    with pytest.raises(fa.InputError, match=f"needs a problem with {missing}, which"):
         fa.run(solver, problem, jax.random.key(0), rounds=1)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation, penalties, schedules, trees
-from fedjax_admm.solvers.tree._centralized_subgradient import CentralizedState
+from fedjax_admm.solvers import CentralizedState
 from tests.reference import expected_hfsad as expected, hfsad as reference
 
 
@@ -268,9 +268,8 @@ def test_measured_table_within_its_standard_error(setting, method, start):
     ("mistake", "sentence"),
     [
         (
-            lambda: fa.solvers.centralized_subgradient(0.1),
-            "step_length must be a schedule such as geometric(1.0, 0.99), or polyak(optimum), but "
-            "it is 0.1.",
+            lambda: fa.solvers.centralized_subgradient("0.1"),
+            "step_length must be a schedule, a function of a count or a number, but it is '0.1'.",
         ),
         (lambda: fa.solvers.polyak("F"), "optimum must be a number, but it is 'F'."),
         (lambda: fa.solvers.polyak(np.inf), "optimum must be finite, but it is inf."),
@@ -281,8 +280,8 @@ def test_measured_table_within_its_standard_error(setting, method, start):
                 jax.random.key(0),
                 rounds=1,
             ),
-            "CentralizedSubgradient needs a problem that offers project and tree, but "
-            "RangeLocalization does not.",
+            "CentralizedSubgradient needs a problem with tree (OnTree), and project (Projection), "
+            "which Localization lacks; problems.phase_retrieval and robust_regression have them.",
         ),
     ],
 )

@@ -478,8 +478,15 @@ class Quadratics:
     tree: trees.Tree
     start: jax.Array
 
-    def prox(self, points, step):
-        return (points + step[:, None] * self.targets) / (1 + step[:, None])
+    @property
+    def num_clients(self):
+        return self.targets.shape[0]
+
+    def prox_memory(self, start):
+        return ()
+
+    def prox(self, points, step, memory):
+        return (points + step[:, None] * self.targets) / (1 + step[:, None]), memory
 
 
 @pytest.mark.usefixtures("x64")
@@ -1108,15 +1115,17 @@ MISTAKES = {
     ),
     "no prox": (
         lambda: run_once(fa.solvers.consensus_admm(a_link()), a_regression()),
-        "HierarchicalADMM needs a problem that offers prox, but RobustRegression does not.",
+        "HierarchicalADMM needs a problem with prox_memory and prox (Prox), which "
+        "RobustRegression lacks; problems.phase_retrieval has them.",
     ),
     "no smoothed gradients": (
         lambda: run_once(
             fa.solvers.consensus_admm(a_link(), client_update="linearized"),
             Quadratics(jnp.ones((2, DIM)), trees.star(2), jnp.zeros(DIM)),
         ),
-        "HierarchicalADMM needs a problem that offers smoothed_gradients and project, but "
-        "Quadratics does not.",
+        "HierarchicalADMM needs a problem with smoothed_gradients (SmoothedGradients), and project "
+        "(Projection), which Quadratics lacks; problems.phase_retrieval and robust_regression have "
+        "them.",
     ),
     "mask": (
         lambda: fa.run(

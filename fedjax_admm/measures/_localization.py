@@ -1,0 +1,32 @@
+"""What is recorded of localisation: how far the estimate is from the target."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm.capabilities import KnownTarget, needs
+from fedjax_admm.kernels import safe_norm
+
+FAILURE_DISTANCE = 3.0
+"""Metres: a localisation further off than this has met a local minimum (or very noisy ranges)."""
+
+
+@needs(KnownTarget)
+def localization_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    """Measure how far the estimate is from the target of a localisation problem.
+
+    Returns:
+      "error": `||w - target||` in metres, which is the root mean square over clients, because
+      all of them hold the server's w; "failure": 1 where it exceeds `FAILURE_DISTANCE`, else 0
+      (NaN where the error is); both shape ().
+    """
+    return position_error(problem, solver.estimate(state))
+
+
+@needs(KnownTarget)
+def position_error(problem: Any, position: jax.Array) -> dict[str, jax.Array]:
+    """Return "error" and "failure", as `localization_error` does, for a position (dim,)."""
+    error = safe_norm(position - problem.target)
+    failure = (error > FAILURE_DISTANCE).astype(error.dtype)
+    return {"error": error, "failure": jnp.where(jnp.isnan(error), error, failure)}

@@ -1,0 +1,94 @@
+"""Links of a tree: how nodes are tied to their parents, for the smoothing ADMM over trees.
+
+With `r(.; mu)` the smoothed penalty of a link, a node's model w, its parent's w_p and the node's
+multiplier Gamma of w_p = q, one update of the link is
+
+    a = w - Gamma / sigma,  b = w_p + Gamma / sigma,  e = Prox_{r(.; mu)}(b - a; 2 / sigma)
+    z, q <- (a + b - e) / 2, (a + b + e) / 2,    Gamma <- Gamma + sigma (w_p - q)
+
+and the parent hears sigma q - Gamma, and sigma.
+
+Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+Federated Learning", Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+
+from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import couple_pair
+from fedjax_admm.penalties import SmoothablePenalty
+from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
+
+
+class TreeNodes(NamedTuple):
+    """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
+
+    w: jax.Array  # shape=(nodes, dim): models
+    z: jax.Array  # shape=(nodes, dim): copies of w in the link
+    q: jax.Array  # shape=(nodes, dim): copies of the parent's model in the link
+    gamma: jax.Array  # shape=(nodes, dim): duals of w_p = q, and minus those of w = z
+    updates: jax.Array  # shape=(nodes,), int32: updates done
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class TreeLink:
+    """How nodes are tied to their parents; build it with `tree_link`."""
+
+    sigma: Schedule  # penalty parameter of w = z and w_p = q, of the node's own count
+    mu: Schedule  # smoothing of the penalty, in units of the model
+    penalty: SmoothablePenalty  # on the difference to the parent's model
+
+    def message(self, nodes: TreeNodes) -> tuple[jax.Array, jax.Array]:
+        """Return sigma q - Gamma, shape (nodes, dim), and sigma, (nodes, 1), for the parents."""
+        sigma = self.sigma(nodes.updates + 1)[:, None]
+        return sigma * nodes.q - nodes.gamma, sigma
+
+    def update(self, nodes: TreeNodes, models: jax.Array, parents: jax.Array) -> TreeNodes:
+        """Return the nodes after an update, given their new models and their parents'."""
+        counts = nodes.updates + 1
+        sigma, mu = self.sigma(counts)[:, None], self.mu(counts)[:, None]
+        z, q = couple_pair(
+            models - nodes.gamma / sigma,
+            parents + nodes.gamma / sigma,
+            lambda v, step: self.penalty.smoothed_prox(v, step, mu),
+            1 / sigma,
+        )
+        return TreeNodes(models, z, q, nodes.gamma + sigma * (parents - q), counts)
+
+
+def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty) -> TreeLink:
+    """Build a `TreeLink`.
+
+    Args:
+      sigma: the penalty parameter, a schedule of the node's own count of updates from 1, an optax
+        schedule or another function of the count; a number c means c sqrt(k).
+      mu: the smoothing, likewise; a number alpha means alpha / sqrt(k). The convergence proof
+        asks for alpha c >= sqrt(20) times the largest subgradient that arrives from below.
+      penalty: on the difference to the parent's model: `penalties.l1(omega)` for consensus (omega
+        above the subgradients that arrive from below), `penalties.mcp` or `penalties.scad` for
+        personal models, `penalties.zero()` to cut the nodes off.
+
+    Returns:
+      The link; its numbers are leaves.
+
+    Raises:
+      InputError: a number is not positive, something is no schedule, or the penalty has no smoothed
+        prox.
+    """
+    if not hasattr(penalty, "smoothed_prox"):
+        raise InputError(
+            "must have a smoothed prox, as penalties.l1, mcp and scad do, but it is "
+            f"{one_line(penalty)}",
+            argument="penalty",
+            value=penalty,
+        )
+    return TreeLink(
+        as_schedule("sigma", sigma, sqrt_growth, above=0),
+        as_schedule("mu", mu, sqrt_decay, above=0),
+        penalty,
+    )
