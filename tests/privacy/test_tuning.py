@@ -164,7 +164,7 @@ def normal_equations(x, y, shares, loss, l1, l2):
 
 
 def ridge(key):
-    with mock.patch.object(consensus, "_optimum", normal_equations):
+    with mock.patch.object(consensus, "pooled_optimum", normal_equations):
         return draw_consensus_regression(
             key, graphs.star(CLIENTS), losses.squared(), samples=9, dim=3, l2=1.0
         )
