@@ -206,7 +206,6 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
     import fedjax_admm as fa
     from fedjax_admm.trials import profiling
     from fedjax_admm.trials.engine import memory
-    from fedjax_admm.trials.profiling import work
 
     family = FAMILIES[name]
     draw, solver_of, participation = family.build(scale)
@@ -238,7 +237,7 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
     drawn = drawing(keys)
     states = _spread(begun, mesh, 1)(drawn, keys)
     run = _median(lambda: compiled(drawn, keys, states), repeats)
-    done = work(program, problems, keys, starts)
+    done = profiling.count_operations(program, problems, keys, starts)
     return {
         "needed": needed,
         "compile": compile_seconds,
@@ -278,7 +277,7 @@ def _width(function: Callable, shapes: Any, mesh: Any) -> int:
     if mesh.devices.flat[0].platform != "cpu":
         return share
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), shapes)
-    size = engine.loop_bytes(lambda arguments: function(*arguments), one)
+    size = engine.loop_bytes(function, *one)
     return max(1, min(share, engine.CACHE_BYTES // size))
 
 

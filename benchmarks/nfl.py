@@ -30,7 +30,7 @@ def drawn(key):
 
     graph_key, data_key = jax.random.split(key)
     graph = graphs.stochastic_block_model(graph_key, (NODES, NODES), 0.5, 0.01, max_edges=5500)
-    truth = jnp.array([[2.0, 2.0], [-2.0, 2.0]])[graphs.blocks((NODES, NODES))]
+    truth = jnp.array([[2.0, 2.0], [-2.0, 2.0]])[graphs.block_labels((NODES, NODES))]
     return fa.problems.draw_networked_regression(
         data_key, graph, truth, samples=SAMPLES, share=SHARE
     )

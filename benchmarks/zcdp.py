@@ -25,15 +25,16 @@ def many_runs(devices: int, width: int | str) -> dict[str, float]:
     jax.config.update("jax_num_cpu_devices", devices)
     import jax.numpy as jnp
 
-    from fedjax_admm.trials.experiments import zcdp
+    from fedjax_admm.trials.experiments import find, zcdp
 
     settings = {**zcdp.COMMON, "epsilon": zcdp.EPSILONS, "rounds": ROUNDS}
+    methods_of = find("zcdp-tradeoff").methods
 
     def trial(key):
         problem = zcdp.draw_tasks(zcdp.COMMON, key)
 
         def at(epsilon):
-            methods = zcdp._tradeoff_methods(settings, epsilon)
+            methods = methods_of(settings, epsilon)
             chosen = [methods[f"{task}: {zcdp.ZCDP}"] for task in zcdp.TASKS]
             return jnp.stack([m(problem, key, ROUNDS, ROUNDS)["error"][-1] for m in chosen])
 
@@ -52,7 +53,6 @@ def numpy_runs() -> dict[str, float]:
 
     jax.config.update("jax_num_cpu_devices", 1)
     from fedjax_admm.privacy import zcdp_plan
-    from fedjax_admm.trials import experiments
     from fedjax_admm.trials.experiments import zcdp
 
     keys = jax.random.split(jax.random.key(0), TRIALS)
@@ -61,7 +61,7 @@ def numpy_runs() -> dict[str, float]:
     rng, errors = np.random.default_rng(0), []
     clock = time.perf_counter()
     for task in zcdp.TASKS:
-        found = [experiments.tuned(task, zcdp.ZCDP, epsilon) for epsilon in zcdp.EPSILONS]
+        found = [zcdp.tuned(task, zcdp.ZCDP, epsilon) for epsilon in zcdp.EPSILONS]
         plans = [
             zcdp_plan(epsilon, zcdp.COMMON["delta"], ROUNDS, setting.tau)
             for epsilon, setting in zip(zcdp.EPSILONS, found, strict=True)

@@ -1,4 +1,4 @@
-"""Search the settings of the private methods, and print them as `zcdp_settings.py` has them.
+"""Search the settings of the private methods, as `experiments/_zcdp_settings.py` has them.
 
     python benchmarks/zcdp_tuning.py [--settings 200] [--trials 4] [--only METHOD] > found.txt
 

@@ -8,7 +8,7 @@ import shlex
 import numpy as np
 import pytest
 
-from fedjax_admm.trials import experiments
+from fedjax_admm.trials.experiments import _finding
 from tests.cli.processes import same_results
 from tests.trials.small import EXPERIMENT, FAULT_ROUND
 
@@ -17,7 +17,7 @@ RUN = ("run", "consensus", "--trials", "12", "--batch", "2", "--set", "share=0,0
 
 @pytest.fixture(autouse=True)
 def only_the_small_experiment(monkeypatch):
-    monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "all_experiments", lambda: {"consensus": EXPERIMENT})
 
 
 @pytest.fixture
@@ -116,10 +116,13 @@ def test_an_amount_of_memory_that_makes_no_sense(command, tmp_path, amount):
     ("words", "sentence"),
     [
         (("--devices", "x"), "--devices.*'x' is not a whole number"),
-        (("--devices", "99"), "devices must be at most 2 here, but it is 99."),
-        (("--devices", "0"), "devices must be at least 1, but it is 0."),
-        (("--devices", "-1"), "devices must be at least 1, but it is -1."),
-        (("--devices-per-trial", "3"), "clients must divide the number of devices, 2, but it is 3"),
+        (("--devices", "99"), "--devices must be at most 2 here, but it is 99."),
+        (("--devices", "0"), "--devices must be at least 1, but it is 0."),
+        (("--devices", "-1"), "--devices must be at least 1, but it is -1."),
+        (
+            ("--devices-per-trial", "3"),
+            "--devices-per-trial must divide the number of devices, 2, but it is 3",
+        ),
         (("--devices", "1", "--devices-per-trial", "2"), "must divide the number of devices, 1"),
         (("--devices-per-trial", "0"), "must be at least 1, but it is 0"),
         (("--num-processes", "2"), "--num-processes is 2, but --coordinator is missing"),

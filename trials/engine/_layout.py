@@ -1,6 +1,7 @@
 """How trials are cut up: the micro-batch decides the last bits, the chunk does not."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -53,7 +54,7 @@ def plan(
     share = math.ceil(trials / devices)
     if batch == "auto":
         budget = _loop_budget()
-        width = max(1, min(share, budget // max(1, loop_bytes(trial, key))))
+        width = max(1, min(share, budget // max(1, loop_bytes(named_arrays(trial), key))))
     elif isinstance(batch, str):
         raise InputError(
             f"must be 'auto' or a whole number, but it is {batch!r}", argument="batch", value=batch
@@ -66,9 +67,14 @@ def plan(
     return Layout(width, count("chunk", chunk))
 
 
-def loop_bytes(trial: Trial, key: jax.Array) -> int:
-    """Return the bytes that the largest loop of one trial reads and writes in each iteration."""
-    return _largest_loop(jax.make_jaxpr(named_arrays(trial))(key).jaxpr)
+def loop_bytes(function: Callable, *args: Any) -> int:
+    """Return the bytes that the largest loop of a function reads and writes in each turn.
+
+    Args:
+      function: as for `jax.make_jaxpr`, such as a trial.
+      *args: its arguments, or their shapes (`jax.ShapeDtypeStruct`).
+    """
+    return _largest_loop(jax.make_jaxpr(function)(*args).jaxpr)
 
 
 def _largest_loop(jaxpr: Any) -> int:

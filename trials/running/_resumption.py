@@ -42,7 +42,7 @@ def unfinished_run(out: Path, resume: bool) -> dict[str, Any] | None:
         ) from None
     if out.exists() and not out.is_dir():
         raise InputError(
-            f"{out} is a file, not a folder", argument="--out", value=out, remedy=elsewhere
+            f"{out} is a file, not a folder", argument="out", value=out, remedy=elsewhere
         )
     if not exists:
         if resume:

@@ -70,7 +70,7 @@ def run_experiment(
     if request.profile and jax.process_count() > 1:
         raise InputError(
             f"measures one process, but there are {jax.process_count()}",
-            argument="--profile",
+            argument="profile",
             remedy="leave it out",
         )
     earlier = hosts.from_first(lambda: unfinished_run(out, resume))
@@ -81,7 +81,10 @@ def run_experiment(
     hosts.agreed({name: config.get(name) for name in IDENTITY} | vars(request) | versions)
     settings, rounds = settings_of(config), config["rounds"]
     trial, key = experiment.trial(settings, rounds), jax.random.key(config["seed"])
-    mesh = default_mesh(request.devices, config["devices_per_trial"])
+    try:
+        mesh = default_mesh(request.devices, config["devices_per_trial"])
+    except InputError as error:
+        raise error.renamed({"clients": "devices_per_trial"}) from None
     config["partitioned"] = partitioned(mesh)
     store = ChunkStore(out / CHUNKS)
 

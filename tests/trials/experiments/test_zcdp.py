@@ -26,7 +26,7 @@ from fedjax_admm.privacy import (
 )
 from fedjax_admm.problems import _consensus as consensus
 from fedjax_admm.trials import figures
-from fedjax_admm.trials.cli import _commands as command_line, _environment as session
+from fedjax_admm.trials.cli import _environment as environment, main
 from fedjax_admm.trials.engine import Layout
 from fedjax_admm.trials.experiments import (
     ROUNDS,
@@ -509,19 +509,19 @@ def test_what_does_not_fit_is_told_before_anything_is_written(
 
 @pytest.fixture
 def command(monkeypatch, capsys, tmp_path):
-    """Run the command line in this process; of its session only the precision is set."""
+    """Run the command line in this process: of its environment, only the precision is set."""
     monkeypatch.chdir(tmp_path)
 
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["fedjax-admm", *map(str, words)])
         capsys.readouterr()
         with pytest.raises((SystemExit, ReachedError)) as stopped:
-            command_line.main()
+            main()
         out, err = capsys.readouterr()
         assert not getattr(stopped.value, "code", 0), err
         return out
 
-    monkeypatch.setattr(session, "prepare", lambda **_: None)
+    monkeypatch.setattr(environment, "prepare", lambda **_: None)
     yield call
     jax.config.update("jax_enable_x64", False)
 
