@@ -36,7 +36,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, finite_array, is_concrete, number, scalar
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    finite_array,
+    is_concrete,
+    number,
+    one_line,
+    scalar,
+)
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm, safe_ratio
@@ -91,7 +99,7 @@ def minimize_regression(
       targets: shape (samples,): y_j; -1 and 1 for the logistic loss.
       weights: shape (samples,): c_j, at least 0; a sample of weight zero is not looked at, but must
         be finite.
-      loss: `sample_losses.squared()`, `absolute()`, `huber(threshold)` or `logistic()`.
+      loss: `losses.squared()`, `absolute()`, `huber(threshold)` or `logistic()`.
       l1: weight of the sum of moduli, at least 0, a scalar that may be traced.
       l2: weight of the sum of squares, likewise.
       iterations: at most so many; it stops by itself, usually after 5 to 25.
@@ -107,7 +115,9 @@ def minimize_regression(
     features = finite_array("features", features, (None, None))
     if 0 in features.shape:
         raise InputError(
-            f"features must have rows and columns, but their shape is {features.shape}."
+            f"must have rows and columns, but their shape is {features.shape}",
+            argument="features",
+            value=features,
         )
     samples, dtype = features.shape[0], features.dtype
     targets = finite_array("targets", targets, (samples,)).astype(dtype)
@@ -117,14 +127,18 @@ def minimize_regression(
     iterations = count("iterations", iterations)
     if not isinstance(loss, Squared | Absolute | Huber | Logistic):
         raise InputError(
-            f"loss must be squared(), absolute(), huber() or logistic(), but it is {loss!r:.60}."
+            f"must be squared(), absolute(), huber() or logistic(), but it is {one_line(loss)}",
+            argument="loss",
+            value=loss,
         )
     if isinstance(loss, Logistic) and is_concrete((targets, weights)):
         seen = np.asarray(targets)[np.asarray(weights) > 0]
         if not np.all(np.abs(seen) == 1):
             wrong = seen[np.abs(seen) != 1][0]
             raise InputError(
-                f"targets must be -1 and 1 for the logistic loss, but one of them is {wrong:g}."
+                f"must be -1 and 1 for the logistic loss, but one of them is {wrong:g}",
+                argument="targets",
+                value=targets,
             )
     return _minimize(features, targets, weights, loss, l1, l2, iterations)
 

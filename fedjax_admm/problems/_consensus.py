@@ -26,6 +26,7 @@ from fedjax_admm._checks import (
     default_float,
     finite_array,
     is_concrete,
+    one_line,
     scalar,
     typed_key,
 )
@@ -35,9 +36,8 @@ from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.losses import SampleLoss, minimize_regression
 
 _HIGHEST = jax.lax.Precision.HIGHEST
-_PROVEN = (
-    1e-2  # a relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more
-)
+# A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.
+_PROVEN = 1e-2
 
 
 @register_dataclass
@@ -170,19 +170,26 @@ def consensus_regression(
     for name, given in (("features", features), ("targets", targets)):
         if len(given) != clients:
             raise InputError(
-                f"{name} must hold one array per node of the graph ({clients}), but it holds "
-                f"{len(given)}."
+                f"must hold one array per node of the graph ({clients}), but it holds {len(given)}",
+                argument=name,
+                value=given,
             )
     _check_loss(loss)
     arrays = [finite_array(f"features[{k}]", part, (None, None)) for k, part in enumerate(features)]
     dim, dtype = arrays[0].shape[-1], arrays[0].dtype
     sizes = np.array([len(part) for part in arrays], np.int32)
     if dim == 0:
-        raise InputError(f"features must have columns, but features[0] is {arrays[0].shape}.")
+        raise InputError(
+            f"must have columns, but features[0] is {arrays[0].shape}",
+            argument="features",
+            value=features,
+        )
     if not sizes.all():
         raise InputError(
-            f"features[{np.argmin(sizes)}] must hold at least one sample, but it holds none; leave "
-            "that client out."
+            "must hold at least one sample, but it holds none",
+            argument=f"features[{np.argmin(sizes)}]",
+            value=features[np.argmin(sizes)],
+            remedy="leave that client out",
         )
     x = np.zeros((clients, sizes.max(), dim), dtype)
     y = np.zeros(x.shape[:2], dtype)
@@ -192,8 +199,11 @@ def consensus_regression(
         wrong = np.flatnonzero(loss.labels & (np.abs(y[k, :m]) != 1))
         if wrong.size:
             raise InputError(
-                f"targets[{k}] must hold -1 and 1 for the logistic loss, but entry {wrong[0]} is "
-                f"{y[k, wrong[0]]:g}; classes 0 and 1 become 2 * targets - 1."
+                f"must hold -1 and 1 for the logistic loss, but entry {wrong[0]} is "
+                f"{y[k, wrong[0]]:g}",
+                argument=f"targets[{k}]",
+                value=targets[k],
+                remedy="classes 0 and 1 become 2 * targets - 1",
             )
     if truth is not None:
         truth = finite_array("truth", truth, (clients, dim)).astype(dtype)
@@ -282,8 +292,11 @@ def with_loss(
     _check_loss(loss)
     if loss.labels != problem.loss.labels:
         raise InputError(
-            f"loss must suit the targets, but {type(problem.loss).__name__} and "
-            f"{type(loss).__name__} have targets of different kinds; build the problem anew."
+            f"must suit the targets, but {type(problem.loss).__name__} and "
+            f"{type(loss).__name__} have targets of different kinds",
+            argument="loss",
+            value=loss,
+            remedy="build the problem anew",
         )
     weights = _weights(l1, l2)
     return _assembled(
@@ -343,6 +356,8 @@ def _weights(l1: ArrayLike, l2: ArrayLike) -> tuple[jax.Array, jax.Array]:
 def _check_loss(loss) -> None:
     if isinstance(loss, type) or not hasattr(loss, "slope"):
         raise InputError(
-            "loss must be one of fedjax_admm.losses, such as losses.squared(), but it is "
-            f"{loss!r:.60}."
+            "must be one of fedjax_admm.losses, such as losses.squared(), but it is "
+            f"{one_line(loss)}",
+            argument="loss",
+            value=loss,
         )

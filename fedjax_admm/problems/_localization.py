@@ -203,7 +203,9 @@ def localization(
     clients, dim = anchors.shape
     if clients == 0 or dim == 0:
         raise InputError(
-            f"anchors must hold at least one sensor, but its shape is {anchors.shape}."
+            f"must hold at least one sensor, but its shape is {anchors.shape}",
+            argument="anchors",
+            value=anchors,
         )
     distances = finite_array("distances", distances, (clients,)).astype(anchors.dtype)
     number("distances", distances, above=0)

@@ -78,7 +78,7 @@ def matrix_completion(
     and deviation of those, which three sums per client tell.
 
     Args:
-      ratings: of `ratings.read_ratings`, `ratings.ratings` or `ratings.draw_ratings`.
+      ratings: of `ratings.read_ratings`, `ratings.from_arrays` or `ratings.draw_ratings`.
       key: a typed key. It may be traced: the problem can be drawn inside `jit` and `vmap`.
       clients: how many.
       train: share of a client's ratings that is learnt from; 1 holds nothing out.
@@ -99,8 +99,10 @@ def matrix_completion(
     clients = count("clients", clients)
     if clients > ratings.num_users:
         raise InputError(
-            f"clients must be at most the number of users ({ratings.num_users}), but it is "
-            f"{clients}; every client needs a user."
+            f"must be at most the number of users ({ratings.num_users}), but it is {clients}",
+            argument="clients",
+            value=clients,
+            remedy="every client needs a user",
         )
     train = float(train) if train == 1 else _share("train", train)
     fitted = 1 - _share("validation", validation) if validation else 0.0
@@ -143,18 +145,26 @@ def matrix_completion_of_clients(
     """
     num_items = count("num_items", num_items)
     if not clients:
-        raise InputError("clients must hold at least one client, but it is empty.")
+        raise InputError(
+            "must hold at least one client, but it is empty",
+            argument="clients",
+            value=clients,
+        )
     learnt = _joined("clients", clients, num_items)
     judged = _joined("held_out", held_out or [], num_items)
     sizes = np.bincount(learnt[0], minlength=len(clients))
     if np.any(sizes == 0):
         raise InputError(
-            f"clients must have a rating each, but client {np.argmin(sizes)} has none; leave it "
-            "out."
+            f"must have a rating each, but client {np.argmin(sizes)} has none",
+            argument="clients",
+            value=clients,
+            remedy="leave it out",
         )
     if held_out is not None and len(held_out) != len(clients):
         raise InputError(
-            f"held_out must have one entry per client ({len(clients)}), but it has {len(held_out)}."
+            f"must have one entry per client ({len(clients)}), but it has {len(held_out)}",
+            argument="held_out",
+            value=held_out,
         )
     columns = [np.concatenate(pair) for pair in zip(learnt, judged, strict=True)]
     owner, users, items, values = columns
@@ -164,8 +174,10 @@ def matrix_completion_of_clients(
     if both.size:
         client, user, item = (int(part[both[0]]) for part in judged[:3])
         raise InputError(
-            f"held_out[{client}] must not hold what is learnt from, but user {user} rates item "
-            f"{item} in both; remove one of them."
+            f"must not hold what is learnt from, but user {user} rates item {item} in both",
+            argument=f"held_out[{client}]",
+            value=held_out,
+            remedy="remove one of them",
         )
     seen = np.zeros(len(clients), np.int64)
     np.maximum.at(seen, owner, users + 1)
@@ -173,8 +185,9 @@ def matrix_completion_of_clients(
     whole = np.issubdtype(counts.dtype, np.integer)
     if not whole or counts.shape != seen.shape or np.any(counts < seen):
         raise InputError(
-            f"members must say at least {seen.tolist()} users per client, but it is "
-            f"{counts.tolist()}."
+            f"must say at least {seen.tolist()} users per client, but it is {counts.tolist()}",
+            argument="members",
+            value=members,
         )
     shape = _Shape(len(clients), int(counts.max()), num_items)
     _check_size(shape)
@@ -343,7 +356,11 @@ def share_of(sizes: jax.Array, share: float) -> jax.Array:
 
 def _share(name: str, value: float) -> float:
     if not isinstance(value, int | float | np.number) or not 0 < value < 1:
-        raise InputError(f"{name} must be a share between 0 and 1, but it is {value!r}.")
+        raise InputError(
+            f"must be a share between 0 and 1, but it is {value!r}",
+            argument=name,
+            value=value,
+        )
     return float(value)
 
 
@@ -351,8 +368,10 @@ def _check_size(shape: _Shape) -> None:
     largest = shape.clients * max(shape.users_per_client, shape.num_items)
     if largest >= 2**31:
         raise InputError(
-            f"clients times users or items must be below 2^31, but it is {largest}; take fewer "
-            "clients."
+            f"times users or items must be below 2^31, but it is {largest}",
+            argument="clients",
+            value=shape.clients,
+            remedy="take fewer clients",
         )
 
 
@@ -373,8 +392,9 @@ def _checked(problem: MatrixCompletion) -> MatrixCompletion:
         return problem
     if problem.deviation == 0:
         raise InputError(
-            f"ratings must not all be equal, but all that are learnt from are {problem.mean:g}; "
-            "there is nothing to learn."
+            f"must not all be equal, but all that are learnt from are {problem.mean:g}",
+            argument="ratings",
+            remedy="there is nothing to learn",
         )
 
     def noted(listed: ClientRatings) -> ClientRatings:
@@ -394,36 +414,50 @@ def _joined(name: str, clients: Sequence, num_items: int) -> tuple[np.ndarray, .
     for client, triple in enumerate(clients):
         if len(triple) != 3:
             raise InputError(
-                f"{name}[{client}] must be three arrays (users, items, values), but it has "
-                f"{len(triple)}."
+                f"must be three arrays (users, items, values), but it has {len(triple)}",
+                argument=f"{name}[{client}]",
+                value=triple,
             )
         users, items, values = (np.asarray(part) for part in triple)
         if not users.shape == items.shape == values.shape == (users.size,):
             raise InputError(
-                f"{name}[{client}] must be three arrays of one length, but their shapes are "
-                f"{users.shape}, {items.shape} and {values.shape}."
+                f"must be three arrays of one length, but their shapes are {users.shape}, "
+                f"{items.shape} and {values.shape}",
+                argument=f"{name}[{client}]",
+                value=triple,
             )
         limits = {"users": (users, 2**31), "items": (items, num_items)}
         for what, (numbers, limit) in limits.items():
             whole = np.issubdtype(numbers.dtype, np.integer) or not numbers.size
             if not whole or np.any((numbers < 0) | (numbers >= limit)):
                 raise InputError(
-                    f"{name}[{client}]: {what} must be whole numbers from 0 to {limit - 1}, but "
-                    f"they are {np.array2string(numbers, threshold=6)}."
+                    f"must be whole numbers from 0 to {limit - 1}, but they are "
+                    f"{np.array2string(numbers, threshold=6)}",
+                    argument=f"{name}[{client}]: {what}",
+                    value=numbers,
                 )
         pairs, numbers = np.unique(users * num_items + items, return_counts=True)
         if np.any(numbers > 1):
             user, item = divmod(int(pairs[np.argmax(numbers)]), num_items)
             raise InputError(
-                f"{name}[{client}] must rate an item once per user, but user {user} rates item "
-                f"{item} {numbers.max()} times; keep one of these ratings."
+                f"must rate an item once per user, but user {user} rates item {item} "
+                f"{numbers.max()} times",
+                argument=f"{name}[{client}]",
+                value=triple,
+                remedy="keep one of these ratings",
             )
         if not np.issubdtype(values.dtype, np.number):
-            raise InputError(f"{name}[{client}]: values must be numbers, but they are {values}.")
+            raise InputError(
+                f"must be numbers, but they are {values}",
+                argument=f"{name}[{client}]: values",
+                value=values,
+            )
         if not np.all(np.isfinite(values)):
             place = int(np.argmin(np.isfinite(values)))
             raise InputError(
-                f"{name}[{client}]: values must be finite, but entry {place} is {values[place]}."
+                f"must be finite, but entry {place} is {values[place]}",
+                argument=f"{name}[{client}]: values",
+                value=values,
             )
         owners.append(np.full(users.size, client))
         columns.append((users, items, values))

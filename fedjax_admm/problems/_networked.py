@@ -186,8 +186,10 @@ def networked_logistic(
         if wrong.size:
             i, j = (int(place) for place in wrong[0])
             raise InputError(
-                f"targets[{i}] must hold -1 and 1, but entry {j} is {np.asarray(y)[i, j]:g}; "
-                "classes 0 and 1 become 2 * targets - 1."
+                f"must hold -1 and 1, but entry {j} is {np.asarray(y)[i, j]:g}",
+                argument=f"targets[{i}]",
+                value=targets[i],
+                remedy="classes 0 and 1 become 2 * targets - 1",
             )
     steps = {"mean": 8, "sum": 24}[scale] if newton_steps is None else newton_steps
     local = LogisticLoss(x, y, weights, count("newton_steps", steps))
@@ -242,8 +244,10 @@ def networked_training(
     for name, given in (("features", x), ("targets", y)):
         if given.ndim < 2 or given.shape[0] != graph.num_nodes or given.shape[1] != x.shape[1]:
             raise InputError(
-                f"{name} must have shape ({graph.num_nodes}, samples, ...), one row per node, but "
-                f"it has {given.shape}."
+                f"must have shape ({graph.num_nodes}, samples, ...), one row per node, but it "
+                f"has {given.shape}",
+                argument=name,
+                value=given,
             )
     reached = _reached(accessible, graph.num_nodes)
     _check_anyone(reached)
@@ -252,7 +256,11 @@ def networked_training(
         y = finite_array("targets", _shown(y, reached), (None,) * y.ndim)
     here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
     if here.shape != x.shape[:2]:
-        raise InputError(f"present must have shape {x.shape[:2]}, but it has {here.shape}.")
+        raise InputError(
+            f"must have shape {x.shape[:2]}, but it has {here.shape}",
+            argument="present",
+            value=present,
+        )
     samples = jnp.sum(here, 1)
     _check_samples(samples, reached)
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
@@ -337,16 +345,20 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
     local = problem.local
     if not isinstance(local, SquaredLoss):
         raise InputError(
-            f"problem must have a squared loss, but it has {type(local).__name__}; "
-            "build it anew with accessible=..."
+            f"must have a squared loss, but it has {type(local).__name__}",
+            argument="problem",
+            value=problem,
+            remedy="build it anew with accessible=...",
         )
     reached = _reached(accessible, problem.num_clients)
     if is_concrete((reached, problem.accessible)):
         lost = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
         if lost.size:
             raise InputError(
-                f"accessible must not add nodes, but it adds node {lost[0]}, whose data were not "
-                "kept; build the problem anew with accessible=..."
+                f"must not add nodes, but it adds node {lost[0]}, whose data were not kept",
+                argument="accessible",
+                value=accessible,
+                remedy="build the problem anew with accessible=...",
             )
     factor_ = reached.astype(problem.start.dtype)
     if node_weights is not None:
@@ -376,8 +388,9 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
     for name, given in (("features", features), ("targets", targets)):
         if len(given) != nodes:
             raise InputError(
-                f"{name} must hold one array per node of the graph ({nodes}), but it holds "
-                f"{len(given)}."
+                f"must hold one array per node of the graph ({nodes}), but it holds {len(given)}",
+                argument=name,
+                value=given,
             )
     reached = _reached(accessible, nodes)
     _check_anyone(reached)
@@ -390,7 +403,11 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
     assert first is not None
     dim, dtype = first.shape[1], first.dtype
     if dim == 0:
-        raise InputError(f"features must have columns, but one has the shape {first.shape}.")
+        raise InputError(
+            f"must have columns, but one has the shape {first.shape}",
+            argument="features",
+            value=features,
+        )
     samples = np.array([0 if part is None else part.shape[0] for part in arrays])
     _check_samples(samples, reached)
     x = np.zeros((nodes, samples.max(), dim), dtype)
@@ -410,7 +427,11 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
 def _shares(shape, scale, dtype, here=None) -> jax.Array:
     """Return the weight of every sample: 1 / m_i or 1, and 0 for padding."""
     if scale not in SCALES:
-        raise InputError(f"scale must be 'mean' or 'sum', but it is {scale!r}.")
+        raise InputError(
+            f"must be 'mean' or 'sum', but it is {scale!r}",
+            argument="scale",
+            value=scale,
+        )
     present = jnp.ones(shape, dtype) if here is None else jnp.asarray(here, dtype)
     return present if scale == "sum" else present / jnp.maximum(jnp.sum(present, -1), 1)[:, None]
 
@@ -421,8 +442,10 @@ def _reached(accessible: ArrayLike | None, nodes: int) -> jax.Array:
     given = jnp.asarray(accessible)
     if given.shape != (nodes,) or given.dtype != bool:
         raise InputError(
-            f"accessible must be True or False for each of {nodes} nodes, but it has shape "
-            f"{given.shape} and dtype {given.dtype}."
+            f"must be True or False for each of {nodes} nodes, but it has shape {given.shape} "
+            f"and dtype {given.dtype}",
+            argument="accessible",
+            value=accessible,
         )
     return given
 
@@ -434,7 +457,11 @@ def _shown(data: jax.Array, reached: jax.Array) -> jax.Array:
 
 def _check_anyone(reached: jax.Array) -> None:
     if is_concrete(reached) and not np.any(np.asarray(reached)):
-        raise InputError("accessible must mark at least one node, but it marks none.")
+        raise InputError(
+            "must mark at least one node, but it marks none",
+            argument="accessible",
+            value=reached,
+        )
 
 
 def _check_samples(samples, reached) -> None:

@@ -27,7 +27,7 @@ from fedjax_admm._checks import (
     default_float,
     finite_array,
     is_concrete,
-    listed,
+    one_of,
     scalar,
 )
 from fedjax_admm._linear_algebra import top_eigenvector
@@ -141,17 +141,23 @@ def phase_retrieval(
     x = finite_array("x", x, (None, None))
     clients, dim = x.shape
     if clients == 0 or dim == 0:
-        raise InputError(f"x must hold at least one measurement, but its shape is {x.shape}.")
+        raise InputError(
+            f"must hold at least one measurement, but its shape is {x.shape}",
+            argument="x",
+            value=x,
+        )
     y = finite_array("y", jnp.asarray(y, x.dtype), (clients,))
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
-    if box not in BOXES:
-        raise InputError(f"box must be one of {listed(map(repr, BOXES))}, but it is {box!r}.")
+    one_of("box", box, BOXES)
     start = spectral_start(x, y) if start is None else finite_array("start", start, (dim,))
     if is_concrete(start) and not np.any(np.asarray(start)):
         raise InputError(
-            "start must not be zero, where every loss is stationary, but it is (a spectral one is "
-            "zero where x or y are); give another one."
+            "must not be zero, where every loss is stationary, but it is (a spectral one is "
+            "zero where x or y are)",
+            argument="start",
+            value=start,
+            remedy="give another one",
         )
     radius = scalar("radius", radius, above=0).astype(x.dtype)
     if truth is not None:
@@ -248,8 +254,7 @@ def draw_phase_retrieval(
     clients_per_cluster = count("clients_per_cluster", clients_per_cluster)
     dim = count("dim", dim)
     snr = scalar("snr", snr)
-    if start not in STARTS:
-        raise InputError(f"start must be one of {listed(map(repr, STARTS))}, but it is {start!r}.")
+    one_of("start", start, STARTS)
     dtype = default_float()
     signal_key, support_key, vector_key, mask_key, noise_key, start_key = jax.random.split(key, 6)
     support = _places(support_key, 1, dim, SIGNAL_DENSITY)[0]

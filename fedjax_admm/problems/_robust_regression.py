@@ -22,7 +22,15 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import trees
-from fedjax_admm._checks import InputError, count, default_float, finite_array, number, scalar
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    finite_array,
+    number,
+    one_line,
+    scalar,
+)
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.trees import Tree
@@ -130,14 +138,20 @@ def robust_regression(
         if given is not None and (len(given) != clients or not clients):
             wanted = clients or "at least one"
             raise InputError(
-                f"{name} must hold one array per client ({wanted}), but it holds {len(given)}."
+                f"must hold one array per client ({wanted}), but it holds {len(given)}",
+                argument=name,
+                value=given,
             )
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
     arrays = [finite_array(f"features[{n}]", part, (None, None)) for n, part in enumerate(features)]
     longest, dim = max(a.shape[0] for a in arrays), arrays[0].shape[1]
     if dim == 0:
-        raise InputError(f"features[0] must have columns, but its shape is {arrays[0].shape}.")
+        raise InputError(
+            f"must have columns, but its shape is {arrays[0].shape}",
+            argument="features[0]",
+            value=features[0],
+        )
     padded: list[tuple[np.ndarray, ...]] = []
     for n, part in enumerate(arrays):
         a = finite_array(f"features[{n}]", part, (None, dim))
@@ -182,7 +196,9 @@ def clusters_of_clients(
     """
     if np.ndim(servers) != 1 or len(servers) == 0:
         raise InputError(
-            f"servers must be a list with the cluster of each edge server, but it is {servers!r}."
+            f"must be a list with the cluster of each edge server, but it is {one_line(servers)}",
+            argument="servers",
+            value=servers,
         )
     home = np.array([count(f"servers[{e}]", c, at_least=0) for e, c in enumerate(servers)])
     per_server = count("clients_per_server", clients_per_server)
