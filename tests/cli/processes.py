@@ -10,10 +10,11 @@ PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.cli import main; main(
 _SMALL = """
 import sys
 sys.path.append({root!r})
-from fedjax_admm.trials import command_line, experiments
+from fedjax_admm.trials.cli import main
+from fedjax_admm.trials.experiments import _finding
 from tests.trials.small import EXPERIMENT
-experiments.all_experiments = lambda: {{EXPERIMENT.name: EXPERIMENT}}
-command_line.main()
+_finding.all_experiments = lambda: {{EXPERIMENT.name: EXPERIMENT}}
+main()
 """
 SMALL = [sys.executable, "-c", _SMALL.format(root=str(Path(__file__).parents[2]))]
 """The same program, but its only experiment is `consensus`, which compiles in a second."""

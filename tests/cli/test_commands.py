@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-from fedjax_admm.trials import experiments
-from fedjax_admm.trials.cli import _environment as session
-from fedjax_admm.trials.experiments import all_experiments, find
+from fedjax_admm.trials.cli import _environment as environment
+from fedjax_admm.trials.experiments import _finding, all_experiments, find
 
 NAMES = list(all_experiments())
 SMALL = ("--trials", "4", "--rounds", "10", "--set", "probability=0.1,0.3", "--batch", "2")
@@ -85,7 +84,7 @@ def test_run_plot_and_compare(command, tmp_path):
 def test_the_planted_non_finite_trials_are_told(command, monkeypatch):
     from tests.trials.small import EXPERIMENT, FAULT_ROUND
 
-    monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "all_experiments", lambda: {"consensus": EXPERIMENT})
     outcome = command("run", "consensus", "--trials", 10, "--batch", 2, "--set", "share=0,1")
     assert outcome.code == 0, outcome.err
     assert (
@@ -153,9 +152,9 @@ TINY = (*RUN, "--trials", "2", "--rounds", "2")
         # A larger one would be cut to 32 bits: another seed, the same draws.
         ((*TINY, "--seed", "4294967296"), "--seed must be at most 4294967295"),
         ((*RUN, "--seed", "99999999999999999999"), "--seed must be at most 4294967295"),
-        ((*RUN, "--batch", "0"), "batch must be at least 1, but it is 0"),
-        ((*RUN, "--devices", "0"), "devices must be at least 1, but it is 0"),
-        ((*RUN, "--devices", "99"), "devices must be at most 2 here, but it is 99"),
+        ((*RUN, "--batch", "0"), "--batch must be at least 1, but it is 0"),
+        ((*RUN, "--devices", "0"), "--devices must be at least 1, but it is 0"),
+        ((*RUN, "--devices", "99"), "--devices must be at most 2 here, but it is 99"),
         ((*RUN, "--set", "colour=red"), "no setting 'colour'; it has .*omega"),
         ((*RUN, "--set", "clients=many"), "clients must be a whole number, but it is 'many'"),
         ((*RUN, "--set", "omega=1O"), "omega must be a number, but it is '1O'"),
@@ -213,7 +212,7 @@ def test_ctrl_c_before_the_run_leaves_quietly(command, monkeypatch, tmp_path):
     def interrupt(**options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session, "prepare", interrupt)
+    monkeypatch.setattr(environment, "prepare", interrupt)
     outcome = command(*RUN)
     assert outcome.code == 130
     assert not list(tmp_path.iterdir())

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_admm.trials import experiments, files
+from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import ChunkStore
+from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.running import Request, _running as runner, run_experiment
 from tests.cli.processes import same_results
 from tests.trials.small import EXPERIMENT
@@ -24,7 +25,7 @@ CHUNKS = 3
 
 @pytest.fixture(autouse=True)
 def only_the_small_experiment(monkeypatch):
-    monkeypatch.setattr(experiments, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "all_experiments", lambda: {"consensus": EXPERIMENT})
 
 
 def make(out, save=ChunkStore.save, **changes):

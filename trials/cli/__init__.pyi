@@ -1,1 +1,1 @@
-from fedjax_admm.trials.cli._commands import app as app, main as main
+from fedjax_admm.trials.cli._main import app as app, main as main

@@ -7,14 +7,21 @@ from importlib import metadata
 
 import jax
 import jax.numpy as jnp
+import typer
 
-from fedjax_admm.trials.cli import _environment as session
+from fedjax_admm.trials.cli import _environment as environment
 
 _PACKAGES = ("fedjax-admm", "jax", "jaxlib", "numpy", "optax", "chex", "matplotlib")
 _OPTIONAL = {
     "jax_cuda13_plugin": "NVIDIA GPUs (pip install 'fedjax-admm[cuda13]')",
     "jupyterlab": "notebooks (pip install 'fedjax-admm[notebooks]')",
 }
+
+
+def doctor() -> None:
+    """Report devices, versions, the compilation cache, and what is missing."""
+    environment.prepare()
+    typer.echo(examine())
 
 
 def examine() -> str:
@@ -48,9 +55,9 @@ def _version(package: str) -> str:
 
 
 def _cache() -> list[str]:
-    if os.environ.get(session.NO_CACHE):
-        return [f"off (the variable {session.NO_CACHE} is set)"]
-    folder = session.cache_folder()
+    if os.environ.get(environment.NO_CACHE):
+        return [f"off (the variable {environment.NO_CACHE} is set)"]
+    folder = environment.cache_folder()
     files = [path for path in folder.glob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
     works = "works" if _cache_serves() else "is rejected on this machine: each start compiles anew"

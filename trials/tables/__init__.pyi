@@ -1,9 +1,11 @@
+from fedjax_admm.trials.tables._csv import Table as Table, read_csv as read_csv
 from fedjax_admm.trials.tables._digits import (
     DIGITS as DIGITS,
-    deal as deal,
-    embed as embed,
-    load as load,
-    shares as shares,
+    Images as Images,
+    deal_digits as deal_digits,
+    digit_shares as digit_shares,
+    embed_digits as embed_digits,
+    load_digits as load_digits,
 )
 from fedjax_admm.trials.tables._node_graphs import (
     QUANTILES as QUANTILES,
@@ -15,3 +17,4 @@ from fedjax_admm.trials.tables._observations import (
     Observations as Observations,
     read_observations as read_observations,
 )
+from fedjax_admm.trials.tables._ranges import Ranges as Ranges, read_ranges as read_ranges

@@ -59,7 +59,7 @@ class Images:
         return [np.flatnonzero(self.digits == digit) for digit in range(DIGITS)]
 
 
-def load(data: str) -> Images:
+def load_digits(data: str) -> Images:
     """Load the images that a setting `data` asks for; once for the same files.
 
     Args:
@@ -70,9 +70,9 @@ def load(data: str) -> Images:
         not installed.
     """
     if data == SYNTHETIC:
-        return _drawn()
+        return drawn_digits()
     if data == SCIKIT_LEARN:
-        found = _small_digits()
+        found = scikit_learn_digits()
         if found is None:
             raise InputError(
                 f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or "
@@ -83,15 +83,17 @@ def load(data: str) -> Images:
         pair = find_files(Path(data).expanduser())
         if pair is None:
             raise InputError(
-                f"data must name a folder with MNIST files, but {data} holds none; put "
-                "train-images-idx3-ubyte and train-labels-idx1-ubyte there (or the t10k pair, "
-                f"gzipped or not), or set data={SCIKIT_LEARN} or data={SYNTHETIC}."
+                f"must name a folder with MNIST files, but {data} holds none",
+                argument="data",
+                value=data,
+                remedy="put train-images-idx3-ubyte and train-labels-idx1-ubyte there (or the t10k "
+                f"pair, gzipped or not), or set data={SCIKIT_LEARN} or data={SYNTHETIC}",
             )
         return _read_pair(pair)
     pair = find_files(Path(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else None
     if pair is not None:
         return _read_pair(pair)
-    return _small_digits() or _drawn()
+    return scikit_learn_digits() or drawn_digits()
 
 
 def find_files(folder: Path) -> tuple[Path, Path] | None:
@@ -182,7 +184,7 @@ def _read_stamped(stamps: tuple[tuple[str, int], ...]) -> Images:
 
 
 @lru_cache(maxsize=1)
-def _small_digits() -> Images | None:
+def scikit_learn_digits() -> Images | None:
     """Return scikit-learn's digits, or None where it is not installed."""
     try:
         from sklearn.datasets import load_digits
@@ -213,7 +215,7 @@ _STROKES = (
 
 
 @lru_cache(maxsize=1)
-def _drawn(side: int = 8) -> Images:
+def drawn_digits(side: int = 8) -> Images:
     """Draw strokes whose ends, place and thickness vary, with noise; always the same images."""
     generator = np.random.default_rng(0)
     shape = (DIGITS, _SYNTHETIC_IMAGES, 4)
@@ -252,7 +254,7 @@ def principal_components(rows: jax.Array) -> jax.Array:
 
 
 @lru_cache(maxsize=4)
-def embed(images: Images, embedding: str) -> np.ndarray:
+def embed_digits(images: Images, embedding: str) -> np.ndarray:
     """Return a point of the plane for every image, shape (images, 2); labels are not used.
 
     The mean squared distance of the points from their centre is 1, so that `exp(-distance)` of two
@@ -272,7 +274,9 @@ def embed(images: Images, embedding: str) -> np.ndarray:
     elif embedding == "tsne":
         points = _neighbour_embedding(images.scaled())
     else:
-        raise InputError(f"embedding must be pca or tsne, but it is {embedding!r}.")
+        raise InputError(
+            f"must be pca or tsne, but it is {embedding!r}", argument="embedding", value=embedding
+        )
     points = points - points.mean(0)
     return points / np.sqrt(np.mean(np.sum(points**2, 1)))
 
@@ -289,7 +293,7 @@ def _neighbour_embedding(rows: np.ndarray) -> np.ndarray:
     return TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(rows)
 
 
-def deal(
+def deal_digits(
     key: jax.Array, places: Sequence[np.ndarray], nodes: int, most: int
 ) -> tuple[jax.Array, jax.Array]:
     """Deal images to two clusters of nodes: the digits 0 and 1 to the first, 2 and 3 to the second.
@@ -310,7 +314,7 @@ def deal(
     Raises:
       InputError: there are fewer than two images of a digit for every node.
     """
-    each, train = shares(places, nodes, most)
+    each, train = digit_shares(places, nodes, most)
     rows = []
     for digit_key, where in zip(jax.random.split(key, len(places)), places, strict=True):
         dealt = jax.random.permutation(digit_key, jnp.asarray(where, jnp.int32))
@@ -323,11 +327,11 @@ def deal(
     )
 
 
-def shares(places: Sequence[np.ndarray], nodes: int, most: int) -> tuple[int, int]:
+def digit_shares(places: Sequence[np.ndarray], nodes: int, most: int) -> tuple[int, int]:
     """Return how many images of a digit a node holds, and how many of these are for training.
 
     Raises:
-      InputError: as `deal`.
+      InputError: there are fewer than two images of a digit for every node.
     """
     numbers = [len(where) for where in places]
     fewest = int(np.argmin(numbers))

@@ -17,6 +17,7 @@ from fedjax_admm.graphs import (
 )
 from fedjax_admm.trials.tables._observations import Observations
 
+WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # kinds of graphs that are made here
 NEIGHBOURS = 5
 MAX_ISOLATED = 0.05  # share of the nodes that a threshold chosen here leaves without neighbours
 QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 1)
@@ -47,7 +48,7 @@ class NodeGraph:
 
 def build_graph(
     observations: Observations,
-    graph: str = "wasserstein",
+    graph: str = WASSERSTEIN,
     *,
     threshold: float | None = None,
     neighbours: int | None = None,
@@ -73,26 +74,28 @@ def build_graph(
         of range, or the file is malformed.
     """
     names = observations.nodes
-    if threshold is not None and graph != "wasserstein":
-        raise InputError("--threshold goes with --graph wasserstein only; leave it out.")
-    if neighbours is not None and graph != "neighbours":
-        raise InputError("--neighbours goes with --graph neighbours only; leave it out.")
-    if graph not in ("wasserstein", "neighbours"):
-        if not os.path.exists(graph):
+    for argument, given, kind in (
+        ("threshold", threshold, WASSERSTEIN),
+        ("neighbours", neighbours, NEAREST),
+    ):
+        if given is not None and graph != kind:
             raise InputError(
-                f"--graph must be wasserstein, neighbours or a CSV file of edges, but {graph!r} is "
-                "none of them; check the name."
+                f"goes with {{graph}} {kind} only",
+                argument=argument,
+                value=given,
+                remedy="leave it out",
+                others=["graph"],
             )
-        found = NodeGraph(read_edges(graph, nodes=names)[0], f"edges of {Path(graph).name}")
-        if found.num_edges == 0:
-            raise InputError(f"{graph} joins no nodes; it must have a line head,tail per edge.")
-        return found
+    if graph not in (WASSERSTEIN, NEAREST):
+        return _graph_of_file(graph, names)
     distances = node_distances(observations)
-    if graph == "neighbours":
-        k = count("--neighbours", NEIGHBOURS if neighbours is None else neighbours)
+    if graph == NEAREST:
+        k = count("neighbours", NEIGHBOURS if neighbours is None else neighbours)
         if k >= len(names):
             raise InputError(
-                f"--neighbours must be below the number of nodes ({len(names)}), but it is {k}."
+                f"must be below the number of nodes ({len(names)}), but it is {k}",
+                argument="neighbours",
+                value=k,
             )
         near = nearest_neighbours(distances, k, weight=jnp.reciprocal)
         return NodeGraph(near, f"{k} nearest neighbours by squared Wasserstein distance")
@@ -102,16 +105,37 @@ def build_graph(
         quantiles = np.quantile(between, QUANTILES)
         threshold = _linking_threshold(distances)
     elif not (np.isfinite(threshold) and threshold > 0):
-        raise InputError(f"--threshold must be positive and finite, but it is {threshold:g}.")
+        raise InputError(
+            f"must be positive and finite, but it is {threshold:g}",
+            argument="threshold",
+            value=threshold,
+        )
     elif threshold < between.min():
         raise InputError(
-            f"--threshold {threshold:g} leaves no edge: distances between nodes go from "
-            f"{between.min():.4g} to {between.max():.4g}, with median {np.median(between):.4g}; "
-            "choose a larger one."
+            f"{threshold:g} leaves no edge: distances between nodes go from {between.min():.4g} "
+            f"to {between.max():.4g}, with median {np.median(between):.4g}",
+            argument="threshold",
+            value=threshold,
+            remedy="choose a larger one",
         )
     joined = within(distances, threshold)
     made = f"squared Wasserstein distance at most {threshold:.4g}"
     return NodeGraph(joined, made, threshold, quantiles)
+
+
+def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
+    if not os.path.exists(path):
+        raise InputError(
+            f"must be {WASSERSTEIN}, {NEAREST} or a CSV file of edges, but {path!r} is none of "
+            "them",
+            argument="graph",
+            value=path,
+            remedy="check the name",
+        )
+    found = NodeGraph(read_edges(path, nodes=names)[0], f"edges of {Path(path).name}")
+    if found.num_edges == 0:
+        raise InputError(f"{path} joins no nodes; it must have a line head,tail per edge.")
+    return found
 
 
 def node_distances(observations: Observations) -> np.ndarray:
@@ -121,7 +145,7 @@ def node_distances(observations: Observations) -> np.ndarray:
     that 1 / distance is finite.
 
     Raises:
-      InputError: most nodes are the same.
+      InputError: half of the nodes or more have the same distribution of rows.
     """
     constant = -1 if observations.intercept else None
     samples = [
@@ -135,8 +159,9 @@ def node_distances(observations: Observations) -> np.ndarray:
     median = np.median(distances[different])
     if not median > _ROUNDING * np.median([np.square(rows).sum(1).mean() for rows in samples]):
         raise InputError(
-            "half of the nodes or more are at distance 0 from each other; check --node, or give "
-            "the edges in a file with --graph."
+            "half of the nodes or more are at distance 0 from each other; check {node}, or give "
+            "the edges in a file with {graph}.",
+            others=["node", "graph"],
         )
     return np.where(different, np.maximum(distances, _LEAST_DISTANCE * median), 0)
 

@@ -1,6 +1,5 @@
 """The observations of a network's nodes, read from a CSV file: one row per node and time."""
 
-import csv
 import datetime
 import re
 from collections.abc import Sequence
@@ -10,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm.trials.tables._csv import MISSING, Table, read_csv
 
 INTERCEPT = "intercept"
-MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,8 @@ def read_observations(
     intercept: bool = True,
     coordinates: str | None = None,
     at_least: int = 2,
+    owner: str = "node",
+    purpose: str = "training and validation need",
 ) -> Observations:
     """Read a CSV file with a header and one row per node and time.
 
@@ -75,6 +76,8 @@ def read_observations(
       intercept: append the constant feature 1.
       coordinates: two columns "across,up" for a map; the first row of a node that has both counts.
       at_least: how many rows a node needs.
+      owner: what a node is called in sentences on mistakes.
+      purpose: who needs so many rows, in these sentences.
 
     Returns:
       The observations.
@@ -83,23 +86,27 @@ def read_observations(
       InputError: the file cannot be read, a column is missing, a cell is not a number, or a node
         has too few rows; the sentence names line, column or node.
     """
-    header, rows = _read_table(path)
-    wanted = _parsed_features(path, features, header)
+    table = read_csv(path, "its first line must name the columns")
+    if not table.rows:
+        raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
+    wanted = _parsed_features(features, table.header)
     if (target, 0) in wanted:
         raise InputError(
-            f"--features must not name the target {target} itself; the value of the row before is "
-            f"{target}[-1]."
+            f"must not name the target {target} itself",
+            argument="features",
+            value=features,
+            remedy=f"the value of the row before is {target}[-1]",
         )
     places = [part.strip() for part in coordinates.split(",")] if coordinates else []
     if coordinates is not None and len(places) != 2:
         raise InputError(
-            f"--coordinates must name two columns, such as longitude,latitude, but it is "
-            f"{coordinates!r}."
+            f"must name two columns, such as longitude,latitude, but it is {coordinates!r}",
+            argument="coordinates",
+            value=coordinates,
         )
     numbers = list(dict.fromkeys([*(name for name, _ in wanted), target]))
     labels = [node] if time is None else [node, time]
-    _check_columns(path, header, [*labels, *numbers, *places])
-    table = _Table(path, header, rows)
+    table.require([*labels, *numbers, *places])
     values = table.numbers(numbers)
     owners = table.texts(node)
     complete = np.isfinite(values).all(1) & (owners != "")
@@ -133,7 +140,9 @@ def read_observations(
         x.append(np.stack(used, axis=1))
         y.append(own[depth:, numbers.index(target)])
         names.append(name)
-    _check_nodes(path, node, names, [len(part) for part in y], at_least, depth)
+    _check_counts(
+        path, node, dict(zip(names, map(len, y), strict=True)), depth, at_least, owner, purpose
+    )
     shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in wanted]
     return Observations(
         nodes=tuple(names),
@@ -141,9 +150,9 @@ def read_observations(
         targets=tuple(y),
         columns=(*shown, INTERCEPT) if intercept else tuple(shown),
         intercept=intercept,
-        coordinates=_places(table, places, owners, names) if places else None,
+        coordinates=_places(table, places, owners, names, owner) if places else None,
         coordinate_names=tuple(places),
-        rows_read=len(rows),
+        rows_read=len(table.rows),
         rows_incomplete=int((~complete).sum()),
         rows_without_past=len(kept) - sum(len(part) for part in y),
         absent=tuple(name for name in everyone if name not in of_node),
@@ -151,87 +160,15 @@ def read_observations(
     )
 
 
-@dataclass(frozen=True)
-class _Table:
-    path: Path
-    header: list[str]
-    rows: list[tuple[int, list[str]]]  # line of the file, cells
-
-    def texts(self, column: str) -> np.ndarray:
-        """Return a column as stripped texts; a cell that is not there is empty."""
-        place = self.header.index(column)
-        return np.array([row[place].strip() if place < len(row) else "" for _, row in self.rows])
-
-    def numbers(self, columns: Sequence[str]) -> np.ndarray:
-        """Return columns as numbers, shape (rows, columns); NaN where a value is missing."""
-        return np.array(
-            [
-                [self._number(line, column, text) for line, text in self._cells(column)]
-                for column in columns
-            ]
-        ).T.reshape(-1, len(columns))
-
-    def _cells(self, column: str):
-        texts = self.texts(column)
-        return ((line, text) for (line, _), text in zip(self.rows, texts, strict=True))
-
-    def _number(self, line: int, column: str, text: str) -> float:
-        if text.lower() in MISSING:
-            return np.nan
-        try:
-            # Python reads 1_000 as a number; in a file it is a slip.
-            value = float(text.replace("_", "?"))
-        except ValueError:
-            raise InputError(
-                f"{self.path}, line {line}: {column} must be a number, but it is {str(text)!r}; "
-                "repair it, or leave the cell empty."
-            ) from None
-        if not np.isfinite(value):
-            raise InputError(
-                f"{self.path}, line {line}: {column} must be finite, but it is {str(text)!r}; "
-                "repair it, or leave the cell empty."
-            )
-        return value
-
-
-def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the names of the columns and the rows that are not blank, with their lines."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check the name given with --input.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; save it as a CSV file in UTF-8.") from None
-    except (OSError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read as a CSV file: {reason}.") from None
-    if not rows:
-        raise InputError(f"{path} is empty; its first line must name the columns.")
-    header = [name.strip() for name in rows[0][1]]
-    twice = sorted({name for name in header if name and header.count(name) > 1})
-    if twice:
-        raise InputError(f"{path} names the column {listed(twice)} twice; rename one of them.")
-    for line, row in rows[1:]:
-        if any(cell.strip() for cell in row[len(header) :]):
-            raise InputError(
-                f"{path}, line {line}: there are {len(row)} cells, but the first line names "
-                f"{len(header)} columns; write decimal points, not decimal commas."
-            )
-    if len(rows) == 1:
-        raise InputError(f"{path} has no row below its header; it needs one per node and time.")
-    return header, rows[1:]
-
-
-def _parsed_features(path: Path, text: str, header: Sequence[str]) -> list[tuple[str, int]]:
+def _parsed_features(text: str, header: Sequence[str]) -> list[tuple[str, int]]:
     """Turn "max_temp[-1],min_temp" into [("max_temp", 1), ("min_temp", 0)]."""
     wanted = []
     for part in (part.strip() for part in text.split(",")):
         if not part:
             raise InputError(
-                f"--features must name columns separated by commas, such as a,b[-1], but it is "
-                f"{text!r}."
+                f"must name columns separated by commas, such as a,b[-1], but it is {text!r}",
+                argument="features",
+                value=text,
             )
         column, lag = part, 0
         bracket = re.fullmatch(r"(.+?)\s*\[([^\[\]]*)\]", part)
@@ -239,24 +176,17 @@ def _parsed_features(path: Path, text: str, header: Sequence[str]) -> list[tuple
             past = re.fullmatch(r"\s*-\s*([1-9]\d{0,5})\s*", bracket[2])
             if past is None:
                 raise InputError(
-                    f"--features: {part} must say how many rows back, as {bracket[1]}[-1] does."
+                    f"must say how many rows back, as {bracket[1]}[-1] does, but it says {part}",
+                    argument="features",
+                    value=text,
                 )
             column, lag = bracket[1], int(past[1])
         if (column, lag) in wanted:
-            raise InputError(f"--features names {part} twice; remove one of them.")
+            raise InputError(
+                f"names {part} twice", argument="features", value=text, remedy="remove one of them"
+            )
         wanted.append((column, lag))
     return wanted
-
-
-def _check_columns(path: Path, header: Sequence[str], used: Sequence[str]) -> None:
-    missing = [name for name in dict.fromkeys(used) if name not in header]
-    if missing:
-        hint = ""
-        if len(header) == 1 and re.search(r"[;\t]", header[0]):
-            hint = "; separate them by commas"
-        raise InputError(
-            f"{path} has no column {listed(missing)}; its columns are {', '.join(header)}{hint}."
-        )
 
 
 def _ordering(texts: np.ndarray) -> tuple[np.ndarray, str]:
@@ -279,7 +209,7 @@ def _finite(values: list[float]) -> np.ndarray:
     return np.array(values)
 
 
-def _check_times(table: _Table, owners, times, kept, node: str, time: str) -> None:
+def _check_times(table: Table, owners, times, kept, node: str, time: str) -> None:
     """Check that no node has two rows of one time: which one came before is not known."""
     seen: dict[tuple[str, str], int] = {}
     for owner, moment, place in zip(owners.tolist(), times.tolist(), kept.tolist(), strict=True):
@@ -301,26 +231,34 @@ def _grouped(owners: np.ndarray, places: np.ndarray) -> dict[str, np.ndarray]:
     return {owner: np.array(group) for owner, group in groups.items()}
 
 
-def _check_nodes(
-    path: Path, node: str, names: list[str], counts: list[int], at_least: int, depth: int
+def _check_counts(
+    path: Path,
+    node: str,
+    counts: dict[str, int],
+    depth: int,
+    at_least: int,
+    owner: str,
+    purpose: str,
 ) -> None:
-    if len(names) == 1:
+    if len(counts) == 1:
         raise InputError(
-            f"{path} has one node only, {names[0]!r} in column {node}; a network needs two or more."
+            f"{path} has one {owner} only, {next(iter(counts))!r} in column {node}; a network "
+            "needs two or more."
         )
-    short = [i for i, count in enumerate(counts) if count < at_least]
+    short = [name for name, count in counts.items() if count < at_least]
     if short:
         others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
         past = f" after the first {depth}" if depth else ""
         rows = "row" if counts[short[0]] == 1 else "rows"
         raise InputError(
-            f"{path}: node {names[short[0]]!r}{others} has {counts[short[0]]} complete {rows}"
-            f"{past}, but training and validation need at least {at_least}; add rows or remove "
-            "the node."
+            f"{path}: {owner} {short[0]!r}{others} has {counts[short[0]]} complete {rows}{past}, "
+            f"but {purpose} at least {at_least}; add rows or remove the {owner}."
         )
 
 
-def _places(table: _Table, columns: list[str], owners: np.ndarray, names: list[str]) -> np.ndarray:
+def _places(
+    table: Table, columns: list[str], owners: np.ndarray, names: list[str], called: str
+) -> np.ndarray:
     """Return every node's coordinates, shape (nodes, 2)."""
     values = table.numbers(columns)
     found: dict[str, np.ndarray] = {}
@@ -330,7 +268,8 @@ def _places(table: _Table, columns: list[str], owners: np.ndarray, names: list[s
     lost = [name for name in names if name not in found]
     if lost:
         raise InputError(
-            f"{table.path}: node {lost[0]!r} has no {' and '.join(columns)} in any row; fill them "
-            "in or leave --coordinates out."
+            f"{table.path}: {called} {lost[0]!r} has no {' and '.join(columns)} in any row; fill "
+            "them in or leave {coordinates} out.",
+            others=["coordinates"],
         )
     return np.stack([found[name] for name in names])

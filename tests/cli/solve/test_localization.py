@@ -1,14 +1,19 @@
 """`solve localization`: one problem of a person's own, from a file."""
 
+import csv
+import json
 import re
+import shlex
 
 import numpy as np
 import pytest
 
-from fedjax_admm.trials.solve.localization import draw_location, locate, read_ranges, report
+from fedjax_admm.trials.solve.localization import draw_location, locate, report
+from fedjax_admm.trials.tables import read_ranges
 
 FAR = (4e5, 6e6, 150.0)  # like map coordinates in metres
 AXES = ("x", "y", "z")
+FILES = {"models.csv", "residuals.csv", "figure.png", "figure.pdf", "config.json"}
 
 
 @pytest.fixture(autouse=True)
@@ -87,9 +92,11 @@ def test_exact_ranges_give_the_target(solve, tmp_path, dim, case):
     # Line 1 of the file is the header.
     assert marked(outcome) == [place + 2 for place in case.get("wrong", ())]
     assert f"{len(case.get('wrong', ()))} of {len(distances)} sensors" in outcome.out
-    picture = tmp_path / "ranges.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size > 20_000
+    folder = tmp_path / "localization-ranges"
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "figure.png").stat().st_size > 20_000
 
 
 def test_more_digits_than_are_printed(x64):
@@ -135,7 +142,9 @@ def test_the_report_has_both_methods_and_every_residual(solve):
     np.testing.assert_allclose([float(row[1]) for row in rows], distances, atol=1e-4)
     expected = np.linalg.norm(anchors - target, axis=1) - distances
     np.testing.assert_allclose([float(row[2]) for row in rows], expected, atol=1e-3)
-    assert outcome.out.endswith("Wrote ranges.png\n")
+    last = outcome.out.splitlines()[-1]
+    assert re.fullmatch(r"Wrote .* in localization-ranges after \d+\.\d s\.", last)
+    assert all(name in last for name in FILES)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +169,9 @@ def test_sensors_in_one_plane_are_ambiguous(x64, dim, flat, told):
     both = both[np.argsort(both[:, -1])]
     image = target * np.array([1.0] * (dim - 1) + [-1.0])
     np.testing.assert_allclose(both, np.stack([image, target]), atol=0.01)
-    labels = [text.get_text() for text in draw_location(ranges, location).legends[0].get_texts()]
+    labels = [
+        text.get_text() for text in draw_location(ranges, location, "").legends[0].get_texts()
+    ]
     assert "mirror image, fits as well" in labels
 
 
@@ -177,7 +188,7 @@ def test_a_target_in_the_sensors_own_plane_has_no_second_place(x64):
 def test_the_picture_holds_all_sensors_and_the_estimate(x64, dim):
     anchors, distances, target = measured(dim, wrong=(1,), target=(1500.0, 0.0, 0.0)[:dim])
     ranges = read_from(table(anchors, distances))
-    figure = draw_location(ranges, locate(ranges, 300))
+    figure = draw_location(ranges, locate(ranges, 300), "mine.csv")
     assert len(figure.axes) == dim - 1
     for axes, up in zip(figure.axes, (1, 2), strict=False):
         for place in (*anchors, target):
@@ -192,12 +203,58 @@ def test_the_picture_holds_all_sensors_and_the_estimate(x64, dim):
     assert labels == ["sensor and range", "suspected outlier (dashed)", "estimate"]
 
 
-@pytest.mark.parametrize(("suffix", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml")])
-def test_the_picture_goes_where_it_is_told(solve, tmp_path, suffix, magic):
-    anchors, distances, _ = measured(2)
-    outcome = solve(table(anchors, distances), "--rounds", 10, "--picture", f"new/place.{suffix}")
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_folder_holds_position_candidates_and_residuals(solve, command, tmp_path):
+    anchors, distances, target = measured(2, wrong=(4,))
+    outcome = solve(table(anchors, distances), "--rounds", 300, "--out", "new/place")
     assert outcome.code == 0, outcome.err
-    assert (tmp_path / "new" / f"place.{suffix}").read_bytes().startswith(magic)
+    folder = tmp_path / "new" / "place"
+    assert {path.name for path in folder.iterdir()} == FILES
+    models = rows_of(folder / "models.csv")
+    assert [row["method"] for row in models] == ["FSMDM", "centralised"]
+    (chosen,) = [row for row in models if row["chosen"] == "1"]
+    cheapest = min(models, key=lambda row: float(row["sum_of_absolute_residuals"]))
+    assert chosen is cheapest
+    found = np.array([float(chosen[axis]) for axis in "xy"])
+    np.testing.assert_allclose(found, target, atol=1e-3)
+
+    residuals = rows_of(folder / "residuals.csv")
+    assert [int(row["line"]) for row in residuals] == list(range(2, 14))
+    places = np.array([[float(row[axis]) for axis in "xy"] for row in residuals])
+    np.testing.assert_allclose(places, anchors)
+    expected = np.linalg.norm(anchors - found, axis=1) - distances
+    told = [float(row["residual"]) for row in residuals]
+    np.testing.assert_allclose(told, expected, atol=1e-4)
+    suspected = [row["line"] for row in residuals if row["suspected_outlier"] == "1"]
+    assert suspected == ["6"]
+
+    config = json.loads((folder / "config.json").read_text())
+    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    assert config["settings"] == {"input": "ranges.csv", "rounds": 300, "out": "new/place"}
+    assert config["data"] == {"sensors": 12, "dimensions": 2}
+    result = config["result"]
+    np.testing.assert_allclose([result["position"][axis] for axis in "xy"], found)
+    np.testing.assert_allclose(result["cost"], float(chosen["sum_of_absolute_residuals"]))
+    assert (result["suspected_outliers"], result["ambiguous"]) == (1, False)
+    assert min(config["seconds"].values()) > 0
+    assert config["versions"]["jax"]
+    before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+    assert command(*shlex.split(config["command"])[1:]).code == 0
+    assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == before
+
+
+def test_the_mirror_image_is_a_row_of_its_own(solve, tmp_path):
+    anchors = np.random.default_rng(5).uniform(-100, 100, (9, 2)) * (1, 0)
+    distances = np.linalg.norm(anchors - (20.0, 40.0), axis=1)
+    assert solve(table(anchors, distances), "--rounds", 300).code == 0
+    rows = rows_of(tmp_path / "localization-ranges/models.csv")
+    assert [row["method"] for row in rows] == ["FSMDM", "centralised", "mirror image"]
+    (chosen,) = [row for row in rows if row["chosen"] == "1"]
+    np.testing.assert_allclose(float(rows[-1]["y"]), -float(chosen["y"]), atol=0.01)
 
 
 # Mistakes
@@ -208,7 +265,7 @@ GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, r"ranges\.csv does not exist"),
+        (None, r"ranges\.csv does not exist; check the name given with --input"),
         ("", r"ranges\.csv is empty"),
         ("\n\n", r"ranges\.csv is empty"),
         ("x,y,range\n", "has 0 sensors, but 2 dimensions need at least 3"),
@@ -228,7 +285,7 @@ GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
         ("x;y;range\n0;0;5\n", "has no column x, y and range.*'x;y;range'"),
         ("0,0,5\n1,1,5\n2,2,5\n", "has no column x, y and range"),
         ("x,y,x,range\n0,0,0,5\n", "names the column x twice"),
-        (b"\xff\xfe\x00x", "cannot be read as a CSV file"),
+        (b"\xff\xfe\x00x", "is not UTF-8 text; save it as a CSV file in UTF-8"),
         (GOOD.encode() + b"1,\x00,5\n", "cannot be read as a CSV file|must be a number"),
     ],
 )
@@ -243,8 +300,8 @@ def test_malformed_input_gets_one_sentence_with_the_line(solve, tmp_path, conten
     [
         (("--rounds", "0"), "--rounds must be at least 1, but it is 0"),
         (("--rounds", "many"), "--rounds"),
-        (("--picture", "map.jpg"), r"--picture must end in .*, but it is map\.jpg"),
-        (("--picture", "ranges.csv/map.png"), r"cannot write ranges\.csv/map\.png"),
+        (("--out", "ranges.csv"), r"--out must be a folder, but ranges\.csv is a file"),
+        (("--out", "ranges.csv/deeper"), r"cannot write ranges\.csv/deeper/models\.csv"),
     ],
 )
 def test_wrong_options_get_one_sentence(solve, options, sentence):
@@ -252,7 +309,7 @@ def test_wrong_options_get_one_sentence(solve, options, sentence):
 
 
 def wrong(outcome):
-    """The last line is the mistake: an unwritable picture is noticed after the report."""
+    """The last line is the mistake: an unwritable folder is noticed after the report."""
     assert outcome.code == 2
     lines = outcome.err.splitlines()
     assert len(lines) == 1
@@ -274,4 +331,4 @@ def test_a_process_of_its_own(shell, tmp_path):
     assert (outcome.code, outcome.err) == (0, "")
     np.testing.assert_allclose(position(outcome), target, atol=1e-3)
     assert marked(outcome) == [5]
-    assert (tmp_path / "mine.png").exists()
+    assert (tmp_path / "localization-mine/figure.png").exists()

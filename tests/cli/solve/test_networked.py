@@ -14,15 +14,18 @@ import pytest
 from fedjax_admm._checks import InputError
 from fedjax_admm.graphs import chain, from_edges
 from fedjax_admm.trials.solve.networked import (
+    NetworkedSettings,
     _figure as networked_figure,
+    draw_networked,
     fit_networked,
-    rows_needed,
 )
-from fedjax_admm.trials.solve.networked._figure import draw_networked, layout
-from fedjax_admm.trials.solve.networked._fit import PENALTIES, clusters, draw_splits, held_out_rows
+from fedjax_admm.trials.solve.networked._figure import layout
+from fedjax_admm.trials.solve.networked._fit import clusters
+from fedjax_admm.trials.solve.networked._settings import PENALTIES
+from fedjax_admm.trials.solve.networked._splits import draw_splits, held_out_rows, rows_needed
 from fedjax_admm.trials.tables import (
     Observations,
-    _node_graphs as networked_graph,
+    _node_graphs as node_graphs,
     build_graph,
     node_distances,
     read_observations,
@@ -53,6 +56,10 @@ def measured(nodes=12, rows=12, *, truth=TRUTH, noise=1.0, seed=0):
         y = x @ truth[i % len(truth)] + noise * random.normal(size=number)
         table += [(f"n{i}", t, *x[t, :2].tolist(), y[t].item()) for t in range(number)]
     return table
+
+
+def settings(**given):
+    return NetworkedSettings(node="site", target="y", features="a,b", **given)
 
 
 def text(table, header="site,day,a,b,y"):
@@ -115,7 +122,7 @@ def test_two_clusters_are_found_and_beat_local_and_pooled_models(solve, tmp_path
     assert "2 clusters of neighbours with the same model, of sizes 6, 6; 0 nodes" in outcome.out
     assert len(lines) <= 20
     folder = tmp_path / "networked-mine"
-    assert lines[-1].endswith("in networked-mine")
+    assert re.search(r" in networked-mine after \d+\.\d s\.$", lines[-1])
     names = {"models.csv", "comparison.csv", "figure.png", "figure.pdf", "config.json"}
     assert {path.name for path in folder.iterdir()} == names
     assert all(name in lines[-1] for name in names)
@@ -156,8 +163,10 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     first = tmp_path / "one two"
     config = json.loads((first / "config.json").read_text())
     assert config["settings"]["lam"] == 1.5
+    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    assert min(config["seconds"].values()) > 0
     assert config["versions"]["jax"]
-    assert (config["nodes"], config["edges"], config["isolated"]) == (12, 30, 0)
+    assert [config["data"][name] for name in ("nodes", "edges", "isolated")] == [12, 30, 0]
     before = {path.name: path.read_bytes() for path in first.glob("*.csv")}
     words = shlex.split(config["command"])
     assert words[0] == "fedjax-admm"
@@ -253,7 +262,7 @@ def test_coordinates_are_those_of_the_first_row_that_has_them(read):
     seen = read(content, features="a", coordinates="lon, lat")
     np.testing.assert_array_equal(seen.coordinates, [[25.5, 60], [24, 61.5]])
     assert seen.rows_incomplete == 0
-    with pytest.raises(InputError, match="--coordinates must name two columns"):
+    with pytest.raises(InputError, match=r"^coordinates must name two columns"):
         read(content, features="a", coordinates="lon")
     with pytest.raises(InputError, match="node 'u' has no lon and lat in any row"):
         read(text([("u", 1, 2, "", 5), ("u", 1, 2, "", 5), *table[3:]], "site,a,y,lon,lat"),
@@ -281,7 +290,7 @@ def test_ragged_nodes_have_the_errors_that_numpy_finds(read):
     counts = [12, 5, 9, 4, 12, 7, 2, 3, 12, 6, 8, 11]
     seen = read(text(measured(12, counts)))
     np.testing.assert_array_equal(seen.counts, counts)
-    fit = fit_networked(seen, from_edges(12, CLIQUES), validation=0.4, seed=3)
+    fit = fit_networked(seen, from_edges(12, CLIQUES), settings(validation=0.4, seed=3))
     held_out = draw_splits(seen.counts, 0.4, 5, 3)
     for split in range(5):
         outside = [held_out[split, i, :count] for i, count in enumerate(counts)]
@@ -310,7 +319,7 @@ def test_models_go_from_local_ones_to_one_per_component(solve, read, tmp_path):
     np.testing.assert_allclose(models_of(tmp_path / "tiny/models.csv"), local, atol=1e-4)
     numbers = [row["cluster"] for row in rows_of(tmp_path / "tiny/models.csv")]
     assert numbers == [str(i) for i in range(1, 13)]
-    huge = fit_networked(seen, from_edges(12, CLIQUES), lam=100.0)
+    huge = fit_networked(seen, from_edges(12, CLIQUES), settings(lam=100.0))
     for cluster in range(2):
         part = slice(cluster, None, 2)
         x, y = np.vstack(seen.features[part]), np.concatenate(seen.targets[part])
@@ -374,13 +383,16 @@ def test_auto_chooses_on_some_splits_and_reports_others(solve, tmp_path):
     reported = {row["method"]: row for row in rows_of(tmp_path / "auto/comparison.csv")}
     assert list(reported["GTV"]) == ["method", "mean", "sd", "split_3", "split_4", "split_5"]
     np.testing.assert_allclose(float(reported["GTV"]["mean"]), errors[best, 2:].mean())
-    config = json.loads((tmp_path / "auto/config.json").read_text())
-    assert config["lam"] == lams[best]
-    assert (config["lam_chosen_on_splits"], config["reported_splits"]) == ([1, 2], [3, 4, 5])
+    result = json.loads((tmp_path / "auto/config.json").read_text())["result"]
+    assert result["lam"] == lams[best]
+    assert (result["lam_chosen_on_splits"], result["reported_splits"]) == ([1, 2], [3, 4, 5])
     assert re.search(rf"^ +{lams[best]:.3g} +[\d.]+   <- chosen$", outcome.out, re.M)
     assert "over splits 3 to 5\n" in outcome.out
     assert "a trace of optimism remains" in outcome.out
     assert float(reported["GTV"]["mean"]) < float(reported["local"]["mean"])
+    # A run without a grid leaves none of an earlier one behind.
+    assert solve(None, *BASIC, "--threshold", 20, "--rounds", 200, "--out", "auto").code == 0
+    assert not (tmp_path / "auto/lam_grid.csv").exists()
 
 
 # Graphs
@@ -407,7 +419,7 @@ def test_distances_are_those_of_the_features_and_the_target(read):
 def test_the_threshold_that_is_chosen_is_the_smallest_good_one(read, monkeypatch):
     seen = read(text(measured()))
     assert build_graph(seen).isolated.sum() == 0  # 5 % of 12, rounded down
-    monkeypatch.setattr(networked_graph, "MAX_ISOLATED", 0.2)
+    monkeypatch.setattr(node_graphs, "MAX_ISOLATED", 0.2)
     network = build_graph(seen)
     assert network.isolated.sum() == 2
     just_below = build_graph(seen, threshold=network.threshold * (1 - 1e-9))
@@ -461,8 +473,8 @@ def test_the_layout_keeps_components_apart_and_neighbours_together(monkeypatch):
     boxes = [(places[part].min(0), places[part].max(0)) for part in (range(6), range(6, 12))]
     assert (boxes[0][1] < boxes[1][0]).any() or (boxes[1][1] < boxes[0][0]).any()
     assert places[14, 1] < places[:14, 1].min()
-    monkeypatch.setattr(networked_figure, "_DENSE", 0)
-    monkeypatch.setattr(networked_figure, "_RELAXED", 0)
+    monkeypatch.setattr(networked_figure, "DENSE", 0)
+    monkeypatch.setattr(networked_figure, "RELAXED", 0)
     order = layout(chain(12))[:, 0]
     assert (np.diff(order) > 0).all() or (np.diff(order) < 0).all()
 
@@ -471,7 +483,7 @@ def test_the_layout_keeps_components_apart_and_neighbours_together(monkeypatch):
 def test_the_figure_shows_all_nodes_with_colour_and_marker(read, coordinates):
     seen = read(text(measured()))
     graph = from_edges(12, CLIQUES)
-    fit = fit_networked(seen, graph)
+    fit = fit_networked(seen, graph, settings())
     fit = dataclasses.replace(fit, cluster=np.array([1, 2, 1, 2, 1, 3, 1, 2, 1, 2, 1, 4]))
     places = np.random.default_rng(0).uniform(60, 65, (12, 2))
     if coordinates:
@@ -519,7 +531,8 @@ SITE = ("--node", "site", "--target", "y", "--features")
         (GOOD.replace(",", ";"), BASIC, "its columns are site;day;a;b;y; separate them by commas"),
         (GOOD, (*SITE, "a,,b"), "--features must name columns separated by commas"),
         (GOOD, (*SITE, ""), "--features must name columns separated by commas"),
-        (GOOD, (*SITE, "a[1]"), r"--features: a\[1\] must say how many rows back, as a\[-1\] does"),
+        (GOOD, (*SITE, "a[1]"),
+         r"--features must say how many rows back, as a\[-1\] does, but it says a\[1\]\."),
         (GOOD, (*SITE, "a[0]"), "must say how many rows back"),
         (GOOD, (*SITE, "a[-]"), "must say how many rows back"),
         (GOOD, (*SITE, "a,a"), "--features names a twice"),

@@ -19,19 +19,21 @@ from fedjax_admm.privacy import NOMINAL, accountant, approximate_plan, exact_rel
 from fedjax_admm.problems import consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm
-from fedjax_admm.trials.cli import _environment as session
+from fedjax_admm.trials.cli import _environment as environment
+from fedjax_admm.trials.solve._words import rows_told
 from fedjax_admm.trials.solve.private import (
     PrivateSettings,
-    _fit as private,
-    _report as private_report,
     build_client_graph,
+    draw_private_fit,
     fit_private,
     noise_key,
     read_clients,
 )
-from fedjax_admm.trials.solve.private._fit import METHODS
-from fedjax_admm.trials.solve.private._input import samples_per_row
-from fedjax_admm.trials.solve.private._report import UNPROTECTED, draw_private_fit, limits
+from fedjax_admm.trials.solve.private._clients import samples_per_row
+from fedjax_admm.trials.solve.private._figure import UNPROTECTED
+from fedjax_admm.trials.solve.private._fit import plan_of
+from fedjax_admm.trials.solve.private._report import limits, title_of
+from fedjax_admm.trials.solve.private._settings import METHODS
 
 CLIENTS, ROUNDS = 6, 20
 SIZES = [20, 21, 22, 20, 20, 20]
@@ -79,24 +81,21 @@ def solve(command, tmp_path):
     return call
 
 
+def private_settings(**given):
+    columns = {"client": "site", "target": "y", "features": "a,b"}
+    return PrivateSettings(**{**columns, "epsilon": 1.0, "clip": 1.0, "rounds": ROUNDS, **given})
+
+
 @pytest.fixture
 def fit(tmp_path):
     """Fit in this process, without the command line."""
 
-    def call(key=0, content=None, target="y", features="a,b", evaluate=False, **settings):
+    def call(key=0, content=None, **given):
         (tmp_path / "direct.csv").write_text(content or text(measured()))
-        settings = {"epsilon": 1.0, "clip": 1.0, "rounds": ROUNDS, **settings}
-        settings = PrivateSettings(**settings)
-        seen = read_clients(
-            tmp_path / "direct.csv",
-            client="site",
-            target=target,
-            features=features,
-            loss=settings.loss,
-        )
-        network = build_client_graph(seen.nodes)
-        found = fit_private(seen, network.graph, settings, jax.random.key(key), evaluate=evaluate)
-        return seen, network, found
+        settings = private_settings(**given)
+        seen = read_clients(tmp_path / "direct.csv", settings)
+        network = build_client_graph(seen.nodes, settings)
+        return seen, network, fit_private(seen, network.graph, settings, jax.random.key(key))
 
     return call
 
@@ -159,9 +158,11 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
         np.testing.assert_allclose(float(shown[1]), value, rtol=1e-4)
 
     config = config_of(folder)
-    assert config["privacy"]["statement"] == plan.statement().splitlines()
-    assert config["privacy"]["label"] == ""
-    assert (config["clients"], config["samples"], config["edges"]) == (6, 123, 9)
+    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    assert config["seconds"] is None  # how long it took may depend on the data
+    assert config["result"]["privacy"]["statement"] == plan.statement().splitlines()
+    assert config["result"]["privacy"]["label"] == ""
+    assert [config["data"][name] for name in ("clients", "samples", "edges")] == [6, 123, 9]
     assert config["versions"]["jax"]
     assert config["settings"]["rho"] == METHODS["zcdp-nfl"]["rho"]
     assert config["settings"]["seed"] is None
@@ -184,7 +185,7 @@ def test_the_ledger_is_the_plan_s(solve, tmp_path, accounting):
     columns = ["client", "releases", "budget", "epsilon", "exact_epsilon", "label"]
     assert list(ledger[0]) == columns
     assert len(ledger) == CLIENTS
-    for row, entry in zip(ledger, config_of(folder)["privacy"]["ledger"], strict=True):
+    for row, entry in zip(ledger, config_of(folder)["result"]["privacy"]["ledger"], strict=True):
         assert row["client"] == entry["client"]
         assert int(row["releases"]) == entry["releases"] == ROUNDS
         for name in ("budget", "epsilon", "exact_epsilon"):
@@ -208,9 +209,6 @@ def test_the_curve_shows_how_far_released_models_are_apart(fit):
     np.testing.assert_allclose(
         found.curve["noise"][-1], np.sqrt(3 * np.mean(found.noise**2)), rtol=1e-6
     )
-    assert private._spacing(200) == 2
-    assert private._spacing(1000) == 10
-    assert private._spacing(199) == private._spacing(7) == 1
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -291,13 +289,13 @@ def test_labels_may_be_zero_and_one_or_their_signs(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(text(measured()))
     first, second = (
-        read_clients(path, client="site", target=target, features="a", loss="logistic")
+        read_clients(path, private_settings(target=target, features="a", loss="logistic"))
         for target in ("sick", "vote")
     )
     for labels, signs in zip(first.targets, second.targets, strict=True):
         np.testing.assert_array_equal(labels, signs)
     assert set(np.concatenate(second.targets)) == {-1.0, 1.0}
-    as_they_are = read_clients(path, client="site", target="sick", features="a")
+    as_they_are = read_clients(path, private_settings(target="sick", features="a"))
     assert set(np.concatenate(as_they_are.targets)) == {0.0, 1.0}
 
 
@@ -309,8 +307,8 @@ def test_epsilon_inf_is_the_run_without_noise(solve, tmp_path):
     assert outcome.code == 0, outcome.err
     assert "noise: none; nothing is protected" in outcome.out
     assert "epsilon inf, exact epsilon inf (no noise, no guarantee)" in outcome.out
-    seen = read_clients(tmp_path / "mine.csv", client="site", target="y", features="a,b")
-    graph = build_client_graph(seen.nodes).graph
+    seen = read_clients(tmp_path / "mine.csv", private_settings())
+    graph = build_client_graph(seen.nodes, private_settings()).graph
     problem = consensus_regression(graph, seen.features, seen.targets, squared(), l2=1.0)
     solver = private_networked_admm(exact_release(1.0), rho=3.0, step_size=power_decay(1.0, 0.5))
     done = run(solver, problem, jax.random.key(9), rounds=ROUNDS)
@@ -319,8 +317,8 @@ def test_epsilon_inf_is_the_run_without_noise(solve, tmp_path):
         np.testing.assert_allclose(models_of(folder / name), done.estimate, rtol=1e-6)
     config = config_of(folder)
     assert config["settings"]["epsilon"] == "inf"
-    assert config["privacy"]["label"] == "no noise, no guarantee"
-    assert {entry["epsilon"] for entry in config["privacy"]["ledger"]} == {"inf"}
+    assert config["result"]["privacy"]["label"] == "no noise, no guarantee"
+    assert {entry["epsilon"] for entry in config["result"]["privacy"]["ledger"]} == {"inf"}
     assert {row["noise_deviation"] for row in rows_of(folder / "models.csv")} == {"0"}
 
 
@@ -374,7 +372,7 @@ def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path
         ]
         printed = outcome.out.partition("Mean of the released models")[0]
         told.append((files["config.json"], files["ledger.csv"], curve, models, printed))
-        assert "evaluation" not in json.loads(files["config.json"])
+        assert "evaluation" not in json.loads(files["config.json"])["result"]
     assert told[0] == told[1]
 
 
@@ -402,7 +400,7 @@ def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     curve = rows_of(folder / "evaluation.csv")
     assert list(curve[0]) == ["round", "error", "released_error", "gap", "label"]
     assert {row["label"] for row in curve} == {UNPROTECTED}
-    found = config_of(folder)["evaluation"]
+    found = config_of(folder)["result"]["evaluation"]
     assert found["label"] == UNPROTECTED
     args = (measured(), "y", "squared", 0.0, 1.0)
     best = minimize(objective, np.ones(3), args, tol=1e-10)
@@ -456,17 +454,17 @@ def test_without_clipping_everything_is_called_nominal(solve, tmp_path):
     for name in ("models.csv", "ledger.csv", "curve.csv"):
         assert {row["label"] for row in rows_of(folder / name)} == {NOMINAL}, name
     config = config_of(folder)
-    assert config["privacy"]["label"] == NOMINAL
-    assert {entry["label"] for entry in config["privacy"]["ledger"]} == {NOMINAL}
-    assert sum(NOMINAL in line for line in config["privacy"]["statement"]) == 2
+    privacy = config["result"]["privacy"]
+    assert privacy["label"] == NOMINAL
+    assert {entry["label"] for entry in privacy["ledger"]} == {NOMINAL}
+    assert sum(NOMINAL in line for line in privacy["statement"]) == 2
     assert (config["settings"]["clip"], config["settings"]["nominal_norm"]) == ("none", 2.0)
     assert "--clip none --nominal-norm 2.0" in config["command"]
 
 
 def test_the_figure_calls_it_nominal_and_has_a_panel_for_what_is_not_protected(fit):
-    seen, network, found = fit(clip=None, nominal_norm=1.0, evaluate=True)
-    options = {"input": "mine.csv", "target": "y", "keep_private": False}
-    title = private_report._title(seen, network, found, options)
+    seen, network, found = fit(clip="none", nominal_norm=1.0, evaluate=True)
+    title = title_of(seen, network, found, "mine.csv")
     assert NOMINAL in title
     figure = draw_private_fit(found, title)
     assert figure.get_suptitle() == title
@@ -486,18 +484,18 @@ def test_the_figure_calls_it_nominal_and_has_a_panel_for_what_is_not_protected(f
 
 
 def test_a_row_in_several_samples_is_told(fit, tmp_path):
-    _, network, found = fit()
+    _, _, found = fit()
     for features, samples in (("a,b", 1), ("a,b[-1]", 2), ("a[-1],b[-1],y[-3]", 3)):
-        seen = read_clients(tmp_path / "direct.csv", client="site", target="y", features=features)
+        seen = read_clients(tmp_path / "direct.csv", private_settings(features=features))
         assert samples_per_row(seen) == samples
-        told = [line for line in limits(seen, found, seeded=False) if line.startswith("lags: ")]
+        told = [line for line in limits(seen, found) if line.startswith("lags: ")]
         epsilon = accountant.gaussian_epsilon(samples**2 * found.plan.budgets.sum(), 1e-5)
         line = (
             f"lags: one row of the file is part of up to {samples} samples; for a whole row the "
             f"exact epsilon is {epsilon:.4g}"
         )
         assert told == ([line] if samples > 1 else [])
-        read = private_report._data_told(seen, network)[0]
+        read = rows_told(seen, "samples", "client")[0]
         left = {1: 123, 2: 117, 3: 105}[samples]
         past = f"{123 - left} used only as the row before another"
         assert (
@@ -534,21 +532,24 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
 
 
 def test_graphs_are_drawn_connected_with_the_degree_that_was_asked_for():
+    def drawn(clients, **given):
+        return build_client_graph(clients, private_settings(**given))
+
     names = tuple("abcdef")
     for degree, edges in ((None, 9), (5 / 3, 5)):
-        assert build_client_graph(names, degree=degree).graph.num_edges == edges
-    assert build_client_graph(("a", "b")).graph.num_edges == 1
-    one, other = (build_client_graph(names, seed=seed) for seed in (1, 2))
+        assert drawn(names, degree=degree).graph.num_edges == edges
+    assert drawn(("a", "b")).graph.num_edges == 1
+    one, other = (drawn(names, graph_seed=seed) for seed in (1, 2))
     assert np.asarray(one.graph.tails).tolist() != np.asarray(other.graph.tails).tolist()
     many = tuple(map(str, range(120)))
-    assert build_client_graph(many).graph.num_edges == round(np.log(120) * 60)
-    with pytest.raises(InputError, match=r"--degree must be between 3.18 and 119 for a connected"):
-        build_client_graph(many, degree=3.0)
+    assert drawn(many).graph.num_edges == round(np.log(120) * 60)
+    with pytest.raises(InputError, match=r"^degree must be between 3.18 and 119 for a connected"):
+        drawn(many, degree=3.0)
 
 
 def test_x64_is_passed_on(command, solve, monkeypatch):
     asked = []
-    monkeypatch.setattr(session, "prepare", lambda **options: asked.append(options))
+    monkeypatch.setattr(environment, "prepare", lambda **options: asked.append(options))
     solve(text(measured()), *SMALL, "--epsilon", 1, "--x64", "--no-cache")
     assert asked == [{"x64": True, "cache": False}]
 
@@ -645,30 +646,30 @@ def test_clip_and_epsilon_have_no_default(solve):
 
 
 def test_settings_are_completed_by_what_the_method_has():
-    settings = PrivateSettings(epsilon=1.0, clip=1.0, method="p-admm", loss="huber").complete()
+    settings = private_settings(method="p-admm", loss="huber").complete()
     assert (settings.rho, settings.step, settings.power) == (3.0, None, None)
     assert settings.huber_threshold == 1.0
-    given = PrivateSettings(epsilon=1.0, clip=1.0, rho=7.0, power=0.0).complete()
+    given = private_settings(rho=7.0, power=0.0).complete()
     assert (given.rho, given.step, given.power, given.huber_threshold) == (7.0, 1.0, 0.0, None)
     assert replace(given, rounds=3).complete().rounds == 3
 
 
 @pytest.mark.parametrize(("tau", "fits"), [(1e-6, False), (0.9, True)])
 def test_noise_that_float32_cannot_hold_is_refused(tau, fits):
-    settings = PrivateSettings(epsilon=1.0, clip=1.0, rounds=20, tau=tau)
+    settings = private_settings(tau=tau)
     with jax.enable_x64(False):
         if fits:
-            assert settings.release(settings.plan()).rounds == 20
+            assert plan_of(settings).rounds == 20
         else:
-            with pytest.raises(InputError, match=r"--tau 1e-06 is too small for 20 .* of float32"):
-                settings.release(settings.plan())
+            with pytest.raises(InputError, match=r"^tau 1e-06 is too small for 20 .* of float32"):
+                plan_of(settings)
 
 
 def test_targets_that_are_zero_have_no_relative_error(solve, tmp_path):
     table = [(*row[:4], 0, *row[5:]) for row in measured()]
     outcome = solve(text(table), *SMALL, "--epsilon", 1, "--evaluate")
     assert outcome.code == 0, outcome.err
-    found = config_of(tmp_path / "private-mine")["evaluation"]
+    found = config_of(tmp_path / "private-mine")["result"]["evaluation"]
     assert found["error"] in ("inf", "nan")
     assert found["gap"] > 0
 

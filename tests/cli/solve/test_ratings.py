@@ -1,15 +1,11 @@
 """`solve ratings`: a person's own table of ratings, completed by clients, from a file."""
 
-import contextlib
 import csv
 import gzip
-import io
 import json
 import os
 import re
 import shlex
-import sys
-from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +14,11 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.problems import matrix_completion
-from fedjax_admm.ratings import ratings
-from fedjax_admm.trials.cli import _commands as command_line, _environment as session
+from fedjax_admm.ratings import from_arrays
 from fedjax_admm.trials.solve.ratings import (
     RatingsSettings,
     _fit as trial,
+    draw_ratings_fit,
     fit_ratings,
     read_table,
     summary,
@@ -36,16 +32,17 @@ from fedjax_admm.trials.solve.ratings._fit import (
     MEAN,
     FittedFactors,
     Scores,
+    fitted_to,
+    key_of,
     recommended,
 )
-from fedjax_admm.trials.solve.ratings._report import draw_ratings_fit
+from tests.cli.outcomes import called, stand_aside
 
 USERS, ROUNDS = 20, 40
+RATINGS = ("solve", "ratings")
 SMALL = ("--clients", 5, "--sampled", 2, "--rank", 3, "--rounds", ROUNDS)
 SETTINGS = RatingsSettings(clients=5, sampled=2, rank=3, rounds=ROUNDS)
 # All tests with these settings share the programs that the first one compiles.
-
-Solved = namedtuple("Solved", "code out err folder")
 
 
 def rows(noise=0.3, seed=0):
@@ -65,33 +62,21 @@ def text(table, header="user,item,rating"):
     return "\n".join([header, *(",".join(map(str, row)) for row in table)]) + "\n"
 
 
-def solve_in(folder, *words):
-    """Run the command in this process, whose JAX has started already."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(session, "prepare", lambda **options: None)
-        patch.setattr(sys, "argv", ["fedjax-admm", "solve", "ratings", *map(str, words)])
-        with (
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            pytest.raises(SystemExit) as stopped,
-        ):
-            command_line.main()
-    return Solved(stopped.value.code or 0, out.getvalue(), err.getvalue(), folder)
-
-
 @pytest.fixture(scope="module")
 def solved(tmp_path_factory):
     """The command on a small file, with beta chosen."""
     folder = tmp_path_factory.mktemp("solved")
     (folder / "mine.csv").write_text(text(rows()))
-    return solve_in(folder, "--input", "mine.csv", *SMALL, "--top", 13, "--top", 3)
+    with pytest.MonkeyPatch.context() as patch:
+        stand_aside(patch)
+        outcome = called(folder, *RATINGS, "--input", "mine.csv", *SMALL, "--top", 13, "--top", 3)
+    outcome.folder = folder
+    return outcome
 
 
 @pytest.fixture(scope="module")
 def table():
-    return ratings(*np.array(rows()).T)
+    return from_arrays(*np.array(rows()).T)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +86,9 @@ def fit(table):
 
 @pytest.fixture(scope="module")
 def report(solved):
-    return json.loads((solved.folder / "ratings-mine/report.json").read_text())
+    config = json.loads((solved.folder / "ratings-mine/config.json").read_text())
+    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    return {**config, **config["result"]}
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +104,7 @@ def solve(command, tmp_path):
     def call(content, *options):
         if content is not None:
             (tmp_path / "mine.csv").write_text(content)
-        return command("solve", "ratings", "--input", "mine.csv", *options)
+        return command(*RATINGS, "--input", "mine.csv", *options)
 
     return call
 
@@ -151,7 +138,9 @@ def test_the_text_tells_data_grid_errors_and_what_was_sent(solved, report, table
     best = min(report["errors"], key=lambda name: report["errors"][name]["test"])
     assert f"Best on the test ratings, which chose nothing: {best} (" in solved.out
     assert "W and Y reveal which items it has rated" in solved.out
-    assert lines[-1].startswith("Wrote factors.npz, curve.csv, figure.png, figure.pdf, report.json")
+    assert lines[-1].startswith(
+        "Wrote models.csv, curve.csv, factors.npz, figure.png, figure.pdf, "
+    )
 
 
 def test_the_best_unrated_items_are_listed_for_each_user(solved, arrays):
@@ -172,7 +161,7 @@ def test_the_best_unrated_items_are_listed_for_each_user(solved, arrays):
 
 
 def test_items_with_few_ratings_and_rated_ones_are_not_recommended():
-    table = ratings(
+    table = from_arrays(
         [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0],
         [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3],
         np.arange(15.0),
@@ -181,7 +170,9 @@ def test_items_with_few_ratings_and_rated_ones_are_not_recommended():
     items = np.array([[1.0], [2.0], [9.0], [3.0]])
     factors = FittedFactors(ones, items, np.zeros(5, int), np.array([15]), 0.0, 1.0)
     assert recommended(table, factors, [0, 1], 5) == [[], []]
-    more = ratings([*table.users, 5, 6, 7], [*table.items, 0, 1, 2], [*table.values, 1.0, 1.0, 1.0])
+    more = from_arrays(
+        [*table.users, 5, 6, 7], [*table.items, 0, 1, 2], [*table.values, 1.0, 1.0, 1.0]
+    )
     factors = replace(factors, users=np.concatenate([ones, -ones[:3]]))
     assert recommended(more, factors, [0, 7, 5], 5) == [[2], [0, 1], [1, 2]]
     assert recommended(more, factors, [5], 1) == [[1]]
@@ -192,7 +183,7 @@ def test_items_with_few_ratings_and_rated_ones_are_not_recommended():
 
 def test_the_folder_holds_all_files(solved, report):
     folder = solved.folder / "ratings-mine"
-    names = {"factors.npz", "curve.csv", "figure.png", "figure.pdf", "report.json"}
+    names = {"models.csv", "curve.csv", "factors.npz", "figure.png", "figure.pdf", "config.json"}
     assert {path.name for path in folder.iterdir()} == names
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")
@@ -225,6 +216,19 @@ def test_the_factors_predict_all_ratings(arrays):
     assert np.sqrt(np.mean((predicted - values) ** 2)) < 0.6 * values.std()
 
 
+def test_the_models_are_the_factors_of_users_and_items(solved, arrays):
+    with open(solved.folder / "ratings-mine/models.csv", newline="") as file:
+        models = list(csv.DictReader(file))
+    assert list(models[0]) == ["kind", "id", "client", "factor_1", "factor_2", "factor_3"]
+    found = {kind: [row for row in models if row["kind"] == kind] for kind in ("user", "item")}
+    for kind, listed in found.items():
+        assert [int(row["id"]) for row in listed] == arrays[f"{kind}_ids"].tolist()
+        factors = np.array([[row[f"factor_{k}"] for k in (1, 2, 3)] for row in listed], np.float32)
+        np.testing.assert_array_equal(factors, arrays[f"{kind}s"])
+    assert [int(row["client"]) for row in found["user"]] == arrays["clients"].tolist()
+    assert {row["client"] for row in found["item"]} == {""}
+
+
 def test_the_curve_ends_where_the_table_is_and_counts_what_was_sent(solved, report):
     with open(solved.folder / "ratings-mine/curve.csv", newline="") as file:
         curve = list(csv.DictReader(file))
@@ -242,16 +246,16 @@ def test_the_curve_ends_where_the_table_is_and_counts_what_was_sent(solved, repo
     assert float(last["training_error"]) < float(curve[0]["training_error"])
 
 
-def test_the_stored_command_repeats_the_run(solved, report):
+def test_the_stored_command_repeats_the_run(command, solved, report):
     words = shlex.split(report["command"])
     assert words[:3] == ["fedjax-admm", "solve", "ratings"]
     place = words.index("--out") + 1
     assert words[place] == "ratings-mine"
     words[place] = "one two"
-    again = solve_in(solved.folder, *words[3:])
+    again = called(solved.folder, *words[1:])
     assert again.code == 0, again.err
     assert again.out.splitlines()[:-1] == solved.out.splitlines()[:-1]
-    for name in ("factors.npz", "curve.csv"):
+    for name in ("factors.npz", "models.csv", "curve.csv"):
         first, second = (solved.folder / each / name for each in ("ratings-mine", "one two"))
         assert first.read_bytes() == second.read_bytes()
 
@@ -278,7 +282,7 @@ def test_test_ratings_choose_nothing(table, fit):
 
     # A table whose values are the numbers of its entries tells where they went.
     numbered = replace(table, values=np.arange(len(table), dtype=np.float32))
-    key = trial._key(SETTINGS, 0)
+    key = key_of(SETTINGS, 0)
     drawn = matrix_completion(numbered, key, clients=5, validation=0.1, standardize=False)
     tested, validated = (
         held_out(numbered, drawn.held_out),
@@ -303,7 +307,7 @@ def test_test_ratings_choose_nothing(table, fit):
 
 
 def test_clients_have_the_same_users_in_all_stages(table, fit):
-    judged = matrix_completion(table, trial._key(SETTINGS, 0), clients=5, validation=0.1)
+    judged = matrix_completion(table, key_of(SETTINGS, 0), clients=5, validation=0.1)
     clients = np.asarray(judged.places) // judged.users_per_client
     np.testing.assert_array_equal(clients, fit.factors.clients)
     np.testing.assert_array_equal(
@@ -369,10 +373,8 @@ def test_runs_that_fail_are_told(monkeypatch, table, fit):
     failed = replace(fit, choice=replace(fit.choice, grid_errors=errors))
     assert f"{fit.choice.grid[0]:>10.3g}   not finite" in summary(table, failed)
     assert np.isnan(draw_ratings_fit(failed, "").axes[1].lines[1].get_ydata()[0])
-    monkeypatch.setattr(trial, "_search", lambda *arguments: np.full(1, np.inf))
-    with pytest.raises(
-        InputError, match="with --beta 7 the factors are not finite after 40 rounds"
-    ):
+    monkeypatch.setattr(trial, "validation_errors", lambda *arguments: np.full(1, np.inf))
+    with pytest.raises(InputError, match="with beta 7 the factors are not finite after 40 rounds"):
         fit_ratings(table, replace(SETTINGS, beta=7.0))
 
 
@@ -399,22 +401,16 @@ def test_the_figure_shows_errors_beside_those_of_biases(fit):
      (250, {"clients": 30, "sampled": 30}, (30, 30))],
 )  # fmt: skip
 def test_clients_fit_the_table(users, given, numbers):
-    table = ratings(np.arange(users), np.zeros(users, int), np.arange(users))
-    settings = RatingsSettings(**given).on(table)
+    table = from_arrays(np.arange(users), np.zeros(users, int), np.arange(users))
+    settings = fitted_to(RatingsSettings(**given), table)
     assert (settings.clients, settings.sampled) == numbers
-
-
-@pytest.mark.parametrize(
-    ("rounds", "every"), [(1, 1), (19, 1), (40, 2), (50, 2), (100, 5), (400, 20), (401, 1)]
-)
-def test_records_are_about_twenty(rounds, every):
-    assert trial._spacing(rounds) == every
 
 
 def test_columns_are_named_and_files_may_be_compressed(tmp_path, table):
     path = tmp_path / "mine.csv.gz"
     path.write_bytes(gzip.compress(text(rows(), "who,what,how").encode()))
-    read, shown = read_table(path, user="who", item="what", rating="how", top=[13, 3])
+    settings = RatingsSettings(user="who", item="what", rating="how", top=[13, 3])
+    read, shown = read_table(path, settings)
     np.testing.assert_array_equal(read.values, table.values)
     assert shown == [1, 0]
 
@@ -433,15 +429,15 @@ GOOD = text(rows())
 @pytest.mark.parametrize(
     ("content", "options", "sentence"),
     [
-        (None, (), r"mine\.csv does not exist; check its name"),
+        (None, (), r"mine\.csv does not exist; check the name given with --input"),
         ("", (), r"mine\.csv is empty"),
         ("1,2,3\n1,2,4\n", (), r"mine\.csv, line 2: user 1 has rated item 2 in line 1 already"),
         ("1,2,3\n1,2.5,4\n", (), r"line 2"),
         ("1,1,3\n2,1,3\n", (), "ratings must differ, but all are 3; there is nothing to learn"),
         (text(rows(), "who,what,how"), (), "which column is the user; name one by --user"),
         (GOOD, ("--item", "what"), "there is no column 'what', which --item names"),
-        (GOOD, ("--top", 4), "--top: user must be one of the 20 that occur, from 3 to 193, but it "
-         "is 4; take 3 or 13"),
+        (GOOD, ("--top", 4), "--top must be one of the 20 that occur, from 3 to 193, but it is 4; "
+         "take 3 or 13"),
         (GOOD, ("--clients", 21), r"--clients must be at most the number of users \(20\), but it"),
         (GOOD, ("--clients", 5, "--sampled", 6), r"--sampled must be at most .* clients \(5\)"),
         ("1,1,1e30\n1,2,2\n1,3,-3e30\n1,4,5\n", (), "the ratings must be smaller"),
@@ -516,7 +512,7 @@ def test_movielens_100k_is_completed_as_well_as_by_biases(command):
         pytest.skip(f"{path.name} is not in the folder that FEDJAX_ADMM_DATA names")
     outcome = command("solve", "ratings", "--input", path, "--out", "films", "--top", 196)
     assert outcome.code == 0, outcome.err
-    report = json.loads(Path("films/report.json").read_text())
+    report = json.loads(Path("films/config.json").read_text())["result"]
     errors = {name: score["test"] for name, score in report["errors"].items()}
     # The specification's means of three seeds, with another split: 0.833, 0.834, 0.908, 0.998.
     for name, expected in {FEDMC: 0.833, BIASES: 0.834, ITEMS: 0.908, MEAN: 0.998}.items():

@@ -44,7 +44,7 @@ def shaped_like_mnist():
     """Return 28 x 28 images of ten digits, of which 0 to 3 can be told apart, and their labels."""
     generator = np.random.default_rng(3)
     labels = generator.permutation(np.repeat(np.arange(10), 40))
-    drawn = digits._drawn.__wrapped__(SIDE)
+    drawn = digits.drawn_digits.__wrapped__(SIDE)
     images = generator.integers(0, 256, (len(labels), SIDE * SIDE))
     for digit, places in enumerate(drawn.places()):
         here = np.flatnonzero(labels == digit)
@@ -61,7 +61,7 @@ def shaped_like_mnist():
 def test_files_are_read(tmp_path, shaped_like_mnist, part, mark, zipped):
     images, labels = shaped_like_mnist
     write(tmp_path, images, labels, part=part, mark=mark, zipped=zipped)
-    loaded = digits.load(str(tmp_path))
+    loaded = digits.load_digits(str(tmp_path))
     kept = labels < 4
     assert loaded.pixels.dtype == np.uint8
     np.testing.assert_array_equal(loaded.pixels, images[kept].reshape(-1, SIDE * SIDE))
@@ -69,7 +69,7 @@ def test_files_are_read(tmp_path, shaped_like_mnist, part, mark, zipped):
     assert loaded.source == f"MNIST files ({part}), 28 x 28"
     assert loaded.scaled().dtype == np.float32
     assert loaded.scaled().max() <= 1
-    assert digits.load(str(tmp_path)) is loaded  # once
+    assert digits.load_digits(str(tmp_path)) is loaded  # once
     settings = {**EXPERIMENT.defaults(), "data": str(tmp_path), "nodes": 5}
     told = f"MNIST files ({part}), 28 x 28, 12 training and 4 validation images per node"
     assert nfl_digits.describe(settings) == told
@@ -79,45 +79,45 @@ def test_training_files_come_first_and_torchvision_is_known(tmp_path, shaped_lik
     images, labels = shaped_like_mnist
     folder = tmp_path / "MNIST" / "raw"
     write(folder, images[:100], labels[:100], part="t10k", zipped=True)
-    assert "t10k" in digits.load(str(tmp_path)).source
+    assert "t10k" in digits.load_digits(str(tmp_path)).source
     write(folder, images, labels)
-    assert "train" in digits.load(str(tmp_path)).source
+    assert "train" in digits.load_digits(str(tmp_path)).source
 
 
 def test_changed_files_are_read_again(tmp_path, shaped_like_mnist):
     images, labels = shaped_like_mnist
-    first = digits.load(str(write(tmp_path, images, labels)))
+    first = digits.load_digits(str(write(tmp_path, images, labels)))
     write(tmp_path, images[:300], labels[:300])
-    assert len(digits.load(str(tmp_path)).digits) < len(first.digits)
+    assert len(digits.load_digits(str(tmp_path)).digits) < len(first.digits)
 
 
 def test_the_environment_names_a_folder(tmp_path, monkeypatch, shaped_like_mnist):
     monkeypatch.setenv(digits.VARIABLE, str(tmp_path))
-    assert "scikit-learn" in digits.load("").source  # it may hold other data
+    assert "scikit-learn" in digits.load_digits("").source  # it may hold other data
     monkeypatch.setenv(digits.VARIABLE, str(tmp_path / "nowhere"))
-    assert "scikit-learn" in digits.load("").source
+    assert "scikit-learn" in digits.load_digits("").source
     write(tmp_path, *shaped_like_mnist)
     monkeypatch.setenv(digits.VARIABLE, str(tmp_path))
-    assert "MNIST" in digits.load("").source
-    assert "scikit-learn" in digits.load("scikit-learn").source
-    assert "synthetic" in digits.load("synthetic").source
+    assert "MNIST" in digits.load_digits("").source
+    assert "scikit-learn" in digits.load_digits("scikit-learn").source
+    assert "synthetic" in digits.load_digits("synthetic").source
 
 
 def test_scikit_learn(monkeypatch):
-    loaded = digits.load("scikit-learn")
+    loaded = digits.load_digits("scikit-learn")
     assert loaded.pixels.shape == (720, 64)
     assert [len(places) for places in loaded.places()] == [178, 182, 177, 183]
     assert loaded.scaled().max() == 1
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    monkeypatch.setattr(digits, "_small_digits", digits._small_digits.__wrapped__)
+    monkeypatch.setattr(digits, "scikit_learn_digits", digits.scikit_learn_digits.__wrapped__)
     monkeypatch.delenv(digits.VARIABLE, raising=False)
-    assert "synthetic" in digits.load("").source
+    assert "synthetic" in digits.load_digits("").source
     with pytest.raises(InputError, match="scikit-learn, which is not installed; install it or"):
-        digits.load("scikit-learn")
+        digits.load_digits("scikit-learn")
 
 
 def test_synthetic_images_differ_by_digit_and_within():
-    loaded = digits.load("synthetic")
+    loaded = digits.load_digits("synthetic")
     assert [len(places) for places in loaded.places()] == [180] * 4
     rows = loaded.scaled()
     means = np.stack([rows[places].mean(0) for places in loaded.places()])
@@ -184,16 +184,16 @@ def test_a_damaged_folder_is_told(tmp_path, shaped_like_mnist, change, words):
         else:
             image_file.unlink()
     with pytest.raises(InputError, match=words):
-        digits.load(str(folder))
+        digits.load_digits(str(folder))
 
 
 # --- dealing ---
 
 
 def test_images_are_dealt():
-    images = digits.load("scikit-learn")
+    images = digits.load_digits("scikit-learn")
     nodes = 20
-    deal = jax.jit(lambda key: digits.deal(key, images.places(), nodes, 500))
+    deal = jax.jit(lambda key: digits.deal_digits(key, images.places(), nodes, 500))
     training, validation = (np.asarray(part) for part in deal(jax.random.key(1)))
     assert training.shape == (40, 12)  # 177 of the digit 2: 8 for every node, 6 for training
     assert validation.shape == (40, 4)
@@ -216,7 +216,7 @@ def test_images_are_dealt():
 )
 def test_shares(available, nodes, most, each, train):
     places = [np.arange(available + extra) for extra in (3, 2, 0, 9)]
-    assert digits.shares(places, nodes, most) == (each, train)
+    assert digits.digit_shares(places, nodes, most) == (each, train)
 
 
 @pytest.mark.parametrize(("available", "most"), [(39, 500), (400, 3)])
@@ -224,7 +224,7 @@ def test_too_few_images_are_told(available, most):
     places = [np.arange(500), np.arange(500), np.arange(500), np.arange(available)]
     words = f"every node must hold 2 images of a digit at least, but there are {available} of 3"
     with pytest.raises(InputError, match=words):
-        digits.shares(places, 20, most)
+        digits.digit_shares(places, 20, most)
 
 
 # --- points ---
@@ -232,7 +232,7 @@ def test_too_few_images_are_told(available, most):
 
 @pytest.mark.slow
 def test_principal_components_are_those_of_a_singular_value_decomposition(dtype):
-    rows = digits.load("scikit-learn").scaled()[::4, 8:40].astype(dtype)
+    rows = digits.load_digits("scikit-learn").scaled()[::4, 8:40].astype(dtype)
     found = np.asarray(digits.principal_components(jnp.asarray(rows)))
     centred = rows.astype(float) - rows.astype(float).mean(0)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
@@ -245,26 +245,26 @@ def test_principal_components_are_those_of_a_singular_value_decomposition(dtype)
 @pytest.mark.slow
 @pytest.mark.parametrize("embedding", ["pca", "tsne"])
 def test_points_are_scaled_and_keep_digits_together(embedding):
-    images = digits.load("synthetic")
+    images = digits.load_digits("synthetic")
     some = np.arange(0, len(images.digits), 10)
     images = replace(images, pixels=images.pixels[some], digits=images.digits[some])
-    points = digits.embed(images, embedding)
+    points = digits.embed_digits(images, embedding)
     assert points.shape == (len(some), 2)
     np.testing.assert_allclose(points.mean(0), 0, atol=1e-5)
     assert np.mean(np.sum(points**2, 1)) == pytest.approx(1, rel=1e-4)
     means = np.stack([points[places].mean(0) for places in images.places()])
     nearest = np.argmin(((points[:, None] - means[None]) ** 2).sum(-1), 1)
     assert np.mean(nearest == images.digits) > 0.6
-    assert digits.embed(images, embedding) is points  # once
+    assert digits.embed_digits(images, embedding) is points  # once
 
 
 def test_points_that_cannot_be_had_are_told(monkeypatch):
-    images = replace(digits.load("synthetic"))
+    images = replace(digits.load_digits("synthetic"))
     with pytest.raises(InputError, match="embedding must be pca or tsne, but it is 'umap'"):
-        digits.embed(images, "umap")
+        digits.embed_digits(images, "umap")
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
     with pytest.raises(InputError, match="needs scikit-learn, which is not installed; install it"):
-        digits.embed(images, "tsne")
+        digits.embed_digits(images, "tsne")
 
 
 # --- networks ---
@@ -342,7 +342,7 @@ def problem():
 
 
 def test_the_problem_is_what_it_says(problem):
-    assert problem.num_nodes == 6
+    assert problem.num_clients == 6
     assert problem.local.features.shape == (6, 8, 64)
     assert problem.validation_images.shape == (6, 2, 64)
     np.testing.assert_array_equal(problem.local.targets, [[0] * 4 + [1] * 4] * 6)

@@ -1,9 +1,7 @@
+from fedjax_admm.trials.solve.networked._figure import draw_networked as draw_networked
 from fedjax_admm.trials.solve.networked._fit import (
-    check_settings as check_settings,
+    NetworkedFit as NetworkedFit,
     fit_networked as fit_networked,
-    rows_needed as rows_needed,
 )
-from fedjax_admm.trials.solve.networked._report import (
-    summary as summary,
-    write_results as write_results,
-)
+from fedjax_admm.trials.solve.networked._report import solution as solution, summary as summary
+from fedjax_admm.trials.solve.networked._settings import NetworkedSettings as NetworkedSettings

@@ -7,25 +7,28 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from fedjax_admm.graphs import Graph, components
+from fedjax_admm.trials.solve._style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    add_grid,
+    make_logarithmic,
+)
+from fedjax_admm.trials.solve._words import amount
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables import Observations
 
-# Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
-_CLUSTERS = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-)
-_GREY = "#8C8C8C"
-_DENSE = 1500  # the largest component whose eigenvectors LAPACK finds
+_CLUSTERS = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
+DENSE = 1500  # the largest component whose eigenvectors LAPACK finds
 _SWEEPS = 300  # of simultaneous iteration, for larger ones
-_RELAXED = 800  # the largest component that is relaxed by forces
+RELAXED = 800  # the largest component that is relaxed by forces
 _STEPS = 150
 
 
@@ -52,7 +55,7 @@ def draw_networked(
     else:
         left.set_aspect(aspect, adjustable="datalim")
         left.set(xlabel=observations.coordinate_names[0], ylabel=observations.coordinate_names[1])
-        left.grid(True, linewidth=0.4, alpha=0.4)
+        add_grid(left, alpha=0.4)
     _draw_edges(left, graph, places)
     handles = _draw_nodes(left, places, fit)
     _draw_errors(right, fit)
@@ -118,7 +121,7 @@ def _spectral(size: int, edges: np.ndarray) -> np.ndarray:
         return np.array([[0.2, 0.5], [0.8, 0.5]])
     degrees = np.bincount(edges.ravel(), minlength=size)
     scale = 1 / np.sqrt(degrees)
-    if size <= _DENSE:
+    if size <= DENSE:
         laplacian = np.eye(size)
         bond = scale[edges[0]] * scale[edges[1]]
         laplacian[edges[0], edges[1]] = laplacian[edges[1], edges[0]] = -bond
@@ -130,7 +133,7 @@ def _spectral(size: int, edges: np.ndarray) -> np.ndarray:
     places = _in_unit_square(vectors)
     ranks = vectors.argsort(0, kind="stable").argsort(0) / (size - 1)
     places = (places + ranks) / 2
-    return _in_unit_square(_relaxed(places, edges)) if size <= _RELAXED else places
+    return _in_unit_square(_relaxed(places, edges)) if size <= RELAXED else places
 
 
 def _in_unit_square(places: np.ndarray) -> np.ndarray:
@@ -192,7 +195,7 @@ def _draw_edges(axes: Axes, graph: Graph, places: np.ndarray) -> None:
     heads, tails = np.asarray(graph.heads)[present], np.asarray(graph.tails)[present]
     lines = LineCollection(
         list(np.stack([places[heads], places[tails]], axis=1)),
-        colors=_GREY,
+        colors=GREY,
         linewidths=0.5,
         alpha=float(np.clip(12 / np.sqrt(max(len(heads), 1)), 0.05, 0.7)),
         zorder=1,
@@ -210,10 +213,10 @@ def _draw_nodes(axes: Axes, places: np.ndarray, fit: NetworkedFit) -> list[PathC
     alone = sizes[fit.cluster - 1] == 1
     rest = (fit.cluster > large) & ~alone
     if alone.any():
-        groups.append((alone, _GREY, ".", f"agrees with no neighbour ({alone.sum()})"))
+        groups.append((alone, GREY, ".", f"agrees with no neighbour ({alone.sum()})"))
     if rest.any():
         number = int((sizes > 1).sum()) - large
-        label = f"{number} more cluster{'s' if number > 1 else ''} ({rest.sum()} nodes)"
+        label = f"{amount(number, 'more cluster')} ({rest.sum()} nodes)"
         groups.append((rest, "white", "h", label))
     for number, (colour, marker) in enumerate(_CLUSTERS[:large], start=1):
         label = f"cluster {number} ({sizes[number - 1]} nodes)"
@@ -239,10 +242,10 @@ def _draw_errors(axes: Axes, fit: NetworkedFit) -> None:
     """Draw the mean validation errors with their standard deviations, and every split."""
     values = np.stack(list(fit.errors.values()))
     for place, (each, colour, marker) in enumerate(
-        zip(values, ("#000000", "#E69F00", "#0072B2"), ("s", "^", "o"), strict=True)
+        zip(values, (BLACK, ORANGE, BLUE), ("s", "^", "o"), strict=True)
     ):
         deviation = each.std(ddof=1) if len(each) > 1 else 0.0
-        axes.plot(np.full(len(each), place - 0.18), each, "_", color=_GREY, markersize=7)
+        axes.plot(np.full(len(each), place - 0.18), each, "_", color=GREY, markersize=7)
         axes.errorbar(
             place, each.mean(), deviation, color=colour, marker=marker, markersize=8, capsize=5
         )
@@ -255,10 +258,7 @@ def _draw_errors(axes: Axes, fit: NetworkedFit) -> None:
             fontsize=9,
         )
     if values.min() > 0 and values.max() > 20 * values.min():
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        make_logarithmic(axes)
     axes.set_xticks(range(len(values)), list(fit.errors))
     axes.set_xlim(-0.5, len(values) - 0.3)
     axes.set_ylabel("validation mean squared error, mean over nodes")
@@ -268,4 +268,4 @@ def _draw_errors(axes: Axes, fit: NetworkedFit) -> None:
         else "one split",
         fontsize=10,
     )
-    axes.grid(True, axis="y", linewidth=0.4, alpha=0.6)
+    add_grid(axes, axis="y")

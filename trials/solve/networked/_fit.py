@@ -12,29 +12,23 @@ Generalized Total Variation Minimization", 2023, and its experiment with weather
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm import penalties
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError
 from fedjax_admm._run import run
 from fedjax_admm.certificates import optimality_residual
 from fedjax_admm.direct import cluster_oracle, local_models
 from fedjax_admm.graphs import Graph, components
-from fedjax_admm.losses import SquaredLoss
-from fedjax_admm.problems import Networked, squared_loss
+from fedjax_admm.losses import SquaredLoss, least_squares
+from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv_primal_dual
+from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
+from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
 from fedjax_admm.trials.tables import Observations
 
-PENALTIES = {
-    "nlasso": penalties.network_lasso,
-    "l1": penalties.entrywise_l1,
-    "mocha": penalties.mocha,
-    "squared": penalties.squared_difference,
-}
 _QUADRATIC = ("mocha", "squared")
 GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
 SAME_MODEL = 1e-3  # neighbours whose models differ by less than this share of the median length
@@ -64,54 +58,8 @@ class NetworkedFit:
         return tuple(range(1, self.reported[0]))
 
 
-def rows_needed(validation: float) -> int:
-    """Return how many rows a node needs, so that one at least is left for training."""
-    if not 0 < validation < 1:
-        raise InputError(f"--validation must lie between 0 and 1, but it is {validation:g}.")
-    rows = 2
-    while rows - held_out_rows(rows, validation) < 1:
-        rows += 1
-    return rows
-
-
-def held_out_rows(rows: int, validation: float) -> int:
-    """Return `ceil(validation * rows)`, rounding errors aside."""
-    return int(np.ceil(validation * rows - 1e-9))
-
-
-def draw_splits(counts: np.ndarray, validation: float, splits: int, seed: int) -> np.ndarray:
-    """Hold out a random part of every node's rows, once per split.
-
-    Split s (from 0) permutes the rows of node after node with `numpy.random.default_rng([seed, s])`
-    and holds the first `ceil(validation * rows)` out.
-
-    Args:
-      counts: rows of every node, shape (nodes,).
-      validation: share that is held out.
-      splits: how many times.
-      seed: of the draws.
-
-    Returns:
-      Shape (splits, nodes, max(counts)), bool: which rows are held out.
-    """
-    held_out = np.zeros((splits, len(counts), int(max(counts))), bool)
-    for s in range(splits):
-        random = np.random.default_rng([seed, s])
-        for i, rows in enumerate(counts):
-            held_out[s, i, random.permutation(rows)[: held_out_rows(rows, validation)]] = True
-    return held_out
-
-
 def fit_networked(
-    observations: Observations,
-    graph: Graph,
-    *,
-    lam: float | Literal["auto"] = 0.5,
-    penalty: str = "nlasso",
-    splits: int = 5,
-    validation: float = 0.33,
-    rounds: int = 1000,
-    seed: int = 2025,
+    observations: Observations, graph: Graph, settings: NetworkedSettings
 ) -> NetworkedFit:
     """Compare local, pooled and coupled models on held out rows; fit coupled ones to all rows.
 
@@ -125,21 +73,16 @@ def fit_networked(
     Args:
       observations: of the nodes.
       graph: their graph.
-      lam: strength of the coupling, positive, or "auto".
-      penalty: a name in `PENALTIES`.
-      splits: how often rows are held out.
-      validation: the share that is held out, as in `draw_splits`.
-      rounds: of the primal-dual method.
-      seed: as in `draw_splits`.
+      settings: of the fit.
 
     Returns:
       Models and errors; two nodes are in one cluster if a path of edges joins them along which
       models differ by at most a thousandth of the median length of all models.
 
     Raises:
-      InputError: a number is out of range, a name unknown, or the models are not finite.
+      InputError: a node has too few rows, or the models are not finite.
     """
-    lam = check_settings(lam, penalty, splits, rounds, seed)
+    lam, splits, validation = settings.lam, settings.splits, settings.validation
     if observations.counts.min() < rows_needed(validation):
         raise InputError(
             f"every node must have at least {rows_needed(validation)} rows, but node "
@@ -148,31 +91,31 @@ def fit_networked(
         )
     x, y = observations.stacked()
     here = np.arange(x.shape[1]) < observations.counts[:, None]
-    held_out = draw_splits(observations.counts, validation, splits, seed)
+    held_out = draw_splits(observations.counts, validation, splits, settings.seed)
     training = np.concatenate([here & ~held_out, here[None]])  # the last "split" keeps all rows
-    if lam == "auto":
-        grid = _rounded(GRID * coupling_unit(x, y, here, graph, penalty))
+    if lam == AUTO:
+        grid = _rounded(GRID * coupling_unit(x, y, here, graph, settings.penalty))
     else:
         grid = np.array([lam])
-    losses = [squared_loss(jnp.asarray(x), jnp.asarray(y), w, 0.0) for w in _shares(training)]
+    losses = [least_squares(jnp.asarray(x), jnp.asarray(y), w) for w in _shares(training)]
     fitted, residuals = _fit(
         graph,
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *losses),
         jnp.asarray(grid),
-        PENALTIES[penalty](),
-        rounds,
+        PENALTIES[settings.penalty](),
+        settings.rounds,
     )
     models = np.asarray(fitted)  # (splits + 1, 2 + lams, nodes, dim)
     if not (np.isfinite(models).all() and np.isfinite(residuals).all()):
-        raise InputError(
+        raise settings.mistake(
             "the models are not finite; bring the columns to a common scale, or choose another "
-            "--lam."
+            "{lam}"
         )
     residual = np.einsum("nmd,sknd->sknm", x, models[:-1]) - y
     each = np.einsum("snm,sknm->skn", np.asarray(_shares(held_out)), residual**2)
     errors = each.mean(-1).T  # (2 + lams, splits)
-    choosing = splits // 2 if lam == "auto" else 0
-    best = _first_best(errors[2:, :choosing].mean(1)) if lam == "auto" else 0
+    choosing = splits // 2 if lam == AUTO else 0
+    best = _first_best(errors[2:, :choosing].mean(1)) if lam == AUTO else 0
     reported = dict(zip(("local", "pooled"), errors[:2, choosing:], strict=True))
     return NetworkedFit(
         lam=float(grid[best]),
@@ -184,40 +127,6 @@ def fit_networked(
         grid_errors=errors[2:],
         residual=float(residuals[-1, best]),
     )
-
-
-def check_settings(
-    lam: float | str, penalty: str, splits: int, rounds: int, seed: int
-) -> float | Literal["auto"]:
-    """Check what does not depend on data, and return lam as a number or "auto".
-
-    Raises:
-      InputError: a number is out of range, or a name unknown.
-    """
-    if penalty not in PENALTIES:
-        raise InputError(f"--penalty must be one of {', '.join(PENALTIES)}, but it is {penalty!r}.")
-    count("--splits", splits)
-    count("--rounds", rounds)
-    count("--seed", seed, at_least=0)
-    if lam == "auto":
-        if splits < 2:
-            raise InputError(
-                "--lam auto needs at least 2 --splits: one half chooses, the other reports the "
-                "errors."
-            )
-        return "auto"
-    try:
-        value = float(lam)
-    except ValueError:
-        raise InputError(f"--lam must be a positive number or auto, but it is {lam!r}.") from None
-    if value == 0:
-        raise InputError(
-            "--lam must be positive, but it is 0; without coupling every node has its local model, "
-            "which the comparison shows for any --lam."
-        )
-    if not (np.isfinite(value) and value > 0):
-        raise InputError(f"--lam must be positive and finite, but it is {value:g}.")
-    return value
 
 
 def coupling_unit(x, y, here, graph: Graph, penalty: str) -> float:
@@ -289,7 +198,7 @@ def _fit(graph: Graph, losses: SquaredLoss, lams: jax.Array, penalty, rounds: in
             return done.estimate, optimality_residual(solver, problem, done.state.solver)
 
         coupled, residual = jax.vmap(at)(lams)
-        together = jnp.zeros(problem.num_nodes, int)
+        together = jnp.zeros(problem.num_clients, int)
         pooled = cluster_oracle(problem, together, clusters=1)
         alone = jnp.stack([local_models(problem), pooled])
         return jnp.concatenate([alone, coupled]), residual

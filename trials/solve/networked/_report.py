@@ -1,141 +1,76 @@
-"""What `solve networked` prints and writes: tables, the figure, the settings."""
+"""What `solve networked` tells and writes: models, their comparison, the grid of lam."""
 
-import csv
-import io
-import platform
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from fedjax_admm._version import __version__
-from fedjax_admm.trials import figures, files
+from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
+from fedjax_admm.trials.solve._words import amount, rows_told, shortened
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
+from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
 from fedjax_admm.trials.tables import QUANTILES, NodeGraph, Observations
 
-MODELS, COMPARISON, GRID_TABLE = "models.csv", "comparison.csv", "lam_grid.csv"
+COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
 _UNFINISHED = 1e-3  # a larger relative residual is told
 
 
-def summary(
-    observations: Observations, network: NodeGraph, fit: NetworkedFit, settings: Mapping[str, Any]
-) -> str:
-    """Return the text that a person reads."""
-    lines = [*_rows_told(observations), *_graph_told(network), ""]
-    if len(fit.grid) > 1:
-        lines += [*_grid_told(fit), ""]
-    lines += [*_errors_told(fit, settings), *_remarks(fit, settings)]
-    return "\n".join(lines)
-
-
-def write_results(
-    folder: Path,
+def solution(
     observations: Observations,
     network: NodeGraph,
     fit: NetworkedFit,
-    settings: Mapping[str, Any],
-) -> list[str]:
-    """Write models, comparison, figure and settings into a folder; earlier ones are replaced.
-
-    Args:
-      folder: made if it is not there.
-      observations: of the nodes.
-      network: their graph.
-      fit: the result.
-      settings: the options of the command, by name.
-
-    Returns:
-      The names of the files.
-
-    Raises:
-      InputError: the file system refuses.
-    """
-    tables = {
-        MODELS: _model_rows(observations, network, fit),
-        COMPARISON: _comparison_rows(fit),
-    }
-    if len(fit.grid) > 1:
-        tables[GRID_TABLE] = _grid_rows(fit)
-    for name, rows in tables.items():
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        content = text.getvalue().encode()
-        files.write_atomically(folder / name, lambda file, content=content: file.write(content))
-    figure = draw_networked(
-        observations, network.graph, fit, _title(observations, network, fit, settings)
-    )
-    figures.save_figure(figure, folder)
-    files.write_json(
-        folder / files.CONFIG,
-        {
-            "command": repeating_command(settings),
-            "settings": dict(settings),
+    settings: NetworkedSettings,
+    title: str,
+) -> Solution:
+    """Return what is told and written of the models of a network."""
+    told = _title(observations, network, fit, settings, title)
+    several = len(fit.grid) > 1
+    return Solution(
+        settings=settings,
+        text=summary(observations, network, fit, settings),
+        tables={
+            MODELS: list(_model_rows(observations, network, fit)),
+            COMPARISON: list(_comparison_rows(fit)),
+            GRID_TABLE: list(_grid_rows(fit)) if several else None,
+        },
+        draw=lambda: draw_networked(observations, network.graph, fit, told),
+        data={
             "rows": {
                 "read": observations.rows_read,
                 "incomplete": observations.rows_incomplete,
                 "without_past": observations.rows_without_past,
-                "used": int(observations.counts.sum()),
+                "used": observations.counts.sum(),
             },
-            "absent_nodes": list(observations.absent),
-            "coefficients": list(observations.columns),
             "nodes": len(observations.nodes),
+            "absent_nodes": observations.absent,
+            "coefficients": observations.columns,
             "edges": network.num_edges,
-            "isolated": int(network.isolated.sum()),
+            "isolated": network.isolated.sum(),
             "graph": network.made,
             "threshold": network.threshold,
+        },
+        result={
             "lam": fit.lam,
-            "lam_chosen_on_splits": list(fit.chosen_on),
-            "reported_splits": list(fit.reported),
+            "lam_chosen_on_splits": fit.chosen_on,
+            "reported_splits": fit.reported,
             "residual": fit.residual,
-            "clusters": int((fit.cluster_sizes > 1).sum()),
-            "versions": {
-                "fedjax-admm": __version__,
-                "python": platform.python_version(),
-                **{name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
-            },
+            "clusters": (fit.cluster_sizes > 1).sum(),
         },
     )
-    return [*tables, "figure.png", "figure.pdf", files.CONFIG]
 
 
-def repeating_command(settings: Mapping[str, Any]) -> str:
-    """Return the command that repeats a run, in full."""
-    words = ["fedjax-admm", "solve", "networked"]
-    for name, value in settings.items():
-        option = f"--{name.replace('_', '-')}"
-        if value is True:
-            words.append(option)
-        elif value is not None and value is not False:
-            words += [option, str(value)]
-    return shlex.join(words)
-
-
-def _rows_told(observations: Observations) -> list[str]:
-    counts = observations.counts
-    told = [f"{observations.rows_read} rows read"]
-    if observations.rows_incomplete:
-        told.append(f"{observations.rows_incomplete} dropped for a missing value")
-    if observations.rows_without_past:
-        told.append(f"{observations.rows_without_past} used only as the row before another")
-    lines = [f"{', '.join(told)}; {counts.sum()} are left."]
-    if observations.absent:
-        nodes = _number(len(observations.absent), "node")
-        verb = "has" if len(observations.absent) == 1 else "have"
-        lines.append(f"{nodes} {verb} no complete row: {_shortened(observations.absent)}.")
-    if observations.order == "text":
-        lines.append("Rows were put in order by --time as text: it has neither numbers nor dates.")
-    rows = (
-        f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
-    )
-    lines.append(
-        f"{len(counts)} nodes with {rows} rows each; coefficients: "
-        f"{_shortened(observations.columns, 8)}."
-    )
-    return lines
+def summary(
+    observations: Observations,
+    network: NodeGraph,
+    fit: NetworkedFit,
+    settings: NetworkedSettings,
+) -> str:
+    """Return the text that a person reads."""
+    lines = [*rows_told(observations, "", "node"), *_graph_told(network), ""]
+    if len(fit.grid) > 1:
+        lines += [*_grid_told(fit), ""]
+    lines += [*_errors_told(fit, settings), *_remarks(fit, settings)]
+    return "\n".join(lines)
 
 
 def _graph_told(network: NodeGraph) -> list[str]:
@@ -152,8 +87,8 @@ def _graph_told(network: NodeGraph) -> list[str]:
         ]
     isolated = int(network.isolated.sum())
     lines.append(
-        f"Graph ({network.made}): {_number(network.num_edges, 'edge')}, "
-        f"{_number(isolated, 'isolated node')}."
+        f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, "
+        f"{amount(isolated, 'isolated node')}."
     )
     return lines
 
@@ -170,15 +105,15 @@ def _grid_told(fit: NetworkedFit) -> list[str]:
     return lines
 
 
-def _errors_told(fit: NetworkedFit, settings: Mapping[str, Any]) -> list[str]:
+def _errors_told(fit: NetworkedFit, settings: NetworkedSettings) -> list[str]:
     lines = [
         "Validation mean squared error, mean over nodes: mean (standard deviation) over "
-        + (_splits(fit.reported) if fit.chosen_on else _number(len(fit.reported), "split")),
+        + (_splits(fit.reported) if fit.chosen_on else amount(len(fit.reported), "split")),
     ]
     about = {
         "local": "a model per node, on its own",
         "pooled": "one model for all nodes",
-        "GTV": f"lam {fit.lam:.4g}, {settings['penalty']}, {settings['rounds']} rounds",
+        "GTV": f"lam {fit.lam:.4g}, {settings.penalty}, {settings.rounds} rounds",
     }
     for method, values in fit.errors.items():
         spread = f"({_deviation(values):.4f})" if len(values) > 1 else ""
@@ -186,13 +121,13 @@ def _errors_told(fit: NetworkedFit, settings: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _remarks(fit: NetworkedFit, settings: Mapping[str, Any]) -> list[str]:
+def _remarks(fit: NetworkedFit, settings: NetworkedSettings) -> list[str]:
     lines = []
     means = {method: float(values.mean()) for method, values in fit.errors.items()}
     deviation = _deviation(fit.errors["GTV"])
     if means["pooled"] <= means["GTV"] + deviation:
         better = int((fit.errors["GTV"] < fit.errors["pooled"]).sum())
-        of = _number(len(fit.reported), "split")
+        of = amount(len(fit.reported), "split")
         lines.append(
             "One pooled model comes within one standard deviation of GTV "
             f"({means['pooled']:.4g} against {means['GTV']:.4g} +- {deviation:.2g}; GTV is better "
@@ -211,37 +146,39 @@ def _remarks(fit: NetworkedFit, settings: Mapping[str, Any]) -> list[str]:
     if fit.residual > _UNFINISHED:
         lines.append(
             f"The final fit has not converged (relative residual {fit.residual:.1g}): try "
-            f"--rounds {3 * settings['rounds']}."
+            f"--rounds {3 * settings.rounds}."
         )
     sizes = fit.cluster_sizes
     large, alone = sizes[sizes > 1], int((sizes == 1).sum())
-    told = f"{_number(len(large), 'cluster')} of neighbours with the same model"
+    told = f"{amount(len(large), 'cluster')} of neighbours with the same model"
     if len(large):
-        told += f", of sizes {_shortened([str(size) for size in large], 8)}"
-    lines.append(f"{told}; {_number(alone, 'node')} agreeing with no neighbour.")
-    if settings["penalty"] in ("mocha", "squared"):
+        told += f", of sizes {shortened([str(size) for size in large], 8)}"
+    lines.append(f"{told}; {amount(alone, 'node')} agreeing with no neighbour.")
+    if settings.penalty in ("mocha", "squared"):
         lines.append(
-            f"--penalty {settings['penalty']} makes models alike, never equal: do not read much "
+            f"--penalty {settings.penalty} makes models alike, never equal: do not read much "
             "into clusters."
         )
     return lines
 
 
 def _title(
-    observations: Observations, network: NodeGraph, fit: NetworkedFit, settings: Mapping[str, Any]
+    observations: Observations,
+    network: NodeGraph,
+    fit: NetworkedFit,
+    settings: NetworkedSettings,
+    title: str,
 ) -> str:
-    columns = _shortened(observations.columns, 5)
+    columns = shortened(observations.columns, 5)
     return (
-        f"{Path(settings['input']).name}: {settings['target']} from {columns}\n"
+        f"{title}: {settings.target} from {columns}\n"
         f"{len(observations.nodes)} nodes, {network.num_edges} edges ({network.made})\n"
-        f"GTV with lam {fit.lam:.4g}, {settings['penalty']}, {settings['rounds']} rounds; "
-        f"{_number(settings['splits'], 'split')}, seed {settings['seed']}"
+        f"GTV with lam {fit.lam:.4g}, {settings.penalty}, {settings.rounds} rounds; "
+        f"{amount(settings.splits, 'split')}, seed {settings.seed}"
     )
 
 
-def _model_rows(
-    observations: Observations, network: NodeGraph, fit: NetworkedFit
-) -> Iterable[Sequence[Any]]:
+def _model_rows(observations: Observations, network: NodeGraph, fit: NetworkedFit) -> Rows:
     own = ("node", "cluster", "rows", "isolated")
     names = [f"{name} (coefficient)" if name in own else name for name in observations.columns]
     yield ["node", "cluster", *names, "rows", "isolated"]
@@ -253,21 +190,21 @@ def _model_rows(
         network.isolated,
         strict=True,
     ):
-        yield [name, int(cluster), *(_cell(number) for number in model), int(rows), int(isolated)]
+        yield [name, cluster, *model, rows, isolated]
 
 
-def _comparison_rows(fit: NetworkedFit) -> Iterable[Sequence[Any]]:
+def _comparison_rows(fit: NetworkedFit) -> Rows:
     yield ["method", "mean", "sd", *(f"split_{split}" for split in fit.reported)]
     for method, values in fit.errors.items():
-        spread = _cell(_deviation(values)) if len(values) > 1 else ""
-        yield [method, _cell(values.mean()), spread, *(_cell(value) for value in values)]
+        spread = _deviation(values) if len(values) > 1 else ""
+        yield [method, values.mean(), spread, *values]
 
 
-def _grid_rows(fit: NetworkedFit) -> Iterable[Sequence[Any]]:
+def _grid_rows(fit: NetworkedFit) -> Rows:
     splits = range(1, fit.grid_errors.shape[1] + 1)
     yield ["lam", "chosen", *(f"split_{split}" for split in splits)]
     for lam, errors in zip(fit.grid, fit.grid_errors, strict=True):
-        yield [_cell(lam), int(lam == fit.lam), *(_cell(value) for value in errors)]
+        yield [lam, lam == fit.lam, *errors]
 
 
 def _deviation(values: np.ndarray) -> float:
@@ -281,17 +218,3 @@ def _splits(numbers: Sequence[int]) -> str:
     if len(numbers) == 2:
         return f"splits {numbers[0]} and {numbers[1]}"
     return f"splits {numbers[0]} to {numbers[-1]}"
-
-
-def _number(amount: int, noun: str) -> str:
-    return f"{amount} {noun}{'' if amount == 1 else 's'}"
-
-
-def _shortened(names: Sequence[str], most: int = 4) -> str:
-    """Join names by commas; after the first ones, the number of the others."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _cell(number: float) -> str:
-    return f"{number:.12g}"

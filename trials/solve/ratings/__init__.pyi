@@ -1,10 +1,8 @@
+from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit as draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
-    RatingsSettings as RatingsSettings,
+    RatingsFit as RatingsFit,
     fit_ratings as fit_ratings,
-    read_beta as read_beta,
     read_table as read_table,
 )
-from fedjax_admm.trials.solve.ratings._report import (
-    summary as summary,
-    write_results as write_results,
-)
+from fedjax_admm.trials.solve.ratings._report import solution as solution, summary as summary
+from fedjax_admm.trials.solve.ratings._settings import RatingsSettings as RatingsSettings

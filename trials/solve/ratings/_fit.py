@@ -10,21 +10,17 @@ Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternat
 Multiplier Method for Federated Matrix Completion Problems".
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm import penalties
-from fedjax_admm._checks import InputError, count, default_float
+from fedjax_admm._checks import InputError, default_float
 from fedjax_admm._run import run
 from fedjax_admm.direct import damped_biases, global_mean, item_means
 from fedjax_admm.measures import factor_error, rating_error
@@ -32,105 +28,18 @@ from fedjax_admm.participation import WithoutReplacement, without_replacement
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
 from fedjax_admm.ratings import ClientRatings, Factors, Ratings, read_ratings
 from fedjax_admm.search import grid_search
-from fedjax_admm.solvers import FedMCADMM, fedmc_admm, typical_beta
+from fedjax_admm.solvers import FedMCADMM, fedmc_admm, fedmc_typical_beta
 from fedjax_admm.traffic import totals
+from fedjax_admm.trials.solve._command import Stages, spacing
+from fedjax_admm.trials.solve.ratings._settings import AUTO, PENALTIES, RatingsSettings
 
-PENALTIES: dict[str, Callable[[float], Any]] = {
-    "l2": penalties.squared_l2,
-    "l1": penalties.l1,
-    "nonnegative": lambda weight: penalties.add(
-        penalties.squared_l2(weight), penalties.non_negative()
-    ),
-}
-GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `typical_beta`
+GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `fedmc_typical_beta`
 TRAIN = 0.8  # share of each client's ratings that is learnt from
 FEDMC, FRESH = "FedMC-ADMM", "FedMC-ADMM, fresh users"
 MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
 KNOWN = 5  # an item needs so many ratings to be recommended
 _RECORDS = 20  # of the curve, or a few more
 _SWEEPS = 20  # of the biases
-
-
-@dataclass(frozen=True)
-class RatingsSettings:
-    """The options of `solve ratings` that decide about numbers; checked when they are made."""
-
-    clients: int | None = None  # 100, or the number of users if that is smaller
-    sampled: int | None = None  # per round; a tenth of the clients
-    rank: int = 5
-    rounds: int = 400
-    inner_steps: int = 10
-    penalty: str = "l2"
-    lam: float = 1e-6  # weight of the users' penalty
-    gamma: float = 1e-6  # weight of the items'
-    beta: float | Literal["auto"] = "auto"
-    validation: float = 0.1  # share of what is learnt from that judges beta
-    seed: int = 2025
-
-    def __post_init__(self):
-        """Check what does not depend on data.
-
-        Raises:
-          InputError: a number is out of range, or a name unknown.
-        """
-        for name in ("clients", "sampled"):
-            if getattr(self, name) is not None:
-                count(f"--{name}", getattr(self, name))
-        for name in ("rank", "rounds", "inner_steps"):
-            count(f"--{name.replace('_', '-')}", getattr(self, name))
-        count("--seed", self.seed, at_least=0, at_most=2**32 - 1)
-        if self.penalty not in PENALTIES:
-            known = ", ".join(PENALTIES)
-            raise InputError(f"--penalty must be one of {known}, but it is {self.penalty!r}.")
-        for name in ("lam", "gamma"):
-            weight = getattr(self, name)
-            if not 0 <= weight <= 1e30:
-                raise InputError(f"--{name} must lie between 0 and 1e30, but it is {weight:g}.")
-        if not 0 < self.validation < 1:
-            raise InputError(
-                f"--validation must lie between 0 and 1, but it is {self.validation:g}."
-            )
-        if self.beta != "auto" and not 1e-30 <= self.beta <= 1e30:
-            raise InputError(
-                f"--beta must lie between 1e-30 and 1e30, but it is {self.beta:g}; useful ones are "
-                "about 1e5."
-            )
-
-    def on(self, table: Ratings) -> "RatingsSettings":
-        """Return the settings with the numbers of clients that fit a table.
-
-        Raises:
-          InputError: there are fewer users than clients, or fewer clients than take part.
-        """
-        clients = min(100, table.num_users) if self.clients is None else self.clients
-        if clients > table.num_users:
-            raise InputError(
-                f"--clients must be at most the number of users ({table.num_users}), but it is "
-                f"{clients}; every client needs a user."
-            )
-        sampled = max(1, clients // 10) if self.sampled is None else self.sampled
-        if sampled > clients:
-            raise InputError(
-                f"--sampled must be at most the number of clients ({clients}), but it is "
-                f"{sampled}; so many take part in a round."
-            )
-        return replace(self, clients=clients, sampled=sampled)
-
-    @property
-    def process(self) -> WithoutReplacement:
-        """Return who takes part in a round; of settings that fit a table."""
-        assert self.sampled is not None
-        return without_replacement(self.sampled)
-
-    def solver(self, beta: float) -> FedMCADMM:
-        """Return FedMC-ADMM with these settings."""
-        return fedmc_admm(
-            rank=self.rank,
-            beta=beta,
-            user_penalty=PENALTIES[self.penalty](self.lam),
-            item_penalty=PENALTIES[self.penalty](self.gamma),
-            inner_steps=self.inner_steps,
-        )
 
 
 class Scores(NamedTuple):
@@ -188,7 +97,6 @@ class RatingsFit:
     choice: Choice
     verdict: Verdict
     factors: FittedFactors
-    seconds: dict[str, float]  # stage -> time, compiling included
 
     @property
     def scores(self) -> dict[str, Scores]:
@@ -199,61 +107,27 @@ class RatingsFit:
         }
 
 
-def read_beta(text: str) -> float | Literal["auto"]:
-    """Read the option --beta.
-
-    Raises:
-      InputError: it is neither a number nor "auto".
-    """
-    if text == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--beta must be a positive number or auto, but it is {text!r}.") from None
-
-
-def read_table(
-    path: Path,
-    *,
-    user: str | None = None,
-    item: str | None = None,
-    rating: str | None = None,
-    top: Sequence[int] = (),
-) -> tuple[Ratings, list[int]]:
-    """Read a file of ratings, and find the users that --top names.
-
-    Args:
-      path: the file.
-      user: column of the users' numbers, as in `read_ratings`.
-      item: column of the items' numbers.
-      rating: column of the ratings.
-      top: numbers of users.
-
-    Returns:
-      The table, and the positions of the users.
+def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int]]:
+    """Read a file of ratings, and find the positions of the users of `settings.top` in it.
 
     Raises:
       InputError: the file cannot be read, all ratings are equal, or a user is unknown.
     """
-    try:
-        table = read_ratings(path, user=user, item=item, rating=rating)
-    except InputError as error:
-        # The columns are keywords there, options here.
-        raise InputError(re.sub(r"\b(user|item|rating)=(?=[,. ]|$)", r"--\1", str(error))) from None
+    user, item, rating = settings.user, settings.item, settings.rating
+    table = read_ratings(path, user=user, item=item, rating=rating)
     if table.values.min() == table.values.max():
         raise InputError(
             f"{path}: ratings must differ, but all are {table.values[0]:g}; there is nothing to "
             "learn."
         )
     try:
-        return table, [table.user(identity) for identity in top]
+        return table, [table.user(identity) for identity in settings.top]
     except InputError as error:
-        raise InputError(f"--top: {error}") from None
+        raise error.about("top") from None
 
 
 def fit_ratings(
-    table: Ratings, settings: RatingsSettings, tell: Callable[[str], None] = lambda _: None
+    table: Ratings, settings: RatingsSettings, stages: Stages | None = None
 ) -> RatingsFit:
     """Choose beta, compare FedMC-ADMM with means and biases, and fit it to all ratings.
 
@@ -261,29 +135,39 @@ def fit_ratings(
     chooses.
     Each client's test ratings are looked at once, for the errors that are reported.
 
-    Args:
-      table: the ratings.
-      settings: of the method.
-      tell: is given the name of every stage as it begins.
-
-    Returns:
-      Errors and factors.
-
     Raises:
       InputError: the settings do not fit the table, or a run leaves the range of numbers.
     """
-    settings = settings.on(table)
-    clock = _Clock(tell)
-    choice, verdict = _compared(table, settings, clock)
+    settings, stages = fitted_to(settings, table), stages or Stages()
+    choice, verdict = _compared(table, settings, stages)
     # The first problem is gone now: each is as large as the table.
-    with clock.stage("fit to all ratings"):
+    with stages("fit to all ratings"):
         factors = _fitted(table, settings, choice.beta)
-    return RatingsFit(settings, choice, verdict, factors, clock.seconds)
+    return RatingsFit(settings, choice, verdict, factors)
+
+
+def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
+    """Return settings with the numbers of clients that fit a table.
+
+    Raises:
+      InputError: there are fewer users than clients, or fewer clients than take part.
+    """
+    users, clients, sampled = table.num_users, settings.clients, settings.sampled
+    clients = min(100, users) if clients is None else clients
+    sampled = max(1, clients // 10) if sampled is None else sampled
+    for name, number, most, told, remedy in (
+        ("clients", clients, users, "users", "every client needs a user"),
+        ("sampled", sampled, clients, "clients", "so many take part in a round"),
+    ):
+        if number > most:
+            told = f"must be at most the number of {told} ({most}), but it is {number}; {remedy}"
+            raise settings.mistake(told, name)
+    return replace(settings, clients=clients, sampled=sampled)
 
 
 def beta_grid(problem: MatrixCompletion) -> np.ndarray:
-    """Return the values of beta that are tried: `GRID` times `typical_beta`, to two digits."""
-    unit = typical_beta(problem)
+    """Return the values of beta that are tried: `fedmc_typical_beta` times `GRID`, to 2 digits."""
+    unit = fedmc_typical_beta(problem)
     return np.array([float(f"{multiple * unit:.2g}") for multiple in GRID])
 
 
@@ -292,14 +176,8 @@ def recommended(
 ) -> list[list[int]]:
     """Return the items that users have not rated, the highest predictions first.
 
-    Args:
-      table: the ratings.
-      factors: fitted to them.
-      users: positions in the table.
-      most: how many items per user at most.
-
-    Returns:
-      Per user, positions of items with at least `KNOWN` ratings: those of others are noise.
+    Items with fewer than `KNOWN` ratings are left out: their predictions are noise. Users and items
+    are positions in the table, `most` items per user.
     """
     known = _ratings_per_item(table) >= KNOWN if users else None
     lists = []
@@ -313,31 +191,15 @@ def recommended(
     return lists
 
 
-class _Clock:
-    """Tells stages as they begin, and keeps how long they took."""
-
-    def __init__(self, tell: Callable[[str], None]):
-        self.seconds: dict[str, float] = {}
-        self._tell = tell
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time what is done within."""
-        self._tell(name)
-        start = perf_counter()
-        yield
-        self.seconds[name] = perf_counter() - start
-
-
-def _compared(table: Ratings, settings: RatingsSettings, clock: _Clock) -> tuple[Choice, Verdict]:
-    with clock.stage("split"):
+def _compared(table: Ratings, settings: RatingsSettings, stages: Stages) -> tuple[Choice, Verdict]:
+    with stages("split"):
         problem = _problem(table, settings, train=TRAIN, validation=settings.validation)
         tuning, problem = problem.tuning, replace(problem, tuning=None)
         assert tuning is not None
-    with clock.stage("choice of beta"):
+    with stages("choice of beta"):
         choice = _chosen(tuning, settings)
         del tuning
-    with clock.stage("run that is judged"):
+    with stages("run that is judged"):
         verdict = _judged(problem, settings, choice.beta)
     return choice, verdict
 
@@ -346,13 +208,16 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
     """Try every beta on the training ratings, split once more."""
     validated = _number(tuning.held_out)
     if not validated:
-        raise InputError(
-            f"--validation {settings.validation:g} leaves no rating to judge --beta by; take a "
-            "larger share, or fewer --clients."
+        raise settings.mistake(
+            f"{settings.validation:g} leaves no rating to judge {{beta}} by; take a larger share, "
+            "or fewer {clients}",
+            "validation",
         )
-    grid = beta_grid(tuning) if settings.beta == "auto" else np.array([settings.beta])
-    betas, template = jnp.asarray(grid, default_float()), settings.solver(grid[0])
-    scores = _search(template, betas, tuning, _key(settings, 1), settings.process, settings.rounds)
+    grid = beta_grid(tuning) if settings.beta == AUTO else np.array([settings.beta])
+    betas, template = jnp.asarray(grid, default_float()), _solver(settings, grid[0])
+    scores = validation_errors(
+        template, betas, tuning, key_of(settings, 1), _process(settings), settings.rounds
+    )
     errors = np.asarray(scores, float)
     _check_finite(np.isfinite(errors).any(), grid, settings)
     best = int(errors.argmin())
@@ -369,9 +234,9 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
 
 def _judged(problem: MatrixCompletion, settings: RatingsSettings, beta: float) -> Verdict:
     """Learn from the training ratings, and measure the errors on the test ratings."""
-    solver, every = settings.solver(beta), _spacing(settings.rounds)
+    solver, every = _solver(settings, beta), spacing(settings.rounds, _RECORDS)
     trace, stale, fresh = jax.device_get(
-        _run(solver, problem, _key(settings, 2), settings.process, settings.rounds, every)
+        _run(solver, problem, key_of(settings, 2), _process(settings), settings.rounds, every)
     )
     _check_finite(all(np.isfinite(trace["error"] + trace["objective"])), [beta], settings)
     sent = totals(solver.traffic(problem), trace["messages"])
@@ -398,9 +263,9 @@ def _judged(problem: MatrixCompletion, settings: RatingsSettings, beta: float) -
 def _fitted(table: Ratings, settings: RatingsSettings, beta: float) -> FittedFactors:
     """Learn from all ratings."""
     problem = _problem(table, settings, train=1.0)
-    solver = settings.solver(beta)
+    solver = _solver(settings, beta)
     users, items = jax.device_get(
-        _final(solver, problem, _key(settings, 3), settings.process, settings.rounds)
+        _final(solver, problem, key_of(settings, 3), _process(settings), settings.rounds)
     )
     _check_finite(np.isfinite(users).all() and np.isfinite(items).all(), [beta], settings)
     return FittedFactors(
@@ -421,13 +286,13 @@ def _problem(
     try:
         problem = matrix_completion(
             table,
-            _key(settings, 0),
+            key_of(settings, 0),
             clients=settings.clients,
             train=train,
             validation=validation,
         )
     except InputError as error:
-        raise InputError(f"--clients {settings.clients}: {error}") from None
+        raise settings.mistake(f"{settings.clients}: {error}", "clients") from None
     if not np.isfinite(problem.deviation):
         raise InputError(
             f"the ratings must be smaller: their standard deviation is {problem.deviation} in "
@@ -436,12 +301,28 @@ def _problem(
     return problem
 
 
-def _key(settings: RatingsSettings, purpose: int) -> jax.Array:
+def _process(settings: RatingsSettings) -> WithoutReplacement:
+    """Return who takes part in a round; of settings that fit a table."""
+    assert settings.sampled is not None
+    return without_replacement(settings.sampled)
+
+
+def _solver(settings: RatingsSettings, beta: float) -> FedMCADMM:
+    return fedmc_admm(
+        rank=settings.rank,
+        beta=beta,
+        user_penalty=PENALTIES[settings.penalty](settings.lam),
+        item_penalty=PENALTIES[settings.penalty](settings.gamma),
+        inner_steps=settings.inner_steps,
+    )
+
+
+def key_of(settings: RatingsSettings, purpose: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(settings.seed), purpose)
 
 
 @partial(jax.jit, static_argnames="rounds")
-def _search(solver, betas, problem, key, process, rounds) -> jax.Array:
+def validation_errors(solver, betas, problem, key, process, rounds) -> jax.Array:
     """Return the validation error of every beta, shape (betas,)."""
     return grid_search(
         lambda beta: replace(solver, beta=beta),
@@ -514,15 +395,10 @@ def _number(listed: ClientRatings) -> int:
     return int(np.asarray(listed.counts).sum())
 
 
-def _spacing(rounds: int) -> int:
-    """Return the largest divisor of the rounds that leaves at least `_RECORDS` records."""
-    return max(n for n in range(1, max(rounds // _RECORDS, 1) + 1) if rounds % n == 0)
-
-
 def _check_finite(finite: Any, betas, settings: RatingsSettings) -> None:
     if not finite:
         shown = ", ".join(f"{beta:g}" for beta in betas)
-        raise InputError(
-            f"with --beta {shown} the factors are not finite after {settings.rounds} rounds; take "
-            "a --beta nearer to 1e5, or the --lam and --gamma that are usual."
+        raise settings.mistake(
+            f"with {{beta}} {shown} the factors are not finite after {settings.rounds} rounds; "
+            "take a {beta} nearer to 1e5, or the {lam} and {gamma} that are usual"
         )

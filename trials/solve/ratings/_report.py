@@ -1,22 +1,13 @@
-"""What `solve ratings` prints and writes: tables, factors, the figure, the settings."""
+"""What `solve ratings` tells and writes: factors, curve, errors."""
 
-import csv
-import io
-import platform
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from importlib import metadata
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from fedjax_admm._version import __version__
 from fedjax_admm.ratings import Ratings
-from fedjax_admm.trials import figures, files
+from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
+from fedjax_admm.trials.solve._words import amount, span
+from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
     BIASES,
     FEDMC,
@@ -28,13 +19,64 @@ from fedjax_admm.trials.solve.ratings._fit import (
     recommended,
 )
 
-FACTORS, CURVE, REPORT = "factors.npz", "curve.csv", "report.json"
+FACTORS, CURVE = "factors.npz", "curve.csv"
 _TIE = 0.002  # errors that differ by less are told to be equal
 
-# Okabe and Ito's palette, as in `plots`: distinct for colour-blind readers, and in lightness.
-_TEST: dict[str, Any] = {"color": "#0072B2", "linestyle": "-", "marker": "o"}
-_TRAINING: dict[str, Any] = {"color": "#E69F00", "linestyle": "--", "marker": "^"}
-_LEVEL: dict[str, Any] = {"color": "#000000", "linestyle": ":", "linewidth": 1.6}
+
+def solution(table: Ratings, fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
+    """Return what is told and written of a completed table.
+
+    Args:
+      table: the ratings.
+      fit: the result.
+      shown: positions of users whose best items are listed.
+      title: of the table.
+    """
+    factors, choice, curve = fit.factors, fit.choice, fit.verdict.curve
+    counts = factors.counts
+    return Solution(
+        settings=fit.settings,
+        text=summary(table, fit, top=shown, top_count=fit.settings.top_count),
+        tables={
+            MODELS: list(_factor_rows(table, fit)),
+            CURVE: [list(curve), *zip(*curve.values(), strict=True)],
+        },
+        arrays={
+            FACTORS: {
+                "users": factors.users,
+                "items": factors.items,
+                "user_ids": table.user_ids,
+                "item_ids": table.item_ids,
+                "clients": factors.clients,
+                "mean": np.array(factors.mean),
+                "deviation": np.array(factors.deviation),
+            }
+        },
+        draw=lambda: draw_ratings_fit(fit, _title(table, fit, title)),
+        data={
+            "ratings": len(table),
+            "users": table.num_users,
+            "items": table.num_items,
+            "ratings_per_client": {
+                "min": counts.min(),
+                "mean": counts.mean(),
+                "max": counts.max(),
+            },
+            "mean": factors.mean,
+            "deviation": factors.deviation,
+            "fitted_to_judge_beta": choice.fitted,
+            "held_out_to_judge_beta": choice.validated,
+            "held_out_to_test": fit.verdict.tested,
+        },
+        result={
+            "beta": choice.beta,
+            "grid": [
+                {"beta": beta, "validation": error}
+                for beta, error in zip(choice.grid, choice.grid_errors, strict=True)
+            ],
+            "errors": {name: scores._asdict() for name, scores in fit.scores.items()},
+        },
+    )
 
 
 def summary(
@@ -57,69 +99,6 @@ def summary(
     return "\n".join(lines)
 
 
-def write_results(
-    folder: Path, table: Ratings, fit: RatingsFit, options: Mapping[str, Any]
-) -> list[str]:
-    """Write factors, curve, figure and settings into a folder; earlier ones are replaced.
-
-    Args:
-      folder: made if it is not there.
-      table: the ratings.
-      fit: the result.
-      options: those of the command that `fit.settings` does not know, by name.
-
-    Returns:
-      The names of the files.
-
-    Raises:
-      InputError: the file system refuses.
-    """
-    factors = fit.factors
-    files.write_arrays(
-        folder / FACTORS,
-        {
-            "users": factors.users,
-            "items": factors.items,
-            "user_ids": table.user_ids,
-            "item_ids": table.item_ids,
-            "clients": factors.clients,
-            "mean": np.array(factors.mean),
-            "deviation": np.array(factors.deviation),
-        },
-    )
-    curve = _curve(fit).encode()
-    files.write_atomically(folder / CURVE, lambda file: file.write(curve))
-    figures.save_figure(draw_ratings_fit(fit, _title(table, fit, options)), folder)
-    files.write_json(folder / REPORT, _report(table, fit, options))
-    return [FACTORS, CURVE, "figure.png", "figure.pdf", REPORT]
-
-
-def draw_ratings_fit(fit: RatingsFit, title: str) -> Figure:
-    """Draw errors against rounds; beside it those of the betas, if several were tried."""
-    several = len(fit.choice.grid) > 1
-    figure = Figure(figsize=(11.5 if several else 7, 5), layout="constrained")
-    panels = figure.subplots(1, 1 + several, squeeze=False)[0]
-    _draw_curve(panels[0], fit)
-    if several:
-        _draw_grid(panels[1], fit.choice)
-    for axes in panels:
-        axes.set_ylabel("root mean square error (standard deviations)")
-        axes.grid(True, linewidth=0.4, alpha=0.6)
-        axes.legend(frameon=False, fontsize=9)
-    figure.suptitle(title, fontsize=11)
-    return figure
-
-
-def repeating_command(fit: RatingsFit, options: Mapping[str, Any]) -> str:
-    """Return the command that repeats a run, in full."""
-    words = ["fedjax-admm", "solve", "ratings"]
-    for name, value in {**options, **asdict(fit.settings)}.items():
-        for each in value if isinstance(value, list) else [value]:
-            if each is not None:
-                words += [f"--{name.replace('_', '-')}", str(each)]
-    return shlex.join(words)
-
-
 def _data_told(table: Ratings, fit: RatingsFit) -> list[str]:
     factors, settings = fit.factors, fit.settings
     low, high = table.values.min(), table.values.max()
@@ -127,11 +106,11 @@ def _data_told(table: Ratings, fit: RatingsFit) -> list[str]:
     split, tested = fit.choice, fit.verdict.tested
     return [
         f"{len(table)} ratings from {low:g} to {high:g} of {table.num_items} items by "
-        f"{_number(table.num_users, 'user')}: mean {factors.mean:.4g}, standard deviation "
+        f"{amount(table.num_users, 'user')}: mean {factors.mean:.4g}, standard deviation "
         f"{factors.deviation:.4g}.",
-        f"{_number(settings.clients, 'client')} with {_span(members)} users and {_span(counts)} "
+        f"{amount(settings.clients, 'client')} with {span(members)} users and {span(counts)} "
         f"ratings each (mean {counts.mean():.4g}); {settings.sampled} at random in each of "
-        f"{_number(settings.rounds, 'round')}.",
+        f"{amount(settings.rounds, 'round')}.",
         f"To judge beta: {split.fitted} ratings to learn from, {split.validated} held out. "
         f"For the test: {len(table) - tested} to learn from, {tested} held out.",
     ]
@@ -159,7 +138,7 @@ def _scores_told(fit: RatingsFit) -> list[str]:
     for name, (validation, test, stars, sent) in fit.scores.items():
         lines.append(f"  {name:<28}{_error(validation):>10}{test:>9.4f}{stars:>10.4f}{sent:>18,}")
     lines.append(
-        f"Fresh users: each client takes {_number(fit.settings.inner_steps, 'more step')} against "
+        f"Fresh users: each client takes {amount(fit.settings.inner_steps, 'more step')} against "
         "the last V, and sends nothing."
     )
     return lines
@@ -212,87 +191,24 @@ def _items_told(table: Ratings, fit: RatingsFit, user: int, items: Sequence[int]
     ]
 
 
-def _curve(fit: RatingsFit) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(fit.verdict.curve)
-    for row in zip(*fit.verdict.curve.values(), strict=True):
-        writer.writerow([f"{value:.9g}" if value.dtype.kind == "f" else value for value in row])
-    return text.getvalue()
+def _factor_rows(table: Ratings, fit: RatingsFit) -> Rows:
+    """Yield the factors of every user and of every item; an item belongs to no client."""
+    factors = fit.factors
+    rank = factors.items.shape[1]
+    yield ["kind", "id", "client", *(f"factor_{k}" for k in range(1, rank + 1))]
+    for identity, client, row in zip(table.user_ids, factors.clients, factors.users, strict=True):
+        yield ["user", identity, client, *row]
+    for identity, row in zip(table.item_ids, factors.items, strict=True):
+        yield ["item", identity, "", *row]
 
 
-def _report(table: Ratings, fit: RatingsFit, options: Mapping[str, Any]) -> dict[str, Any]:
-    choice, counts = fit.choice, fit.factors.counts
-    errors = (float(error) if np.isfinite(error) else None for error in choice.grid_errors)
-    return {
-        "command": repeating_command(fit, options),
-        "settings": {**options, **asdict(fit.settings)},
-        "data": {
-            "ratings": len(table),
-            "users": table.num_users,
-            "items": table.num_items,
-            "ratings_per_client": {
-                "min": int(counts.min()),
-                "mean": float(counts.mean()),
-                "max": int(counts.max()),
-            },
-            "mean": fit.factors.mean,
-            "deviation": fit.factors.deviation,
-            "fitted_to_judge_beta": choice.fitted,
-            "held_out_to_judge_beta": choice.validated,
-            "held_out_to_test": fit.verdict.tested,
-        },
-        "beta": choice.beta,
-        "grid": [
-            {"beta": float(beta), "validation": error}
-            for beta, error in zip(choice.grid, errors, strict=True)
-        ],
-        "errors": {name: scores._asdict() for name, scores in fit.scores.items()},
-        "seconds": fit.seconds,
-        "versions": {
-            "fedjax-admm": __version__,
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
-        },
-    }
-
-
-def _draw_curve(axes: Axes, fit: RatingsFit) -> None:
-    curve, level = fit.verdict.curve, fit.scores[BIASES].test
-    axes.axhline(level, label=f"{BIASES}, test", **_LEVEL)
-    for name, style in (("test", _TEST), ("training", _TRAINING)):
-        label = f"{FEDMC}, {name}"
-        axes.plot(curve["round"], curve[f"{name}_error"], label=label, markersize=4, **style)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("global round")
-
-
-def _draw_grid(axes: Axes, choice: Choice) -> None:
-    axes.axhline(choice.errors[BIASES], label=f"{BIASES}, validation", **_LEVEL)
-    shown = np.where(np.isfinite(choice.grid_errors), choice.grid_errors, np.nan)
-    label = f"{FEDMC}, validation"
-    axes.plot(choice.grid, shown, label=label, markersize=5, **{**_TEST, "marker": "s"})
-    axes.plot(
-        choice.beta,
-        choice.errors[FEDMC],
-        "o",
-        markersize=13,
-        fillstyle="none",
-        color="#D55E00",
-        markeredgewidth=1.6,
-        label=f"chosen: {choice.beta:.3g}",
-    )
-    axes.set_xscale("log")
-    axes.set_xlabel("beta")
-
-
-def _title(table: Ratings, fit: RatingsFit, options: Mapping[str, Any]) -> str:
+def _title(table: Ratings, fit: RatingsFit, name: str) -> str:
     settings = fit.settings
     return (
-        f"{Path(options['input']).name}: {len(table)} ratings, {table.num_users} users, "
+        f"{name}: {len(table)} ratings, {table.num_users} users, "
         f"{table.num_items} items\n"
         f"{FEDMC} with beta {fit.choice.beta:.3g}, rank {settings.rank}, {settings.penalty}; "
-        f"{settings.sampled} of {_number(settings.clients, 'client')} per round, seed "
+        f"{settings.sampled} of {amount(settings.clients, 'client')} per round, seed "
         f"{settings.seed}"
     )
 
@@ -301,12 +217,3 @@ def _error(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.4f}" if np.isfinite(value) else "not finite"
-
-
-def _span(counts: np.ndarray) -> str:
-    low, high = counts.min(), counts.max()
-    return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _number(amount: int | None, noun: str) -> str:
-    return f"{amount} {noun}{'' if amount == 1 else 's'}"

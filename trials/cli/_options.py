@@ -1,0 +1,82 @@
+"""Options of the command line: how their texts are read, and how mistakes name them."""
+
+import math
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from fedjax_admm._checks import InputError
+
+_MOST_MEMORY = 2**20  # GiB: more than any machine has
+
+
+class Command(TyperCommand):
+    """A command that tells mistakes in its arguments by the names of its options."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            options = [each.opts[0] for each in self.params if each.opts[0].startswith("--")]
+            names = {option.removeprefix("--").replace("-", "_"): option for option in options}
+            raise error.renamed(names) from error.__cause__
+
+
+def whole_number(text: str) -> int:
+    """Read an option's text; typer's own message does not name the value."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number.") from None
+
+
+def real_number(text: str) -> float:
+    """Read an option's text."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+
+
+def device_count(text: str) -> int | None:
+    """Read a number of devices; None stands for all."""
+    return None if text == "all" else whole_number(text)
+
+
+def whole(help_: str) -> Any:
+    """Return an option that is a whole number."""
+    return typer.Option(parser=whole_number, metavar="INTEGER", help=help_)
+
+
+def as_bytes(gibibytes: float | None) -> int | None:
+    """Return an amount of memory in bytes.
+
+    Raises:
+      InputError: the amount is not a positive number.
+    """
+    if gibibytes is None:
+        return None
+    if not 0 < gibibytes < math.inf:
+        told = f"must be a number above 0 GiB, but it is {gibibytes:g}"
+        raise InputError(told, argument="memory", value=gibibytes)
+    return int(min(gibibytes, _MOST_MEMORY) * 2**30)
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE.
+
+    Raises:
+      InputError: the text has no name or no value.
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError(f"must be NAME=VALUE, but it is {text!r}", argument="set", value=text)
+    return name, value
+
+
+Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="As `list` shows it.")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
+]

@@ -1,0 +1,30 @@
+"""`plot` and `compare`: what is done with finished runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def plot(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")]) -> None:
+    """Redraw the figure from the stored results."""
+    from fedjax_admm.trials.experiments import find
+    from fedjax_admm.trials.figures import save_figure
+    from fedjax_admm.trials.results import load
+
+    results = load(folder)
+    save_figure(find(results.config["experiment"]).figure(results), folder)
+    typer.echo(f"Wrote {folder}/figure.png and figure.pdf")
+
+
+def compare_runs(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR ...", help="Finished runs.")],
+    against: Annotated[
+        str | None, typer.Option(help="The method that is subtracted (the first).")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What is compared.")] = "error",
+) -> None:
+    """Print paired differences between methods, with standard errors."""
+    from fedjax_admm.trials.results import compare
+
+    typer.echo(compare(folders, against=against, metric=metric))

@@ -1,0 +1,22 @@
+from fedjax_admm.trials.solve import (
+    localization as localization,
+    networked as networked,
+    private as private,
+    ratings as ratings,
+)
+from fedjax_admm.trials.solve._command import (
+    Solution as Solution,
+    Stages as Stages,
+    output_folder as output_folder,
+    repeating_command as repeating_command,
+    solve_file as solve_file,
+    write_solution as write_solution,
+)
+from fedjax_admm.trials.solve._families import FAMILIES as FAMILIES
+from fedjax_admm.trials.solve._settings import (
+    Option as Option,
+    Settings as Settings,
+    default_of as default_of,
+    option_name as option_name,
+    options as options,
+)

@@ -1,0 +1,45 @@
+"""Words that all families tell their results in."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedjax_admm.trials.tables import Observations
+
+
+def amount(number: int | None, noun: str) -> str:
+    """Return "1 edge", "2 edges"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def span(counts: np.ndarray) -> str:
+    """Return "3", or "3 to 5" where numbers differ."""
+    low, high = counts.min(), counts.max()
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def shortened(names: Sequence[str], most: int = 4) -> str:
+    """Join names by commas; after the first ones, the number of the others."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
+    """Tell how many rows were read and used, whose they are, and in which order."""
+    told = [f"{observations.rows_read} rows read"]
+    if observations.rows_incomplete:
+        told.append(f"{observations.rows_incomplete} dropped for a missing value")
+    if observations.rows_without_past:
+        told.append(f"{observations.rows_without_past} used only as the row before another")
+    counts, absent = observations.counts, observations.absent
+    lines = [f"{', '.join(told)}; {counts.sum()}{what and f' {what}'} are left."]
+    if absent:
+        verb = "has" if len(absent) == 1 else "have"
+        lines.append(f"{amount(len(absent), owner)} {verb} no complete row: {shortened(absent)}.")
+    if observations.order == "text":
+        lines.append("Rows were put in order by --time as text: it has neither numbers nor dates.")
+    lines.append(
+        f"{amount(len(counts), owner)} with {span(counts)} {what or 'rows'} each; coefficients: "
+        f"{shortened(observations.columns, 8)}."
+    )
+    return lines

@@ -1,0 +1,100 @@
+"""The position of a target: by federated rounds and by the centralised reference."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from fedjax_admm._run import run
+from fedjax_admm.direct import locate_centrally
+from fedjax_admm.problems import localization
+from fedjax_admm.solvers import fsmdm
+from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.tables import Ranges
+
+_HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
+_MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of a normal
+
+
+@dataclass(frozen=True)
+class Location:
+    """A located target."""
+
+    position: np.ndarray  # shape=(dim,), metres: the candidate of least cost
+    candidates: dict[str, tuple[np.ndarray, float]]  # method -> (position, cost in metres)
+    residuals: np.ndarray  # shape=(sensors,): distance from position minus measured range, metres
+    threshold: float  # metres: a larger absolute residual marks a suspected outlier
+    mirror: np.ndarray | None  # shape=(dim,), metres: a second position that fits as well, where
+    # the sensors lie in or near one plane (in the plane: one line)
+
+    @property
+    def outliers(self) -> np.ndarray:
+        """Return a bool per sensor: whether its range is a suspected outlier."""
+        return np.abs(self.residuals) > self.threshold
+
+
+def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Location:
+    """Locate the target by tuned FSMDM and by the centralised reference; keep the cheaper answer.
+
+    The measurements are moved and scaled to the size for which FSMDM's constants were chosen.
+    The cost of a position is `sum_l | ||w - a_l|| - d_l |`. A sensor is suspected where its
+    residual exceeds three standard deviations, estimated as 1.4826 times the median absolute
+    residual (at least a thousandth of the median range).
+
+    Args:
+      ranges: the measurements.
+      rounds: global rounds of FSMDM.
+      stages: tells what is done.
+
+    Returns:
+      The location.
+    """
+    centre = ranges.anchors.mean(0)
+    typical = float(np.median(ranges.distances))
+    scale = _HALF_WIDTH / max(float(np.abs(ranges.anchors - centre).max()), typical)
+    problem = localization((ranges.anchors - centre) * scale, ranges.distances * scale)
+    stages = stages or Stages()
+    with stages("federated rounds"):
+        solver = fsmdm("tuned", local_updates=3)
+        found = {"FSMDM": run(solver, problem, jax.random.key(0), rounds=rounds).estimate}
+    # Exact ranges: by the triangle inequality the target is no further from the centre of the
+    # sensors than the mean range, so that the grid, of the size of the median one, is near it.
+    with stages("centralised reference"):
+        found["centralised"] = np.asarray(jax.jit(locate_centrally)(problem))
+    candidates = {}
+    for name, scaled in found.items():
+        position = np.asarray(scaled, np.float64) / scale + centre
+        candidates[name] = (position, cost(ranges, position))
+    position = min(candidates.values(), key=lambda candidate: candidate[1])[0]
+    residuals = _residuals(ranges, position)
+    deviation = _MAD_TO_DEVIATION * float(np.median(np.abs(residuals)))
+    threshold = max(3 * deviation, 1e-3 * typical)
+    return Location(
+        position, candidates, residuals, threshold, _mirror(ranges, position, threshold)
+    )
+
+
+def _mirror(ranges: Ranges, position: np.ndarray, threshold: float) -> np.ndarray | None:
+    """Return the image of a position in the sensors' plane, if it is another one that fits.
+
+    It fits if the mean absolute residual grows by less than one standard deviation, a third of
+    the threshold. Sensors on one line of space have many such images; one is returned.
+    """
+    centre = ranges.anchors.mean(0)
+    _, _, directions = np.linalg.svd(ranges.anchors - centre)
+    limit = cost(ranges, position) + threshold / 3 * len(ranges.distances)
+    for kept in reversed(range(len(position))):
+        across = directions[kept:]
+        image = position - 2 * across.T @ (across @ (position - centre))
+        if np.linalg.norm(image - position) > threshold and cost(ranges, image) < limit:
+            return image
+    return None
+
+
+def _residuals(ranges: Ranges, position: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(position[None] - ranges.anchors, axis=1) - ranges.distances
+
+
+def cost(ranges: Ranges, position: np.ndarray) -> float:
+    """Return the sum of absolute residuals of a position, in metres."""
+    return float(np.abs(_residuals(ranges, position)).sum())

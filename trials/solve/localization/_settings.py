@@ -1,0 +1,38 @@
+"""The options of `solve localization`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from fedjax_admm.trials.solve._settings import Settings, whole
+
+if TYPE_CHECKING:
+    from fedjax_admm.trials.solve._command import Solution, Stages
+    from fedjax_admm.trials.tables import Ranges
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalizationSettings(Settings):
+    """Locate a target from the ranges that sensors measured."""
+
+    family: ClassVar[str] = "localization"
+    reads: ClassVar[str] = "CSV with columns x, y, [z,] range, in metres."
+
+    rounds: int = whole("Global rounds of FSMDM.", 3000)
+
+    def wide(self) -> bool:
+        """Return True: coordinates of maps have many digits."""
+        return True
+
+    def read(self, path: Path) -> "Ranges":
+        """Read the ranges."""
+        from fedjax_admm.trials.tables import read_ranges
+
+        return read_ranges(path)
+
+    def solve(self, data: "Ranges", title: str, stages: "Stages") -> "Solution":
+        """Locate the target."""
+        from fedjax_admm.trials.solve.localization._fit import locate
+        from fedjax_admm.trials.solve.localization._report import solution
+
+        return solution(data, locate(data, self.rounds, stages), self, title)

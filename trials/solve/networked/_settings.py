@@ -1,0 +1,111 @@
+"""The options of `solve networked`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedjax_admm import penalties
+from fedjax_admm.trials.solve._settings import (
+    POSITIVE,
+    SHARE,
+    Demand,
+    Settings,
+    choice,
+    flag,
+    number,
+    random_seed,
+    text,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from fedjax_admm.trials.solve._command import Solution, Stages
+    from fedjax_admm.trials.tables import Observations
+
+AUTO = "auto"
+PENALTIES: dict[str, Callable[[], Any]] = {
+    "nlasso": lambda: penalties.network_lasso(),
+    "l1": lambda: penalties.entrywise_l1(),
+    "mocha": lambda: penalties.mocha(),
+    "squared": lambda: penalties.squared_difference(),
+}
+_COUPLED = Demand(
+    lambda value: value != 0,
+    "be positive",
+    "without coupling every node has its local model, which the comparison shows for any {lam}",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkedSettings(Settings):
+    """Fit a linear model per node of a network, and compare it with local and pooled models."""
+
+    family: ClassVar[str] = "networked"
+    reads: ClassVar[str] = "CSV with a header, one row per node and time."
+
+    node: str = text("Column that names the node of a row.")
+    target: str = text("Column that is predicted.")
+    features: str = text("Columns, as in 'a,b[-1]'; [-1] is the value in the node's row before.")
+    time: str | None = text(
+        "Column that orders a node's rows: numbers, dates (order of the file).", None
+    )
+    graph: str = text(
+        "Who is compared: nodes with alike data, or a CSV file head,tail[,weight].",
+        "wasserstein",
+        metavar="wasserstein|neighbours|FILE",
+    )
+    threshold: float | None = number(
+        "Largest squared distance that is joined (isolates 5 % of the nodes).", None, POSITIVE
+    )
+    neighbours: int | None = whole("Nearest nodes that a node is joined to (5).", None)
+    lam: float | str = number("Strength of the coupling.", 0.5, _COUPLED, POSITIVE, word=AUTO)
+    penalty: str = choice("On differences of neighbours.", PENALTIES, "nlasso")
+    no_intercept: bool = flag("Do not append a constant feature.")
+    splits: int = whole("How often rows are held out at random.", 5)
+    validation: float = number("Share of every node's rows that is held out.", 0.33, SHARE)
+    rounds: int = whole("Rounds of the primal-dual method.", 1000)
+    seed: int = random_seed("Seed of the splits.")
+    coordinates: str | None = text("Two columns for a map, such as longitude,latitude.", None)
+
+    def check_together(self) -> None:
+        """Check that there are splits to choose lam by."""
+        if self.lam == AUTO and self.splits < 2:
+            raise self.mistake(
+                "auto needs at least 2 {splits}: one half chooses, the other reports the errors",
+                "lam",
+            )
+
+    def wide(self) -> bool:
+        """Return True: the primal-dual method is run to convergence."""
+        return True
+
+    def read(self, path: Path) -> "Observations":
+        """Read the rows of all nodes."""
+        from fedjax_admm.trials.solve.networked._splits import rows_needed
+        from fedjax_admm.trials.tables import read_observations
+
+        return read_observations(
+            path,
+            node=self.node,
+            target=self.target,
+            features=self.features,
+            time=self.time,
+            intercept=not self.no_intercept,
+            coordinates=self.coordinates,
+            at_least=rows_needed(self.validation),
+        )
+
+    def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
+        """Build the graph, and fit."""
+        from fedjax_admm.trials.solve.networked._fit import fit_networked
+        from fedjax_admm.trials.solve.networked._report import solution
+        from fedjax_admm.trials.tables import build_graph
+
+        with stages("graph"):
+            network = build_graph(
+                data, self.graph, threshold=self.threshold, neighbours=self.neighbours
+            )
+        with stages("local, pooled and coupled models"):
+            fit = fit_networked(data, network.graph, self)
+        return solution(data, network, fit, self, title)

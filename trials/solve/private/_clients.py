@@ -1,0 +1,116 @@
+"""The samples and the graph of `solve private`: clients' rows of a CSV file, who talks to whom."""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.graphs import Graph, components, connected_graph, read_edges
+from fedjax_admm.trials.solve.private._settings import PrivateSettings
+from fedjax_admm.trials.tables import Observations, read_observations
+
+DEFAULT_DEGREE, GRAPH_SEED = 3.0, 2025
+_MOST_ISOLATED = 5.0  # expected number of nodes without edges in a draw: 150 draws are needed then
+
+
+@dataclass(frozen=True)
+class ClientGraph:
+    """The graph of the clients, and how it was made."""
+
+    graph: Graph
+    made: str  # in words
+
+    @property
+    def num_edges(self) -> int:
+        """Return the number of edges that are there."""
+        return int(np.sum(self.graph.present))
+
+
+def read_clients(path: Path, settings: PrivateSettings) -> Observations:
+    """Read the samples of every client, one per row; the label 0 becomes -1 for a logistic loss.
+
+    Raises:
+      InputError: the file is malformed, a client has no complete row, or a target is no label; the
+        sentence names line, column or client.
+    """
+    found = read_observations(
+        path,
+        node=settings.client,
+        target=settings.target,
+        features=settings.features,
+        time=settings.time,
+        intercept=not settings.no_intercept,
+        at_least=1,
+        owner="client",
+        purpose="the regression needs",
+    )
+    if found.absent:
+        first, *rest = found.absent
+        others = f" (and {len(rest)} more like it)" if rest else ""
+        raise InputError(
+            f"{path}: client {first!r}{others} has no complete row; fill in its values "
+            "or remove its rows."
+        )
+    labels = np.unique(np.concatenate(found.targets))
+    if settings.loss != "logistic" or np.isin(labels, [-1, 1]).all():
+        return found
+    if not np.isin(labels, [0, 1]).all():
+        wrong = next(label for label in labels if label not in (0, 1))
+        raise settings.mistake(
+            f"logistic needs targets 0 and 1, or -1 and 1, but column {settings.target} of {path} "
+            f"also holds {wrong:g}; take another {{loss}} or {{target}}",
+            "loss",
+        )
+    return replace(found, targets=tuple(2 * targets - 1 for targets in found.targets))
+
+
+def samples_per_row(observations: Observations) -> int:
+    """Return of how many samples one row of the file may be a part.
+
+    A row gives a sample its target, and with lags its values are features of later samples too.
+    What is protected is one sample; s samples of one client have s^2 times the budget.
+    """
+    if not observations.rows_without_past:
+        return 1
+    found = (re.search(r"\[-(\d+)\]$", name) for name in observations.columns)
+    return 1 + len({lag[1] for lag in found if lag})
+
+
+def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> ClientGraph:
+    """Read the graph of the clients from `settings.edges`, or draw one that is connected.
+
+    A drawn one has `settings.degree` neighbours in the mean; the larger of 3 and log(clients) if
+    None, and at most clients - 1. The graph is public, and so is the seed of the draw.
+
+    Raises:
+      InputError: the file is malformed or does not connect all clients, or no graph with that mean
+        degree can be drawn.
+    """
+    number, edges, degree = len(clients), settings.edges, settings.degree
+    if edges is not None:
+        graph = read_edges(edges, nodes=clients)[0]
+        lost = np.flatnonzero(np.asarray(components(graph)))
+        if lost.size:
+            raise InputError(
+                f"{edges} must connect all clients, but no path of edges leads from "
+                f"{clients[0]!r} to {clients[lost[0]]!r}; add edges."
+            )
+        return ClientGraph(graph, f"edges of {edges.name}")
+    seed = GRAPH_SEED if settings.graph_seed is None else settings.graph_seed
+    if degree is None:
+        degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)
+    least = max(2 * (number - 1) / number, math.log(number / _MOST_ISOLATED))
+    if not least - 1e-9 <= degree <= number - 1:
+        raise settings.mistake(
+            f"must be between {math.ceil(100 * least) / 100:g} and {number - 1} for a connected "
+            f"graph of {number} clients to be drawn, but it is {degree:g}; or give one with "
+            "{edges}",
+            "degree",
+        )
+    num_edges = max(round(degree * number / 2), number - 1)
+    graph = connected_graph(jax.random.key(seed), number, num_edges)
+    return ClientGraph(graph, f"drawn, mean degree {2 * num_edges / number:.3g}, seed {seed}")

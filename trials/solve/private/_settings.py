@@ -1,0 +1,174 @@
+"""The options of `solve private`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedjax_admm import losses
+from fedjax_admm.trials.solve._settings import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Demand,
+    Settings,
+    choice,
+    flag,
+    number,
+    random_seed,
+    text,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from fedjax_admm.trials.solve._command import Solution, Stages
+    from fedjax_admm.trials.tables import Observations
+
+ADMM, SUBGRADIENT, P_ADMM = "zcdp-nfl", "subgradient", "p-admm"
+# Method -> its numbers where they are not given: they did well on drawn data of unit scale.
+METHODS: dict[str, dict[str, float]] = {
+    ADMM: {"rho": 3.0, "step": 1.0, "power": 0.5},
+    SUBGRADIENT: {"step": 0.3, "power": 0.5},
+    P_ADMM: {"rho": 3.0},
+}
+LOSSES: dict[str, Callable[[Any], Any]] = {
+    "squared": lambda _: losses.squared(),
+    "absolute": lambda _: losses.absolute(),
+    "huber": lambda threshold: losses.huber(threshold),
+    "logistic": lambda _: losses.logistic(),
+}
+ACCOUNTINGS = ("zcdp", "advanced", "basic")
+NO_CLIPPING = "none"
+_BUDGET = Demand(lambda value: value > 0, "be positive, or inf for no noise")
+_GROWTH = Demand(lambda value: 0 < value <= 1, "be above 0 and at most 1")
+_POWER = Demand(lambda value: 0 <= value <= 1, "lie between 0 and 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSettings(Settings):
+    """Fit a linear model to clients' data under differential privacy, and say what was spent."""
+
+    family: ClassVar[str] = "private"
+    reads: ClassVar[str] = "CSV with a header, one row per sample of a client."
+    timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
+    arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
+
+    client: str = text("Column that names the client of a row.")
+    target: str = text("Column that is predicted; for logistic 0/1 or -1/1.")
+    features: str = text(
+        "Columns, as in 'a,b[-1]'; [-1] is the value in the client's row before. Nothing "
+        "is scaled: statistics that scaled a column must be public."
+    )
+    epsilon: float = number("Privacy of the whole run; inf for no noise.", MISSING, _BUDGET)
+    clip: float | str | None = number(
+        "Norm to which gradients of samples are clipped, chosen without the data; none "
+        "guarantees nothing.",
+        None,
+        POSITIVE,
+        word=NO_CLIPPING,
+    )
+    nominal_norm: float | None = number(
+        "With --clip none: the norm in the noise; it guarantees nothing.", None, POSITIVE
+    )
+    delta: float = number("Probability of failure of the guarantee.", 1e-5, SHARE)
+    accounting: str = choice("How releases are added up.", ACCOUNTINGS, "zcdp")
+    rounds: int = whole("Rounds, in each of which every client sends once.", 200)
+    tau: float = number("The budget grows by 1 / tau from round to round.", 0.985, _GROWTH)
+    method: str = choice("What the clients run.", METHODS, ADMM)
+    loss: str = choice("Of one sample.", LOSSES, "squared")
+    huber_threshold: float | None = number(
+        "Where the Huber loss becomes linear (1).", None, POSITIVE
+    )
+    l1: float = number("Weight of ||w||_1; not to be computed from the data.", 0.0, NOT_NEGATIVE)
+    l2: float = number("Weight of ||w||^2, the intercept included.", 1.0, NOT_NEGATIVE)
+    rho: float | None = number("Weight of the clients' agreement (3).", None, POSITIVE)
+    step: float | None = number(
+        "First step (zcdp-nfl 1, subgradient 0.3); it is checked on the data.", None, POSITIVE
+    )
+    power: float | None = number("Step n is step / n^power; 0, 0.5 or 1 (0.5).", None, _POWER)
+    time: str | None = text(
+        "Column that orders a client's rows, for lags (order of the file).", None
+    )
+    no_intercept: bool = flag("Do not append a constant feature.")
+    edges: Path | None = text(  # noqa: RUF009
+        "CSV head,tail: who sends to whom (drawn).", None, kind=Path
+    )
+    degree: float | None = number("Mean number of neighbours if drawn (3, or log(clients)).", None)
+    graph_seed: int | None = random_seed("Seed of the drawn graph; public (2025).", None)
+    seed: int | None = random_seed(
+        "Seed of the noise, for tests: who knows it can take the noise away (secret).",
+        None,
+        secret=True,
+    )
+    evaluate: bool = flag("Also measure errors on the data, which is not protected.")
+    keep_private: bool = flag("Also write the models without noise: not protected.")
+    x64: bool = flag("Compute in float64.")
+
+    def check_together(self) -> None:
+        """Check how options go together."""
+        if self.clip is None:
+            raise self.mistake(
+                "must be given: the norm to which the gradient of every sample is clipped, chosen "
+                "without looking at the data; {clip} none clips nothing and guarantees nothing",
+                "clip",
+            )
+        if self.clipped and self.nominal_norm is not None:
+            raise self.mistake("goes with {clip} none only; leave it out", "nominal_norm")
+        if not self.clipped and self.nominal_norm is None and self.epsilon < math.inf:
+            raise self.mistake(
+                "none needs {nominal_norm}, the number that takes the place of the clipping norm "
+                "in the noise; it guarantees nothing",
+                "clip",
+            )
+        if self.loss != "huber" and self.huber_threshold is not None:
+            raise self.mistake("goes with {loss} huber only; leave it out", "huber_threshold")
+        for name in ("rho", "step", "power"):
+            if getattr(self, name) is not None and name not in METHODS[self.method]:
+                raise self.mistake(f"{self.method} has no {{{name}}}; leave it out", "method")
+        if self.method == P_ADMM and self.loss == "absolute":
+            raise self.mistake(
+                "p-admm needs a smooth loss, but {loss} is absolute; take {loss} huber, or "
+                "{method} zcdp-nfl",
+                "method",
+            )
+        if self.method == P_ADMM and self.l1 != 0:
+            raise self.mistake(
+                f"p-admm needs {{l1}} 0, but it is {self.l1:g}; take {{method}} zcdp-nfl", "method"
+            )
+        for name in ("degree", "graph_seed"):
+            if self.edges is not None and getattr(self, name) is not None:
+                raise self.mistake("is for graphs that are drawn; leave it or {edges} out", name)
+
+    def wide(self) -> bool:
+        """Return what was asked for."""
+        return self.x64
+
+    def read(self, path: Path) -> "Observations":
+        """Read the samples of all clients."""
+        from fedjax_admm.trials.solve.private._clients import read_clients
+
+        return read_clients(path, self)
+
+    def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
+        """Read or draw the graph, and run the method."""
+        from fedjax_admm.trials.solve.private import _clients, _fit, _report
+
+        with stages("graph"):
+            network = _clients.build_client_graph(data.nodes, self)
+        with stages("rounds"):
+            fit = _fit.fit_private(data, network.graph, self, _fit.noise_key(self.seed))
+        return _report.solution(data, network, fit, title)
+
+    def complete(self) -> "PrivateSettings":
+        """Return the settings with all numbers that the method and the loss have."""
+        defaults = dict(METHODS[self.method])
+        if self.loss == "huber":
+            defaults["huber_threshold"] = 1.0
+        missing = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        return replace(self, **missing)
+
+    @property
+    def clipped(self) -> bool:
+        """Return whether gradients are clipped: without that, no epsilon is guaranteed."""
+        return self.clip != NO_CLIPPING

@@ -1,0 +1,129 @@
+"""One reader of the CSV files that users bring: a header, then one row per line."""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_admm._checks import InputError, listed
+
+MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file that are not blank; what is asked of it is checked then."""
+
+    path: Path
+    header: tuple[str, ...]
+    rows: tuple[tuple[int, list[str]], ...]  # (line of the file, from 1; cells)
+
+    @property
+    def lines(self) -> np.ndarray:
+        """Return the line of every row, shape (rows,)."""
+        return np.array([line for line, _ in self.rows], int)
+
+    def require(self, columns: Sequence[str], form: str | None = None) -> None:
+        """Check that the file names columns, each of them once.
+
+        Args:
+          columns: that will be used.
+          form: how the first line must read; without it the columns that there are are told.
+
+        Raises:
+          InputError: a column is missing or named twice.
+        """
+        missing = [name for name in dict.fromkeys(columns) if name not in self.header]
+        if missing and form is not None:
+            raise InputError(
+                f"{self.path} has no column {listed(missing)}; its first line must name the "
+                f"columns {form}, separated by commas, but it is {','.join(self.header)!r:.80}."
+            )
+        if missing:
+            joined = len(self.header) == 1 and re.search(r"[;\t]", self.header[0])
+            hint = "; separate them by commas" if joined else ""
+            raise InputError(
+                f"{self.path} has no column {listed(missing)}; its columns are "
+                f"{', '.join(self.header)}{hint}."
+            )
+        twice = sorted({name for name in columns if self.header.count(name) > 1})
+        if twice:
+            raise InputError(
+                f"{self.path} names the column {listed(twice)} twice; rename one of them."
+            )
+
+    def texts(self, column: str) -> np.ndarray:
+        """Return a column as stripped texts; a cell that is not there is empty."""
+        return np.array(self._cells(column), str)
+
+    def numbers(self, columns: Sequence[str], *, complete: bool = False) -> np.ndarray:
+        """Return columns as finite numbers, shape (rows, columns).
+
+        Args:
+          columns: their names.
+          complete: whether every value must be there; else a missing one is NaN.
+
+        Raises:
+          InputError: a cell is not a finite number, or is missing where all must be there.
+        """
+        read = np.empty((len(self.rows), len(columns)))
+        for j, column in enumerate(columns):
+            for i, text in enumerate(self._cells(column)):
+                read[i, j] = self._number(i, column, text, complete)
+        return read
+
+    def _cells(self, column: str) -> list[str]:
+        at = self.header.index(column)
+        return [row[at].strip() if at < len(row) else "" for _, row in self.rows]
+
+    def _number(self, row: int, column: str, text: str, complete: bool) -> float:
+        place = f"{self.path}, line {self.rows[row][0]}: {column}"
+        if not complete and text.lower() in MISSING:
+            return np.nan
+        if not text:
+            raise InputError(f"{place} is missing; fill it in or remove that row.")
+        remedy = "repair that row" if complete else "repair it, or leave the cell empty"
+        try:
+            value = float(text.replace("_", "?"))  # Python reads 1_000; in a file it is a slip
+        except ValueError:
+            raise InputError(f"{place} must be a number, but it is {text!r}; {remedy}.") from None
+        if not np.isfinite(value):
+            raise InputError(f"{place} must be finite, but it is {text!r}; {remedy}.")
+        return value
+
+
+def read_csv(path: Path, form: str, *, lower: bool = False) -> Table:
+    """Read a CSV file whose first line names the columns.
+
+    Args:
+      path: the file, in UTF-8.
+      form: what the first line must do, for the sentence on an empty file.
+      lower: write the names of columns in small letters.
+
+    Raises:
+      InputError: the file cannot be read or is empty, or a row has too many cells.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; check its name.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; save it as a CSV file in UTF-8.") from None
+    except (OSError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read as a CSV file: {reason}.") from None
+    if not rows:
+        raise InputError(f"{path} is empty; {form}.")
+    header = tuple(name.strip().lower() if lower else name.strip() for name in rows[0][1])
+    for line, row in rows[1:]:
+        if any(cell.strip() for cell in row[len(header) :]):
+            raise InputError(
+                f"{path}, line {line}: there are {len(row)} cells, but the first line names "
+                f"{len(header)} columns; write decimal points, not decimal commas."
+            )
+    return Table(Path(path), header, tuple(rows[1:]))

@@ -1,0 +1,53 @@
+"""The ranges that sensors measured, read from a CSV file: one row per sensor."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials.tables._csv import read_csv
+
+AXES = ("x", "y", "z")
+_FORM = "x, y, [z,] range"
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Measurements as read from a file."""
+
+    anchors: np.ndarray  # shape=(sensors, dim), metres
+    distances: np.ndarray  # shape=(sensors,), metres
+    lines: np.ndarray  # shape=(sensors,): line of the file, from 1, the header included
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Return the names of the dim coordinates."""
+        return AXES[: self.anchors.shape[1]]
+
+
+def read_ranges(path: Path) -> Ranges:
+    """Read a CSV file with the columns x, y, [z,] range: one row per sensor, metres.
+
+    Other columns are ignored; the order does not matter.
+
+    Raises:
+      InputError: the file cannot be read, a column is missing, a cell is not a finite number, a
+        range is not positive, or there are too few sensors; the sentence names line and column.
+    """
+    table = read_csv(path, f"it must have the columns {_FORM}", lower=True)
+    axes = [name for name in AXES if name in table.header or name != "z"]
+    table.require([*axes, "range"], _FORM)
+    numbers = table.numbers([*axes, "range"], complete=True)
+    for line, distance in zip(table.lines, numbers[:, -1], strict=True):
+        if distance <= 0:
+            raise InputError(
+                f"{path}, line {line}: range must be positive, but it is {distance:g}; "
+                "remove or repair that row."
+            )
+    if len(numbers) < len(axes) + 1:
+        raise InputError(
+            f"{path} has {len(numbers)} sensors, but {len(axes)} dimensions need at least "
+            f"{len(axes) + 1}."
+        )
+    return Ranges(numbers[:, :-1], numbers[:, -1], table.lines)
