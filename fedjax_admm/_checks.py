@@ -183,7 +183,7 @@ def multiple(name: str, value: int, of: str, unit: int) -> None:
     """Check that a whole number is a multiple of another one, such as rounds of `every`.
 
     Raises:
-      InputError: the number is no multiple; the sentence names the nearest positive multiple.
+      InputError: the number is no multiple; the sentence names the nearest positive one.
     """
     if value % unit:
         nearest = max(unit, (value + unit // 2) // unit * unit)
@@ -264,7 +264,7 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> None:
     """Check that a value is one of a few words.
 
     Raises:
-      InputError: the value is another one; the sentence names all choices.
+      InputError: the value is none of the choices; the sentence names all of them.
     """
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:

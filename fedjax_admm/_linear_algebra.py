@@ -190,3 +190,26 @@ def _rotation(a: jax.Array, b: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.
 def _mix(left, right, cosine, sine, axis):
     """Rotate pairs of rows or columns."""
     return jnp.concatenate([cosine * left - sine * right, sine * left + cosine * right], axis)
+
+
+def compensated_sum(
+    carry: tuple[jax.Array, jax.Array], term: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Add a term to a sum without losing what rounding cuts off.
+
+    `(total, lost)` stands for `total + lost`, with `lost` below the rounding of `total`: the error
+    of millions of additions is that of a few.
+
+    Reference: D. E. Knuth, "The Art of Computer Programming", volume 2, 3rd edition, section 4.2.2,
+    theorem B (the exact error of an addition).
+    """
+    total, lost = carry
+    new, cut = _two_sum(total, term)
+    return _two_sum(new, lost + cut)
+
+
+def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the rounded sum and what was cut off."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

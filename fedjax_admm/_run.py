@@ -117,7 +117,7 @@ def run(
     if measure is not None:
         check_function("measure", measure)
     _check(solver, problem, key, participation, measure, start, rounds)
-    return _run(solver, problem, key, participation, start, rounds, measure, every)
+    return scan_rounds(solver, problem, key, participation, start, rounds, measure, every)
 
 
 def run_until(
@@ -165,13 +165,13 @@ def run_until(
     check_function("residual", residual)
     _check(solver, problem, key, participation, residual, start, max_rounds, total=True)
     tolerance = scalar("tolerance", tolerance, at_least=0)
-    return _run_until(
+    return loop_until(
         solver, problem, key, participation, start, tolerance, residual, max_rounds, every
     )
 
 
 @partial(jax.jit, static_argnames=("rounds", "measure", "every"))
-def _run(solver, problem, key, participation, start, rounds, measure, every) -> Run:
+def scan_rounds(solver, problem, key, participation, start, rounds, measure, every) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
     first = _first(solver, problem, key, participation, start)
@@ -193,7 +193,7 @@ def _run(solver, problem, key, participation, start, rounds, measure, every) -> 
 
 
 @partial(jax.jit, static_argnames=("residual", "max_rounds", "every"))
-def _run_until(
+def loop_until(
     solver, problem, key, participation, start, tolerance, residual, max_rounds, every
 ) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))

@@ -47,7 +47,7 @@ def check_function(name: str, function: Any) -> None:
     """Check that a measure or a residual is a function.
 
     Raises:
-      InputError: it cannot be called.
+      InputError: the measure or the residual cannot be called.
     """
     if not callable(function):
         raise InputError(
@@ -61,7 +61,8 @@ def check_arrays(name: str, value: Any) -> None:
     """Check that an argument is a pytree of arrays.
 
     Raises:
-      InputError: its class is not registered as a pytree, or a leaf is no array and no number.
+      InputError: the argument's class is not registered as a pytree, or a leaf of it is neither an
+        array nor a number.
     """
     for path, leaf in jax.tree.leaves_with_path(value):
         try:

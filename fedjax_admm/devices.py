@@ -54,9 +54,10 @@ def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None
     here = jax.local_devices() if devices is None else list(devices)
     if trials * clients > len(here):
         raise InputError(
-            f"trials times clients must be at most {len(here)}, the number of devices, but it is "
-            f"{trials} times {clients}",
+            f"{{trials}} times {{clients}} must be at most {len(here)}, the number of devices, but "
+            f"it is {trials} times {clients}",
             value=(trials, clients),
+            others=["trials", "clients"],
         )
     return jax.make_mesh(
         (trials, clients),

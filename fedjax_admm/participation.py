@@ -345,7 +345,8 @@ def check_process(name: str, process: Any) -> None:
     """Check that an argument is a participation process.
 
     Raises:
-      InputError: the argument is a number, a builder that has not been called, or something else.
+      InputError: the argument has not the methods of a process, as a number or a builder that has
+        not been called.
     """
     methods = ("init", "draw", "check")
     if isinstance(process, type) or not all(hasattr(process, method) for method in methods):

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, listed
+from fedjax_admm._checks import InputError, count, listed, one_line
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -148,8 +148,10 @@ def from_counts(counts: Sequence[Any]) -> Tree:
 
     if not _is_list(counts):
         raise InputError(
-            f"counts must be a list of numbers of clients, but it is {counts!r}; "
-            "for one server, use star."
+            f"must be a list of numbers of clients, but it is {one_line(counts)}",
+            argument="counts",
+            value=counts,
+            remedy="for one server, use star",
         )
     return _grow(clients_of(counts, "counts"), "counts")
 
@@ -170,7 +172,11 @@ def from_nested(nested: Sequence[Any]) -> Tree:
         each once.
     """
     if not _is_list(nested):
-        raise InputError(f"nested must be a list of lists of client numbers, but it is {nested!r}.")
+        raise InputError(
+            f"must be a list of lists of client numbers, but it is {one_line(nested)}",
+            argument="nested",
+            value=nested,
+        )
     return _grow(nested, "nested")
 
 
@@ -193,20 +199,28 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
     roots = np.flatnonzero(numbers == -1)
     if roots.size != 1:
         which = f"nodes {_several(roots)} have" if roots.size else "no node has"
-        raise InputError(f"parents must mark one root with -1, but {which} that parent.")
+        raise InputError(
+            f"must mark one root with -1, but {which} that parent",
+            argument="parents",
+            value=parents,
+        )
     wrong = np.flatnonzero((numbers < -1) | (numbers >= numbers.size))
     if wrong.size:
         raise InputError(
-            f"parents must name nodes from 0 to {numbers.size - 1}, but node {wrong[0]} has the "
-            f"parent {numbers[wrong[0]]}."
+            f"must name nodes from 0 to {numbers.size - 1}, but node {wrong[0]} has the parent "
+            f"{numbers[wrong[0]]}",
+            argument="parents",
+            value=parents,
         )
     offspring = _offspring(numbers)
     levels = _levels(int(roots[0]), offspring)
     lost = sorted(set(range(numbers.size)) - {node for level in levels for node in level})
     if lost:
         raise InputError(
-            f"parents must lead every node to the root, but {_several(lost)} never reach it; "
-            "break the cycle."
+            f"must lead every node to the root, but {_several(lost)} never reach it",
+            argument="parents",
+            value=parents,
+            remedy="break the cycle",
         )
     leaves = [node for node in range(numbers.size) if not offspring[node]]
     ordered = leaves if clients is None else _whole_numbers("clients", clients).tolist()
@@ -218,12 +232,13 @@ def check_clients(tree: Tree, clients: int) -> None:
     """Check that a tree has as many leaves as there are clients with data.
 
     Raises:
-      InputError: it has not.
+      InputError: the tree has more or fewer leaves than there are clients.
     """
     if tree.num_clients != clients:
         raise InputError(
-            f"tree must have one leaf per client of the data ({clients}), but it has "
-            f"{tree.num_clients}."
+            f"must have one leaf per client of the data ({clients}), but it has {tree.num_clients}",
+            argument="tree",
+            value=tree,
         )
 
 
@@ -237,7 +252,11 @@ def _grow(nested: Sequence[Any], name: str) -> Tree:
 
     def add(children: Sequence[Any], parent: int, place: str) -> None:
         if not children:
-            raise InputError(f"{place} must hold at least one client, but it is empty.")
+            raise InputError(
+                "must hold at least one client, but it is empty",
+                argument=place,
+                value=children,
+            )
         for i, child in enumerate(children):
             node = len(parents)
             parents.append(parent)
@@ -254,8 +273,9 @@ def _grow(nested: Sequence[Any], name: str) -> Tree:
         missing = sorted(set(range(len(seen))) - set(seen))
         wrong = f"it repeats {_several(twice)}" if twice else f"{_several(missing)} is missing"
         raise InputError(
-            f"{name} has {len(seen)} clients and must number them from 0 to {len(seen) - 1}, "
-            f"but {wrong}."
+            f"has {len(seen)} clients and must number them from 0 to {len(seen) - 1}, but {wrong}",
+            argument=name,
+            value=nested,
         )
     return from_parents(parents, [node for _, node in client_nodes])
 
@@ -282,18 +302,26 @@ def _check_clients(clients: list[int], leaves: list[int]) -> None:
     without = sorted(set(leaves) - set(clients))
     if without:
         raise InputError(
-            "clients must name every node without children, but it leaves out "
-            f"{_several(without)}; add to the list, or give those nodes children."
+            f"must name every node without children, but it leaves out {_several(without)}",
+            argument="clients",
+            value=clients,
+            remedy="add to the list, or give those nodes children",
         )
     parents = sorted(set(clients) - set(leaves))
     if parents:
         raise InputError(
-            f"clients must be nodes without children, but node {parents[0]} has children or does "
-            "not exist; a server's own data go to a client below it."
+            f"must be nodes without children, but node {parents[0]} has children or does not exist",
+            argument="clients",
+            value=clients,
+            remedy="a server's own data go to a client below it",
         )
     if len(clients) != len(set(clients)):
         twice = [node for node, times in sorted(Counter(clients).items()) if times > 1]
-        raise InputError(f"clients must name each node once, but it repeats {_several(twice)}.")
+        raise InputError(
+            f"must name each node once, but it repeats {_several(twice)}",
+            argument="clients",
+            value=clients,
+        )
 
 
 def _assemble(
@@ -302,7 +330,11 @@ def _assemble(
     server_levels = [[node for node in level if offspring[node]] for level in levels]
     server_levels = [level for level in server_levels if level]
     if not server_levels:
-        raise InputError("parents must hold a node below the root, but the root is alone.")
+        raise InputError(
+            "must hold a node below the root, but the root is alone",
+            argument="parents",
+            value=parents,
+        )
     number = {node: i for i, node in enumerate(node for level in server_levels for node in level)}
     place = {node: i for level in server_levels for i, node in enumerate(level)}
     return Tree(
@@ -321,9 +353,11 @@ def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:
     except ValueError:  # lists of different lengths
         array = np.empty(0)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        shown = repr(values)
-        shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-        raise InputError(f"{name} must be a list of whole numbers, but it is {shown}.")
+        raise InputError(
+            f"must be a list of whole numbers, but it is {one_line(values)}",
+            argument=name,
+            value=values,
+        )
     return array
 
 

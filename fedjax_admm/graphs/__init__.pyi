@@ -27,7 +27,7 @@ from fedjax_admm.graphs._graph import (
     star as star,
 )
 from fedjax_admm.graphs._random import (
-    blocks as blocks,
+    block_labels as block_labels,
     connected_graph as connected_graph,
     erdos_renyi as erdos_renyi,
     stochastic_block_model as stochastic_block_model,

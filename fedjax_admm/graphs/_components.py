@@ -26,8 +26,10 @@ def components(graph: Graph) -> jax.Array:
     """
     if graph.heads.ndim != 1:
         raise InputError(
-            f"graph must be one graph, but it is a stack of shape {graph.heads.shape[:-1]}; "
-            "use jax.vmap over the graphs."
+            f"must be one graph, but it is a stack of shape {graph.heads.shape[:-1]}",
+            argument="graph",
+            value=graph,
+            remedy="use jax.vmap over the graphs",
         )
     heads, tails = graph.heads, jnp.where(graph.present, graph.tails, graph.heads)
     nodes = jnp.arange(graph.num_nodes, dtype=jnp.int32)
@@ -60,7 +62,9 @@ def check_connected(graph: Graph) -> None:
     if is_concrete(labels) and np.any(labels):
         seen = np.asarray(labels)
         raise InputError(
-            f"graph must be connected, but it has {np.unique(seen).size} components: node "
-            f"{np.flatnonzero(seen)[0]} cannot be reached from node 0; add edges, or solve every "
-            "component for itself."
+            f"must be connected, but it has {np.unique(seen).size} components: node "
+            f"{np.flatnonzero(seen)[0]} cannot be reached from node 0",
+            argument="graph",
+            value=graph,
+            remedy="add edges, or solve every component for itself",
         )

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, finite_array, is_concrete, scalar
+from fedjax_admm._checks import InputError, count, finite_array, is_concrete, one_line, scalar
 from fedjax_admm._linear_algebra import eigh_by_rotations
 from fedjax_admm.graphs._graph import Graph, from_matrix, symmetric_matrix
 from fedjax_admm.kernels import safe_norm
@@ -83,7 +83,8 @@ def nearest_neighbours_of_points(
       The graph.
 
     Raises:
-      InputError: the points are not finite or have another shape, or as `nearest_neighbours`.
+      InputError: the points are not finite or have another shape, `k` is not between 1 and the
+        number of other points, or a weight is negative or not finite.
     """
     distances = _euclidean(finite_array("points", points, (None, None)))
     return nearest_neighbours(distances, k, weight=weight, max_edges=max_edges)
@@ -111,9 +112,11 @@ def threshold(distances: ArrayLike, limit: ArrayLike, *, max_edges: int | None =
         same = np.argwhere(np.triu(np.asarray(matrix) == 0, 1))
         if same.size:
             raise InputError(
-                f"distances must be positive between different nodes, but nodes {same[0, 0]} and "
-                f"{same[0, 1]} are at distance 0 and would get an infinite weight; give them a "
-                "small distance, or make them one node."
+                f"must be positive between different nodes, but nodes {same[0, 0]} and "
+                f"{same[0, 1]} are at distance 0 and would get an infinite weight",
+                argument="distances",
+                value=distances,
+                remedy="give them a small distance, or make them one node",
             )
     bound = scalar("limit", limit, above=0).astype(matrix.dtype)
     joined = _off_diagonal(matrix <= bound, False)
@@ -135,11 +138,16 @@ def gaussian_wasserstein(samples: ArrayLike, counts: ArrayLike | None = None) ->
       Shape (nodes, nodes), as `gaussian_wasserstein_from_moments`.
 
     Raises:
-      InputError: the shapes are others, a sample is not finite, or a node has fewer than 2 samples.
+      InputError: the arrays have other shapes, a sample is not finite, or a node has fewer than 2
+        samples.
     """
     shape = jnp.shape(samples)
     if len(shape) != 3:
-        raise InputError(f"samples must have shape (any, any, any), but it has {shape}.")
+        raise InputError(
+            f"must have shape (any, any, any), but it has {shape}",
+            argument="samples",
+            value=samples,
+        )
     num_nodes, longest, _ = shape
     numbers = _counts(counts, num_nodes, longest)
     there = jnp.arange(longest, dtype=jnp.int32)[None, :, None] < numbers[:, None, None]
@@ -180,8 +188,10 @@ def gaussian_wasserstein_from_moments(means: ArrayLike, covariances: ArrayLike) 
             tolerance = 64 * np.finfo(matrix.dtype).eps * np.max(np.abs(matrix), initial=0)
             if np.max(np.abs(matrix - matrix.T), initial=0) > tolerance:
                 raise InputError(
-                    f"covariances must be symmetric, but that of node {i} is not; give "
-                    "(S + S.T) / 2."
+                    f"must be symmetric, but that of node {i} is not",
+                    argument="covariances",
+                    value=covariances,
+                    remedy="give (S + S.T) / 2",
                 )
     return _wasserstein(centres, matrices)
 
@@ -224,8 +234,9 @@ def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array
     if counts is None:
         if longest < 2:
             raise InputError(
-                f"samples must hold at least 2 samples per node for a covariance, but it has "
-                f"{longest}; leave out nodes with fewer."
+                f"must hold at least 2 samples per node for a covariance, but it has {longest}",
+                argument="samples",
+                remedy="leave out nodes with fewer",
             )
         return jnp.full(num_nodes, longest, jnp.int32)
     try:
@@ -234,16 +245,21 @@ def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array
         numbers = jnp.zeros(0)
     if not jnp.issubdtype(numbers.dtype, jnp.integer) or numbers.shape != (num_nodes,):
         raise InputError(
-            f"counts must be whole numbers, one per node, shape ({num_nodes},), but it is "
-            f"{counts!r:.80}."
+            f"must be whole numbers, one per node, shape ({num_nodes},), but it is "
+            f"{one_line(counts)}",
+            argument="counts",
+            value=counts,
         )
     if is_concrete(counts):
         seen = np.asarray(counts)
         wrong = np.flatnonzero((seen < 2) | (seen > longest))
         if wrong.size:
             raise InputError(
-                f"counts must be between 2 and {longest}, the samples given, but node {wrong[0]} "
-                f"has {seen[wrong[0]]}; leave out nodes with fewer than 2 samples."
+                f"must be between 2 and {longest}, the samples given, but node {wrong[0]} has "
+                f"{seen[wrong[0]]}",
+                argument="counts",
+                value=counts,
+                remedy="leave out nodes with fewer than 2 samples",
             )
     return numbers.astype(jnp.int32)
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, is_concrete, listed
+from fedjax_admm._checks import InputError, default_float, is_concrete, listed, one_line
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 
@@ -40,22 +40,33 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
     """
     if graph.is_directed():
         raise InputError(
-            "graph must be undirected, but it is directed; convert it with graph.to_undirected()."
+            "must be undirected, but it is directed",
+            argument="graph",
+            value=graph,
+            remedy="convert it with graph.to_undirected()",
         )
     if graph.is_multigraph():
         raise InputError(
-            "graph must have one edge per pair of nodes, but it is a multigraph; add up parallel "
-            "edges in a networkx.Graph."
+            "must have one edge per pair of nodes, but it is a multigraph",
+            argument="graph",
+            value=graph,
+            remedy="add up parallel edges in a networkx.Graph",
         )
     number = {node: i for i, node in enumerate(graph.nodes)}
     if not number:
-        raise InputError("graph must have at least one node, but it is empty.")
+        raise InputError(
+            "must have at least one node, but it is empty",
+            argument="graph",
+            value=graph,
+        )
     ends, weights = [], []
     for head, tail, value in graph.edges(data=weight, default=1) if weight else _plain(graph):
         if head == tail:
             raise InputError(
-                f"graph must join different nodes, but node {head!r} is joined to itself; remove "
-                "that edge."
+                f"must join different nodes, but node {head!r} is joined to itself",
+                argument="graph",
+                value=graph,
+                remedy="remove that edge",
             )
         try:
             weights.append(float(value))
@@ -64,7 +75,9 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
         if not 0 < weights[-1] < np.inf:
             raise InputError(
                 f"the attribute {weight!r} of edges must be a positive number, but that of "
-                f"{head!r} and {tail!r} is {value!r}; leave out edges of weight zero."
+                f"{head!r} and {tail!r} is {value!r}",
+                value=value,
+                remedy="leave out edges of weight zero",
             )
         ends.append((number[head], number[tail]))
     return from_edges(len(number), ends, weights)
@@ -85,11 +98,17 @@ def from_scipy(matrix: Any) -> Graph:
     """
     if not hasattr(matrix, "tocsr") or len(matrix.shape) != 2:
         raise InputError(
-            f"matrix must be a sparse matrix of scipy, but it is {matrix!r:.80}; a dense one goes "
-            "to from_matrix."
+            f"must be a sparse matrix of scipy, but it is {one_line(matrix)}",
+            argument="matrix",
+            value=matrix,
+            remedy="a dense one goes to from_matrix",
         )
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise InputError(f"matrix must be square, but it has shape {matrix.shape}.")
+        raise InputError(
+            f"must be square, but it has shape {matrix.shape}",
+            argument="matrix",
+            value=matrix,
+        )
     rows = matrix.tocsr().copy()
     if not np.issubdtype(rows.dtype, np.floating):
         rows = rows.astype(default_float())
@@ -104,8 +123,10 @@ def from_scipy(matrix: Any) -> Graph:
     if wrong.size:
         i, j = int(gap.row[wrong[0]]), int(gap.col[wrong[0]])
         raise InputError(
-            f"matrix must be symmetric, but entry ({i}, {j}) is {rows[i, j]:g} and entry "
-            f"({j}, {i}) is {rows[j, i]:g}."
+            f"must be symmetric, but entry ({i}, {j}) is {rows[i, j]:g} and entry ({j}, {i}) is "
+            f"{rows[j, i]:g}",
+            argument="matrix",
+            value=matrix,
         )
     entries = rows.tocoo()
     upper = entries.row < entries.col
@@ -128,7 +149,11 @@ def to_scipy(graph: Graph) -> Any:
     from scipy.sparse import coo_array
 
     if not is_concrete(graph) or graph.heads.ndim != 1:
-        raise InputError("graph must be one graph with known edges, but it is traced or a stack.")
+        raise InputError(
+            "must be one graph with known edges, but it is traced or a stack",
+            argument="graph",
+            value=graph,
+        )
     present = np.asarray(graph.present)
     heads, tails, weights = (
         np.asarray(part)[present] for part in (graph.heads, graph.tails, graph.weights)
@@ -162,25 +187,35 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
     missing = [name for name in ("head", "tail") if name not in header]
     if missing:
         raise InputError(
-            f"{path} has no column {listed(missing)}; its first line must name the columns "
-            f"head, tail[, weight], separated by commas, but it is {','.join(rows[0][1])!r:.80}."
+            f"{path} has no column {listed(missing)}",
+            value=path,
+            remedy="its first line must name the columns head, tail[, weight], separated by "
+            f"commas, but it is {','.join(rows[0][1])!r:.80}",
         )
     twice = sorted({name for name in _COLUMNS if header.count(name) > 1})
     if twice:
-        raise InputError(f"{path} names the column {listed(twice)} twice; rename one of them.")
+        raise InputError(
+            f"{path} names the column {listed(twice)} twice",
+            value=path,
+            remedy="rename one of them",
+        )
     place = {name: header.index(name) for name in _COLUMNS if name in header}
     edges, weights = [], []
     for line, row in rows[1:]:
         if any(cell.strip() for cell in row[len(header) :]):
             raise InputError(
                 f"{path}, line {line}: there are {len(row)} cells, but the first line names "
-                f"{len(header)} columns; put names with commas in quotes, and write decimal points."
+                f"{len(header)} columns",
+                value=path,
+                remedy="put names with commas in quotes, and write decimal points",
             )
         cells = {name: row[i].strip() if i < len(row) else "" for name, i in place.items()}
         for name, cell in cells.items():
             if not cell:
                 raise InputError(
-                    f"{path}, line {line}: {name} is missing; fill it in or remove that row."
+                    f"{path}, line {line}: {name} is missing",
+                    value=path,
+                    remedy="fill it in or remove that row",
                 )
         edges.append((line, cells["head"], cells["tail"]))
         weights.append(_weight(path, line, cells["weight"]) if "weight" in cells else 1.0)
@@ -205,8 +240,10 @@ def _check_entries(entries: Any) -> None:
         if wrong.any():
             first = np.flatnonzero(wrong)[0]
             raise InputError(
-                f"matrix must {demand}, but entry ({entries.row[first]}, {entries.col[first]}) is "
-                f"{entries.data[first]:g}."
+                f"must {demand}, but entry ({entries.row[first]}, {entries.col[first]}) is "
+                f"{entries.data[first]:g}",
+                argument="matrix",
+                value=entries,
             )
 
 
@@ -217,14 +254,29 @@ def _rows(path: str | Path) -> list[tuple[int, list[str]]]:
             reader = csv.reader(file)
             rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check its name.") from None
+        raise InputError(
+            f"{path} does not exist",
+            value=path,
+            remedy="check its name",
+        ) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not encoded in UTF-8 ({error}); save it so.") from None
+        raise InputError(
+            f"{path} is not encoded in UTF-8 ({error})",
+            value=path,
+            remedy="save it so",
+        ) from None
     except (OSError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read as a CSV file: {reason}.") from None
+        raise InputError(
+            f"{path} cannot be read as a CSV file: {reason}",
+            value=path,
+        ) from None
     if not rows:
-        raise InputError(f"{path} is empty; it must have the columns head, tail[, weight].")
+        raise InputError(
+            f"{path} is empty",
+            value=path,
+            remedy="it must have the columns head, tail[, weight]",
+        )
     return rows
 
 
@@ -234,12 +286,15 @@ def _weight(path: str | Path, line: int, cell: str) -> float:
         value = float(cell.replace("_", "?"))
     except ValueError:
         raise InputError(
-            f"{path}, line {line}: weight must be a number, but it is {cell!r}; repair that row."
+            f"{path}, line {line}: weight must be a number, but it is {cell!r}",
+            value=path,
+            remedy="repair that row",
         ) from None
     if not 0 < value < np.inf:
         raise InputError(
-            f"{path}, line {line}: weight must be positive and finite, but it is {cell!r}; "
-            "remove or repair that row."
+            f"{path}, line {line}: weight must be positive and finite, but it is {cell!r}",
+            value=path,
+            remedy="remove or repair that row",
         )
     return value
 
@@ -248,15 +303,27 @@ def _names(path: str | Path, nodes: Sequence[Any] | None, found: list[str]) -> l
     """Return the names of all nodes in the order of the data."""
     if nodes is None:
         if not found:
-            raise InputError(f"{path} has no edges; add rows, or give the names of the nodes.")
+            raise InputError(
+                f"{path} has no edges",
+                value=path,
+                remedy="add rows, or give the names of the nodes",
+            )
         whole = all(re.fullmatch(r"[+-]?\d+", name) for name in found)
         return sorted(set(found), key=lambda name: (int(name) if whole else 0, name))
     names = [str(node).strip() for node in nodes]
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
-        raise InputError(f"nodes must name each node once, but it repeats {twice[0]!r}.")
+        raise InputError(
+            f"must name each node once, but it repeats {twice[0]!r}",
+            argument="nodes",
+            value=nodes,
+        )
     if not names:
-        raise InputError("nodes must name at least one node, but it is empty.")
+        raise InputError(
+            "must name at least one node, but it is empty",
+            argument="nodes",
+            value=nodes,
+        )
     return names
 
 
@@ -270,17 +337,22 @@ def _numbered(
         for name in (head, tail):
             if name not in number:
                 raise InputError(
-                    f"{path}, line {line}: node {name!r} is unknown; add it to nodes, or remove "
-                    "that row."
+                    f"{path}, line {line}: node {name!r} is unknown",
+                    value=path,
+                    remedy="add it to nodes, or remove that row",
                 )
         if head == tail:
             raise InputError(
-                f"{path}, line {line}: node {head!r} is joined to itself; remove that row."
+                f"{path}, line {line}: node {head!r} is joined to itself",
+                value=path,
+                remedy="remove that row",
             )
         before = first.setdefault(frozenset((head, tail)), line)
         if before != line:
             raise InputError(
                 f"{path}, line {line}: nodes {head!r} and {tail!r} are joined in line {before} "
-                "already; remove one of the two rows."
+                "already",
+                value=path,
+                remedy="remove one of the two rows",
             )
     return [(number[head], number[tail]) for _, head, tail in edges]

@@ -16,7 +16,14 @@ from jax.ops import segment_sum
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, count, default_float, finite_array, is_concrete
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    finite_array,
+    is_concrete,
+    one_line,
+)
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -101,14 +108,18 @@ def from_edges(
     outside = np.flatnonzero(((ends < 0) | (ends >= num_nodes)).any(1))
     if outside.size:
         raise InputError(
-            f"edges must join nodes from 0 to {num_nodes - 1}, but edge {outside[0]} is "
-            f"{_pair(ends[outside[0]])}."
+            f"must join nodes from 0 to {num_nodes - 1}, but edge {outside[0]} is "
+            f"{_pair(ends[outside[0]])}",
+            argument="edges",
+            value=edges,
         )
     loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
     if loops.size:
         raise InputError(
-            f"edges must join different nodes, but edge {loops[0]} is {_pair(ends[loops[0]])}; "
-            "remove it."
+            f"must join different nodes, but edge {loops[0]} is {_pair(ends[loops[0]])}",
+            argument="edges",
+            value=edges,
+            remedy="remove it",
         )
     ends = np.sort(ends, axis=1)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
@@ -117,8 +128,10 @@ def from_edges(
     if twice.size:
         head, tail = ends[twice[0]]
         raise InputError(
-            f"edges must name every pair of nodes once, but they join {head} and {tail} twice; "
-            "keep one of the two edges."
+            f"must name every pair of nodes once, but they join {head} and {tail} twice",
+            argument="edges",
+            value=edges,
+            remedy="keep one of the two edges",
         )
     return _assemble(num_nodes, ends, _edge_weights(weights, ends, order), max_edges)
 
@@ -132,8 +145,10 @@ def pad(graph: Graph, max_edges: int) -> Graph:
     room = count("max_edges", max_edges, at_least=0) - graph.num_edges
     if room < 0:
         raise InputError(
-            f"max_edges must be at least {graph.num_edges}, the length of the edge list, but it is "
-            f"{max_edges}."
+            f"must be at least {graph.num_edges}, the length of the edge list, but it is "
+            f"{max_edges}",
+            argument="max_edges",
+            value=max_edges,
         )
     widths = [(0, 0)] * (graph.heads.ndim - 1) + [(0, room)]
     last = graph.num_nodes - 1
@@ -162,17 +177,25 @@ def stack(graphs: Sequence[Graph]) -> Graph:
     """
     graphs = list(graphs)
     if not graphs:
-        raise InputError("graphs must hold at least one graph, but it is empty.")
+        raise InputError(
+            "must hold at least one graph, but it is empty",
+            argument="graphs",
+            value=graphs,
+        )
     for i, graph in enumerate(graphs):
         if graph.num_nodes != graphs[0].num_nodes:
             raise InputError(
-                f"graphs must have equally many nodes, but graph 0 has {graphs[0].num_nodes} and "
-                f"graph {i} has {graph.num_nodes}."
+                f"must have equally many nodes, but graph 0 has {graphs[0].num_nodes} and graph "
+                f"{i} has {graph.num_nodes}",
+                argument="graphs",
+                value=graphs,
             )
         if graph.weights.dtype != graphs[0].weights.dtype:
             raise InputError(
-                f"graphs must have weights of one dtype, but graph 0 has {graphs[0].weights.dtype} "
-                f"and graph {i} has {graph.weights.dtype}."
+                f"must have weights of one dtype, but graph 0 has {graphs[0].weights.dtype} and "
+                f"graph {i} has {graph.weights.dtype}",
+                argument="graphs",
+                value=graphs,
             )
     longest = max(graph.num_edges for graph in graphs)
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(pad(g, longest) for g in graphs))
@@ -208,8 +231,11 @@ def from_matrix(
     loops = np.flatnonzero(np.diagonal(seen))
     if loops.size:
         raise InputError(
-            f"{name} must have a diagonal of zeros, but entry ({loops[0]}, {loops[0]}) is "
-            f"{seen[loops[0], loops[0]]:g}; no node is joined to itself."
+            f"must have a diagonal of zeros, but entry ({loops[0]}, {loops[0]}) is "
+            f"{seen[loops[0], loops[0]]:g}",
+            argument=name,
+            value=matrix,
+            remedy="no node is joined to itself",
         )
     ends = np.argwhere(np.triu(seen, 1))
     return _assemble(num_nodes, ends, seen[ends[:, 0], ends[:, 1]], max_edges)
@@ -235,7 +261,11 @@ def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
         with jax.ensure_compile_time_eval():
             matrix = finite_array(name, value, (None, None))
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise InputError(f"{name} must be a square matrix, but it has shape {matrix.shape}.")
+        raise InputError(
+            f"must be a square matrix, but it has shape {matrix.shape}",
+            argument=name,
+            value=matrix,
+        )
     if is_concrete(value):
         seen = np.asarray(matrix)
         tolerance = 64 * np.finfo(seen.dtype).eps * np.max(np.abs(seen))
@@ -247,7 +277,9 @@ def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
                 i, j = np.argwhere(wrong)[0]
                 mirror = f" and entry ({j}, {i}) is {seen[j, i]:g}" if "symm" in demand else ""
                 raise InputError(
-                    f"{name} must {demand}, but entry ({i}, {j}) is {seen[i, j]:g}{mirror}."
+                    f"must {demand}, but entry ({i}, {j}) is {seen[i, j]:g}{mirror}",
+                    argument=name,
+                    value=matrix,
                 )
     return matrix
 
@@ -263,7 +295,8 @@ def chain(n: int, weights: ArrayLike | Sequence[float] | None = None) -> Graph:
       weights: one positive number, or one per edge from the first to the last; 1 if None.
 
     Raises:
-      InputError: `n` is not a positive whole number, or as `from_edges` about the weights.
+      InputError: `n` is not a positive whole number, a weight is not positive and finite, or there
+        are not as many weights as edges.
     """
     nodes = np.arange(count("n", n))
     return from_edges(n, np.stack([nodes[:-1], nodes[1:]], 1), weights)
@@ -277,7 +310,8 @@ def star(n: int, weights: ArrayLike | Sequence[float] | None = None) -> Graph:
       weights: one positive number, or one per edge from node 1 to the last; 1 if None.
 
     Raises:
-      InputError: `n` is not a positive whole number, or as `from_edges` about the weights.
+      InputError: `n` is not a positive whole number, a weight is not positive and finite, or there
+        are not as many weights as edges.
     """
     others = np.arange(1, count("n", n))
     return from_edges(n, np.stack([np.zeros_like(others), others], 1), weights)
@@ -293,7 +327,8 @@ def grid(rows: int, columns: int, weights: ArrayLike | Sequence[float] | None = 
         then the one below; 1 if None.
 
     Raises:
-      InputError: a number is not a positive whole number, or as `from_edges` about the weights.
+      InputError: a number is not a positive whole number, a weight is not positive and finite, or
+        there are not as many weights as edges.
     """
     nodes = np.arange(count("rows", rows) * count("columns", columns)).reshape(rows, columns)
     right = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], 1)
@@ -329,11 +364,13 @@ def check_room(found: int | jax.Array, max_edges: int) -> None:
     """Check that an edge list has room for the edges found; a traced number is not looked at.
 
     Raises:
-      InputError: it has not.
+      InputError: more edges were found than the list has room for.
     """
     if is_concrete(found) and int(found) > max_edges:
         raise InputError(
-            f"max_edges must be at least {int(found)}, the number of edges, but it is {max_edges}."
+            f"must be at least {int(found)}, the number of edges, but it is {max_edges}",
+            argument="max_edges",
+            value=max_edges,
         )
 
 
@@ -357,8 +394,10 @@ def _pairs(edges: Iterable[Any]) -> np.ndarray:
         edges = list(edges)
     if not is_concrete(edges):
         raise InputError(
-            "edges must be known before compilation, but they are traced; inside jit build the "
-            "graph with from_matrix."
+            "must be known before compilation, but they are traced",
+            argument="edges",
+            value=edges,
+            remedy="inside jit build the graph with from_matrix",
         )
     try:
         ends = np.asarray(edges)
@@ -367,10 +406,11 @@ def _pairs(edges: Iterable[Any]) -> np.ndarray:
     if ends.shape in ((0,), (0, 2)):
         return np.zeros((0, 2), np.int64)
     if ends.ndim != 2 or ends.shape[-1] != 2 or not np.issubdtype(ends.dtype, np.integer):
-        shown = " ".join(repr(edges).split())
-        shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
         raise InputError(
-            f"edges must be a list of pairs of whole numbers, shape (edges, 2), but it is {shown}."
+            "must be a list of pairs of whole numbers, shape (edges, 2), but it is "
+            f"{one_line(edges)}",
+            argument="edges",
+            value=edges,
         )
     return ends.astype(np.int64)
 
@@ -393,11 +433,17 @@ def _edge_weights(
             kind = jnp if not is_concrete(weights) else np
             values = kind.asarray(weights, dtype)
     except (TypeError, ValueError):
-        raise InputError(f"weights must be numbers, but it is {weights!r:.80}.") from None
+        raise InputError(
+            f"must be numbers, but it is {one_line(weights)}",
+            argument="weights",
+            value=weights,
+        ) from None
     if values.shape not in ((), (len(ends),)):
         raise InputError(
-            f"weights must be one number or one per edge, shape ({len(ends)},), but it has shape "
-            f"{values.shape}."
+            f"must be one number or one per edge, shape ({len(ends)},), but it has shape "
+            f"{values.shape}",
+            argument="weights",
+            value=weights,
         )
     values = kind.broadcast_to(values, len(ends)) if values.ndim == 0 else values[order]
     if is_concrete(weights):
@@ -406,8 +452,10 @@ def _edge_weights(
             seen = np.broadcast_to(np.asarray(weights, np.float64), len(ends))[order][wrong[0]]
             rounded = f" ({values[wrong[0]]:g} in {values.dtype})" if 0 < seen < np.inf else ""
             raise InputError(
-                "weights must be positive and finite, but the edge of nodes "
-                f"{ends[wrong[0], 0]} and {ends[wrong[0], 1]} has {seen:g}{rounded}; leave out "
-                "edges of weight zero."
+                f"must be positive and finite, but the edge of nodes {ends[wrong[0], 0]} and "
+                f"{ends[wrong[0], 1]} has {seen:g}{rounded}",
+                argument="weights",
+                value=weights,
+                remedy="leave out edges of weight zero",
             )
     return jnp.asarray(values)

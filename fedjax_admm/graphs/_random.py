@@ -16,7 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, default_float, is_concrete, scalar, typed_key
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    is_concrete,
+    one_line,
+    scalar,
+    typed_key,
+)
 from fedjax_admm.graphs._components import is_connected
 from fedjax_admm.graphs._graph import Graph, check_room, join_pairs
 
@@ -25,7 +33,7 @@ _DRAWS = 1000
 _EDGE_DRAWS = 10_000
 
 
-def blocks(sizes: Sequence[int]) -> jax.Array:
+def block_labels(sizes: Sequence[int]) -> jax.Array:
     """Return the block of every node of a stochastic block model, shape (sum(sizes),), int32.
 
     Raises:
@@ -105,9 +113,11 @@ def erdos_renyi(key: jax.Array, n: int, p: ArrayLike, *, max_edges: int | None =
     check_room(found, room)
     if is_concrete(connected) and not bool(connected):
         raise InputError(
-            f"p must be large enough for a connected graph, but none of {_DRAWS} draws with p = "
-            f"{float(probability):g} was; for {n} nodes take p above log(n)/n = "
-            f"{math.log(n) / n:.3g}."
+            f"must be large enough for a connected graph, but none of {_DRAWS} draws with p = "
+            f"{float(probability):g} was",
+            argument="p",
+            value=p,
+            remedy=f"for {n} nodes take p above log(n)/n = {math.log(n) / n:.3g}",
         )
     return graph
 
@@ -138,9 +148,11 @@ def connected_graph(key: jax.Array, n: int, num_edges: int) -> Graph:
     graph, connected = _draw_edges(key, n, num_edges)
     if is_concrete(connected) and not bool(connected):
         raise InputError(
-            f"num_edges must be large enough for a connected graph to be drawn, but none of "
-            f"{_EDGE_DRAWS} draws of {num_edges} edges joined all {n} nodes; take about "
-            f"n log(n) / 2 = {math.ceil(n * math.log(n) / 2)}."
+            f"must be large enough for a connected graph to be drawn, but none of {_EDGE_DRAWS} "
+            f"draws of {num_edges} edges joined all {n} nodes",
+            argument="num_edges",
+            value=num_edges,
+            remedy=f"take about n log(n) / 2 = {math.ceil(n * math.log(n) / 2)}",
         )
     return graph
 
@@ -177,7 +189,7 @@ def _draw(key: jax.Array, probabilities: jax.Array, max_edges: int) -> tuple[Gra
 def _draw_blocks(
     key: jax.Array, p_in: jax.Array, p_out: jax.Array, sizes: tuple[int, ...], max_edges: int
 ) -> tuple[Graph, jax.Array]:
-    labels = blocks(sizes)
+    labels = block_labels(sizes)
     same = labels[:, None] == labels[None, :]
     return _draw(key, jnp.where(same, p_in, p_out), max_edges)
 
@@ -231,5 +243,9 @@ def _probability(name: str, value: ArrayLike) -> jax.Array:
 
 def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(sizes, Sequence | np.ndarray) or isinstance(sizes, str) or not len(sizes):
-        raise InputError(f"sizes must be a list of numbers of nodes, but it is {sizes!r:.80}.")
+        raise InputError(
+            f"must be a list of numbers of nodes, but it is {one_line(sizes)}",
+            argument="sizes",
+            value=sizes,
+        )
     return tuple(count(f"sizes[{i}]", size) for i, size in enumerate(sizes))

@@ -182,17 +182,31 @@ def quadratic_difference(matrix: ArrayLike) -> Quadratic:
     """
     array = finite_array("matrix", matrix, (None, None))
     if array.shape[0] != array.shape[1]:
-        raise InputError(f"matrix must be square, but it has shape {array.shape}.")
+        raise InputError(
+            f"must be square, but it has shape {array.shape}", argument="matrix", value=matrix
+        )
     if not is_concrete(array):
-        raise InputError("matrix must be known before tracing; build the penalty outside jit.")
+        raise InputError(
+            "must be known before tracing",
+            argument="matrix",
+            value=matrix,
+            remedy="build the penalty outside jit",
+        )
     seen = np.asarray(array, np.float64)
     tolerance = 1e-6 * np.abs(seen).max(initial=0)
     if np.abs(seen - seen.T).max(initial=0) > tolerance:
-        raise InputError("matrix must be symmetric, but it is not; use (M + M.T) / 2.")
+        raise InputError(
+            "must be symmetric, but it is not",
+            argument="matrix",
+            value=matrix,
+            remedy="use (M + M.T) / 2",
+        )
     spectrum, basis = np.linalg.eigh((seen + seen.T) / 2)
     if spectrum.min(initial=0) < -tolerance:
         raise InputError(
-            f"matrix must be positive semidefinite, but it has the eigenvalue {spectrum.min():g}."
+            f"must be positive semidefinite, but it has the eigenvalue {spectrum.min():g}",
+            argument="matrix",
+            value=matrix,
         )
     # Rounding of a singular matrix: its conjugate is infinite off the range, not huge.
     spectrum = np.where(spectrum > tolerance, spectrum, 0)

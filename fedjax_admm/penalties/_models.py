@@ -22,7 +22,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, is_concrete, number
+from fedjax_admm._checks import InputError, is_concrete, number, scalar
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -332,7 +332,7 @@ def l1(weight: ArrayLike) -> L1:
 
 def group_l2(weight: ArrayLike) -> GroupL2:
     """Build `GroupL2`; the weight must not be negative."""
-    return GroupL2(number("weight", weight, at_least=0))
+    return GroupL2(scalar("weight", weight, at_least=0))
 
 
 def mcp(lam: ArrayLike, gamma: ArrayLike, weight: ArrayLike = 1.0) -> MCP:
@@ -371,7 +371,12 @@ def box(lower: ArrayLike, upper: ArrayLike) -> Box:
     """
     lower, upper = number("lower", lower), number("upper", upper)
     if is_concrete((lower, upper)) and np.any(np.asarray(lower) > np.asarray(upper)):
-        raise InputError(f"lower must not exceed upper, but they are {lower} and {upper}.")
+        raise InputError(
+            f"must not exceed {{upper}}, but they are {lower} and {upper}",
+            argument="lower",
+            value=lower,
+            others=["upper"],
+        )
     return Box(lower, upper)
 
 
@@ -412,8 +417,9 @@ def add(first: Penalty, second: Penalty) -> Sum:
             return Sum(inner, outer)
     known = ", ".join(sorted(f"{a.__name__}+{b.__name__}" for a, b in _COMPOSABLE))
     raise InputError(
-        f"the prox of {type(first).__name__} + {type(second).__name__} is not known; "
-        f"sums with a known prox are {known}."
+        f"the prox of {type(first).__name__} + {type(second).__name__} is not known",
+        value=(first, second),
+        remedy=f"sums with a known prox are {known}",
     )
 
 

@@ -1,6 +1,12 @@
 from fedjax_admm.privacy import accountant as accountant
 from fedjax_admm.privacy._plans import (
+    ACCOUNTINGS as ACCOUNTINGS,
+    ADVERSARY as ADVERSARY,
     NOMINAL as NOMINAL,
+    NOT_COVERED as NOT_COVERED,
+    PUBLIC as PUBLIC,
+    UNIT as UNIT,
+    Accounting as Accounting,
     Plan as Plan,
     Spent as Spent,
     approximate_plan as approximate_plan,

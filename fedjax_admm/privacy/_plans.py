@@ -87,14 +87,20 @@ class Plan:
         """
         counts = np.asarray(releases)
         if not np.issubdtype(counts.dtype, np.integer):
-            raise InputError(f"releases must be whole numbers, but they are {counts.dtype}.")
+            raise InputError(
+                f"must be whole numbers, but they are {counts.dtype}",
+                argument="releases",
+                value=releases,
+            )
         if counts.size and not 0 <= counts.min() <= counts.max() <= self.rounds:
             wrong, remedy = counts.min(), "count from the first release"
             if wrong >= 0:
                 wrong, remedy = counts.max(), "plan for more rounds"
             raise InputError(
-                f"releases must be between 0 and {self.rounds}, the planned number, but there is "
-                f"{wrong}; {remedy}."
+                f"must be between 0 and {self.rounds}, the planned number, but there is {wrong}",
+                argument="releases",
+                value=releases,
+                remedy=remedy,
             )
         different, places = np.unique(counts, return_inverse=True)
         places = places.reshape(counts.shape)
@@ -184,7 +190,7 @@ def zcdp_plan_of_budget(budget: float, delta: float, rounds: int, tau: float = 0
       The plan.
 
     Raises:
-      InputError: as `zcdp_plan`.
+      InputError: a number is out of range, or tau leaves a release without any budget.
     """
     rounds = count("rounds", rounds)
     accountant.checked_number("budget", budget, above=0.0)
@@ -213,7 +219,8 @@ def approximate_plan(
       The plan. The noise is the same as that of a zCDP plan with a smaller epsilon.
 
     Raises:
-      InputError: as `zcdp_plan`; or an epsilon_n is larger than 1, or the composition is unknown.
+      InputError: a number is out of range, tau leaves a release without any budget, an epsilon_n is
+        larger than 1, or the composition is unknown.
 
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1; P. Kairouz, S. Oh, P. Viswanath, "The Composition Theorem for Differential
@@ -223,7 +230,9 @@ def approximate_plan(
     accountant.checked_delta(delta)
     if composition not in _COMPOSITIONS:
         raise InputError(
-            f"composition must be one of {', '.join(_COMPOSITIONS)}, but it is {composition!r}."
+            f"must be one of {', '.join(_COMPOSITIONS)}, but it is {composition!r}",
+            argument="composition",
+            value=composition,
         )
     if epsilon == np.inf:
         multipliers = np.zeros(rounds)

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, default_float, scalar
+from fedjax_admm._checks import InputError, default_float, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.privacy._plans import Plan, Spent
 
@@ -146,11 +146,17 @@ def gaussian_release(
         early noise is too large for the session's dtype.
     """
     if not isinstance(plan, Plan):
-        raise InputError(f"plan must be a Plan such as zcdp_plan makes, but it is {plan!r:.60}.")
+        raise InputError(
+            f"must be a Plan such as zcdp_plan makes, but it is {one_line(plan)}",
+            argument="plan",
+            value=plan,
+        )
     if (clip is None) == (nominal_norm is None):
         raise InputError(
-            "clip must be a positive number; or clip=None with nominal_norm=c for the paper's "
-            "noise without clipping, which guarantees nothing."
+            "must be a positive number; or clip=None with nominal_norm=c for the paper's noise "
+            "without clipping, which guarantees nothing",
+            argument="clip",
+            value=clip,
         )
     if clip is None:
         norm = scalar("nominal_norm", cast(ArrayLike, nominal_norm), above=0)
@@ -160,8 +166,10 @@ def gaussian_release(
     largest = np.max(plan.multipliers)
     if largest > np.finfo(dtype).max:
         raise InputError(
-            f"plan must have multipliers that {dtype} can hold, but the first release has "
-            f"{largest:.3g}; take a larger tau or fewer rounds."
+            f"must have multipliers that {dtype} can hold, but the first release has {largest:.3g}",
+            argument="plan",
+            value=plan,
+            remedy="take a larger tau or fewer rounds",
         )
     multipliers = plan.multipliers.astype(dtype)
     small = multipliers.astype(np.float64) < plan.multipliers
@@ -186,21 +194,28 @@ def ledger(plan: Plan, release: GaussianRelease, releases: ArrayLike) -> Spent:
     """
     if not isinstance(release, GaussianRelease):
         raise InputError(
-            f"release must be gaussian_release(plan, clip), but it is {type(release).__name__}, "
-            "which adds no noise: nothing is private after the first release."
+            f"must be gaussian_release(plan, clip), but it is {type(release).__name__}, which "
+            "adds no noise: nothing is private after the first release",
+            argument="release",
+            value=release,
         )
     added = np.asarray(release.multipliers, np.float64)
     if added.shape != plan.multipliers.shape:
         raise InputError(
-            f"release must be made by the plan, of {plan.rounds} releases, but it has the shape "
-            f"{added.shape}; give the plan that it was made by."
+            f"must be made by the plan, of {plan.rounds} releases, but it has the shape "
+            f"{added.shape}",
+            argument="release",
+            value=release,
+            remedy="give the plan that it was made by",
         )
     # A float32 number may lie below the plan's by its rounding.
     short = np.flatnonzero(added < plan.multipliers * (1 - 1e-7))
     if short.size:
         raise InputError(
-            f"release must add as much noise as the plan, but at release {short[0] + 1} its "
-            f"multiplier is {added[short[0]]:.6g} and the plan's is "
-            f"{plan.multipliers[short[0]]:.6g}; give the plan that it was made by."
+            f"must add as much noise as the plan, but at release {short[0] + 1} its multiplier is "
+            f"{added[short[0]]:.6g} and the plan's is {plan.multipliers[short[0]]:.6g}",
+            argument="release",
+            value=release,
+            remedy="give the plan that it was made by",
         )
     return plan.spent(releases, clipped=release.clipped)

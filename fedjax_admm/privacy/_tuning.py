@@ -112,7 +112,11 @@ def nearby_settings(
     rng = np.random.default_rng(count("seed", seed, at_least=0))
     number = count("number", number)
     if not 0 < spread < np.inf:
-        raise InputError(f"spread must be positive and finite, but it is {spread!r}.")
+        raise InputError(
+            f"must be positive and finite, but it is {spread!r}",
+            argument="spread",
+            value=spread,
+        )
     factors = np.exp(spread * rng.standard_normal((number, 3)))
     taus = np.where(rng.random(number) < 0.5, setting.tau, rng.choice(tau, number))
     near = [
@@ -173,7 +177,11 @@ def tune_private(
     """
     typed_key(key)
     if not settings:
-        raise InputError("settings must hold at least one setting, but it is empty.")
+        raise InputError(
+            "must hold at least one setting, but it is empty",
+            argument="settings",
+            value=settings,
+        )
     solvers = [build(setting) for setting in settings]
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *solvers)
     keys = jax.random.split(key, count("trials", trials))
@@ -184,8 +192,11 @@ def tune_private(
     place = int(np.argmin(means))
     if not np.isfinite(means[place]):
         raise InputError(
-            f"settings must hold one that stays finite on all {trials} problems, but none of "
-            f"{len(settings)} does; take smaller steps."
+            f"must hold one that stays finite on all {trials} problems, but none of "
+            f"{len(settings)} does",
+            argument="settings",
+            value=settings,
+            remedy="take smaller steps",
         )
     best = settings[place]
     return Tuned(best, solvers[place], float(means[place]), scores, UNACCOUNTED)
@@ -216,6 +227,8 @@ def _logarithms(name: str, pair: tuple[float, float]) -> tuple[float, float]:
     low, high = pair
     if not 0 < low <= high < np.inf:
         raise InputError(
-            f"{name} must be the smallest and the largest value, positive, but it is {pair}."
+            f"must be the smallest and the largest value, positive, but it is {pair}",
+            argument=name,
+            value=pair,
         )
     return float(np.log(low)), float(np.log(high))

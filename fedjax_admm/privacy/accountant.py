@@ -21,14 +21,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, one_line
 
 Values = TypeVar("Values", float, np.ndarray)
 
 _WIDTH = 1e-13  # relative width at which a bisection ends
 
-# Trapezoidal rule in y = log t for integrals over t > 0 of the functions of `_log_delta`. They are
-# analytic for |Im y| < pi/4, so the error is about exp(-2 pi (pi/4) / step) = 1e-17.
+# Trapezoidal rule in y = log t for integrals over t > 0 of the functions of `log_delta_with_error`.
+# They are analytic for |Im y| < pi/4, so the error is about exp(-2 pi (pi/4) / step) = 1e-17.
 _STEP = 0.125
 _NODES = np.exp(np.arange(-40.0, 4.0, _STEP, dtype=np.float64))
 _FAR = 50.0  # beyond this many standard deviations delta is below every float64
@@ -162,7 +162,7 @@ def gaussian_delta(budget: Values, epsilon: float) -> Values:
     eps = checked_number("epsilon", epsilon, at_least=0.0)
 
     def one(phi: float) -> float:
-        return math.exp(_log_delta(phi, eps)[0])
+        return math.exp(log_delta_with_error(phi, eps)[0])
 
     return _each(one, "budget", budget, at_least=0.0)
 
@@ -192,7 +192,7 @@ def gaussian_epsilon(budget: Values, delta: float) -> Values:
             return phi
 
         def holds(eps: float) -> bool:
-            return sum(_log_delta(phi, eps)) <= log_allowed
+            return sum(log_delta_with_error(phi, eps)) <= log_allowed
 
         if holds(0.0):
             return 0.0
@@ -230,7 +230,7 @@ def gaussian_budget(epsilon: Values, delta: float) -> Values:
             return math.inf
 
         def holds(phi: float) -> bool:
-            return sum(_log_delta(phi, eps)) <= log_allowed
+            return sum(log_delta_with_error(phi, eps)) <= log_allowed
 
         # The classical formula allows less, and so does delta(eps) <= delta(0) <= mu / sqrt(2 pi).
         low = 0.5 * max(zcdp_budget(eps, delta), math.pi * allowed * allowed)
@@ -331,9 +331,11 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
     over = np.flatnonzero((seen > 1.0) & np.isfinite(seen))
     if over.size:
         raise InputError(
-            "epsilons must be at most 1 for the classical Gaussian mechanism, but that of release "
-            f"{over[0] + 1} is {seen.ravel()[over[0]]:g}; take a smaller total epsilon, more "
-            "rounds or a larger tau."
+            "must be at most 1 for the classical Gaussian mechanism, but that of release "
+            f"{over[0] + 1} is {seen.ravel()[over[0]]:g}",
+            argument="epsilons",
+            value=epsilons,
+            remedy="take a smaller total epsilon, more rounds or a larger tau",
         )
     return _each(lambda eps: top / eps, "epsilons", epsilons)
 
@@ -451,7 +453,7 @@ def advanced_epsilons(epsilon: float, slack: float, rounds: int, tau: float) -> 
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _log_delta(phi: float, eps: float) -> tuple[float, float]:
+def log_delta_with_error(phi: float, eps: float) -> tuple[float, float]:
     """Log of the exact delta of Gaussian releases, and a bound of its rounding error.
 
     With the normal density f, `s = eps/mu - mu/2` and the ratio of Mills `R(x) = Phi(-x) / f(x)`,
@@ -522,8 +524,10 @@ def _divided(name: str, total: float, rounds: int, tau: float, power: float) -> 
     if lost:
         which = "release 1 gets" if lost == 1 else f"releases 1 to {lost} get"
         raise InputError(
-            f"tau = {tau:g} over {rounds} rounds is too small: {which} no share of {name} "
-            f"= {total:g} that is above {smallest:.1e}; take a larger tau or fewer rounds."
+            f"tau = {tau:g} over {rounds} rounds is too small: {which} no share of {name} = "
+            f"{total:g} that is above {smallest:.1e}",
+            value=tau,
+            remedy="take a larger tau or fewer rounds",
         )
     while math.fsum(parts) > total:
         parts *= 1.0 - 2.0**-52
@@ -548,7 +552,9 @@ def checked_number(name: str, value: Any, **limits: float) -> float:
     """One checked number as a Python float."""
     seen = _reals(name, value, **limits)
     if seen.ndim:
-        raise InputError(f"{name} must be one number, but it has shape {seen.shape}.")
+        raise InputError(
+            f"must be one number, but it has shape {seen.shape}", argument=name, value=value
+        )
     return seen.item()
 
 
@@ -568,8 +574,10 @@ def _reals(
         given = np.asarray(None)
     if given.dtype.kind not in "iuf":
         raise InputError(
-            f"{name} must be a number or an array of numbers that is known on the host, "
-            f"but it is {value!r:.80}."
+            "must be a number or an array of numbers that is known on the host, but it is "
+            f"{one_line(value)}",
+            argument=name,
+            value=value,
         )
     seen = given.astype(np.float64)
     limits = [(~np.isnan(seen), "a number")]
@@ -585,5 +593,9 @@ def _reals(
         bad = np.flatnonzero(~holds)
         if bad.size:
             where = f"entry {bad[0]} " if seen.ndim else "it "
-            raise InputError(f"{name} must be {wanted}, but {where}is {seen.ravel()[bad[0]]:g}.")
+            raise InputError(
+                f"must be {wanted}, but {where}is {seen.ravel()[bad[0]]:g}",
+                argument=name,
+                value=value,
+            )
     return seen

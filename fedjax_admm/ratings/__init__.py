@@ -1,7 +1,7 @@
 """Ratings of items by users: an incomplete matrix as a list of what is known of it.
 
     read_ratings("u.data")             from a file: MovieLens, or any CSV file
-    ratings(users, items, values)      from arrays
+    from_arrays(users, items, values)  from arrays
     draw_ratings(key, "ml-1m")         synthetic ones, of the shape of a well-known table
 
 Whether an entry is known is decided by its presence in the list: 0 is a rating like any other.

@@ -1,22 +1,22 @@
 from fedjax_admm.ratings._blocks import (
     BLOCK as BLOCK,
     ClientRatings as ClientRatings,
-    compensated as compensated,
     in_blocks as in_blocks,
 )
 from fedjax_admm.ratings._factors import (
-    BOUNDS as BOUNDS,
+    CURVATURE_BOUNDS as CURVATURE_BOUNDS,
     Factors as Factors,
     FactorStart as FactorStart,
+    GivenStart as GivenStart,
     UniformStart as UniformStart,
-    check_start as check_start,
+    check_factor_start as check_factor_start,
     curvature_bound as curvature_bound,
     given_start as given_start,
     gram_matrix as gram_matrix,
     item_gradients as item_gradients,
     item_quadratics as item_quadratics,
     largest_eigenvalue as largest_eigenvalue,
-    smallest_bound as smallest_bound,
+    smallest_curvature_bound as smallest_curvature_bound,
     uniform_start as uniform_start,
     user_quadratics as user_quadratics,
     user_steps as user_steps,
@@ -28,4 +28,4 @@ from fedjax_admm.ratings._synthetic import (
     Shape as Shape,
     draw_ratings as draw_ratings,
 )
-from fedjax_admm.ratings._table import Ratings as Ratings, ratings as ratings
+from fedjax_admm.ratings._table import Ratings as Ratings, from_arrays as from_arrays

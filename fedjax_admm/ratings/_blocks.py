@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.devices import by_clients
 
@@ -134,32 +135,11 @@ class ClientRatings:
 
         def add(carry, client, users, items, values):
             terms = jnp.where(items < self.num_items, term(client, users, items, values), 0)
-            return compensated(carry, jnp.sum(terms))
+            return compensated_sum(carry, jnp.sum(terms))
 
         zero = jnp.zeros((), self.values.dtype)
         total, lost = self.fold(self.everyone, (zero, zero), add)
         return total + lost
-
-
-def compensated(carry: tuple[jax.Array, jax.Array], term: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Add a term to a sum without losing what rounding cuts off.
-
-    `(total, lost)` stands for `total + lost`, with `lost` below the rounding of `total`: the error
-    of millions of additions is that of a few.
-
-    Reference: D. E. Knuth, "The Art of Computer Programming", volume 2, 3rd edition, section 4.2.2,
-    theorem B (the exact error of an addition).
-    """
-    total, lost = carry
-    new, cut = _two_sum(total, term)
-    return _two_sum(new, lost + cut)
-
-
-def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the rounded sum and what was cut off."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
 
 
 def in_blocks(

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, finite_array, number
+from fedjax_admm._checks import InputError, count, finite_array, one_line, scalar
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import factor_gram, factor_residual, gram_gradient, gram_norm, safe_norm
@@ -92,14 +92,16 @@ class GivenStart:
         """Return them; rows of users that are not there become zero.
 
         Raises:
-          InputError: they do not fit the problem.
+          InputError: the given factors do not have the shapes that the problem needs.
         """
         users = (problem.num_clients, problem.users_per_client, self.rank)
         items = (problem.num_items, self.rank)
         if (self.users.shape, self.items.shape) != (users, items):
             raise InputError(
-                f"start must have users of shape {users} and items of shape {items} for this "
-                f"problem, but they have {self.users.shape} and {self.items.shape}."
+                f"must have users of shape {users} and items of shape {items} for this problem, "
+                f"but they have {self.users.shape} and {self.items.shape}",
+                argument="start",
+                value=self,
             )
         return Factors(jnp.where(problem.here[..., None], self.users, 0), self.items)
 
@@ -120,8 +122,8 @@ def uniform_start(
     Raises:
       InputError: a scale is negative, or the rank is not a positive whole number.
     """
-    scale = number("scale", scale, at_least=0)
-    items = scale if item_scale is None else number("item_scale", item_scale, at_least=0)
+    scale = scalar("scale", scale, at_least=0)
+    items = scale if item_scale is None else scalar("item_scale", item_scale, at_least=0)
     return UniformStart(scale, items, count("rank", rank))
 
 
@@ -136,15 +138,17 @@ def given_start(users: ArrayLike, items: ArrayLike) -> GivenStart:
     return GivenStart(finite_array("users", users, (None, None, items.shape[1])), items)
 
 
-def check_start(start: Any) -> None:
+def check_factor_start(start: Any) -> None:
     """Check that a solver's start is one.
 
     Raises:
-      InputError: it cannot be called, or has no rank.
+      InputError: the start cannot be called, or has no rank.
     """
     if not (callable(start) and hasattr(start, "rank")) or isinstance(start, type):
         raise InputError(
-            f"start must be what uniform_start or given_start returns, but it is {start!r:.60}."
+            f"must be what uniform_start or given_start returns, but it is {one_line(start)}",
+            argument="start",
+            value=start,
         )
 
 
@@ -238,7 +242,7 @@ def item_gradients(problem, factors: Factors) -> jax.Array:
     return problem.by_item.apart(collect, own, shared, axis=0)
 
 
-def smallest_bound(dtype: Any) -> float:
+def smallest_curvature_bound(dtype: Any) -> float:
     """Return what curvature bounds are kept above: far below any true one, and no zero."""
     return 1e-12 if dtype == jnp.float64 else 1e-20
 
@@ -256,7 +260,7 @@ def _per_row(quadratic: jax.Array, other: jax.Array) -> jax.Array:
     return gram_norm(quadratic)[None]
 
 
-BOUNDS: Mapping[str, Any] = {"fro": _frobenius, "spec": _spectral, "row": _per_row}
+CURVATURE_BOUNDS: Mapping[str, Any] = {"fro": _frobenius, "spec": _spectral, "row": _per_row}
 """Upper bounds of the curvature of the loss in one block.
 
 `fro` is ||W^T W||_F and `spec` ||W^T W||_2, one per client, with W the other block; `row` is
@@ -265,7 +269,7 @@ BOUNDS: Mapping[str, Any] = {"fro": _frobenius, "spec": _spectral, "row": _per_r
 
 
 def curvature_bound(name: str, quadratic: jax.Array, other: jax.Array) -> jax.Array:
-    """Return an upper bound of the curvature in one block, kept above `smallest_bound`.
+    """Return an upper bound of the curvature in one block, kept above `smallest_curvature_bound`.
 
     Args:
       name: "fro", "spec" or "row".
@@ -275,7 +279,9 @@ def curvature_bound(name: str, quadratic: jax.Array, other: jax.Array) -> jax.Ar
     Returns:
       Shape (1, places or 1, rows or 1).
     """
-    return jnp.maximum(BOUNDS[name](quadratic, other), smallest_bound(other.dtype))
+    return jnp.maximum(
+        CURVATURE_BOUNDS[name](quadratic, other), smallest_curvature_bound(other.dtype)
+    )
 
 
 def gram_matrix(w: jax.Array) -> jax.Array:

@@ -50,8 +50,8 @@ def read_ratings(
       user: the column of the users' numbers; found by the usual names, such as userId, if None.
       item: the column of the items' numbers, likewise.
       rating: the column of the ratings, likewise.
-      num_users: what numbers of users must be less than; any if None. As in `ratings`, users that
-        occur are renumbered in any case.
+      num_users: what numbers of users must be less than; any if None. Users that occur are
+        renumbered in any case, as in `from_arrays`.
       num_items: likewise for items.
       chunk_bytes: how much is read at a time.
 
@@ -73,7 +73,11 @@ def read_ratings(
         chunks = _chunks(file, b"" if form.named else head, chunk_bytes)
         columns, skipped = _columns(form, chunks)
     if not columns[0].size:
-        raise InputError(f"{path} has no ratings below its line {line}; add a line for each.")
+        raise InputError(
+            f"{path} has no ratings below its line {line}",
+            value=path,
+            remedy="add a line for each",
+        )
     number = partial(_line_of, skipped=skipped)
     return tabulated(*columns, place=f"{path}, line", number=number)
 
@@ -86,6 +90,7 @@ _USUAL = {
     | {"songid", "track", "trackid"},
     "rating": {"rating", "ratings", "star", "stars", "score", "value", "userrating", "bookrating"},
 }
+_KEYWORDS = {role: f"{role}=" for role in _USUAL}  # how a caller names a column
 _INTEGER = re.compile(r"[+-]?[0-9]{1,99}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _ENDLESS = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -118,10 +123,10 @@ def _opened(path: str | Path) -> Iterator[BufferedIOBase]:
             zipped = file.peek(2).startswith(b"\x1f\x8b")
             yield gzip.GzipFile(fileobj=file) if zipped else file
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check its name.") from None
+        raise InputError(f"{path} does not exist", value=path, remedy="check its name") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise InputError(f"{path} cannot be read: {reason}.") from None
+        raise InputError(f"{path} cannot be read: {reason}", value=path) from None
 
 
 def _head(path: str | Path, file: BufferedIOBase) -> tuple[int, bytes]:
@@ -130,7 +135,11 @@ def _head(path: str | Path, file: BufferedIOBase) -> tuple[int, bytes]:
         head = raw.removeprefix(b"\xef\xbb\xbf")  # byte order mark
         if head.strip():
             return line, head
-    raise InputError(f"{path} is empty; it must have a line for each rating: user, item, rating.")
+    raise InputError(
+        f"{path} is empty",
+        value=path,
+        remedy="it must have a line for each rating: user, item, rating",
+    )
 
 
 def _form(
@@ -150,7 +159,9 @@ def _form(
         if len(set(places)) < 3:
             raise InputError(
                 f"{path}, line {line}: user, item and rating must be three columns, but they are "
-                f"{listed(cells[place] for place in places)}; name them by user=, item=, rating=."
+                f"{listed(cells[place] for place in places)}; name them by {{user}}, {{item}}, "
+                "{rating}.",
+                others=_KEYWORDS,
             )
     shown = [cells[place] for place in places] if named else names
     return _Form(path, line, named, separator, len(cells), tuple(places), tuple(shown), bounds)
@@ -166,8 +177,8 @@ def _separated(path: str | Path, line: int, text: str) -> tuple[str, list[str]]:
                 return separator, cells
     raise InputError(
         f"{path}, line {line}: there must be three fields or more, user, item and rating, "
-        "separated by tabs, '::', commas, semicolons or spaces, but there is "
-        f"{text!r:.80}."
+        f"separated by tabs, '::', commas, semicolons or spaces, but there is {text!r:.80}",
+        value=path,
     )
 
 
@@ -180,12 +191,14 @@ def _place(path: str | Path, line: int, header: Sequence[str], role: str, name: 
         return places[0]
     columns = listed(repr(cell) for cell in header)
     problem = {
-        (True, False): f"it is not clear which column is the {role}; name one by {role}=",
-        (True, True): f"several columns may be the {role}; name one by {role}=",
-        (False, False): f"there is no column {name!r}, which {role}= names",
+        (True, False): f"it is not clear which column is the {role}; name one by {{{role}}}",
+        (True, True): f"several columns may be the {role}; name one by {{{role}}}",
+        (False, False): f"there is no column {name!r}, which {{{role}}} names",
         (False, True): f"the column {name!r} is named twice; rename one of them",
     }[name is None, bool(places)]
-    raise InputError(f"{path}, line {line}: {problem}. The columns are {columns}.")
+    raise InputError(
+        f"{path}, line {line}: {problem}. The columns are {columns}.", others=_KEYWORDS
+    )
 
 
 # --- Chunks of lines ---
@@ -270,9 +283,10 @@ def _line_by_line(form: _Form, chunk: bytes, first: int) -> tuple[_Columns, list
         cells = _cells(form.path, line, text, form.separator)
         if len(cells) != form.fields:
             raise InputError(
-                f"{form.path}, line {line}: the number of fields must be {form.fields}, as in line "
-                f"{form.line}, but it is {len(cells)} in {text.strip()!r:.80}; repair or remove "
-                "that line."
+                f"{form.path}, line {line}: the number of fields must be {form.fields}, as in "
+                f"line {form.line}, but it is {len(cells)} in {text.strip()!r:.80}",
+                value=form.path,
+                remedy="repair or remove that line",
             )
         user, item, value = (cells[place].strip() for place in form.places)
         users.append(_identity(form, line, 0, user))
@@ -289,8 +303,9 @@ def _narrow(identities: list[int]) -> np.ndarray:
 def _text(path: str | Path, line: int, raw: bytes) -> str:
     if not _is_text(raw):
         raise InputError(
-            f"{path}, line {line}: the file must be text in UTF-8, but there is {raw[:40]!r}; save "
-            "it so, or unpack it."
+            f"{path}, line {line}: the file must be text in UTF-8, but there is {raw[:40]!r}",
+            value=path,
+            remedy="save it so, or unpack it",
         )
     return raw.decode("utf-8")
 
@@ -310,7 +325,9 @@ def _cells(path: str | Path, line: int, text: str, separator: str) -> list[str]:
         except csv.Error as error:
             raise InputError(
                 f"{path}, line {line}: quotes must enclose whole fields within the line, but in "
-                f"{text.strip()!r:.80} they do not ({error}); repair or remove that line."
+                f"{text.strip()!r:.80} they do not ({error})",
+                value=path,
+                remedy="repair or remove that line",
             ) from None
     return [cell for cell in cells if cell] if separator == " " else cells
 
@@ -345,8 +362,9 @@ def _mistake(
     remedy: str = "repair or remove that line",
 ) -> InputError:
     return InputError(
-        f"{form.path}, line {line}: {form.names[column]} must {demand}, but it is {cell!r:.60}; "
-        f"{remedy}."
+        f"{form.path}, line {line}: {form.names[column]} must {demand}, but it is {cell!r:.60}",
+        value=cell,
+        remedy=remedy,
     )
 
 

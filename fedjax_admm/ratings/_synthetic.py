@@ -115,18 +115,26 @@ def _normal(key, shape, share: float, dtype) -> jax.Array:
 def _shape(shape: str | Shape) -> Shape:
     if isinstance(shape, str):
         if shape not in SHAPES:
-            raise InputError(f"shape must be one of {', '.join(SHAPES)}, but it is {shape!r}.")
+            raise InputError(
+                f"must be one of {', '.join(SHAPES)}, but it is {shape!r}",
+                argument="shape",
+                value=shape,
+            )
         return SHAPES[shape]
     if not isinstance(shape, tuple) or len(shape) != len(Shape._fields):
         raise InputError(
-            f"shape must be a name or (users, items, ratings), but it is {shape!r}; names are "
-            f"{', '.join(SHAPES)}."
+            f"must be a name or (users, items, ratings), but it is {shape!r}",
+            argument="shape",
+            value=shape,
+            remedy=f"names are {', '.join(SHAPES)}",
         )
     size = Shape(*(count(f"shape.{name}", n) for name, n in zip(Shape._fields, shape, strict=True)))
     if size.ratings > size.users * size.items // 2:
         raise InputError(
-            f"shape.ratings must be at most half of all pairs ({size.users * size.items // 2}), "
-            f"but it is {size.ratings}."
+            f"must be at most half of all pairs ({size.users * size.items // 2}), but it is "
+            f"{size.ratings}",
+            argument="shape.ratings",
+            value=size.ratings,
         )
     return size
 

@@ -1,6 +1,6 @@
 """Ratings in memory: three columns sorted by user and item.
 
-table = ratings([7, 7, 9], [1, 4, 1], [5.0, 0.0, 3.5])
+table = from_arrays([7, 7, 9], [1, 4, 1], [5.0, 0.0, 3.5])
 table.num_users, table.user_ids       2, array([7, 9])
 table.users, table.items              array([0, 0, 1]), array([0, 1, 0])
 table.user(9)                         1
@@ -57,7 +57,7 @@ class Ratings:
         return _position("item", identity, self.item_ids)
 
 
-def ratings(
+def from_arrays(
     users: ArrayLike,
     items: ArrayLike,
     values: ArrayLike,
@@ -83,23 +83,28 @@ def ratings(
       The table.
 
     Raises:
-      InputError: the arrays do not have one entry per rating, or none at all; a number of a user or
-        an item is no integer, negative or too large; a rating is not a finite number; or a user has
-        rated an item twice.
+      InputError: the arrays have different lengths or no entries; a number of a user or an item is
+        no integer, negative or too large; a rating is not a finite number; or a user has rated an
+        item twice.
     """
     columns = {"users": users, "items": items, "values": values}
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     for name, array in arrays.items():
         if array.ndim != 1:
-            raise InputError(f"{name} must have shape (ratings,), but it has {array.shape}.")
+            raise InputError(
+                f"must have shape (ratings,), but it has {array.shape}", argument=name, value=array
+            )
     sizes = [array.size for array in arrays.values()]
     if len(set(sizes)) > 1:
         raise InputError(
-            "users, items and values must have one entry per rating, but they have "
-            f"{sizes[0]}, {sizes[1]} and {sizes[2]}."
+            f"users, items and values must have one entry per rating, but they have {sizes[0]}, "
+            f"{sizes[1]} and {sizes[2]}",
+            value=arrays,
         )
     if not sizes[0]:
-        raise InputError("users, items and values must hold a rating, but they are empty.")
+        raise InputError(
+            "users, items and values must hold a rating, but they are empty", value=arrays
+        )
     _check_identities("users", arrays["users"], bound("num_users", num_users))
     _check_identities("items", arrays["items"], bound("num_items", num_items))
     return tabulated(arrays["users"], arrays["items"], _single(arrays["values"]))
@@ -117,7 +122,7 @@ def bound(name: str, declared: int | None) -> Bound:
     """Return the bound that a user declares as `name`; that of int64 if None.
 
     Raises:
-      InputError: what is declared is no whole number from 1.
+      InputError: the declared bound is not a positive whole number.
     """
     if declared is None:
         return Bound(2**63, "2**63", "repair it")
@@ -160,7 +165,8 @@ def tabulated(
         raise InputError(
             f"{place} {number(second)}: user {users[second]} has rated item {items[second]} in "
             f"{place.split()[-1]} {number(first)} already, {values[first]:g} there and "
-            f"{values[second]:g} here; remove one of the two."
+            f"{values[second]:g} here",
+            remedy="remove one of the two",
         )
     return Ratings(rows, columns, values[order], user_ids, item_ids)
 
@@ -175,8 +181,11 @@ def _position(name: str, identity: int, identities: np.ndarray) -> int:
     nearest = identities[max(place - 1, 0) : place + 1]
     if identity not in nearest:
         raise InputError(
-            f"{name} must be one of the {len(identities)} that occur, from {identities[0]} to "
-            f"{identities[-1]}, but it is {identity}; take {' or '.join(map(str, nearest))}."
+            f"must be one of the {len(identities)} that occur, from {identities[0]} to "
+            f"{identities[-1]}, but it is {identity}",
+            argument=name,
+            value=identity,
+            remedy=f"take {' or '.join(map(str, nearest))}",
         )
     return place
 
@@ -184,8 +193,10 @@ def _position(name: str, identity: int, identities: np.ndarray) -> int:
 def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
     if array.dtype.kind not in "iu":
         raise InputError(
-            f"{name} must hold integers, but its dtype is {array.dtype}; repair numbers such as "
-            "1.5, and convert the whole ones with .astype(int)."
+            f"must hold integers, but its dtype is {array.dtype}",
+            argument=name,
+            value=array,
+            remedy="repair numbers such as 1.5, and convert the whole ones with .astype(int)",
         )
     low, high = array.argmin(), array.argmax()
     for wrong, entry, demand, remedy in (
@@ -194,21 +205,28 @@ def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
     ):
         if wrong:
             raise InputError(
-                f"{name} must {demand}, but entry {entry} is {array[entry]}; {remedy}."
+                f"must {demand}, but entry {entry} is {array[entry]}",
+                argument=name,
+                value=array,
+                remedy=remedy,
             )
 
 
 def _single(array: np.ndarray) -> np.ndarray:
     """Return a copy in float32, checked."""
     if array.dtype.kind not in "iuf":
-        raise InputError(f"values must hold numbers, but its dtype is {array.dtype}.")
+        raise InputError(
+            f"must hold numbers, but its dtype is {array.dtype}", argument="values", value=array
+        )
     with np.errstate(over="ignore"):
         values = array.astype(np.float32)
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         raise InputError(
-            f"values must be finite in float32, but entry {wrong[0]} is {array[wrong[0]]}; remove "
-            "or repair that rating."
+            f"must be finite in float32, but entry {wrong[0]} is {array[wrong[0]]}",
+            argument="values",
+            value=array,
+            remedy="remove or repair that rating",
         )
     return values
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError
-from fedjax_admm.graphs import blocks, erdos_renyi, stochastic_block_model
+from fedjax_admm.graphs import block_labels, erdos_renyi, stochastic_block_model
 
 
 def adjacency(graph):
@@ -49,8 +49,8 @@ def test_every_pair_is_joined_as_often_as_its_blocks_say():
     drawn = jax.vmap(lambda key: stochastic_block_model(key, sizes, 0.6, 0.15))(keys(draws))
     matrices = adjacency(drawn)
     labels = np.repeat([0, 1, 2], sizes)
-    np.testing.assert_array_equal(blocks(sizes), labels)
-    assert blocks(sizes).dtype == jnp.int32
+    np.testing.assert_array_equal(block_labels(sizes), labels)
+    assert block_labels(sizes).dtype == jnp.int32
     wanted = np.triu(np.where(labels[:, None] == labels, 0.6, 0.15), 1)
     assert_frequencies(matrices.mean(0), wanted, draws)
     # Pairs are independent: the number of edges varies as a sum of independent draws does.

@@ -12,7 +12,7 @@ import pytest
 from fedjax_admm import InputError
 from fedjax_admm.problems import matrix_completion, matrix_completion_of_clients
 from fedjax_admm.problems._matrix_completion import share_of
-from fedjax_admm.ratings import BLOCK, DrawnRatings, Ratings, ratings
+from fedjax_admm.ratings import BLOCK, DrawnRatings, Ratings, from_arrays
 
 USERS, ITEMS, CLIENTS = 61, 30, 7
 
@@ -23,7 +23,7 @@ def table():
     seen = rng.random((USERS, ITEMS)) < rng.uniform(0.1, 0.9, (USERS, 1))
     seen[:, 0] = seen[0] = True
     users, items = np.nonzero(seen)
-    return ratings(users, items, rng.integers(0, 6, users.size))
+    return from_arrays(users, items, rng.integers(0, 6, users.size))
 
 
 TABLE = table()
@@ -219,6 +219,7 @@ def test_the_key_decides():
     assert not same(cached().by_user, other.by_user)
 
 
+@pytest.mark.thorough
 def test_a_batch_of_keys():
     """As one after another; and who learns what with whom is uniform."""
     seeds = np.arange(300)

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm.ratings import BLOCK, ClientRatings, compensated, in_blocks
+from fedjax_admm._linear_algebra import compensated_sum
+from fedjax_admm.ratings import BLOCK, ClientRatings, in_blocks
 
 # Nobody, one rating, a block less one, a block, a block and one, many, nobody, few.
 COUNTS = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 700, 0, 5]
@@ -133,6 +134,7 @@ def check(found, drawn, clients, by="users"):
     np.testing.assert_array_equal(seen[len(wanted) :], -1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chunk", [64, 128, 8192])
 def test_a_pass_visits_every_rating_once(chunk):
     drawn = draw(1)
@@ -286,7 +288,7 @@ def repeated(term, number):
 
     def step(_, carry):
         plain, pair = carry
-        return plain + term, compensated(pair, term)
+        return plain + term, compensated_sum(pair, term)
 
     plain, pair = jax.lax.fori_loop(0, number, step, (zero, (zero, zero)))
     return plain, sum(pair)
@@ -310,5 +312,5 @@ def test_small_after_large_and_large_after_small():
     """Both orders of Neumaier's algorithm."""
     total = (jnp.zeros(()), jnp.zeros(()))
     for term in (1.0, 1e20, 1.0, -1e20):
-        total = compensated(total, jnp.float32(term))
+        total = compensated_sum(total, jnp.float32(term))
     assert float(total[0] + total[1]) == 2

@@ -58,6 +58,7 @@ def test_shapes_of_the_literature():
     assert set(SHAPES) == {"ml-100k", "ml-1m", "ml-10m", "netflix"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_and_values(seed):
     check_shape(movies(seed), SHAPES["ml-100k"])
@@ -117,6 +118,7 @@ def test_another_shape():
     assert np.mean(number) == pytest.approx(900, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_a_problem_of_that_shape_wastes_little():
     """In 100 clients of very different sizes; stacked, they would waste half of the memory."""
     problem = matrix_completion(movies(), jax.random.key(0))
@@ -172,6 +174,7 @@ def test_shapes_that_are_no_triples_get_a_sentence(shape):
         draw_ratings(jax.random.key(0), shape)
 
 
+@pytest.mark.thorough
 def test_one_item():
     users, items, _ = found(draw_ratings(jax.random.key(0), (9, 1, 4)))
     assert 1 <= len(users) <= 4

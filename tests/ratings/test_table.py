@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fedjax_admm import InputError
-from fedjax_admm.ratings import Ratings, _table as table, ratings
+from fedjax_admm.ratings import Ratings, _table as table, from_arrays
 
 FAR = 2**63 - 1
 
@@ -19,7 +19,7 @@ def entries_of(seen):
 
 
 def test_users_and_items_that_occur_are_renumbered():
-    seen = ratings([9, 7, 7], [1, 4, 1], [3.5, 0, 5])
+    seen = from_arrays([9, 7, 7], [1, 4, 1], [3.5, 0, 5])
     assert isinstance(seen, Ratings)
     assert (len(seen), seen.num_users, seen.num_items) == (3, 2, 2)
     np.testing.assert_array_equal(seen.users, [0, 0, 1])
@@ -40,7 +40,7 @@ def test_a_table_is_sorted_and_holds_what_was_given(entries, in_order):
     given_ = sorted(entries.items()) if in_order else list(entries.items())
     pairs = np.array([pair for pair, _ in given_])
     users, items = pairs.T
-    seen = ratings(users, items, [value for _, value in given_])
+    seen = from_arrays(users, items, [value for _, value in given_])
     assert entries_of(seen) == [(*pair, value) for pair, value in sorted(entries.items())]
     assert sorted({user for user, _ in entries}) == seen.user_ids.tolist()
     assert sorted({item for _, item in entries}) == seen.item_ids.tolist()
@@ -51,7 +51,7 @@ def test_many_ratings_go_block_by_block(offset, monkeypatch):
     monkeypatch.setattr(table, "_BLOCK", 7)
     pairs = np.random.default_rng(0).permutation(40 * 30)[:500]
     users, items = np.divmod(pairs, 30)
-    seen = ratings(3 * users + offset, items, pairs)
+    seen = from_arrays(3 * users + offset, items, pairs)
     order = np.sort(pairs)
     np.testing.assert_array_equal(seen.user_ids[seen.users], order // 30 * 3 + offset)
     np.testing.assert_array_equal(seen.item_ids[seen.items], order % 30)
@@ -62,7 +62,7 @@ def test_many_ratings_go_block_by_block(offset, monkeypatch):
 def test_integers_of_all_kinds(kind):
     largest = min(int(np.iinfo(kind).max), FAR)
     users = np.array([largest, largest - 1, largest], kind)
-    seen = ratings(users, kind([2, 1, 1]), np.array([1, 2, 3], kind))
+    seen = from_arrays(users, kind([2, 1, 1]), np.array([1, 2, 3], kind))
     assert entries_of(seen) == [(largest - 1, 1, 2), (largest, 1, 3), (largest, 2, 1)]
 
 
@@ -70,13 +70,13 @@ def test_the_arrays_given_stay_as_they_are():
     for users in ([1, 2], [2, 1]):
         columns = np.array(users), np.array([1, 2]), np.array([0.5, 1], np.float32)
         copies = [column.copy() for column in columns]
-        seen = ratings(*columns)
+        seen = from_arrays(*columns)
         seen.values[:] = 7
         np.testing.assert_array_equal(columns, copies)
 
 
 def test_declared_numbers_bound_the_numbers_only():
-    seen = ratings([3, 1], [0, 5], [1, 2], num_users=4, num_items=6)
+    seen = from_arrays([3, 1], [0, 5], [1, 2], num_users=4, num_items=6)
     assert (seen.num_users, seen.num_items) == (2, 2)
     assert entries_of(seen) == [(1, 5, 2), (3, 0, 1)]
 
@@ -150,14 +150,14 @@ MISTAKES = [
 @pytest.mark.parametrize(("columns", "declared", "sentence"), MISTAKES)
 def test_mistakes_get_a_sentence(columns, declared, sentence):
     with pytest.raises(InputError) as caught:
-        ratings(*columns, **declared)
+        from_arrays(*columns, **declared)
     assert str(caught.value) == sentence
 
 
 def test_the_earliest_repetition_is_named():
     users, items = np.divmod(np.append(np.arange(99, -1, -1), [70, 3]), 10)
     with pytest.raises(InputError, match="entry 100: user 7 has rated item 0 in entry 29 already"):
-        ratings(users, items, np.arange(102))
+        from_arrays(users, items, np.arange(102))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_earliest_repetition_is_named():
     ],
 )
 def test_unknown_users_get_a_sentence(identity, sentence):
-    seen = ratings([4, 2, 9], [1, 1, 1], [1, 1, 1])
+    seen = from_arrays([4, 2, 9], [1, 1, 1], [1, 1, 1])
     with pytest.raises(InputError) as caught:
         seen.user(identity)
     assert str(caught.value) == sentence

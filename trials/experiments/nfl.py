@@ -59,16 +59,10 @@ PENALTIES = {
     "l1": penalties.entrywise_l1,
     "MOCHA": penalties.mocha,
 }
-VARIANTS = ("paper", "code")
 
 
 def _is_code(settings: Settings) -> bool:
-    if settings["variant"] not in VARIANTS:
-        raise InputError(
-            f"must be paper or code, but it is {settings['variant']!r}",
-            argument="variant",
-            value=settings["variant"],
-        )
+    one_of("variant", settings["variant"], ("paper", "code"))
     return settings["variant"] == "code"
 
 
@@ -92,7 +86,7 @@ def _two_blocks(
     """Draw the graph of two clusters and return its labels; `highest` bounds a traced p_out."""
     sizes, most = (size, size), _most_edges(size, p_in, highest)
     graph = graphs.stochastic_block_model(key, sizes, p_in, p_out, max_edges=most)
-    return graph, graphs.blocks(sizes)
+    return graph, graphs.block_labels(sizes)
 
 
 def _most_edges(size: int, p_in: float, p_out: float) -> int:
@@ -199,7 +193,7 @@ def _chain_problem(settings: Settings, weak: jax.Array, key: jax.Array) -> Drawn
     size = settings["nodes"]
     weights = jnp.ones(2 * size - 1, default_float()).at[size - 1].set(weak)
     graph = replace(graphs.chain(2 * size), weights=weights)
-    labels = graphs.blocks((size, size))
+    labels = graphs.block_labels((size, size))
     return draw_network(key, graph, _two_models(labels), labels, settings["samples"])
 
 
@@ -274,21 +268,16 @@ def _star_methods(settings: Settings, factor: jax.Array) -> dict[str, Any]:
     }
 
 
-def _experiment(name: str, title: str, findings: str, **options: Any) -> Experiment:
-    """Fill in what these experiments have in common."""
-    defaults: dict[str, Any] = {
-        "metrics": METRICS,
-        "figure": partial(figures.families_figure, metric="error"),
-        "trials": 5,
-        "rounds": 2000,
-        "records": 10,
-        "quick": {"trials": 2, "rounds": 200},
-    }
-    return Experiment(
-        name=name, title=title, paper=PAPER, findings=findings, **(defaults | options)
-    )
-
-
+_experiment = partial(
+    Experiment,
+    paper=PAPER,
+    metrics=METRICS,
+    figure=partial(figures.families_figure, metric="error"),
+    trials=5,
+    rounds=2000,
+    records=10,
+    quick={"trials": 2, "rounds": 200},
+)
 _BLOCKS = {"nodes": 100, "samples": 5, "p_in": 0.5, "lam": 0.01, "variant": "paper"}
 P_OUT = Sweep(
     "p_out",
@@ -298,9 +287,9 @@ P_OUT = Sweep(
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
-        "nfl-sbm-noiseless",
-        "stochastic block model without noise: how connected clusters may be",
-        (
+        name="nfl-sbm-noiseless",
+        title="stochastic block model without noise: how connected clusters may be",
+        findings=(
             "The claim holds: with the network lasso and l1 the clusters are found exactly and the "
             "error is small up to a threshold in p_out that grows with the share of nodes that "
             "have data (between 0.05 and 0.1, 0.1 and 0.2, 0.2 and 0.3 for 0.2, 0.4, 0.6); beyond "
@@ -321,9 +310,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         rounds=3000,
     ),
     _experiment(
-        "nfl-sbm-noise",
-        "stochastic block model with noise",
-        (
+        name="nfl-sbm-noise",
+        title="stochastic block model with noise",
+        findings=(
             "As without noise, with a floor. 5 trials, seed 2025, data on 0.6, mean (standard "
             "deviation) at p_out = 0.01, 0.1, 0.2: nLasso with noise 0.01 7.3e-5 (9e-6), 6.3e-3, "
             "3.8e-2; noise 0.1 1.8e-4 (1e-4), 6.7e-3, 4.0e-2; noise 1 0.16 (0.04), 0.21, 0.48. l1 "
@@ -338,9 +327,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         settings={**_BLOCKS, "share": 0.6},
     ),
     _experiment(
-        "nfl-table1",
-        "two clusters with more features than samples: GTV, IFCA, FedAvg, oracle",
-        (
+        name="nfl-table1",
+        title="two clusters with more features than samples: GTV, IFCA, FedAvg, oracle",
+        findings=(
             "The printed numbers (label errors 8.74e-7 for GTV, 8.04e-7 for IFCA, 117 for FedAvg) "
             "do not come from the settings that are stated. 5 trials, seed 2025, mean (standard "
             "deviation) of the squared distance to the truth: GTV l1 as stated 3.9e-4 (8e-5), with "
@@ -363,9 +352,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         rounds=1000,
     ),
     _experiment(
-        "nfl-chain",
-        "chain of two clusters with a weak edge between them",
-        (
+        name="nfl-chain",
+        title="chain of two clusters with a weak edge between them",
+        findings=(
             "The claim holds: without noise the network lasso and l1 beat the squared penalty by 4 "
             "to 5 orders of magnitude. 5 trials, seed 2025, data on 0.6, mean (standard deviation) "
             "with a weak edge of 0.1, 0.5, 0.9: nLasso 2.0e-8 (1e-8), 2.7e-7 (4e-8), 8.6e-7 "
@@ -385,9 +374,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         settings={"nodes": 100, "samples": 5, "lam": 0.1, "variant": "paper"},
     ),
     _experiment(
-        "nfl-star",
-        "star of nodes with different models: from which coupling on they agree",
-        (
+        name="nfl-star",
+        title="star of nodes with different models: from which coupling on they agree",
+        findings=(
             "The claim holds, and the critical coupling is exact: the largest norm of a leaf's "
             "gradient at the pooled model. 5 trials, seed 2025, float64 (--x64), largest distance "
             "of a node from the mean model at 0.5, 0.9 and 0.99 times the critical coupling: "

@@ -32,10 +32,10 @@ from fedjax_admm.penalties import SquaredL2
 from fedjax_admm.ratings import (
     Factors,
     FactorStart,
-    check_start,
+    check_factor_start,
     item_quadratics,
     largest_eigenvalue,
-    smallest_bound,
+    smallest_curvature_bound,
     uniform_start,
     user_quadratics,
 )
@@ -181,7 +181,7 @@ def fedmavg(
             value=setting,
         )
     start = uniform_start(rank=rank) if start is None else start
-    check_start(start)
+    check_factor_start(start)
     return FedMAvg(
         SquaredL2(scalar("user_weight", user_weight, at_least=0)),
         SquaredL2(scalar("item_weight", item_weight, at_least=0)),
@@ -194,4 +194,4 @@ def fedmavg(
 
 
 def _guarded(curvature: jax.Array) -> jax.Array:
-    return jnp.maximum(curvature, smallest_bound(curvature.dtype))
+    return jnp.maximum(curvature, smallest_curvature_bound(curvature.dtype))

@@ -33,17 +33,17 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import InputError, count, one_line, scalar
+from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.ratings import (
-    BOUNDS,
+    CURVATURE_BOUNDS,
     Factors,
     FactorStart,
-    check_start,
-    compensated,
+    check_factor_start,
     curvature_bound,
     item_gradients,
     item_quadratics,
@@ -121,7 +121,7 @@ class FedMCADMM:
         if everyone:
             new = where_active(turn.active, new, old)
         change = (new.copies - old.copies) + (new.duals - old.duals) / self.beta
-        total = compensated(state.total, jnp.sum(change, 0))
+        total = compensated_sum(state.total, jnp.sum(change, 0))
         clients = new
         if not everyone:
             clients = jax.tree.map(
@@ -206,7 +206,7 @@ def fedmc_admm(
       user_penalty: R_i, any penalty with a prox; a function of the rows of U_i.
       item_penalty: R, likewise.
       inner_steps: N, gradient steps per block.
-      bound: of the curvature: "fro", "spec" or "row" (`ratings.BOUNDS`).
+      bound: of the curvature: "fro", "spec" or "row" (`ratings.CURVATURE_BOUNDS`).
       start: where to start; it brings its own rank.
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.
@@ -224,9 +224,9 @@ def fedmc_admm(
             argument="preset",
             value=preset,
         )
-    if bound not in BOUNDS:
+    if bound not in CURVATURE_BOUNDS:
         raise InputError(
-            f"must be one of {', '.join(BOUNDS)}, but it is {bound!r}",
+            f"must be one of {', '.join(CURVATURE_BOUNDS)}, but it is {bound!r}",
             argument="bound",
             value=bound,
         )
@@ -242,7 +242,7 @@ def fedmc_admm(
                 value=penalty,
             )
     start = uniform_start(rank=rank) if start is None else start
-    check_start(start)
+    check_factor_start(start)
     return FedMCADMM(
         scalar("beta", FEDMC_PRESETS[preset] if beta is None else beta, above=0),
         user_penalty,

@@ -21,7 +21,7 @@ from fedjax_admm.measures import (
     completion_residual,
     fresh_rating_error,
 )
-from fedjax_admm.ratings import item_gradients, ratings, read_ratings
+from fedjax_admm.ratings import from_arrays, item_gradients, read_ratings
 from fedjax_admm.search import grid_search
 from tests.reference import fedmc as reference
 
@@ -275,6 +275,7 @@ def test_every_iterate_is_that_of_the_reference_more(name):
     assert_same_run(trace, reference_run(case, masks, kinds, **options))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("number", "combined"),
@@ -496,7 +497,7 @@ def medium_ratings():
     users, items = np.divmod(rng.permutation(200 * 150)[:12_000], 150)
     taste, traits = rng.standard_normal((200, 2)), rng.standard_normal((150, 2))
     values = 3 + (taste[users] * traits[items]).sum(1) + 0.7 * rng.standard_normal(12_000)
-    return ratings(users, items, np.clip(np.round(values), 1, 5))
+    return from_arrays(users, items, np.clip(np.round(values), 1, 5))
 
 
 @cache
@@ -548,6 +549,7 @@ def deviation(low, high):
     return np.linalg.norm(low - high) / np.linalg.norm(high)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("precision", [None, pytest.param("highest", marks=pytest.mark.slow)])
 def test_float32_follows_float64(precision):
     with jax.default_matmul_precision(precision):
@@ -678,6 +680,7 @@ def with_beta_and_scale(value):
     return solver_with((value["beta"], 0.3, 0.2, value["scale"]))
 
 
+@pytest.mark.thorough
 def test_grid_search_takes_the_best_and_survives_the_worst():
     problem = problem_of(draw())
     values = {
@@ -711,6 +714,7 @@ def test_grid_search_takes_the_best_and_survives_the_worst():
 # --- convergence --------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_runs_until_stationary():
     """The small case of the specification: two of five clients drawn, squares, beta = 20."""
