@@ -57,3 +57,16 @@ def x64():
     """Float64 for the duration of the test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave the cases of a parametrised test after its first `kin(n)` to the thorough run."""
+    seen = {}
+    for item in items:
+        marker = item.get_closest_marker("kin")
+        if marker is not None:
+            function = item.nodeid.partition("[")[0]
+            seen[function] = seen.get(function, 0) + 1
+            if seen[function] > marker.args[0]:
+                item.add_marker(pytest.mark.thorough)

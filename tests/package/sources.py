@@ -24,7 +24,7 @@ def sources() -> dict[str, Path]:
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield (module, name) of what a file imports when it runs; name is None for `import module`."""
+    """Yield (module, name) of what a file imports when it runs; None for `import module`."""
     tree = ast.parse(path.read_text())
     skipped = {
         id(inner)
