@@ -50,6 +50,7 @@ def chosen_by_loops(distances, k):
     return edges
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("k", [1, 2, 5])
 @given(st.lists(st.integers(0, 3), min_size=15, max_size=15))
 def test_neighbours_are_those_of_loops(k, entries):
@@ -63,6 +64,7 @@ def test_neighbours_are_those_of_loops(k, entries):
     np.testing.assert_allclose([found[p] for p in wanted], [*wanted.values()], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_traced_distances_give_the_same_neighbours():
     several = np.stack([random_distances(8, seed) for seed in range(5)])
     mapped = jax.jit(jax.vmap(lambda distances: nearest_neighbours(distances, 3)))(several)
@@ -101,6 +103,7 @@ def test_the_diagonal_is_not_read():
     assert set(edges_of(nearest_neighbours(whole, 1))) == {(0, 1), (0, 2)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dim", [1, 3])
 def test_neighbours_of_points_are_those_of_their_distances(dim, dtype):
     points = np.random.default_rng(dim).standard_normal((9, dim))
@@ -113,6 +116,7 @@ def test_neighbours_of_points_are_those_of_their_distances(dim, dtype):
     np.testing.assert_allclose([*found.values()], [*wanted.values()], rtol=tolerance)
 
 
+@pytest.mark.thorough
 def test_points_may_be_traced_and_coincide():
     points = np.array([[0.0, 0], [0, 0], [1, 1], [5, 5]], np.float32)
     drawn = jax.jit(lambda points: nearest_neighbours_of_points(points, 1))(points)
@@ -241,6 +245,7 @@ def test_distances_are_those_of_scipy(dim, dtype):
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.filterwarnings("ignore:Matrix is singular")  # scipy of a covariance of rank 1
 def test_rows_after_the_counts_are_ignored():
     samples = draw_samples(5, 12, 3)
     counts = np.array([12, 5, 7, 2, 12])

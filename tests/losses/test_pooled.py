@@ -20,6 +20,7 @@ from fedjax_admm.losses import (
     squared,
 )
 from fedjax_admm.losses._pooled import RegressionSolution
+from tests.bits import hangs_on_rounding
 
 SAMPLES, DIM, CLIENTS = 2500, 8, 50
 ROWS, COLUMNS = 64, 4  # small problems; padded to the shape of the large ones, to compile once
@@ -98,6 +99,7 @@ def by_cvxpy(x, y, c, name, threshold, l1, l2):
 # --- the optimum ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "l1", "l2"),
     [
@@ -225,6 +227,7 @@ def test_float32_is_near(name, l2, tolerance):
 # --- under transformations ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["absolute", "logistic"])
 @pytest.mark.usefixtures("x64")
 def test_a_batch_over_penalties_equals_one_by_one(name):
@@ -394,6 +397,7 @@ def test_nothing_to_learn_from(name):
         assert residual < 1e-14
 
 
+@hangs_on_rounding
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_separable_classes_have_no_minimiser(precision):
     rng = np.random.default_rng(13)
