@@ -12,25 +12,24 @@ def couple_pair(
 ) -> tuple[Array, Array]:
     """Minimise a penalty on a difference together with its two proximity terms.
 
-    ``argmin_{z, q} r(q - z) + ||z - a||**2 / (2 step) + ||q - b||**2 / (2 step)``. The sum of
-    the pair stays ``a + b`` and the difference is ``e = Prox_r(b - a; 2 step)``, so that
-    ``z = (a + b - e) / 2`` and ``q = (a + b + e) / 2``.
+    `argmin_{z, q} r(q - z) + ||z - a||**2 / (2 step) + ||q - b||**2 / (2 step)`. The sum of
+    the pair stays `a + b` and the difference is `e = Prox_r(b - a; 2 step)`, so that
+    `z = (a + b - e) / 2` and `q = (a + b + e) / 2`.
 
-    Kinks and ties are those of ``prox_of_difference``.
+    Kinks and ties are those of `prox_of_difference`.
 
     Args:
-        a: Where ``z`` is drawn to, any shape, floating dtype.
-        b: Where ``q`` is drawn to, same shape and dtype.
-        prox_of_difference: ``(v, step) -> Prox_r(v; step)``.
-        step: At least 0; whatever ``prox_of_difference`` accepts.
+      a: where `z` is drawn to, any shape, floating dtype.
+      b: where `q` is drawn to, same shape and dtype.
+      prox_of_difference: `(v, step) -> Prox_r(v; step)`.
+      step: at least 0; whatever `prox_of_difference` accepts.
 
     Returns:
-        The pair ``(z, q)``, each of the shape and dtype of ``a``.
+      The pair `(z, q)`, each of the shape and dtype of `a`.
 
-    References:
-        R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-        Localization", arXiv:2503.09497, 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd,
-        "Network Lasso", KDD 2015, section 3 (the same change of variables).
+    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+    Localization", arXiv:2503.09497, 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd, "Network
+    Lasso", KDD 2015, section 3 (the same change of variables).
     """
     difference = prox_of_difference(b - a, 2 * step)
     total = a + b

@@ -1,6 +1,6 @@
 """The folded concave penalties MCP and SCAD: values and proximal maps for every step.
 
-Both rise like ``lam |x|`` at 0 and are flat from ``|x| = gamma lam`` on. Their proximal maps are
+Both rise like `lam |x|` at 0 and are flat from `|x| = gamma lam` on. Their proximal maps are
 those of weakly convex functions only while the step is small; beyond that limit the problem has
 several stationary points and the global minimiser jumps. All regimes are here.
 """
@@ -13,30 +13,28 @@ from fedjax_admm.kernels._typing import Real
 
 
 def _magnitude(x: Array) -> Array:
-    """Absolute value with the subgradient 0 at 0 (that of ``jnp.abs`` is 1)."""
+    """Absolute value with the subgradient 0 at 0 (that of `jnp.abs` is 1)."""
     return x * jnp.sign(x)
 
 
 def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
     """Minimax concave penalty.
 
-    ``P(v) = lam |v| - v**2 / (2 gamma)`` where ``|v| <= gamma lam``, else
-    ``gamma lam**2 / 2``.
+    `P(v) = lam |v| - v**2 / (2 gamma)` where `|v| <= gamma lam`, else
+    `gamma lam**2 / 2`.
 
-    Subgradient at the kink ``v = 0``: 0, of [-lam, lam]; no other kink.
+    Subgradient at the kink `v = 0`: 0, of [-lam, lam]; no other kink.
 
     Args:
-        v: Points, any shape, floating dtype.
-        lam: Slope at 0, at least 0, broadcasts with ``v``.
-        gamma: Concavity, positive, broadcasts with ``v``; ``1 / gamma`` is the modulus of weak
-            convexity.
+      v: points, any shape, floating dtype.
+      lam: slope at 0, at least 0, broadcasts with `v`.
+      gamma: concavity, positive, broadcasts with `v`; `1 / gamma` is the modulus of weak convexity.
 
     Returns:
-        Values (not summed), broadcast shape, dtype of ``v``.
+      Values (not summed), broadcast shape, dtype of `v`.
 
-    References:
-        C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty", Annals of
-        Statistics 38(2), 2010, equation (2.1).
+    Reference: C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty",
+    Annals of Statistics 38(2), 2010, equation (2.1).
     """
     capped = jnp.minimum(_magnitude(v), gamma * lam)
     return capped * (lam - 0.5 * capped / gamma)
@@ -45,24 +43,23 @@ def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
 def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
     """Smoothly clipped absolute deviation penalty.
 
-    With ``t = |v|``: ``P = lam t`` for ``t <= lam``,
-    ``(2 gamma lam t - t**2 - lam**2) / (2 (gamma - 1))`` for ``lam < t <= gamma lam``,
-    ``(gamma + 1) lam**2 / 2`` above.
+    With `t = |v|`: `P = lam t` for `t <= lam`,
+    `(2 gamma lam t - t**2 - lam**2) / (2 (gamma - 1))` for `lam < t <= gamma lam`,
+    `(gamma + 1) lam**2 / 2` above.
 
-    Subgradient at the kink ``v = 0``: 0, of [-lam, lam]; no other kink.
+    Subgradient at the kink `v = 0`: 0, of [-lam, lam]; no other kink.
 
     Args:
-        v: Points, any shape, floating dtype.
-        lam: Slope at 0, at least 0, broadcasts with ``v``.
-        gamma: Greater than 1 (2 and more in the reference), broadcasts with ``v``;
-            ``1 / (gamma - 1)`` is the modulus of weak convexity.
+      v: points, any shape, floating dtype.
+      lam: slope at 0, at least 0, broadcasts with `v`.
+      gamma: greater than 1 (2 and more in the reference), broadcasts with `v`; `1 / (gamma - 1)` is
+        the modulus of weak convexity.
 
     Returns:
-        Values (not summed), broadcast shape, dtype of ``v``.
+      Values (not summed), broadcast shape, dtype of `v`.
 
-    References:
-        J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its oracle
-        properties", Journal of the American Statistical Association 96, 2001, equation (2.7).
+    Reference: J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its
+    oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.7).
     """
     magnitude = _magnitude(v)
     linear = lam * jnp.minimum(magnitude, lam)
@@ -74,27 +71,26 @@ def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
 def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     """Proximal map of the minimax concave penalty, the global minimiser for every step.
 
-    ``step < gamma`` (firm threshold): ``S(v, step lam) / (1 - step / gamma)`` where
-    ``|v| <= gamma lam``, else ``v``. ``step >= gamma`` (hard threshold): 0 where
-    ``|v| <= lam sqrt(gamma step)``, else ``v``. ``S`` is the soft threshold.
+    `step < gamma` (firm threshold): `S(v, step lam) / (1 - step / gamma)` where
+    `|v| <= gamma lam`, else `v`. `step >= gamma` (hard threshold): 0 where
+    `|v| <= lam sqrt(gamma step)`, else `v`. `S` is the soft threshold.
 
-    Ties, ``|v| = lam sqrt(gamma step)`` with ``step >= gamma``: 0 is returned. Derivative at the
-    kinks: at ``|v| = step lam`` the mean of both sides, at ``|v| = gamma lam`` that from within;
+    Ties, `|v| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned. Derivative at the
+    kinks: at `|v| = step lam` the mean of both sides, at `|v| = gamma lam` that from within;
     at the jump that of the constant 0.
 
     Args:
-        v: Points, any shape, floating dtype.
-        step: At least 0, broadcasts with ``v``.
-        lam: Slope at 0, at least 0, broadcasts with ``v``.
-        gamma: Concavity, positive, broadcasts with ``v``.
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      lam: slope at 0, at least 0, broadcasts with `v`.
+      gamma: concavity, positive, broadcasts with `v`.
 
     Returns:
-        Minimisers, broadcast shape, dtype of ``v``.
+      Minimisers, broadcast shape, dtype of `v`.
 
-    References:
-        C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty", Annals of
-        Statistics 38(2), 2010 (penalty, firm threshold); H.-Y. Gao and A. G. Bruce, "WaveShrink
-        with firm shrinkage", Statistica Sinica 7, 1997.
+    Reference: C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty",
+    Annals of Statistics 38(2), 2010 (penalty, firm threshold); H.-Y. Gao and A. G. Bruce,
+    "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
     magnitude = jnp.abs(v)
     single_valued = jnp.less(step, gamma)
@@ -109,28 +105,27 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
 def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     """Proximal map of SCAD, the global minimiser for every step.
 
-    ``step < gamma - 1``: ``S(v, step lam)`` where ``|v| <= (1 + step) lam``,
-    ``((gamma - 1) v - sign(v) step gamma lam) / (gamma - 1 - step)`` up to
-    ``|v| = gamma lam``, ``v`` above. ``gamma - 1 <= step <= gamma + 1``: ``S(v, step lam)`` where
-    ``|v| <= (gamma + 1 + step) lam / 2``, else ``v``. ``step > gamma + 1``: 0 where
-    ``|v| <= lam sqrt(step (gamma + 1))``, else ``v``. ``S`` is the soft threshold.
+    `step < gamma - 1`: `S(v, step lam)` where `|v| <= (1 + step) lam`,
+    `((gamma - 1) v - sign(v) step gamma lam) / (gamma - 1 - step)` up to
+    `|v| = gamma lam`, `v` above. `gamma - 1 <= step <= gamma + 1`: `S(v, step lam)` where
+    `|v| <= (gamma + 1 + step) lam / 2`, else `v`. `step > gamma + 1`: 0 where
+    `|v| <= lam sqrt(step (gamma + 1))`, else `v`. `S` is the soft threshold.
 
-    Ties, at the two jumps: the shrunk value is returned, not ``v``. Derivative at the kinks: at
-    ``|v| = step lam`` the mean of both sides, else that of the piece nearer 0.
+    Ties, at the two jumps: the shrunk value is returned, not `v`. Derivative at the kinks: at
+    `|v| = step lam` the mean of both sides, else that of the piece nearer 0.
 
     Args:
-        v: Points, any shape, floating dtype.
-        step: At least 0, broadcasts with ``v``.
-        lam: Slope at 0, at least 0, broadcasts with ``v``.
-        gamma: Greater than 1 (2 and more in the reference), broadcasts with ``v``.
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      lam: slope at 0, at least 0, broadcasts with `v`.
+      gamma: greater than 1 (2 and more in the reference), broadcasts with `v`.
 
     Returns:
-        Minimisers, broadcast shape, dtype of ``v``.
+      Minimisers, broadcast shape, dtype of `v`.
 
-    References:
-        J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its oracle
-        properties", Journal of the American Statistical Association 96, 2001, equation (2.8)
-        (unit step); the regimes of larger steps follow by comparing the stationary points.
+    Reference: J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its
+    oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.8)
+    (unit step); the regimes of larger steps follow by comparing the stationary points.
     """
     magnitude = jnp.abs(v)
     curvature = gamma - 1

@@ -1,7 +1,7 @@
 """Incidence of a graph: differences along edges, divergence at nodes, degrees.
 
 An undirected graph with n nodes and E edges is two index lists, heads and tails. Its incidence
-operator maps node values to edge values, ``(D w)_e = w_head - w_tail``, and is never stored.
+operator maps node values to edge values, `(D w)_e = w_head - w_tail`, and is never stored.
 """
 
 import jax.numpy as jnp
@@ -10,40 +10,38 @@ from jax.ops import segment_sum
 
 
 def edge_difference(w: Array, heads: Array, tails: Array) -> Array:
-    """Differences of node values along edges, ``(D w)_e = w_{h_e} - w_{t_e}``.
+    """Differences of node values along edges, `(D w)_e = w_{h_e} - w_{t_e}`.
 
     Args:
-        w: Node values, shape (nodes, ...).
-        heads: Node at which each edge begins, shape (edges,), int32.
-        tails: Node at which it ends, shape (edges,), int32.
+      w: node values, shape (nodes, ...).
+      heads: node at which each edge begins, shape (edges,), int32.
+      tails: node at which it ends, shape (edges,), int32.
 
     Returns:
-        Edge values, shape (edges, ...), dtype of ``w``; 0 along a loop.
+      Edge values, shape (edges, ...), dtype of `w`; 0 along a loop.
 
-    References:
-        Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
-        Generalized Total Variation Minimization", 2023 (the incidence operator D).
+    Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
+    Generalized Total Variation Minimization", 2023 (the incidence operator D).
     """
     return w[heads] - w[tails]
 
 
 def node_divergence(u: Array, heads: Array, tails: Array, num_nodes: int) -> Array:
-    """What flows out of every node, ``(D^T u)_i = sum_{h_e = i} u_e - sum_{t_e = i} u_e``.
+    """What flows out of every node, `(D^T u)_i = sum_{h_e = i} u_e - sum_{t_e = i} u_e`.
 
     The adjoint of `edge_difference`. Sums run in the order of the edges.
 
     Args:
-        u: Edge values, shape (edges, ...).
-        heads: Node at which each edge begins, shape (edges,), int32, in increasing order.
-        tails: Node at which it ends, shape (edges,), int32.
-        num_nodes: Number of nodes.
+      u: edge values, shape (edges, ...).
+      heads: node at which each edge begins, shape (edges,), int32, in increasing order.
+      tails: node at which it ends, shape (edges,), int32.
+      num_nodes: number of nodes.
 
     Returns:
-        Node values, shape (num_nodes, ...), dtype of ``u``; 0 where no edge ends.
+      Node values, shape (num_nodes, ...), dtype of `u`; 0 where no edge ends.
 
-    References:
-        Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
-        Generalized Total Variation Minimization", 2023 (the adjoint of D).
+    Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
+    Generalized Total Variation Minimization", 2023 (the adjoint of D).
     """
     out = segment_sum(u, heads, num_segments=num_nodes, indices_are_sorted=True)
     return out - segment_sum(u, tails, num_segments=num_nodes)
@@ -53,16 +51,15 @@ def degrees(heads: Array, tails: Array, num_nodes: int, present: Array | None = 
     """Number of edges at every node.
 
     Args:
-        heads: Node at which each edge begins, shape (edges,), int32, in increasing order.
-        tails: Node at which it ends, shape (edges,), int32.
-        num_nodes: Number of nodes.
-        present: Which edges count, shape (edges,), bool; all if None.
+      heads: node at which each edge begins, shape (edges,), int32, in increasing order.
+      tails: node at which it ends, shape (edges,), int32.
+      num_nodes: number of nodes.
+      present: which edges count, shape (edges,), bool; all if None.
 
     Returns:
-        Degrees, shape (num_nodes,), int32.
+      Degrees, shape (num_nodes,), int32.
 
-    References:
-        R. Diestel, "Graph Theory", 5th edition, Springer 2017, section 1.2.
+    Reference: R. Diestel, "Graph Theory", 5th edition, Springer 2017, section 1.2.
     """
     ones = jnp.ones(heads.shape, jnp.int32) if present is None else present.astype(jnp.int32)
     at_heads = segment_sum(ones, heads, num_segments=num_nodes, indices_are_sorted=True)

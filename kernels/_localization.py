@@ -1,6 +1,6 @@
-"""Proximal maps of the two halves of a range residual, ``|‖x - a‖ - d|`` as a difference.
+"""Proximal maps of the two halves of a range residual, `|‖x - a‖ - d|` as a difference.
 
-``|‖x - a‖ - d| = 2 max(0, ‖x - a‖ - d) - (‖x - a‖ - d)``: the first half is convex; of the second
+`|‖x - a‖ - d| = 2 max(0, ‖x - a‖ - d) - (‖x - a‖ - d)`: the first half is convex; of the second
 the Moreau envelope is taken. Row kernels: the last axis is the space, parameters have the shape
 of the axes before it. Both work on the radius alone and take one square root per row.
 """
@@ -13,29 +13,28 @@ from fedjax_admm.kernels._typing import Real
 
 
 def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Array:
-    """Proximal map of twice the excess of a range, ``g(x) = 2 max(0, ||x - anchor|| - distance)``.
+    """Proximal map of twice the excess of a range, `g(x) = 2 max(0, ||x - anchor|| - distance)`.
 
-    With ``r = ||p - anchor||`` the minimiser lies on the ray from the anchor through ``p`` at the
-    radius ``r`` if ``r <= distance``, else ``max(distance, r - 2 step)``; computed as
-    ``p - clip(r - distance, 0, 2 step) (p - anchor) / r``, so that a point within range comes
+    With `r = ||p - anchor||` the minimiser lies on the ray from the anchor through `p` at the
+    radius `r` if `r <= distance`, else `max(distance, r - 2 step)`; computed as
+    `p - clip(r - distance, 0, 2 step) (p - anchor) / r`, so that a point within range comes
     back unchanged.
 
-    At the kinks ``r = distance`` and ``r = distance + 2 step`` the derivative is the mean of both
-    sides; at ``p = anchor`` it is the identity (exact for ``distance > 0``). Not differentiable
-    in ``distance`` at 0 (half).
+    At the kinks `r = distance` and `r = distance + 2 step` the derivative is the mean of both
+    sides; at `p = anchor` it is the identity (exact for `distance > 0`). Not differentiable
+    in `distance` at 0 (half).
 
     Args:
-        p: Points, shape (..., dim), floating dtype.
-        anchor: Anchors, broadcast with ``p``.
-        distance: Ranges, shape (...) or a number; a negative range acts as 0.
-        step: At least 0, shape (...) or a number.
+      p: points, shape (..., dim), floating dtype.
+      anchor: anchors, broadcast with `p`.
+      distance: ranges, shape (...) or a number; a negative range acts as 0.
+      step: at least 0, shape (...) or a number.
 
     Returns:
-        Minimisers, shape (..., dim), dtype of ``p``.
+      Minimisers, shape (..., dim), dtype of `p`.
 
-    References:
-        R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-        Localization", arXiv:2503.09497, 2025, equations (15)-(18).
+    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+    Localization", arXiv:2503.09497, 2025, equations (15)-(18).
     """
     offset = p - anchor
     squared = sum_of_squares(offset)
@@ -48,31 +47,30 @@ def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Ar
 def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> Array:
     """Minimise a quadratic minus the Moreau envelope of a norm.
 
-    ``argmin_z -e_mu(z) + ||c - z||**2 / (2 step)`` with ``e_mu(z) = ||z - anchor||**2 / (2 mu)``
-    where ``||z - anchor|| <= mu``, else ``||z - anchor|| - mu / 2``. With ``r = ||c - anchor||``:
-    ``anchor + mu / (mu - step) (c - anchor)`` where ``r <= mu - step``, else
-    ``anchor + (1 + step / r) (c - anchor)``; both are
-    ``c + step (c - anchor) / max(r, mu - step)``, which is how it is computed.
+    `argmin_z -e_mu(z) + ||c - z||**2 / (2 step)` with `e_mu(z) = ||z - anchor||**2 / (2 mu)`
+    where `||z - anchor|| <= mu`, else `||z - anchor|| - mu / 2`. With `r = ||c - anchor||`:
+    `anchor + mu / (mu - step) (c - anchor)` where `r <= mu - step`, else
+    `anchor + (1 + step / r) (c - anchor)`; both are
+    `c + step (c - anchor) / max(r, mu - step)`, which is how it is computed.
 
-    The global minimiser for every ``step`` and ``mu``, unique unless ``r = 0`` and
-    ``mu <= step``. There, if ``mu < step``, the minimisers are the whole sphere of radius
-    ``step`` around the anchor and no direction is distinguished: the anchor itself is returned
-    (stationary, not minimal), with the identity as derivative; if ``mu = step`` they are the
-    ball of radius ``mu`` and the anchor is one of them. At the kink ``r = mu - step`` the
+    The global minimiser for every `step` and `mu`, unique unless `r = 0` and
+    `mu <= step`. There, if `mu < step`, the minimisers are the whole sphere of radius
+    `step` around the anchor and no direction is distinguished: the anchor itself is returned
+    (stationary, not minimal), with the identity as derivative; if `mu = step` they are the
+    ball of radius `mu` and the anchor is one of them. At the kink `r = mu - step` the
     derivative is the mean of both sides.
 
     Args:
-        c: Centres, shape (..., dim), floating dtype.
-        anchor: Anchors, broadcast with ``c``.
-        step: At least 0, shape (...) or a number.
-        mu: Parameter of the envelope, positive, shape (...) or a number.
+      c: centres, shape (..., dim), floating dtype.
+      anchor: anchors, broadcast with `c`.
+      step: at least 0, shape (...) or a number.
+      mu: parameter of the envelope, positive, shape (...) or a number.
 
     Returns:
-        Minimisers, shape (..., dim), dtype of ``c``.
+      Minimisers, shape (..., dim), dtype of `c`.
 
-    References:
-        R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-        Localization", arXiv:2503.09497, 2025, equations (20)-(22).
+    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+    Localization", arXiv:2503.09497, 2025, equations (20)-(22).
     """
     offset = c - anchor
     squared = sum_of_squares(offset)

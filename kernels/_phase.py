@@ -15,32 +15,31 @@ _Three = tuple[Array, Array, Array]
 
 
 def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
-    """Proximal map of ``g(w) = |y - (x^T w)**2|``, the global minimiser for every step.
+    """Proximal map of `g(w) = |y - (x^T w)**2|`, the global minimiser for every step.
 
-    Only the component along ``x`` moves. With ``u0 = x^T v``, ``rho = step ||x||**2``,
-    ``s = sqrt(max(y, 0))`` and ``sgn(0) = +1``:
-    ``u = sgn(u0) min(max(s, |u0| / (1 + 2 rho)), H)``, ``H = |u0| / (1 - 2 rho)`` if
-    ``2 rho < 1``, else infinite, and ``w = v + x (u - u0) / ||x||**2`` (``w = v`` if ``x = 0``).
+    Only the component along `x` moves. With `u0 = x^T v`, `rho = step ||x||**2`,
+    `s = sqrt(max(y, 0))` and `sgn(0) = +1`:
+    `u = sgn(u0) min(max(s, |u0| / (1 + 2 rho)), H)`, `H = |u0| / (1 - 2 rho)` if
+    `2 rho < 1`, else infinite, and `w = v + x (u - u0) / ||x||**2` (`w = v` if `x = 0`).
 
-    Ties: for ``u0 = 0`` and ``2 rho >= 1`` both signs of ``u`` minimise and + is returned (at
-    ``2 rho = 1`` the interval between them too). Derivative there: that for ``u0 > 0``; where two
-    of the three values of the formula coincide: the mean of both sides; with respect to ``y`` at
-    ``y <= 0``: 0. No box: see `prox_phase_residual_box` and `prox_phase_residual_clipped`.
+    Ties: for `u0 = 0` and `2 rho >= 1` both signs of `u` minimise and + is returned (at
+    `2 rho = 1` the interval between them too). Derivative there: that for `u0 > 0`; where two
+    of the three values of the formula coincide: the mean of both sides; with respect to `y` at
+    `y <= 0`: 0. No box: see `prox_phase_residual_box` and `prox_phase_residual_clipped`.
 
     Args:
-        v: Points, shape (..., dim), floating dtype.
-        step: At least 0, shape (...) or a number.
-        x: Measurement vectors, broadcast with ``v``.
-        y: Measured intensities, shape (...) or a number; may be negative.
+      v: points, shape (..., dim), floating dtype.
+      step: at least 0, shape (...) or a number.
+      x: measurement vectors, broadcast with `v`.
+      y: measured intensities, shape (...) or a number; may be negative.
 
     Returns:
-        Minimisers, shape (..., dim), dtype of ``v``.
+      Minimisers, shape (..., dim), dtype of `v`.
 
-    References:
-        R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-        Federated Learning", client update of robust phase retrieval; D. Davis, D. Drusvyatskiy,
-        K. J. MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex functions",
-        Journal of Optimization Theory and Applications 179, 2018 (the loss).
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", client update of robust phase retrieval; D. Davis, D. Drusvyatskiy, K. J.
+    MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex functions", Journal of
+    Optimization Theory and Applications 179, 2018 (the loss).
     """
     squared = jnp.sum(x * x, axis=-1)
     projection = jnp.sum(x * v, axis=-1)
@@ -55,67 +54,65 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
 
 
 def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius: Real) -> Array:
-    """Proximal map of ``|y - (x^T w)**2|``, clipped to a box: an approximation.
+    """Proximal map of `|y - (x^T w)**2|`, clipped to a box: an approximation.
 
-    ``min(max(prox_phase_residual(v, step, x, y), -radius), radius)`` stands for the proximal map of
-    the sum of the residual and the indicator of ``|w_i| <= radius``. It is exact wherever the box
+    `min(max(prox_phase_residual(v, step, x, y), -radius), radius)` stands for the proximal map of
+    the sum of the residual and the indicator of `|w_i| <= radius`. It is exact wherever the box
     does not bind and in general nowhere else: the excess of the objective can be large there.
     `prox_phase_residual_box` is exact everywhere.
 
-    Ties and derivatives: as in `prox_phase_residual` and, at ``|w_i| = radius``, `clip_entries`.
+    Ties and derivatives: as in `prox_phase_residual` and, at `|w_i| = radius`, `clip_entries`.
 
     Args:
-        v: Points, shape (..., dim), floating dtype.
-        step: At least 0, shape (...) or a number.
-        x: Measurement vectors, broadcast with ``v``.
-        y: Measured intensities, shape (...) or a number; may be negative.
-        radius: At least 0 and possibly infinite, shape (...) or a number.
+      v: points, shape (..., dim), floating dtype.
+      step: at least 0, shape (...) or a number.
+      x: measurement vectors, broadcast with `v`.
+      y: measured intensities, shape (...) or a number; may be negative.
+      radius: at least 0 and possibly infinite, shape (...) or a number.
 
     Returns:
-        Points of the box, shape (..., dim), dtype of ``v``.
+      Points of the box, shape (..., dim), dtype of `v`.
 
-    References:
-        R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-        Federated Learning", client update of robust phase retrieval.
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", client update of robust phase retrieval.
     """
     return _clip_rows(prox_phase_residual(v, step, x, y), radius)
 
 
 def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Real) -> Array:
-    """Proximal map of ``|y - (x^T w)**2|`` on a box, the global minimiser for every step.
+    """Proximal map of `|y - (x^T w)**2|` on a box, the global minimiser for every step.
 
-    ``g(w) = |y - (x^T w)**2|`` where ``|w_i| <= radius`` for all ``i``, else infinite. Among the
-    points of the box with one value of ``x^T w`` the closest to ``v`` is
-    ``w(nu) = min(max(v + nu x, -radius), radius)`` for some ``nu``, and ``p(nu) = x^T w(nu)`` is
-    nondecreasing and linear between at most ``2 dim`` breakpoints ``|v_i + nu x_i| = radius``.
-    Along this curve ``g(w) + ||w - v||**2 / (2 step)`` has the derivative
-    ``p'(nu) (nu + 2 step sign(p(nu)**2 - y) p(nu)) / step``. Hence, with ``s = sqrt(max(y, 0))``,
-    each of its local minima is a zero, crossed upwards, of ``nu + 2 step p(nu)``,
-    ``nu - 2 step p(nu)``, ``p(nu) - s`` or ``p(nu) + s``: on a piece ``p(nu) = c + S nu``, where
-    ``S`` adds the ``x_i**2`` of the entries inside the box, at ``nu = -2 step c / (1 + 2 step S)``,
-    ``2 step c / (1 - 2 step S)``, ``(s - c) / S`` or ``(-s - c) / S``. The best of all is returned,
+    `g(w) = |y - (x^T w)**2|` where `|w_i| <= radius` for all `i`, else infinite. Among the
+    points of the box with one value of `x^T w` the closest to `v` is
+    `w(nu) = min(max(v + nu x, -radius), radius)` for some `nu`, and `p(nu) = x^T w(nu)` is
+    nondecreasing and linear between at most `2 dim` breakpoints `|v_i + nu x_i| = radius`.
+    Along this curve `g(w) + ||w - v||**2 / (2 step)` has the derivative
+    `p'(nu) (nu + 2 step sign(p(nu)**2 - y) p(nu)) / step`. Hence, with `s = sqrt(max(y, 0))`,
+    each of its local minima is a zero, crossed upwards, of `nu + 2 step p(nu)`,
+    `nu - 2 step p(nu)`, `p(nu) - s` or `p(nu) + s`: on a piece `p(nu) = c + S nu`, where
+    `S` adds the `x_i**2` of the entries inside the box, at `nu = -2 step c / (1 + 2 step S)`,
+    `2 step c / (1 - 2 step S)`, `(s - c) / S` or `(-s - c) / S`. The best of all is returned,
     after O(dim**2) operations per row. Where the box does not bind it is `prox_phase_residual`.
 
-    Ties: of several minimisers the one of greatest ``x^T w`` (rounding decides where objectives
+    Ties: of several minimisers the one of greatest `x^T w` (rounding decides where objectives
     tie in exact arithmetic only). Derivative at ties: that of the minimiser returned; at the limit
-    between two pieces or formulas: that of one of them, or the mean; with respect to ``y`` at
-    ``y <= 0``: 0.
+    between two pieces or formulas: that of one of them, or the mean; with respect to `y` at
+    `y <= 0`: 0.
 
     Args:
-        v: Points, shape (..., dim), floating dtype; may lie outside the box.
-        step: At least 0, shape (...) or a number.
-        x: Measurement vectors, broadcast with ``v``.
-        y: Measured intensities, shape (...) or a number; may be negative.
-        radius: At least 0 and possibly infinite, shape (...) or a number.
+      v: points, shape (..., dim), floating dtype; may lie outside the box.
+      step: at least 0, shape (...) or a number.
+      x: measurement vectors, broadcast with `v`.
+      y: measured intensities, shape (...) or a number; may be negative.
+      radius: at least 0 and possibly infinite, shape (...) or a number.
 
     Returns:
-        Minimisers, shape (..., dim), dtype of ``v``.
+      Minimisers, shape (..., dim), dtype of `v`.
 
-    References:
-        R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-        Federated Learning", client update of robust phase retrieval (the function); K. C. Kiwiel,
-        "Breakpoint searching algorithms for the continuous quadratic knapsack problem",
-        Mathematical Programming 112, 2008 (the curve and its breakpoints).
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", client update of robust phase retrieval (the function); K. C. Kiwiel,
+    "Breakpoint searching algorithms for the continuous quadratic knapsack problem", Mathematical
+    Programming 112, 2008 (the curve and its breakpoints).
     """
     return _minimise_in_box(v, step, x, y, radius)
 
@@ -124,7 +121,7 @@ _clip_rows = jnp.vectorize(clip_entries, signature="(n),()->(n)")
 
 
 def _amplitude(y: Real) -> Array:
-    """``sqrt(max(y, 0))``, with derivative 0 at ``y <= 0``."""
+    """`sqrt(max(y, 0))`, with derivative 0 at `y <= 0`."""
     measured = jnp.greater(y, 0)
     return jnp.where(measured, jnp.sqrt(jnp.where(measured, y, 1.0)), 0.0)
 
@@ -165,10 +162,10 @@ def _best_crossing(v: Array, step: Array, x: Array, y: Array, radius: Array) -> 
 
 
 def _crossings(v: Array, step: Array, x: Array, y: Array, radius: Array) -> _Three:
-    """Factors of the four functions ``own nu + gain p(nu) - level``.
+    """Factors of the four functions `own nu + gain p(nu) - level`.
 
-    The first one belongs to the sign of the residual at ``nu = 0``: there, for ``step = 0`` or
-    ``p(0) = 0``, both signs have their zero, and only this one has the right derivative.
+    The first one belongs to the sign of the residual at `nu = 0`: there, for `step = 0` or
+    `p(0) = 0`, both signs have their zero, and only this one has the right derivative.
     """
     outside = jnp.sum(x * clip_entries(v, radius)) ** 2 >= y
     pull = jnp.where(outside, 2 * step, -2 * step)
@@ -182,7 +179,7 @@ def _crossings(v: Array, step: Array, x: Array, y: Array, radius: Array) -> _Thr
 def _solve_piece(
     crossing: _Three, low: Array, high: Array, v: Array, x: Array, radius: Array
 ) -> _Three:
-    """Solve ``own nu + gain p(nu) = level`` on a piece: ``nu``, ``p(nu)``, ``||w(nu) - v||**2``."""
+    """Solve `own nu + gain p(nu) = level` on a piece: `nu`, `p(nu)`, `||w(nu) - v||**2`."""
     own, gain, level = crossing
     moved = v + (low + high) / 2 * x
     free = jnp.abs(moved) < radius

@@ -1,6 +1,6 @@
 """Norms and ratios whose values and derivatives stay finite where the plain ones give NaN.
 
-A single ``where`` around a division or a square root hides the bad value but not its derivative:
+A single `where` around a division or a square root hides the bad value but not its derivative:
 reverse mode multiplies the infinite derivative of the branch not taken by zero. Each function here
 therefore replaces the argument first and the result afterwards.
 """
@@ -20,12 +20,12 @@ def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
     """Sum of squares along an axis, fast where the axis is short.
 
     Args:
-        v: Points, any shape, floating dtype.
-        axis: The axis over which the squares are added.
-        keepdims: Whether that axis stays, with size 1.
+      v: points, any shape, floating dtype.
+      axis: the axis over which the squares are added.
+      keepdims: whether that axis stays, with size 1.
 
     Returns:
-        Sums, the shape of ``v`` without ``axis`` (or with size 1 there), dtype of ``v``.
+      Sums, the shape of `v` without `axis` (or with size 1 there), dtype of `v`.
     """
     if not 0 < v.shape[axis] <= _SHORT_AXIS:
         return jnp.sum(v * v, axis=axis, keepdims=keepdims)
@@ -39,20 +39,19 @@ def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
 def safe_norm(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
     """Euclidean norm along an axis, differentiable everywhere.
 
-    ``||v||_2 = sqrt(sum v**2)``, with the subgradient 0 at ``v = 0``.
+    `||v||_2 = sqrt(sum v**2)`, with the subgradient 0 at `v = 0`.
 
     Args:
-        v: Points, any shape, floating dtype.
-        axis: The axis over which the norm is taken.
-        keepdims: Whether that axis stays, with size 1.
+      v: points, any shape, floating dtype.
+      axis: the axis over which the norm is taken.
+      keepdims: whether that axis stays, with size 1.
 
     Returns:
-        Norms, the shape of ``v`` without ``axis`` (or with size 1 there), dtype of ``v``. Entries
-        so small that their squares underflow count as 0.
+      Norms, the shape of `v` without `axis` (or with size 1 there), dtype of `v`. Entries so small
+      that their squares underflow count as 0.
 
-    References:
-        N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-        1(3), 2014, section 6.5.1 (the norm and its subdifferential at 0).
+    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
+    1(3), 2014, section 6.5.1 (the norm and its subdifferential at 0).
     """
     squared = sum_of_squares(v, axis, keepdims)
     zero = squared == 0  # not "> 0" the other way round: the norm of NaN is NaN
@@ -62,14 +61,14 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
 def safe_ratio(numerator: Real, denominator: Real) -> Array:
     """Ratio that is 0 where the denominator is 0.
 
-    ``numerator / denominator``; where ``denominator == 0`` the value and both derivatives are 0.
+    `numerator / denominator`; where `denominator == 0` the value and both derivatives are 0.
 
     Args:
-        numerator: Any shape, floating dtype.
-        denominator: Broadcasts with ``numerator``, same dtype or a Python number.
+      numerator: any shape, floating dtype.
+      denominator: broadcasts with `numerator`, same dtype or a Python number.
 
     Returns:
-        The ratio, of the broadcast shape and the common dtype.
+      The ratio, of the broadcast shape and the common dtype.
     """
     nonzero = jnp.not_equal(denominator, 0)
     return jnp.where(nonzero, numerator / jnp.where(nonzero, denominator, 1.0), 0.0)

@@ -9,22 +9,21 @@ from fedjax_admm.kernels._typing import Real
 def smoothed_abs(v: Array, mu: Real) -> Array:
     """Smooth upper bound of the absolute value.
 
-    ``h_mu(v) = |v|`` where ``|v| >= mu``, else ``v**2 / (2 mu) + mu / 2``; it exceeds ``|v|`` by
-    at most ``mu / 2``.
+    `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by
+    at most `mu / 2`.
 
-    Continuously differentiable, ``h_mu'(v) = clip(v / mu, -1, 1)``: no kink in the first
-    derivative; at ``|v| = mu`` the second derivative is taken from outside, 0.
+    Continuously differentiable, `h_mu'(v) = clip(v / mu, -1, 1)`: no kink in the first
+    derivative; at `|v| = mu` the second derivative is taken from outside, 0.
 
     Args:
-        v: Points, any shape, floating dtype.
-        mu: Smoothing parameter, positive, broadcasts with ``v``.
+      v: points, any shape, floating dtype.
+      mu: smoothing parameter, positive, broadcasts with `v`.
 
     Returns:
-        Values, broadcast shape, dtype of ``v``.
+      Values, broadcast shape, dtype of `v`.
 
-    References:
-        R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-        Localization", arXiv:2503.09497, 2025, the smoothing f(e, mu) of the consensus penalty.
+    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+    Localization", arXiv:2503.09497, 2025, the smoothing f(e, mu) of the consensus penalty.
     """
     magnitude = jnp.abs(v)
     # Clipped before it is squared: the branch not taken must not overflow.
@@ -33,24 +32,23 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
 
 
 def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
-    """Proximal map of the smoothed absolute value, ``g = h_mu``.
+    """Proximal map of the smoothed absolute value, `g = h_mu`.
 
-    ``Prox(v; step) = v mu / (mu + step)`` where ``|v| <= mu + step``, else
-    ``v - step sign(v)``; computed as ``v - step clip(v / (mu + step), -1, 1)``. A weight
-    multiplies ``step``; ``mu -> 0`` gives the soft threshold.
+    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else
+    `v - step sign(v)`; computed as `v - step clip(v / (mu + step), -1, 1)`. A weight
+    multiplies `step`; `mu -> 0` gives the soft threshold.
 
-    The derivative jumps at ``|v| = mu + step``; there it is the mean of both sides.
+    The derivative jumps at `|v| = mu + step`; there it is the mean of both sides.
 
     Args:
-        v: Points, any shape, floating dtype.
-        step: At least 0, broadcasts with ``v``.
-        mu: Smoothing parameter, positive, broadcasts with ``v``.
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      mu: smoothing parameter, positive, broadcasts with `v`.
 
     Returns:
-        Minimisers, broadcast shape, dtype of ``v``.
+      Minimisers, broadcast shape, dtype of `v`.
 
-    References:
-        R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-        Localization", arXiv:2503.09497, 2025, closed form after equation (23).
+    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
+    Localization", arXiv:2503.09497, 2025, closed form after equation (23).
     """
     return v - step * jnp.clip(v / (mu + step), -1.0, 1.0)

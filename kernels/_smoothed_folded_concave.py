@@ -1,8 +1,8 @@
-"""Proximal maps of the smoothed folded concave penalties ``P(h_mu(t))``, P = MCP or SCAD.
+"""Proximal maps of the smoothed folded concave penalties `P(h_mu(t))`, P = MCP or SCAD.
 
-With ``t >= 0`` (both are odd maps) the objective ``P(h_mu(t)) + (t - a)**2 / (2 step)`` is
+With `t >= 0` (both are odd maps) the objective `P(h_mu(t)) + (t - a)**2 / (2 step)` is
 continuously differentiable: its minimiser is a root of
-``psi(t) = t + step P'(h_mu(t)) min(t / mu, 1) - a``, and psi increases through it. The half line
+`psi(t) = t + step P'(h_mu(t)) min(t / mu, 1) - a`, and psi increases through it. The half line
 is cut where the formula of psi or the sign of its slope changes; in each piece the root has a
 closed form, and the signs of psi at both ends say whether it is there. Of the roots present (one
 while the step is small, up to three beyond) the one with the least objective is taken.
@@ -20,30 +20,29 @@ from fedjax_admm.kernels._typing import Real
 
 
 def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
-    """Proximal map of the smoothed MCP, ``g(t) = P(h_mu(t))``: the global minimiser, every step.
+    """Proximal map of the smoothed MCP, `g(t) = P(h_mu(t))`: the global minimiser, every step.
 
-    ``P`` as in `mcp_value`, ``h_mu`` as in `smoothed_abs`. Where ``|result| >= mu`` it obeys the
-    formulas of `prox_mcp`; inside, while ``s = h_mu(t) < gamma lam``, it is the smallest root of
-    ``t (1 + step lam / mu - step / (2 gamma)) - step t**3 / (2 gamma mu**2) = |v|``.
-    Single-valued for ``step < gamma``; ``mu -> 0`` gives `prox_mcp`.
+    `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys the
+    formulas of `prox_mcp`; inside, while `s = h_mu(t) < gamma lam`, it is the smallest root of
+    `t (1 + step lam / mu - step / (2 gamma)) - step t**3 / (2 gamma mu**2) = |v|`.
+    Single-valued for `step < gamma`; `mu -> 0` gives `prox_mcp`.
 
-    Ties (only for ``step >= gamma``): the smaller magnitude. Derivative where two pieces meet:
-    that of one of them; at ``v = 0`` both sides agree.
+    Ties (only for `step >= gamma`): the smaller magnitude. Derivative where two pieces meet:
+    that of one of them; at `v = 0` both sides agree.
 
     Args:
-        v: Points, any shape, floating dtype.
-        step: At least 0 (positive for derivatives in it), broadcasts with ``v``.
-        lam: Slope of the penalty, at least 0, broadcasts with ``v``.
-        gamma: Concavity, positive and finite, broadcasts with ``v``.
-        mu: Smoothing parameter, positive, broadcasts with ``v``.
+      v: points, any shape, floating dtype.
+      step: at least 0 (positive for derivatives in it), broadcasts with `v`.
+      lam: slope of the penalty, at least 0, broadcasts with `v`.
+      gamma: concavity, positive and finite, broadcasts with `v`.
+      mu: smoothing parameter, positive, broadcasts with `v`.
 
     Returns:
-        Minimisers, broadcast shape, dtype of ``v``.
+      Minimisers, broadcast shape, dtype of `v`.
 
-    References:
-        R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-        Federated Learning", smoothed link penalties; C.-H. Zhang, "Nearly unbiased variable
-        selection under minimax concave penalty", Annals of Statistics 38(2), 2010.
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", smoothed link penalties; C.-H. Zhang, "Nearly unbiased variable selection
+    under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
     return _prox_smoothed(
         v,
@@ -58,33 +57,32 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
 
 
 def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
-    """Proximal map of the smoothed SCAD, ``g(t) = P(h_mu(t))``: the global minimiser, every step.
+    """Proximal map of the smoothed SCAD, `g(t) = P(h_mu(t))`: the global minimiser, every step.
 
-    ``P`` as in `scad_value`, ``h_mu`` as in `smoothed_abs`. Where ``|result| >= mu`` it obeys
-    the formulas of `prox_scad`; inside it is ``|v| mu / (mu + step lam)`` while
-    ``s = h_mu(t) <= lam``, then the smallest root of
-    ``t (1 + step (gamma lam - mu / 2) / (mu (gamma - 1))) - step t**3 / (2 mu**2 (gamma - 1)) =
-    |v|`` while ``s <= gamma lam``, then ``|v|``. Single-valued for ``step < gamma - 1``;
-    ``mu -> 0`` gives `prox_scad`.
+    `P` as in `scad_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys
+    the formulas of `prox_scad`; inside it is `|v| mu / (mu + step lam)` while
+    `s = h_mu(t) <= lam`, then the smallest root of
+    `t (1 + step (gamma lam - mu / 2) / (mu (gamma - 1))) - step t**3 / (2 mu**2 (gamma - 1)) =
+    |v|` while `s <= gamma lam`, then `|v|`. Single-valued for `step < gamma - 1`;
+    `mu -> 0` gives `prox_scad`.
 
-    Ties (only for ``step >= gamma - 1``): the smaller magnitude. Derivative where two pieces
-    meet: that of one of them; at ``v = 0`` both sides agree.
+    Ties (only for `step >= gamma - 1`): the smaller magnitude. Derivative where two pieces
+    meet: that of one of them; at `v = 0` both sides agree.
 
     Args:
-        v: Points, any shape, floating dtype.
-        step: At least 0 (positive for derivatives in it), broadcasts with ``v``.
-        lam: Slope of the penalty, at least 0, broadcasts with ``v``.
-        gamma: Greater than 1 and finite, broadcasts with ``v``.
-        mu: Smoothing parameter, positive, broadcasts with ``v``.
+      v: points, any shape, floating dtype.
+      step: at least 0 (positive for derivatives in it), broadcasts with `v`.
+      lam: slope of the penalty, at least 0, broadcasts with `v`.
+      gamma: greater than 1 and finite, broadcasts with `v`.
+      mu: smoothing parameter, positive, broadcasts with `v`.
 
     Returns:
-        Minimisers, broadcast shape, dtype of ``v``.
+      Minimisers, broadcast shape, dtype of `v`.
 
-    References:
-        R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-        Federated Learning", smoothed link penalties; J. Fan and R. Li, "Variable selection via
-        nonconcave penalized likelihood and its oracle properties", Journal of the American
-        Statistical Association 96, 2001.
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", smoothed link penalties; J. Fan and R. Li, "Variable selection via
+    nonconcave penalized likelihood and its oracle properties", Journal of the American Statistical
+    Association 96, 2001.
     """
     return _prox_smoothed(
         v,
@@ -109,9 +107,9 @@ def _prox_smoothed(
     linear_end: Real | None,
     penalty: Callable[[Array], Array],
 ) -> Array:
-    """Minimiser for ``P' = lam`` up to linear_end, then falling by 1 / curvature to flat_start.
+    """Minimiser for `P' = lam` up to linear_end, then falling by 1 / curvature to flat_start.
 
-    ``linear_end`` is None where the slope falls from 0 on (MCP).
+    `linear_end` is None where the slope falls from 0 on (MCP).
     """
     sign = jnp.where(v >= 0, 1.0, -1.0)
     a = sign * v
