@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fedjax_admm.kernels as kernels
-from tests.bits import hangs_on_rounding
+from tests.bits import OPTIMIZED
 from tests.reference import kernels as reference
 
 ANCHOR = np.array([1.0, -2.0, 0.5])
@@ -264,7 +264,7 @@ SAFE_ROWS = [
 ]
 
 
-@hangs_on_rounding  # at a kink both one-sided derivatives are right
+@pytest.mark.bits
 @pytest.mark.parametrize("name", sorted({row[0] for row in SAFE_ROWS}))
 def test_jacobians_of_row_kernels_are_finite_everywhere(name, dtype):
     rows = [(v, *rest) for kernel, v, rest in SAFE_ROWS if kernel == name]
@@ -275,8 +275,10 @@ def test_jacobians_of_row_kernels_are_finite_everywhere(name, dtype):
     for row in rows:
         arguments = [jnp.asarray(a, dtype) for a in row]
         for left, right in zip(reverse(*arguments), forward(*arguments), strict=True):
-            assert jnp.all(jnp.isfinite(left)), row
-            np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5, err_msg=str(row))
+            assert jnp.all(jnp.isfinite(left) & jnp.isfinite(right)), row
+            # On the sphere of the ranges rounding decides which one-sided derivative is taken.
+            if OPTIMIZED or name != "prox_range_excess":
+                np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5, err_msg=str(row))
 
 
 @pytest.mark.parametrize(
