@@ -40,13 +40,7 @@ def plan(
     `CACHE_BYTES`; on an accelerator, where a loop of small steps is bound by launches, as many as
     `GPU_MEMORY_FRACTION` of its memory holds (not measured yet).
 
-    Args:
-      trial: as in `monte_carlo`.
-      key: as in `monte_carlo`.
-      trials: as in `monte_carlo`.
-      batch: as in `monte_carlo`.
-      chunk: as in `monte_carlo`.
-      devices: size of the mesh axis "trials".
+    Arguments are those of `monte_carlo`, but for `devices`, the size of the mesh axis "trials".
 
     Raises:
       InputError: `batch` is neither "auto" nor a positive whole number, or `chunk` is not one.

@@ -65,18 +65,7 @@ def compile_trials(
 
     What the compiled program says that it needs bounds the chunk; where even one micro-batch per
     device is too much, its width is cut too. A width or a chunk that is given stays as it is.
-
-    Args:
-      trial: as in `monte_carlo`.
-      key: as in `monte_carlo`.
-      trials: as in `monte_carlo`.
-      batch: as in `monte_carlo`.
-      chunk: as in `monte_carlo`.
-      mesh: as in `monte_carlo`.
-      limit: bytes that a device may take; what is free if None.
-
-    Returns:
-      The program.
+    Arguments are those of `monte_carlo`, but for `limit`, which is called `memory` there.
 
     Raises:
       InputError: an argument does not fit, or the memory does not hold a chunk or all results.

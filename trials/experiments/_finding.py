@@ -1,4 +1,4 @@
-"""Experiments by name: every module of this folder whose name is public lists its own.
+"""Experiments by name: every module below this folder whose name is public lists its own.
 
 A new paper is a new file: its experiments stand where the name of the file comes in the alphabet.
 """
@@ -15,8 +15,8 @@ def all_experiments() -> dict[str, Experiment]:
     """Return every experiment by name, in the order of the modules' names."""
     modules = sorted(
         module.name
-        for module in pkgutil.iter_modules(experiments.__path__, f"{experiments.__name__}.")
-        if not module.name.rpartition(".")[2].startswith("_")
+        for module in pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}.")
+        if not (module.ispkg or module.name.rpartition(".")[2].startswith("_"))
     )
     return {
         experiment.name: experiment

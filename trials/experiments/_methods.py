@@ -26,13 +26,14 @@ class Method(Protocol):
         ...
 
     def traffic(self, problem: Any) -> Traffic | None:
-        """Return the sizes of the messages; None for a method that sends none."""
-        ...
+        """Return the sizes of the messages: those of `solver`; None for a method without one."""
+        solver = getattr(self, "solver", None)
+        return None if solver is None else solver.traffic(problem)
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class SolverMethod:
+class SolverMethod(Method):
     """A federated solver, measured while it runs."""
 
     solver: Solver
@@ -62,14 +63,10 @@ class SolverMethod:
             NONFINITE_ROUND: bad[jnp.argmax(bad > 0)],
         }
 
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem)
-
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class AdaptedMethod:
+class AdaptedMethod(Method):
     """A solver whose constants come from the problem, or that sees the problem otherwise.
 
     `adapt` is static: methods that share it (one function object) are compiled once.
@@ -93,7 +90,7 @@ class AdaptedMethod:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class DirectMethod:
+class DirectMethod(Method):
     """A method without rounds: its answer stands at every record."""
 
     solve: Callable[[Any], jax.Array] = field(metadata={"static": True})
@@ -103,10 +100,6 @@ class DirectMethod:
         """Solve once and repeat the measures."""
         answer = self.solve(problem)
         return at_every_record(self.measure(problem, answer), answer, rounds, every)
-
-    def traffic(self, problem):
-        """Return None: nothing is sent round by round."""
-        return None
 
 
 def recording_interval(rounds: int, records: int) -> int:

@@ -7,11 +7,10 @@ does not compare with: biases of users and items, and alternating least squares 
 place. Ratings are those of MovieLens where they are at hand, else synthetic ones of the same shape.
 """
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from matplotlib.figure import Figure
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import InputError, number
@@ -33,9 +31,9 @@ from fedjax_admm.ratings import SHAPES, Factors, Ratings, Shape, draw_ratings, r
 from fedjax_admm.search import grid_search
 from fedjax_admm.solvers import FedMCADMM, fedmavg, fedmc_admm, fedmc_typical_beta
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
-from fedjax_admm.trials.experiments._methods import SolverMethod, at_every_record
-from fedjax_admm.trials.results import Results
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
 
 PAPER = (
     "P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, A Linearized Alternating Direction Multiplier "
@@ -69,11 +67,11 @@ COMMON = {"shape": "ml-100k", "data": "", "clients": 100, "sampled": 10}
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class TunedMethod:
+class TunedMethod(Method):
     """FedMC-ADMM whose beta is chosen on ratings held out of the training ones.
 
     The grid is run on `problem.tuning`; the ratings by which the method is judged are read once,
-    while the run with the chosen beta is measured.
+    while the run with the chosen beta is measured. What the search sends does not count.
     """
 
     solver: FedMCADMM
@@ -100,14 +98,10 @@ class TunedMethod:
         trace = method(problem, key, rounds, every)
         return {**trace, "beta": jnp.broadcast_to(search.best.beta, trace["error"].shape)}
 
-    def traffic(self, problem):
-        """Return what the solver says: of the last run alone."""
-        return self.solver.traffic(problem)
-
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class FactorMethod:
+class FactorMethod(Method):
     """A method that computes factors at once: its errors stand at every record."""
 
     solve: Callable[[Any, jax.Array], Factors] = field(metadata={"static": True})
@@ -116,10 +110,6 @@ class FactorMethod:
         """Solve once and repeat the errors."""
         factors = self.solve(problem, key)
         return at_every_record(factor_error(problem, factors), factors.items, rounds, every)
-
-    def traffic(self, problem):
-        """Return None: nothing is sent round by round."""
-        return None
 
 
 def _biases(problem: MatrixCompletion, key: jax.Array) -> Factors:
@@ -148,7 +138,8 @@ def load(shape: str, data: str) -> tuple[Ratings | Shape, str]:
     Raises:
       InputError: the shape is unknown, or the file does not exist or cannot be read.
     """
-    path = _file(shape, data)
+    names = (FILES[shape], Path(FILES[shape]).name) if shape in FILES else ()
+    path = data_file(data, names, "a file of ratings")
     if path is None:
         size = _size(shape)
         name = f" (shape of {shape})" if shape in SHAPES else ""
@@ -158,26 +149,6 @@ def load(shape: str, data: str) -> tuple[Ratings | Shape, str]:
     table = read_ratings(path)
     users, items = table.num_users, table.num_items
     return table, f"{path.name}, {len(table)} ratings by {users} users of {items} items"
-
-
-def _file(shape: str, data: str) -> Path | None:
-    """Return the file of ratings, or None for synthetic ones."""
-    if data == "synthetic":
-        return None
-    folder = Path(data or os.environ.get("FEDJAX_ADMM_DATA") or "")
-    if data and not folder.is_dir():
-        return folder
-    within = FILES.get(shape, "")
-    found = [path for path in (folder / within, folder / Path(within).name) if path.is_file()]
-    if data and not found:
-        raise InputError(
-            f"must be a file of ratings or a folder that holds one of {shape}, but {folder} holds "
-            f"no {within or 'file of that shape'}",
-            argument="data",
-            value=data,
-            remedy="name the file itself",
-        )
-    return found[0] if found and (data or "FEDJAX_ADMM_DATA" in os.environ) else None
 
 
 def _size(shape: str) -> Shape:
@@ -325,41 +296,21 @@ def _round_time(method: Any, problem: MatrixCompletion, key: jax.Array, rounds: 
     return float(np.median(times)) / rounds
 
 
-def comparison_figure(results: Results) -> Figure:
-    """Draw error and objective against rounds, numbers sent and time."""
-    return figures.progress_figure(results, seconds=results.details)
+_experiment = partial(
+    Experiment,
+    paper=PAPER,
+    problem=_problem,
+    metrics=METRICS,
+    trials=3,
+    rounds=100,
+    quick={"trials": 1, "rounds": 40},
+    data=_describe,
+)
 
-
-def steps_figure(results: Results) -> Figure:
-    """Draw error and objective after the last round against the number of inner steps."""
-    return figures.ladder_figure(
-        results,
-        metrics=("error", "fresh_error", "objective"),
-        label="inner steps per block",
-        seconds=results.details,
-    )
-
-
-def sparsity_figure(results: Results) -> Figure:
-    """Draw error, objective and what is left of the factors against the weight."""
-    return figures.panels_figure(
-        results, metrics=("error", "objective", "nonzero_users", "nonzero_items")
-    )
-
-
-def rank_figure(results: Results) -> Figure:
-    """Draw errors after the last round against the rank."""
-    return figures.ladder_figure(
-        results, metrics=("error", "fresh_error", "training_error"), label="rank"
-    )
-
-
-QUICK = {"trials": 1, "rounds": 40}
 EXPERIMENTS = (
-    Experiment(
+    _experiment(
         name="fedmc-comparison",
         title="matrix completion: FedMC-ADMM, FedMAvg, and what is simpler",
-        paper=PAPER,
         findings=(
             "On MovieLens 100K (100 clients, 10 drawn per round, rank 5, 3 splits, seed 2025), "
             "test RMSE in standard deviations after 100 rounds, mean (standard error): FedMC-ADMM "
@@ -376,22 +327,16 @@ EXPERIMENTS = (
             "for prediction) gain FedMC-ADMM 0.016 after 100 rounds and FedMAvg nothing."
         ),
         sweep=Sweep("weight", "weight of the squares", (1e-6,)),
-        problem=_problem,
         methods=_compared,
         metrics={**METRICS, "beta": "chosen beta"},
-        figure=comparison_figure,
+        figure=figures.progress_figure,
         settings={**COMMON, "rank": 5, "validation": 0.1, "multiples": MULTIPLES},
-        trials=3,
-        rounds=100,
         records=25,
-        quick=QUICK,
-        data=_describe,
         details=_timed(_compared, "weight"),
     ),
-    Experiment(
+    _experiment(
         name="fedmc-inner-steps",
         title="matrix completion: the number of inner steps (l1)",
-        paper=PAPER,
         findings=(
             "The paper: few inner steps are faster. On MovieLens 100K (l1, lambda = gamma = 1e-6, "
             "3 splits, seed 2025), test RMSE after 100 rounds at 5, 10, 20, 30 inner steps, mean "
@@ -404,22 +349,20 @@ EXPERIMENTS = (
             "steps it takes (1.3 ms with 5 steps, 1.9 ms with 30)."
         ),
         sweep=Sweep("beta", "beta", (1e4, 1e5)),
-        problem=_problem,
         methods=_step_methods,
-        metrics=METRICS,
-        figure=steps_figure,
+        figure=partial(
+            figures.ladder_figure,
+            metrics=("error", "fresh_error", "objective"),
+            label="inner steps per block",
+            timed=True,
+        ),
         settings={**COMMON, "rank": 5, "weight": 1e-6, "steps": STEPS},
-        trials=3,
-        rounds=100,
         records=25,
-        quick=QUICK,
-        data=_describe,
         details=_timed(_step_methods, "beta"),
     ),
-    Experiment(
+    _experiment(
         name="fedmc-regularisation",
         title="matrix completion: l1 regularisation, gamma = 10 lambda beta",
-        paper=PAPER,
         findings=(
             "The paper: lambda up to 1e-3 is comparable, 1e-3 the best trade-off, 1e-1 leaves "
             "nothing. On MovieLens 100K (l1, gamma = 10 lambda beta, beta 1e4, 3 splits, seed "
@@ -432,20 +375,16 @@ EXPERIMENTS = (
             "gamma grows with it and the error rises from 1e-4 on (0.930 against 0.901)."
         ),
         sweep=Sweep("weight", "lambda", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)),
-        problem=_problem,
         methods=_sparse_methods,
-        metrics=METRICS,
-        figure=sparsity_figure,
+        figure=partial(
+            figures.panels_figure,
+            metrics=("error", "objective", "nonzero_users", "nonzero_items"),
+        ),
         settings={**COMMON, "rank": 5},
-        trials=3,
-        rounds=100,
-        quick=QUICK,
-        data=_describe,
     ),
-    Experiment(
+    _experiment(
         name="fedmc-rank",
         title="matrix completion: the rank",
-        paper=PAPER,
         findings=(
             "The authors' code runs FedMC-ADMM with rank 50 and FedMAvg with rank 5. On MovieLens "
             "100K (100 rounds, beta 1e5, 3 splits, seed 2025), test RMSE at rank 1, 2, 5, 10, 20, "
@@ -456,14 +395,12 @@ EXPERIMENTS = (
             "rounds (training RMSE 0.83): a comparison of different ranks compares over-fitting."
         ),
         sweep=Sweep("beta", "beta of FedMC-ADMM", (1e5,)),
-        problem=_problem,
         methods=_rank_methods,
-        metrics=METRICS,
-        figure=rank_figure,
+        figure=partial(
+            figures.ladder_figure,
+            metrics=("error", "fresh_error", "training_error"),
+            label="rank",
+        ),
         settings={**COMMON, "ranks": RANKS, "weight": 1e-6},
-        trials=3,
-        rounds=100,
-        quick=QUICK,
-        data=_describe,
     ),
 )

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from fedjax_admm import penalties, trees
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import count, one_of
 from fedjax_admm.measures import (
     central_signal_error,
     personal_error,
@@ -67,12 +67,7 @@ SNR = Sweep("snr", "SNR (dB)", (20.0, -20.0))
 
 
 def _phase_problem(settings: Settings, snr: jax.Array, key: jax.Array) -> PhaseRetrieval:
-    if settings["noise"] not in ("positive", "signed"):
-        raise InputError(
-            f"must be positive or signed, but it is {settings['noise']!r}",
-            argument="noise",
-            value=settings["noise"],
-        )
+    one_of("noise", settings["noise"], ("positive", "signed"))
     return draw_phase_retrieval(
         key,
         snr,
@@ -156,12 +151,7 @@ def _variant_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
 def _depth_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     clusters, clients = settings["clusters"], settings["clients_per_cluster"]
     regions = [[clients] * (clusters // 2), [clients] * (clusters - clusters // 2)]
-    if clusters < 2:
-        raise InputError(
-            f"must be at least 2 for two regions, but it is {clusters}",
-            argument="clusters",
-            value=clusters,
-        )
+    count("clusters", clusters, at_least=2)  # two regions
     shapes = {
         "depth 1, all clients at the cloud": trees.star(clusters * clients),
         "depth 2, edge servers": trees.from_counts([clients] * clusters),
@@ -229,34 +219,25 @@ def _personal_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     }
 
 
-def _experiment(name: str, title: str, findings: str, methods: Any, **options: Any) -> Experiment:
-    """Fill in what the experiments on phase retrieval have in common."""
-    defaults: dict[str, Any] = {
-        "sweep": SNR,
-        "problem": _phase_problem,
-        "metrics": METRICS,
-        "settings": SETTINGS,
-        "figure": partial(figures.cost_figure, metric="error"),
-        "trials": 100,
-        "rounds": 400,
-        "records": 200,
-        "quick": {"trials": 10, "rounds": 60},
-    }
-    return Experiment(
-        name=name,
-        title=title,
-        paper=PAPER,
-        findings=findings,
-        methods=methods,
-        **(defaults | options),
-    )
-
+_experiment = partial(
+    Experiment,
+    paper=PAPER,
+    sweep=SNR,
+    problem=_phase_problem,
+    metrics=METRICS,
+    settings=SETTINGS,
+    figure=partial(figures.cost_figure, metric="error"),
+    trials=100,
+    rounds=400,
+    records=200,
+    quick={"trials": 10, "rounds": 60},
+)
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
-        "hfsad-comparison",
-        "phase retrieval: HFSAD against a centralised subgradient method",
-        (
+        name="hfsad-comparison",
+        title="phase retrieval: HFSAD against a centralised subgradient method",
+        findings=(
             "HFSAD does not beat a tuned subgradient method: that is faster and ends lower, "
             "from every start. HFSAD beats it only where its steps are too small, or where "
             "global rounds are counted although HFSAD makes ten passes in each. 100 trials, "
@@ -271,12 +252,12 @@ EXPERIMENTS: Sequence[Experiment] = (
             "and the subgradient method's steps are not published; they are ours. Polyak's step "
             "is told the value at the signal, which is not the optimum."
         ),
-        _comparison_methods,
+        methods=_comparison_methods,
     ),
     _experiment(
-        "hfsad-passes",
-        "phase retrieval: passes of clients and edge servers per global round",
-        (
+        name="hfsad-passes",
+        title="phase retrieval: passes of clients and edge servers per global round",
+        findings=(
             "100 trials, seed 2025. More passes per round are faster per round at both ratios "
             "(20 dB, mean error after 400 rounds: 0.14, 1.5e-2, 4.1e-3 and 1.3e-3 with 1, 5, 10 "
             "and 20 passes; medians 0.11, 3.2e-3, 1.2e-4 and 6.0e-5). Per local pass, and per "
@@ -286,12 +267,12 @@ EXPERIMENTS: Sequence[Experiment] = (
             "edge servers (median largest difference to the cloud 4.7 with 10 passes): the "
             "weight of the links, 5 max ||x||, is no bound on their subgradients."
         ),
-        _pass_methods,
+        methods=_pass_methods,
     ),
     _experiment(
-        "hfsad-asynchrony",
-        "phase retrieval: clients and edge servers that are active now and then",
-        (
+        name="hfsad-asynchrony",
+        title="phase retrieval: clients and edge servers that are active now and then",
+        findings=(
             "100 trials, seed 2025, one pass per round. Absent nodes cost time: at 20 dB the "
             "error after 2000 rounds is 0.134, 0.072, 0.037 and 0.012 (+- 0.01 and less) with "
             "nodes active with probability 0.3, 0.5, 0.7 and 1. HFSAD needs a little more than "
@@ -299,14 +280,14 @@ EXPERIMENTS: Sequence[Experiment] = (
             "0.124, 0.113 and 0.095. Robust, then, and not free of loss; at -20 dB the same "
             "(0.90, 0.87, 0.84 and 0.80)."
         ),
-        _asynchronous_methods,
+        methods=_asynchronous_methods,
         rounds=2000,
         quick={"trials": 10, "rounds": 200},
     ),
     _experiment(
-        "hfsad-variants",
-        "phase retrieval: HFSAD without the box, without SCAD, with linearised clients",
-        (
+        name="hfsad-variants",
+        title="phase retrieval: HFSAD without the box, without SCAD, with linearised clients",
+        findings=(
             "100 trials, seed 2025, 400 rounds. At 20 dB the box binds nowhere: without it "
             "every number is the same. At -20 dB it binds for clients with outliers, and hardly "
             "matters (error without it lower by 0.0005 +- 0.0004). Linearised clients need no "
@@ -316,13 +297,13 @@ EXPERIMENTS: Sequence[Experiment] = (
             "over 20 trials and 30 rounds it changes 6 trials at -20 dB, by at most 3e-5, and "
             "none at 20 dB."
         ),
-        _variant_methods,
+        methods=_variant_methods,
         settings={**SETTINGS, "exact_box": 0},
     ),
     _experiment(
-        "hfsad-depth",
-        "phase retrieval: the same clients under trees of depth 1, 2 and 3",
-        (
+        name="hfsad-depth",
+        title="phase retrieval: the same clients under trees of depth 1, 2 and 3",
+        findings=(
             "100 trials, seed 2025, 10 passes. Per round and per local pass edge servers help: "
             "4.1e-3 +- 1.0e-3 at 20 dB after 400 rounds, against 0.13 +- 0.01 with all clients "
             "at the cloud, because the cloud listens once per round and edge servers in every "
@@ -331,12 +312,12 @@ EXPERIMENTS: Sequence[Experiment] = (
             "0.86 against 0.99 at -20 dB; differences 0.034 +- 0.001 and 0.134 +- 0.007). A "
             "third level changes little (4.2e-3; 0.488 against 0.476 at -20 dB)."
         ),
-        _depth_methods,
+        methods=_depth_methods,
     ),
     _experiment(
-        "hfsad-personalisation",
-        "robust regression: personal models against the number of samples per client",
-        (
+        name="hfsad-personalisation",
+        title="robust regression: personal models against the number of samples per client",
+        findings=(
             "100 trials, seed 2025; five edge servers with ten clients each, two of which have "
             "another cluster's model; heavy-tailed noise. The weights were chosen on other "
             "trials. MCP links have the lowest error of all methods that do not know the "
@@ -351,7 +332,7 @@ EXPERIMENTS: Sequence[Experiment] = (
             "under different servers do not help each other, and with 80 samples knowing the "
             "clusters still makes the error 7 times smaller."
         ),
-        _personal_methods,
+        methods=_personal_methods,
         sweep=Sweep("samples", "samples per client", (5.0, 10.0, 20.0, 40.0, 80.0)),
         problem=_personal_problem,
         metrics={

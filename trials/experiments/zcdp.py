@@ -237,35 +237,25 @@ CURVES_FIGURE = partial(
 )
 SWEEP_FIGURE = partial(task_sweep_figure, metric="error")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-
-
-def _experiment(name: str, title: str, findings: str, **options: Any) -> Experiment:
-    """Fill in what these experiments have in common."""
-    defaults: dict[str, Any] = {
-        "problem": _problem,
-        "metrics": METRICS,
-        "settings": COMMON,
-        "figure": SWEEP_FIGURE,
-        "statement": _statement,
-        "trials": 50,
-        "rounds": 200,
-        "records": 4,
-        "quick": {"trials": 8, "rounds": 60},
-    }
-    return Experiment(
-        name=name,
-        title=f"private networked learning: {title}",
-        paper=PAPER,
-        findings=findings,
-        **(defaults | options),
-    )
-
+_experiment = partial(
+    Experiment,
+    paper=PAPER,
+    problem=_problem,
+    metrics=METRICS,
+    settings=COMMON,
+    figure=SWEEP_FIGURE,
+    statement=_statement,
+    trials=50,
+    rounds=200,
+    records=4,
+    quick={"trials": 8, "rounds": 60},
+)
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
-        "zcdp-curves",
-        "learning curves at two epsilons",
-        (
+        name="zcdp-curves",
+        title="private networked learning: learning curves at two epsilons",
+        findings=(
             "Claim: zCDP-NFL learns faster and ends lower than (epsilon, delta)-DP, and "
             "slightly better than P-ADMM. Median error after 200 rounds (50 trials, seed 2025; "
             "all models zero: 50), at epsilon 1 / 8. Elastic net: zCDP-NFL 5.1 / 0.071, DP-NFL "
@@ -284,9 +274,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         records=200,
     ),
     _experiment(
-        "zcdp-tradeoff",
-        "the price of privacy",
-        (
+        name="zcdp-tradeoff",
+        title="private networked learning: the price of privacy",
+        findings=(
             "Every method tuned alike at every epsilon (300 settings, P-ADMM 60, on 8 problems "
             "of their own). Median error after 200 rounds at epsilon 0.5, 1, 2, 4, 8, 16 (50 "
             "trials, seed 2025). Elastic net: zCDP-NFL 17, 5.2, 1.05, 0.22, 0.061, 0.019; "
@@ -305,9 +295,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         methods=_tradeoff_methods,
     ),
     _experiment(
-        "zcdp-tau",
-        "how fast budgets grow",
-        (
+        name="zcdp-tau",
+        title="private networked learning: how fast budgets grow",
+        findings=(
             "At epsilon 4 with the other settings fixed. Median error after 200 rounds at tau "
             "0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 1 (50 trials, seed 2025), ridge: zCDP- "
             "NFL 1.8e6, 34, 0.16, 0.127, 0.147, 0.19, 0.27, 0.39; private subgradients 2.9e7, "
@@ -323,9 +313,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         settings={**COMMON, "epsilon": 4.0},
     ),
     _experiment(
-        "zcdp-equal-speed",
-        "methods set to start equally fast",
-        (
+        name="zcdp-equal-speed",
+        title="private networked learning: methods set to start equally fast",
+        findings=(
             "The protocol of the paper: zCDP-NFL set by hand to start fast, subgradients with "
             "the constant step whose noiseless error after 20 rounds is near to its. Median "
             "error after 200 rounds at epsilon 8, 16, 64 and without noise, zCDP-NFL / "
@@ -345,9 +335,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         records=200,
     ),
     _experiment(
-        "zcdp-clipping",
-        "what clipping costs without noise",
-        (
+        name="zcdp-clipping",
+        title="private networked learning: what clipping costs without noise",
+        findings=(
             "No noise, gradients clipped to norm 1, 2, 3, 5, or not at all. Mean error after "
             "1000 rounds (float64, 50 trials, seed 2025): elastic net 10 (not converged), 0.15, "
             "0.015, 4.7e-4, unclipped 1.1e-5; least absolute deviation 4.0e-4, 3.1e-4, 1.6e-4, "
@@ -368,9 +358,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         records=10,
     ),
     _experiment(
-        "zcdp-convergence",
-        "convergence without noise",
-        (
+        name="zcdp-convergence",
+        title="private networked learning: convergence without noise",
+        findings=(
             "No noise, no clipping, rho 0.5; gap of the clients' mean after 200 / 800 / 3200 "
             "rounds (float64, 50 trials, seed 2025). Least absolute deviation, means: eta = 3/n "
             "2.7e-4 / 4.3e-5 / 1.0e-5, eta = 1/sqrt(n) 4.8e-4 / 2.3e-4 / 1.1e-4, constant 0.3 a "
@@ -399,9 +389,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         records=160,
     ),
     _experiment(
-        "zcdp-heterogeneous",
-        "clients with different true models",
-        (
+        name="zcdp-heterogeneous",
+        title="private networked learning: clients with different true models",
+        findings=(
             "Epsilon 8; every client's true model is shifted by a normal vector of deviation 0, "
             "0.5, 1, 2; both methods tuned alike at each. Median error after 200 rounds, zCDP- "
             "NFL / private subgradients (50 trials, seed 2025). Elastic net: 0.061 / 0.028, "

@@ -1,7 +1,5 @@
 """Figures of metrics against rounds, and against what the rounds cost."""
 
-from collections.abc import Mapping
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -97,13 +95,13 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     return figure
 
 
-def progress_figure(results: Results, *, seconds: Mapping[str, np.ndarray]) -> Figure:
+def progress_figure(results: Results) -> Figure:
     """Draw errors and the objective against rounds, and the error against what it costs.
 
     Args:
       results: with the metrics error, fresh_error, training_error and objective, as far as a method
-        has them; the first swept value is drawn.
-      seconds: name of a method -> seconds per round. A method that sends nothing is a level line.
+        has them, and the seconds per round of every method that sends something as details; others
+        are level lines. The first swept value is drawn.
     """
     figure = Figure(figsize=(14.5, 8.6), layout="constrained")
     grid = figure.subplots(2, 3)
@@ -123,7 +121,7 @@ def progress_figure(results: Results, *, seconds: Mapping[str, np.ndarray]) -> F
             along = {
                 "global round": results.rounds,
                 sent: _numbers_sent(results, name)[0],
-                clock: results.rounds * float(seconds[name]),
+                clock: results.rounds * float(results.details[name]),
             }
             line_with_band(axes, along[cost], *with_error(table), name, style)
         axes.set_xlabel(cost)

@@ -193,7 +193,7 @@ def ladder_figure(
     *,
     metrics: Sequence[str],
     label: str,
-    seconds: Mapping[str, np.ndarray] | None = None,
+    timed: bool = False,
 ) -> Figure:
     """Draw the last record against a number in the methods' names: "family, 10".
 
@@ -201,8 +201,8 @@ def ladder_figure(
       results: of a finished run.
       metrics: one panel each.
       label: of the horizontal axis.
-      seconds: name of a method -> seconds per round; one more panel then has the first metric
-        against time, a line per method, at the last swept value.
+      timed: whether `results.details` are seconds per round; one more panel then has the first
+        metric against time, a line per method, at the last swept value.
     """
     families: dict[str, list[str]] = {}
     for name in results.methods:
@@ -215,7 +215,7 @@ def ladder_figure(
         for i, value in enumerate(results.sweep)
     }
     styles = distinct_styles(titles.values())
-    number = len(metrics) + (seconds is not None)
+    number = len(metrics) + timed
     figure = Figure(figsize=(4.6 * number, 4.8), layout="constrained")
     panels = figure.subplots(1, number, squeeze=False)[0]
     steps = {
@@ -232,19 +232,17 @@ def ladder_figure(
         axes.set_xlabel(label)
         axes.set_ylabel(metric_label(results, metric))
         axes.set_title("last round, mean ± standard error", fontsize=10)
-    if seconds is not None:
-        _against_time(panels[-1], results, metrics[0], seconds)
+    if timed:
+        _against_time(panels[-1], results, metrics[0])
     finish(figure, results, panels[0])
     return figure
 
 
-def _against_time(
-    axes: Axes, results: Results, metric: str, seconds: Mapping[str, np.ndarray]
-) -> None:
+def _against_time(axes: Axes, results: Results, metric: str) -> None:
     """Draw the mean of a metric against time, a line per method, at the last swept value."""
     for name, style in distinct_styles(results.methods).items():
         table = summarize(results.values(name, metric)[-1], axis=0)
-        draw_line(axes, results.rounds * float(seconds[name]), table.mean, name, style)
+        draw_line(axes, results.rounds * float(results.details[name]), table.mean, name, style)
     axes.set_xscale("log")
     axes.set_xlabel("seconds on this machine, evaluation left out")
     axes.set_ylabel(metric_label(results, metric))

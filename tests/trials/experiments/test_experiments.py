@@ -91,6 +91,7 @@ def outcome(request, finished):
     return finished(request.param)
 
 
+@pytest.mark.kin(1)
 def test_arrays_are_complete_finite_and_float32(outcome):
     results, _ = outcome
     shape = (len(results.sweep), TRIALS, len(results.rounds))
@@ -107,6 +108,7 @@ def test_arrays_are_complete_finite_and_float32(outcome):
         assert not results.nonfinite[method].any()
 
 
+@pytest.mark.kin(1)
 def test_the_figure_is_drawn(outcome):
     results, out = outcome
     image = matplotlib.image.imread(out / "figure.png")
@@ -130,6 +132,7 @@ def test_the_figure_is_drawn(outcome):
         assert axes.get_title()
 
 
+@pytest.mark.kin(1)
 def test_methods_differ(outcome):
     results, _ = outcome
     last = {m: results.values(m, "error")[..., -1].tobytes() for m in results.methods}
@@ -323,14 +326,22 @@ def test_starts_and_signs_are_settings(tmp_path, start):
     ("name", "given", "words"),
     [
         ("hfsad-depth", {"start": "far"}, "start must be one of 'spectral', 'random' and 'near'"),
-        ("hfsad-depth", {"noise": "loud"}, "noise must be positive or signed, but it is 'loud'"),
+        (
+            "hfsad-depth",
+            {"noise": "loud"},
+            "noise must be one of 'positive' and 'signed', but it is 'loud'",
+        ),
         ("hfsad-depth", {"clusters": "1"}, "clusters must be at least 2"),
         ("hfsad-personalisation", {"strangers": "11"}, "strangers must be at most 10"),
         ("hfsad-personalisation", {"samples": "0"}, "samples must be at least 1"),
         ("hfsad-asynchrony", {"clusters": "0"}, "clusters must be at least 1, but it is 0"),
-        ("nfl-chain", {"variant": "mine"}, "variant must be paper or code, but it is 'mine'"),
+        (
+            "nfl-chain",
+            {"variant": "mine"},
+            "variant must be one of 'paper' and 'code', but it is 'mine'",
+        ),
         ("nfl-sbm-noise", {"p_out": "1.5"}, "p_out must be at most 1"),
-        ("nfl-weather", {"features": "4"}, "features must be 2 or 3, but it is 4"),
+        ("nfl-weather", {"features": "4"}, "features must be at most 3, but it is 4"),
         ("nfl-weather", {"data": "nowhere.csv"}, "nowhere.csv"),
         ("nfl-table1", {"dim": "0"}, "dim must be at least 1, but it is 0"),
         ("nfl-star", {"factor": "-1"}, "factor must be greater than 0, but it is -1"),
@@ -338,7 +349,11 @@ def test_starts_and_signs_are_settings(tmp_path, start):
         ("fedmc-rank", {**RATINGS, "shape": "big"}, "shape must be one of ml-100k, ml-1m"),
         ("fedmc-rank", {**RATINGS, "data": "nowhere.csv"}, "nowhere.csv"),
         ("fedmc-rank", {**RATINGS, "data": "."}, "data must be a file of ratings or a folder"),
-        ("fedmc-rank", {**RATINGS, "sampled": "5"}, "count must be at most the number of clients"),
+        (
+            "fedmc-rank",
+            {**RATINGS, "sampled": "5"},
+            "clients must be at most the number of clients",
+        ),
         ("fedmc-comparison", {**RATINGS, "multiples": "-1"}, "multiples must be greater than 0"),
     ],
 )
@@ -351,6 +366,7 @@ def test_a_setting_that_does_not_fit_is_told(tmp_path, name, given, words):
 # Ratings
 
 
+@pytest.mark.thorough
 def test_traffic_of_factors_by_hand(finished):
     results, _ = finished("fedmc-comparison")
     rounds = np.broadcast_to(results.rounds, (1, TRIALS, len(results.rounds)))
@@ -370,6 +386,7 @@ def test_traffic_of_factors_by_hand(finished):
         assert not results.has(method, "numbers_up")
 
 
+@pytest.mark.thorough
 def test_beta_is_chosen_from_the_grid_and_once_per_trial(finished):
     results, _ = finished("fedmc-comparison")
     chosen = results.values("FedMC-ADMM, tuned beta", "beta")
@@ -379,6 +396,7 @@ def test_beta_is_chosen_from_the_grid_and_once_per_trial(finished):
     assert (chosen == chosen[..., :1]).all()
 
 
+@pytest.mark.thorough
 def test_experiments_say_which_ratings_they_used(finished):
     results, _ = finished("fedmc-comparison")
     assert results.config["data"] == "synthetic, 400 ratings by 40 users of 30 items"

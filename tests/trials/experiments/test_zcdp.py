@@ -346,6 +346,7 @@ def test_convergence_is_that_of_three_schedules():
 ALONE = (f"elastic net: {GRAD}", f"LAD: {ZCDP}", f"LAD: {ADVANCED}", f"ridge: {P_ADMM}")
 
 
+@pytest.mark.thorough
 def test_methods_share_problem_and_draws(curves):
     """Each method again by itself, on the trial's problem with the trial's key."""
     results, _ = curves
@@ -451,6 +452,7 @@ def prepared(monkeypatch, name, out, rounds, **settings):
     return json.loads((out / "config.json").read_text())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rounds", [3, 40])
 def test_rounds_are_the_planned_number_of_releases(rounds):
     """Whatever their number, the same epsilon is spent at the end."""
@@ -732,6 +734,7 @@ UNUSUAL = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", UNUSUAL)
 @pytest.mark.parametrize("options", [{}, {"floor": -80.0}])
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])

@@ -13,7 +13,7 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._run import run
-from fedjax_admm.trials.experiments import nfl_digits
+from fedjax_admm.trials.experiments.nfl import digits as nfl_digits
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.running import Request, run_experiment
 from fedjax_admm.trials.tables import _digits as digits
@@ -270,6 +270,7 @@ def test_points_that_cannot_be_had_are_told(monkeypatch):
 # --- networks ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("biases", [False, True])
 def test_a_network_by_hand(biases):
     network = nfl_digits.Network(5, 3, 2, biases)
@@ -286,7 +287,7 @@ def test_a_network_by_hand(biases):
 @pytest.mark.slow
 def test_a_masked_network_is_a_narrow_one(x64):
     settings = {**SMALL, "width": (7.0,)}
-    draw = jax.jit(lambda width, key: nfl_digits._problem(settings, width, key))
+    draw = jax.jit(lambda width, key: EXPERIMENT.problem(settings, width, key))
     masked = draw(jnp.float64(3), jax.random.key(5))
     wide = masked.network
     thin = replace(wide, hidden=3)
@@ -298,7 +299,7 @@ def test_a_masked_network_is_a_narrow_one(x64):
     start = jax.vmap(narrowed)(masked.start)
     local = replace(masked.local, start=start, sample_loss=thin)
     narrow = replace(masked, start=start, local=local)
-    solver = nfl_digits._methods(settings, jnp.float64(3))[nfl_digits.ALGORITHM_1].solver
+    solver = EXPERIMENT.methods(settings, jnp.float64(3))[nfl_digits.ALGORITHM_1].solver
     models = [run(solver, each, jax.random.key(6), rounds=6).estimate for each in (masked, narrow)]
     assert not np.allclose(models[0], masked.start)
     np.testing.assert_allclose(jax.vmap(narrowed)(models[0]), models[1], atol=1e-12)
@@ -337,10 +338,11 @@ def test_ties_count_their_share_and_one_unit_leaves_half_undecided():
 
 @pytest.fixture(scope="module")
 def problem():
-    draw = jax.jit(lambda key: nfl_digits._problem({**SMALL, "width": (4.0,)}, jnp.float32(4), key))
+    draw = jax.jit(lambda key: EXPERIMENT.problem({**SMALL, "width": (4.0,)}, jnp.float32(4), key))
     return draw(jax.random.key(2))
 
 
+@pytest.mark.thorough
 def test_the_problem_is_what_it_says(problem):
     assert problem.num_clients == 6
     assert problem.local.features.shape == (6, 8, 64)
@@ -351,7 +353,7 @@ def test_the_problem_is_what_it_says(problem):
     weights = np.asarray(problem.graph.weights)[np.asarray(problem.graph.present)]
     assert ((weights > 0.05) & (weights < 1)).all()
     assert (np.asarray(problem.graph.degrees) >= 3).all()
-    four = nfl_digits._with_four_outputs(problem)
+    four = nfl_digits.with_four_outputs(problem)
     np.testing.assert_array_equal(four.local.targets[0], [0] * 4 + [1] * 4)
     np.testing.assert_array_equal(four.local.targets[5], [2] * 4 + [3] * 4)
     np.testing.assert_array_equal(four.validation_labels[5], [2, 3])
@@ -360,7 +362,7 @@ def test_the_problem_is_what_it_says(problem):
 
 @pytest.mark.slow
 def test_a_group_is_trained_as_if_its_data_lay_together(problem):
-    method = nfl_digits._methods(SMALL, jnp.float32(4))["clusters known"]
+    method = EXPERIMENT.methods(SMALL, jnp.float32(4))["clusters known"]
     got = jax.jit(lambda: method(problem, jax.random.key(0), 4, 2))()
     network, local = problem.network, problem.local
     models = []
@@ -383,7 +385,7 @@ def test_a_group_is_trained_as_if_its_data_lay_together(problem):
 
 def test_a_failure_is_told(problem):
     spoilt = replace(problem, start=problem.start.at[4].set(jnp.inf))
-    methods = nfl_digits._methods(SMALL, jnp.float32(4))
+    methods = EXPERIMENT.methods(SMALL, jnp.float32(4))
     got = methods["local"](spoilt, jax.random.key(0), 4, 2)
     assert int(got["first_nonfinite_round"]) == 2
     assert np.isnan(np.asarray(got["train"])).all()
@@ -394,7 +396,7 @@ def test_a_failure_is_told(problem):
     [
         ({"width": "1.5"}, "width must hold whole numbers, but it holds 1.5"),
         ({"width": "0"}, "width must be at least 1, but it is 0"),
-        ({"biases": "2"}, "biases must be 0 or 1, but it is 2"),
+        ({"biases": "2"}, "biases must be at most 1, but it is 2"),
         ({"nodes": "0"}, "nodes must be at least 1, but it is 0"),
         ({"nodes": "100"}, "but there are 180 of 0 for 100 nodes"),
         ({"neighbours": "6"}, "neighbours must be at most 5, but it is 6"),
@@ -427,6 +429,7 @@ def finished(tmp_path_factory, shaped_like_mnist):
     return run_experiment(EXPERIMENT, request, out, resume=False, progress=False), out
 
 
+@pytest.mark.thorough
 def test_arrays_are_complete(finished):
     results, _ = finished
     assert results.methods == [

@@ -51,7 +51,7 @@ from fedjax_admm.problems import Networked, networked_training
 from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments._methods import SolverMethod, recorded, recorded_rounds
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded, recorded_rounds
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
 OUTPUTS = 2  # of a node's network: the first or the second digit of its cluster
@@ -185,12 +185,7 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
             value=float(width),
         )
     width = number("width", width, at_least=1)
-    if settings["biases"] not in (0, 1):
-        raise InputError(
-            f"must be 0 or 1, but it is {settings['biases']}",
-            argument="biases",
-            value=settings["biases"],
-        )
+    count("biases", settings["biases"], at_least=0, at_most=1)
     images = tables.load_digits(settings["data"])
     nodes = count("nodes", settings["nodes"])
     neighbours = count("neighbours", settings["neighbours"], at_most=2 * nodes - 1)
@@ -236,7 +231,7 @@ def _of_four(network: Network) -> Network:
     return replace(network, outputs=tables.DIGITS)
 
 
-def _with_four_outputs(problem: Digits) -> Digits:
+def with_four_outputs(problem: Digits) -> Digits:
     """Return the problem of telling all four digits apart."""
     offset = OUTPUTS * problem.clusters[:, None]
     start = jnp.broadcast_to(
@@ -255,7 +250,7 @@ def _with_four_outputs(problem: Digits) -> Digits:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(Method):
     """One network for every group of nodes, trained on the mean of their losses.
 
     It takes as many optimiser steps per round as a node of a federated method does.
@@ -296,10 +291,6 @@ class Training:
         bad = trace.pop("bad")
         done = jnp.asarray(recorded_rounds(rounds, every), jnp.int32)
         return {**trace, NONFINITE_ROUND: jnp.where(jnp.any(bad), done[jnp.argmax(bad)], 0)}
-
-    def traffic(self, problem):
-        """Return None: all data lie together."""
-        return None
 
 
 @register_dataclass
@@ -352,7 +343,7 @@ def _methods(settings: Settings, width: jax.Array) -> dict[str, Any]:
         "local": Training(everybody, 2 * nodes),
         "IFCA, k = 2": Clustering(number("ifca_rate", settings["ifca_rate"], above=0)),
         "clusters known": Training(everybody // nodes, 2),
-        POOLED: Training(jnp.zeros_like(everybody), 1, _with_four_outputs),
+        POOLED: Training(jnp.zeros_like(everybody), 1, with_four_outputs),
     }
 
 

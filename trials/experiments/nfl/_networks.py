@@ -12,7 +12,7 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.measures import model_error
 from fedjax_admm.problems import Networked, draw_networked_regression, with_access
 from fedjax_admm.solvers import GTVPrimalDual, gtv_step_ratio
-from fedjax_admm.trials.experiments._methods import SolverMethod, at_every_record
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
 
 
 class Drawn(NamedTuple):
@@ -61,7 +61,7 @@ class View:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Viewed:
+class Viewed(Method):
     """A solver on a view of the network."""
 
     solver: Any
@@ -78,11 +78,10 @@ class Viewed:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class ByRule:
+class ByRule(Viewed):
     """GTV minimisation with the ratio of steps that the rule chooses on each problem."""
 
     solver: GTVPrimalDual
-    view: View
 
     def __call__(self, drawn, key, rounds, every):
         """Choose the ratio, run the solver."""
@@ -90,14 +89,10 @@ class ByRule:
         chosen = replace(self.solver, ratio=ratio.astype(self.solver.ratio.dtype))
         return Viewed(chosen, self.view)(drawn, key, rounds, every)
 
-    def traffic(self, drawn):
-        """Return what the solver says."""
-        return self.solver.traffic(drawn.problem)
-
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class Pooled(Method):
     """A method without rounds: its answer stands at every record."""
 
     view: View
@@ -108,10 +103,6 @@ class Pooled:
         problem = self.view(drawn)
         models = self.solve(problem, drawn.labels)
         return at_every_record(_errors(problem, models), models, rounds, every)
-
-    def traffic(self, drawn):
-        """Return None: nothing is sent round by round."""
-        return None
 
 
 def _measure(solver: Any, problem: Networked, state: Any) -> dict[str, jax.Array]:

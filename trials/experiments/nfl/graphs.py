@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import graphs, penalties
-from fedjax_admm._checks import InputError, count, default_float, number
+from fedjax_admm._checks import count, default_float, number, one_of
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
@@ -33,7 +33,7 @@ from fedjax_admm.solvers import (
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import SolverMethod
-from fedjax_admm.trials.experiments._nfl_networks import (
+from fedjax_admm.trials.experiments.nfl._networks import (
     ByRule,
     Drawn,
     Pooled,

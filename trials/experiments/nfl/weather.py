@@ -6,11 +6,9 @@ maximum, today's minimum and 1 as features and today's maximum as target. Statio
 distributed alike are neighbours. `fedjax-admm solve networked` does the same for any table.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,7 +18,7 @@ import optax
 from matplotlib.figure import Figure
 
 from fedjax_admm import penalties
-from fedjax_admm._checks import InputError, default_float, number
+from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import run
 from fedjax_admm.direct import local_models, pooled_model
@@ -29,9 +27,10 @@ from fedjax_admm.losses import TrainedLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import GTVPrimalDual
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
-from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
-from fedjax_admm.trials.experiments.nfl import PAPER
+from fedjax_admm.trials.experiments._methods import DirectMethod, Method, SolverMethod
+from fedjax_admm.trials.experiments.nfl.graphs import PAPER
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables import Observations, node_distances, read_observations
 
@@ -70,7 +69,7 @@ def load(data: str) -> Weather:
     Raises:
       InputError: the file that `data` names does not exist or cannot be read.
     """
-    path = _file(data)
+    path = data_file(data, (FILE,), "a file of observations")
     if path is None:
         observations, source = _twin(), "synthetic twin of 203 weather stations"
     else:
@@ -97,17 +96,6 @@ def load(data: str) -> Weather:
         distances[heads, tails],
         source,
     )
-
-
-def _file(data: str) -> Path | None:
-    if data == "synthetic":
-        return None
-    if data:
-        given = Path(data)
-        return given / FILE if given.is_dir() else given
-    folder = os.environ.get("FEDJAX_ADMM_DATA")
-    path = Path(folder) / FILE if folder else None
-    return path if path is not None and path.exists() else None
 
 
 def _twin() -> Observations:
@@ -145,13 +133,7 @@ def _stations(settings: Settings, threshold: jax.Array, key: jax.Array) -> Stati
     """Split every station's rows at random; join stations within the threshold."""
     weather = load(settings["data"])
     features, targets = weather.observations.stacked()
-    if settings["features"] not in (2, 3):
-        raise InputError(
-            f"must be 2 or 3, but it is {settings['features']}",
-            argument="features",
-            value=settings["features"],
-        )
-    features = features[..., : settings["features"]]
+    features = features[..., : count("features", settings["features"], at_least=2, at_most=3)]
     dtype, nodes = default_float(), len(features)
     near = weather.distances <= max(settings["threshold"])
     distances = jnp.asarray(weather.distances[near], dtype)
@@ -192,7 +174,7 @@ def _measure(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class AsPublished:
+class AsPublished(Method):
     """GTV minimisation with the local training of the authors' code.
 
     Every node takes 5 RMSprop steps of rate 0.01 on its own loss from v_i, without the proximal
@@ -229,10 +211,6 @@ class AsPublished:
         last = min(fewer, max(1, round(self.share * rest))) if rest else 0
         method = SolverMethod(self.solver, _measure)
         return method(problem, run_key, rounds // every * fewer + last, fewer)
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem)
 
 
 def _squared_error(w: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:

@@ -1,0 +1,1 @@
+"""Experiments on networked federated learning, by where their data come from."""
