@@ -1,4 +1,4 @@
-"""The table through which every solver goes: a new solver adds one line."""
+"""The table through which every solver goes: a new one adds an entry, or a test fails."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import optax
 
 import fedjax_admm as fa
 from fedjax_admm import graphs, losses, penalties, privacy, schedules, trees
+from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.problems import (
     ConsensusRegression,
     Networked,
@@ -19,11 +20,17 @@ from fedjax_admm.problems import (
     networked_training,
 )
 from fedjax_admm.solvers import (
+    centralized_subgradient,
+    consensus_admm,
     federated_averaging,
     federated_proximal_averaging,
+    federated_subgradient,
     fedmavg,
     fedmc_admm,
+    fsmdm,
     gtv_primal_dual,
+    hfsad,
+    hierarchical_admm,
     ifca,
     p_admm,
     private_networked_admm,
@@ -40,7 +47,8 @@ def models(problem: Any) -> tuple[tuple[int, ...], ...]:
 class Case:
     """A solver, a problem that it can solve, and what of its state belongs to each client."""
 
-    solver: Callable[[], Any]
+    builder: Callable[..., Any]  # of `fedjax_admm.solvers`
+    built: Callable[[Callable[..., Any]], Any]  # builder -> solver
     problem: Callable[[], Any]
     clients: Callable[[Any], Any]  # state -> pytree stacked over the last axis of the mask: the
     # clients, or all nodes of a tree that have a parent
@@ -48,6 +56,10 @@ class Case:
     # shape may be
     dear: bool = False  # seconds to compile a gradient: the float64 one only in the slow run
     slow: bool = False  # everything only in the slow run: another setting of a solver, or its kin
+
+    def solver(self) -> Any:
+        """Return the solver."""
+        return self.built(self.builder)
 
 
 def localization() -> fa.problems.Localization:
@@ -106,6 +118,32 @@ def trained_network() -> Networked:
     )
 
 
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class TrainedStar:
+    """A problem of one's own: clients at one server, whose prox is inexact."""
+
+    local: losses.TrainedLoss
+    tree: trees.Tree
+    start: jax.Array  # shape=(dim,)
+
+    @property
+    def num_clients(self) -> int:
+        return self.tree.num_clients
+
+    def prox_memory(self, start: jax.Array) -> Any:
+        return self.local.prox_memory(start)
+
+    def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
+        return self.local.prox(points, step, memory)
+
+
+def trained_star() -> TrainedStar:
+    local = trained_network().local
+    assert isinstance(local, losses.TrainedLoss)
+    return TrainedStar(local, trees.star(5), local.start[0])
+
+
 def completion() -> fa.problems.MatrixCompletion:
     """Clients of 2, 1 and 3 users; one user has no ratings, and an item is rated by nobody."""
     clients = [
@@ -126,8 +164,8 @@ def item_factors(problem: fa.problems.MatrixCompletion) -> tuple[tuple[int, ...]
     return ((problem.num_items, 2),)
 
 
-def completing(user_penalty: Any, item_penalty: Any, **options: Any) -> Any:
-    return fedmc_admm(
+def completing(build: Any, user_penalty: Any, item_penalty: Any, **options: Any) -> Any:
+    return build(
         beta=2.0,
         user_penalty=user_penalty,
         item_penalty=item_penalty,
@@ -155,31 +193,41 @@ def noisy() -> privacy.GaussianRelease:
 
 
 SOLVERS = {
-    "FSMDM": Case(lambda: fa.solvers.fsmdm(), localization, lambda state: state.client),
+    "FSMDM": Case(fsmdm, lambda build: build(), localization, lambda state: state.client),
     "FSMDM tuned, 3 local": Case(
-        lambda: fa.solvers.fsmdm("tuned", local_updates=3), localization, lambda state: state.client
+        fsmdm,
+        lambda build: build("tuned", local_updates=3),
+        localization,
+        lambda state: state.client,
     ),
     "FederatedSubgradient": Case(
-        lambda: fa.solvers.federated_subgradient(), localization, lambda state: ()
+        federated_subgradient,
+        lambda build: build(),
+        localization,
+        lambda state: (),
     ),
     "FederatedSubgradient 100/k": Case(
-        lambda: fa.solvers.federated_subgradient(schedules.power_decay(100.0, 1.0)),
+        federated_subgradient,
+        lambda build: build(schedules.power_decay(100.0, 1.0)),
         localization,
         lambda state: (),
     ),
     "HFSAD, 2 passes": Case(
-        lambda: fa.solvers.hfsad(two_levels(), passes=2),
+        hfsad,
+        lambda build: build(two_levels(), passes=2),
         two_levels,
         nodes_below_the_root,
         dear=True,
     ),
     "HierarchicalADMM, star": Case(
-        lambda: fa.solvers.consensus_admm(consensus(5.0)),
+        consensus_admm,
+        lambda build: build(consensus(5.0)),
         lambda: phase(trees.star(4)),
         nodes_below_the_root,
     ),
     "HierarchicalADMM, depth 3, linearised, personal": Case(
-        lambda: fa.solvers.hierarchical_admm(
+        hierarchical_admm,
+        lambda build: build(
             fa.solvers.tree_link(4.0, 2.0, penalties.mcp(1.0, 2.5)),
             [consensus(20.0), consensus(10.0)],
             client_update="linearized",
@@ -189,38 +237,61 @@ SOLVERS = {
         nodes_below_the_root,
         dear=True,
     ),
+    "HierarchicalADMM, inexact prox": Case(
+        consensus_admm,
+        lambda build: build(consensus(5.0)),
+        trained_star,
+        lambda state: (state.clients, state.memory),
+        slow=True,
+    ),
     "CentralizedSubgradient": Case(
-        lambda: fa.solvers.centralized_subgradient(schedules.geometric(1.0, 0.9)),
+        centralized_subgradient,
+        lambda build: build(schedules.geometric(1.0, 0.9)),
         two_levels,
         lambda state: (),
     ),
     "GTVPrimalDual": Case(
-        lambda: gtv_primal_dual(network(), 0.3, ratio=1.0), network, lambda state: state.nodes
+        gtv_primal_dual,
+        lambda build: build(network(), 0.3, ratio=1.0),
+        network,
+        lambda state: state.nodes,
     ),
     "GTVPrimalDual, MOCHA, trained": Case(
-        lambda: gtv_primal_dual(trained_network(), 0.3, penalties.mocha(), ratio=1.0),
+        gtv_primal_dual,
+        lambda build: build(trained_network(), 0.3, penalties.mocha(), ratio=1.0),
         trained_network,
         lambda state: state.nodes,
     ),
     "FederatedAveraging, 3 local steps": Case(
-        lambda: federated_averaging(0.1, local_steps=3), network, lambda state: ()
+        federated_averaging,
+        lambda build: build(0.1, local_steps=3),
+        network,
+        lambda state: (),
     ),
     "FederatedAveraging, prox": Case(
-        lambda: federated_proximal_averaging(), network, lambda state: ()
+        federated_proximal_averaging,
+        lambda build: build(),
+        network,
+        lambda state: (),
     ),
     "IFCA": Case(
-        lambda: ifca([[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3), network, lambda state: ()
+        ifca,
+        lambda build: build([[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3),
+        network,
+        lambda state: (),
     ),
     "FedMCADMM": Case(
-        lambda: completing(penalties.squared_l2(0.1), penalties.squared_l2(0.2)),
+        fedmc_admm,
+        lambda build: completing(build, penalties.squared_l2(0.1), penalties.squared_l2(0.2)),
         completion,
         lambda state: state.clients,
         shapes=item_factors,
         dear=True,
     ),
     "FedMCADMM, row, l1, nonneg": Case(
-        lambda: completing(
-            penalties.non_negative(), penalties.l1(0.02), bound="row", zero_dual=True
+        fedmc_admm,
+        lambda build: completing(
+            build, penalties.non_negative(), penalties.l1(0.02), bound="row", zero_dual=True
         ),
         completion,
         lambda state: state.clients,
@@ -228,22 +299,28 @@ SOLVERS = {
         slow=True,
     ),
     "FedMAvg, drawn users": Case(
-        lambda: fedmavg(user_steps=3, item_steps=2, start=first_factors(), all_users=False),
+        fedmavg,
+        lambda build: build(user_steps=3, item_steps=2, start=first_factors(), all_users=False),
         completion,
         lambda state: state.users,
         shapes=item_factors,
-        slow=True,
+        dear=True,
     ),
     "PrivateNetworkedADMM": Case(
-        lambda: private_networked_admm(noisy(), rho=0.5, step_size=0.3),
+        private_networked_admm,
+        lambda build: build(noisy(), rho=0.5, step_size=0.3),
         agreeing,
         lambda state: state.clients,
     ),
     "PrivateSubgradient": Case(
-        lambda: private_subgradient(noisy(), step_size=0.1), agreeing, lambda state: state
+        private_subgradient,
+        lambda build: build(noisy(), step_size=0.1),
+        agreeing,
+        lambda state: state,
     ),
     "PADMM": Case(
-        lambda: p_admm(noisy(), rho=0.5, newton_steps=4),
+        p_admm,
+        lambda build: build(noisy(), rho=0.5, newton_steps=4),
         agreeing,
         lambda state: state.clients,
         dear=True,

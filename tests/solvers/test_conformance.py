@@ -10,6 +10,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation
+from tests.builders import builders
 from tests.solvers.conformance import SOLVERS
 
 ROUNDS = 8
@@ -18,6 +19,12 @@ KEY = 5
 
 def marks(slow: bool) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if slow else []
+
+
+def test_every_solver_is_in_the_table():
+    """Every function of `fa.solvers` that builds one, in the run that everybody makes."""
+    listed = {case.builder.__name__ for case in SOLVERS.values() if not case.slow}
+    assert listed == set(builders(fa.solvers, "step", "estimate", "messages"))
 
 
 GRADIENTS = [
