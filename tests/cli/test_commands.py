@@ -221,6 +221,7 @@ def test_ctrl_c_before_the_run_leaves_quietly(command, monkeypatch, tmp_path):
 # The real thing, once
 
 
+@pytest.mark.thorough
 def test_a_process_of_its_own(shell, tmp_path):
     outcome = shell(*RUN, "--trials", "4", "--rounds", "10", "--set", "probability=0.2", "--x64")
     assert outcome.code == 0, outcome.err

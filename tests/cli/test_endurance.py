@@ -97,6 +97,7 @@ class Full:
         return builtins.open(path, mode)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
     command, resume, whole, monkeypatch, tmp_path
@@ -181,6 +182,7 @@ def flipped(whole):
     return whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", [shorter, flipped, lambda whole: b""])
 def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, whole, damage):
     broken = stopped / "chunks/000001.npz"
@@ -303,6 +305,7 @@ def test_another_setting_does_not_go_on(resume, stopped, whole, words, sentence)
     assert content(stopped) == before
 
 
+@pytest.mark.thorough
 def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
     out = begin(tmp_path / "run", devices=1)
     told = resume("--devices", "2").mistake()

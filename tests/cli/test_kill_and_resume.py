@@ -76,6 +76,7 @@ def same_configuration(out, whole):
     return True
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed_equals_uninterrupted(start, whole, tmp_path):
     out = tmp_path / "killed"
     moments = [
@@ -133,6 +134,7 @@ def stop(process, out, kind, times=1):
     return process.returncode, err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_and_sigterm_end_after_a_chunk_and_tell_how_to_go_on(start, whole, tmp_path):
     out = tmp_path / "stopped"
     name = ("run", "consensus", "--out", out)

@@ -143,6 +143,7 @@ def test_all_devices_are_the_default(run, tmp_path):
     assert same_results(tmp_path / "all", tmp_path / "usual")
 
 
+@pytest.mark.thorough
 def test_the_clients_of_a_trial_are_spread_over_devices(command, run, tmp_path):
     # An even number of clients: two devices get the same number of them.
     words = ("--set", "clients=6")

@@ -1,9 +1,10 @@
-"""Words that all families tell their results in."""
+"""Words and rows that several families tell their results in."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from fedjax_admm.trials.solve._command import Rows
 from fedjax_admm.trials.tables import Observations
 
 
@@ -43,3 +44,16 @@ def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
         f"{shortened(observations.columns, 8)}."
     )
     return lines
+
+
+def model_rows(
+    observations: Observations,
+    models: np.ndarray,
+    before: dict[str, Sequence],
+    after: dict[str, Sequence],
+) -> Rows:
+    """Return a row per node: columns before its coefficients, these, and columns after them."""
+    own = {*before, *after}
+    names = [f"{name} (coefficient)" if name in own else name for name in observations.columns]
+    values = zip(*before.values(), *np.transpose(models), *after.values(), strict=True)
+    return [[*before, *names, *after], *values]

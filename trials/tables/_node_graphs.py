@@ -79,24 +79,16 @@ def build_graph(
         ("neighbours", neighbours, NEAREST),
     ):
         if given is not None and graph != kind:
-            raise InputError(
-                f"goes with {{graph}} {kind} only",
-                argument=argument,
-                value=given,
-                remedy="leave it out",
-                others=["graph"],
-            )
+            told = f"goes with {{graph}} {kind} only; leave it out"
+            raise InputError(told, argument=argument, value=given, others=["graph"])
     if graph not in (WASSERSTEIN, NEAREST):
         return _graph_of_file(graph, names)
     distances = node_distances(observations)
     if graph == NEAREST:
         k = count("neighbours", NEIGHBOURS if neighbours is None else neighbours)
         if k >= len(names):
-            raise InputError(
-                f"must be below the number of nodes ({len(names)}), but it is {k}",
-                argument="neighbours",
-                value=k,
-            )
+            told = f"must be below the number of nodes ({len(names)}), but it is {k}"
+            raise InputError(told, argument="neighbours", value=k)
         near = nearest_neighbours(distances, k, weight=jnp.reciprocal)
         return NodeGraph(near, f"{k} nearest neighbours by squared Wasserstein distance")
     between = distances[np.triu_indices(len(names), 1)]
@@ -105,18 +97,14 @@ def build_graph(
         quantiles = np.quantile(between, QUANTILES)
         threshold = _linking_threshold(distances)
     elif not (np.isfinite(threshold) and threshold > 0):
-        raise InputError(
-            f"must be positive and finite, but it is {threshold:g}",
-            argument="threshold",
-            value=threshold,
-        )
+        told = f"must be positive and finite, but it is {threshold:g}"
+        raise InputError(told, argument="threshold", value=threshold)
     elif threshold < between.min():
         raise InputError(
             f"{threshold:g} leaves no edge: distances between nodes go from {between.min():.4g} "
-            f"to {between.max():.4g}, with median {np.median(between):.4g}",
+            f"to {between.max():.4g}, with median {np.median(between):.4g}; choose a larger one",
             argument="threshold",
             value=threshold,
-            remedy="choose a larger one",
         )
     joined = within(distances, threshold)
     made = f"squared Wasserstein distance at most {threshold:.4g}"
@@ -127,10 +115,9 @@ def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
     if not os.path.exists(path):
         raise InputError(
             f"must be {WASSERSTEIN}, {NEAREST} or a CSV file of edges, but {path!r} is none of "
-            "them",
+            "them; check the name",
             argument="graph",
             value=path,
-            remedy="check the name",
         )
     found = NodeGraph(read_edges(path, nodes=names)[0], f"edges of {Path(path).name}")
     if found.num_edges == 0:

@@ -1,7 +1,9 @@
 """The observations of a network's nodes, read from a CSV file: one row per node and time."""
 
+import contextlib
 import datetime
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,24 +93,16 @@ def read_observations(
         raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
     wanted = _parsed_features(features, table.header)
     if (target, 0) in wanted:
-        raise InputError(
-            f"must not name the target {target} itself",
-            argument="features",
-            value=features,
-            remedy=f"the value of the row before is {target}[-1]",
-        )
+        told = f"must not name the target {target} itself; the value of the row before is "
+        raise InputError(f"{told}{target}[-1]", argument="features")
     places = [part.strip() for part in coordinates.split(",")] if coordinates else []
     if coordinates is not None and len(places) != 2:
-        raise InputError(
-            f"must name two columns, such as longitude,latitude, but it is {coordinates!r}",
-            argument="coordinates",
-            value=coordinates,
-        )
+        told = f"must name two columns, such as longitude,latitude, but it is {coordinates!r}"
+        raise InputError(told, argument="coordinates")
     numbers = list(dict.fromkeys([*(name for name, _ in wanted), target]))
     labels = [node] if time is None else [node, time]
     table.require([*labels, *numbers, *places])
-    values = table.numbers(numbers)
-    owners = table.texts(node)
+    values, owners = table.numbers(numbers), table.texts(node)
     complete = np.isfinite(values).all(1) & (owners != "")
     times = table.texts(node if time is None else time)
     if time is not None:
@@ -118,31 +112,41 @@ def read_observations(
             f"{path} has no row with a value in every used column "
             f"({listed(dict.fromkeys([*labels, *numbers]))}); fill in the missing ones."
         )
-    kept = np.flatnonzero(complete)
-    order = "file"
+    kept, order = np.flatnonzero(complete), "file"
     if time is not None:
         keys, order = _ordering(times[kept])
         kept = kept[np.argsort(keys, kind="stable")]
         if any(lag for _, lag in wanted):
-            _check_times(table, owners[kept], times[kept], kept, node, time)
+            _check_times(table, node, owners[kept], time, times[kept], table.lines[kept])
 
-    everyone = list(dict.fromkeys(owners[owners != ""].tolist()))
-    of_node = _grouped(owners[kept], kept)
+    rows: dict[str, list[int]] = defaultdict(list)
+    for name, row in zip(owners[kept].tolist(), kept.tolist(), strict=True):
+        rows[name].append(row)
+    everyone = dict.fromkeys(owners[owners != ""].tolist())
+    names = [name for name in everyone if name in rows]
     depth = max(lag for _, lag in wanted)
-    x, y, names = [], [], []
-    for name in everyone:
-        if name not in of_node:
-            continue
-        own = values[of_node[name]]
+    x, y = [], []
+    for name in names:
+        own = values[rows[name]]
         length = max(len(own) - depth, 0)
         used = [own[depth - lag :, numbers.index(column)][:length] for column, lag in wanted]
-        used += [np.ones(length)] if intercept else []
-        x.append(np.stack(used, axis=1))
+        x.append(np.stack([*used, np.ones(length)] if intercept else used, axis=1))
         y.append(own[depth:, numbers.index(target)])
-        names.append(name)
-    _check_counts(
-        path, node, dict(zip(names, map(len, y), strict=True)), depth, at_least, owner, purpose
-    )
+    counts = dict(zip(names, map(len, y), strict=True))
+    if len(names) == 1:
+        raise InputError(
+            f"{path} has one {owner} only, {names[0]!r} in column {node}; a network needs two or "
+            "more."
+        )
+    short = [name for name, count in counts.items() if count < at_least]
+    if short:
+        others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
+        past = f" after the first {depth}" if depth else ""
+        found = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
+        raise InputError(
+            f"{path}: {owner} {short[0]!r}{others} has {found}, but {purpose} at least {at_least}; "
+            f"add rows or remove the {owner}."
+        )
     shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in wanted]
     return Observations(
         nodes=tuple(names),
@@ -150,12 +154,12 @@ def read_observations(
         targets=tuple(y),
         columns=(*shown, INTERCEPT) if intercept else tuple(shown),
         intercept=intercept,
-        coordinates=_places(table, places, owners, names, owner) if places else None,
+        coordinates=_coordinates(table, places, owners, names, owner) if places else None,
         coordinate_names=tuple(places),
         rows_read=len(table.rows),
         rows_incomplete=int((~complete).sum()),
-        rows_without_past=len(kept) - sum(len(part) for part in y),
-        absent=tuple(name for name in everyone if name not in of_node),
+        rows_without_past=len(kept) - sum(counts.values()),
+        absent=tuple(name for name in everyone if name not in rows),
         order=order,
     )
 
@@ -164,112 +168,61 @@ def _parsed_features(text: str, header: Sequence[str]) -> list[tuple[str, int]]:
     """Turn "max_temp[-1],min_temp" into [("max_temp", 1), ("min_temp", 0)]."""
     wanted = []
     for part in (part.strip() for part in text.split(",")):
-        if not part:
-            raise InputError(
-                f"must name columns separated by commas, such as a,b[-1], but it is {text!r}",
-                argument="features",
-                value=text,
-            )
-        column, lag = part, 0
+        column, lag, told = part, 0, None
         bracket = re.fullmatch(r"(.+?)\s*\[([^\[\]]*)\]", part)
-        if bracket and part not in header:
-            past = re.fullmatch(r"\s*-\s*([1-9]\d{0,5})\s*", bracket[2])
-            if past is None:
-                raise InputError(
-                    f"must say how many rows back, as {bracket[1]}[-1] does, but it says {part}",
-                    argument="features",
-                    value=text,
-                )
-            column, lag = bracket[1], int(past[1])
+        if not part:
+            told = f"must name columns separated by commas, such as a,b[-1], but it is {text!r}"
+        elif bracket and part not in header:
+            column, past = bracket[1], re.fullmatch(r"\s*-\s*([1-9]\d{0,5})\s*", bracket[2])
+            told = f"must say how many rows back, as {column}[-1] does, but it says {part}"
+            if past:
+                lag, told = int(past[1]), None
         if (column, lag) in wanted:
-            raise InputError(
-                f"names {part} twice", argument="features", value=text, remedy="remove one of them"
-            )
+            told = f"names {part} twice; remove one of them"
+        if told is not None:
+            raise InputError(told, argument="features")
         wanted.append((column, lag))
     return wanted
 
 
 def _ordering(texts: np.ndarray) -> tuple[np.ndarray, str]:
     """Return keys that sort like the texts' meaning, and what they were taken for."""
-    try:
-        return _finite([float(text) for text in texts]), "numbers"
-    except ValueError:
-        pass
-    try:
+    with contextlib.suppress(ValueError):
+        values = texts.astype(float)
+        if np.isfinite(values).all():
+            return values, "numbers"
+    # TypeError: some have a time zone, some have none.
+    with contextlib.suppress(ValueError, TypeError):
         dates = [datetime.datetime.fromisoformat(text) for text in texts]
         ranks = {date: rank for rank, date in enumerate(sorted(set(dates)))}
         return np.array([ranks[date] for date in dates]), "dates"
-    except (ValueError, TypeError):  # TypeError: some have a time zone, some have none
-        return texts, "text"
+    return texts, "text"
 
 
-def _finite(values: list[float]) -> np.ndarray:
-    if not np.isfinite(values).all():
-        raise ValueError("not finite")
-    return np.array(values)
-
-
-def _check_times(table: Table, owners, times, kept, node: str, time: str) -> None:
+def _check_times(table: Table, node: str, owners, time: str, times, lines) -> None:
     """Check that no node has two rows of one time: which one came before is not known."""
     seen: dict[tuple[str, str], int] = {}
-    for owner, moment, place in zip(owners.tolist(), times.tolist(), kept.tolist(), strict=True):
-        line = table.rows[place][0]
-        if (owner, moment) in seen:
-            first, second = sorted((seen[owner, moment], line))
+    for owner, moment, line in zip(owners.tolist(), times.tolist(), lines.tolist(), strict=True):
+        if (first := seen.setdefault((owner, moment), line)) != line:
             raise InputError(
-                f"{table.path}, line {second}: {node} {owner!r} has a row of {time} {moment!r} "
-                f"already in line {first}; remove one of them, or the row before is not known."
+                f"{table.path}, line {max(first, line)}: {node} {owner!r} has a row of {time} "
+                f"{moment!r} already in line {min(first, line)}; remove one of them, or the row "
+                "before is not known."
             )
-        seen[owner, moment] = line
 
 
-def _grouped(owners: np.ndarray, places: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the places of every owner's rows, in their order."""
-    groups: dict[str, list[int]] = {}
-    for owner, place in zip(owners.tolist(), places.tolist(), strict=True):
-        groups.setdefault(owner, []).append(place)
-    return {owner: np.array(group) for owner, group in groups.items()}
-
-
-def _check_counts(
-    path: Path,
-    node: str,
-    counts: dict[str, int],
-    depth: int,
-    at_least: int,
-    owner: str,
-    purpose: str,
-) -> None:
-    if len(counts) == 1:
-        raise InputError(
-            f"{path} has one {owner} only, {next(iter(counts))!r} in column {node}; a network "
-            "needs two or more."
-        )
-    short = [name for name, count in counts.items() if count < at_least]
-    if short:
-        others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
-        past = f" after the first {depth}" if depth else ""
-        rows = "row" if counts[short[0]] == 1 else "rows"
-        raise InputError(
-            f"{path}: {owner} {short[0]!r}{others} has {counts[short[0]]} complete {rows}{past}, "
-            f"but {purpose} at least {at_least}; add rows or remove the {owner}."
-        )
-
-
-def _places(
-    table: Table, columns: list[str], owners: np.ndarray, names: list[str], called: str
-) -> np.ndarray:
-    """Return every node's coordinates, shape (nodes, 2)."""
+def _coordinates(table: Table, columns, owners, names: list[str], owner: str) -> np.ndarray:
+    """Return every node's coordinates, shape (nodes, 2): those of its first row that has them."""
     values = table.numbers(columns)
     found: dict[str, np.ndarray] = {}
-    for owner, place in zip(owners.tolist(), values, strict=True):
-        if owner not in found and np.isfinite(place).all():
-            found[owner] = place
-    lost = [name for name in names if name not in found]
-    if lost:
-        raise InputError(
-            f"{table.path}: {called} {lost[0]!r} has no {' and '.join(columns)} in any row; fill "
-            "them in or leave {coordinates} out.",
-            others=["coordinates"],
-        )
+    for name, row in zip(owners.tolist(), values, strict=True):
+        if np.isfinite(row).all():
+            found.setdefault(name, row)
+    for name in names:
+        if name not in found:
+            raise InputError(
+                f"{table.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; fill "
+                "them in or leave {coordinates} out.",
+                others=["coordinates"],
+            )
     return np.stack([found[name] for name in names])

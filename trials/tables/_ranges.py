@@ -25,6 +25,14 @@ class Ranges:
         """Return the names of the dim coordinates."""
         return AXES[: self.anchors.shape[1]]
 
+    def residuals(self, position: np.ndarray) -> np.ndarray:
+        """Return each sensor's distance from a position minus its range, metres."""
+        return np.linalg.norm(position[None] - self.anchors, axis=1) - self.distances
+
+    def cost(self, position: np.ndarray) -> float:
+        """Return the sum of the absolute residuals of a position, metres."""
+        return float(np.abs(self.residuals(position)).sum())
+
 
 def read_ranges(path: Path) -> Ranges:
     """Read a CSV file with the columns x, y, [z,] range: one row per sensor, metres.

@@ -65,6 +65,7 @@ def marked(outcome):
     return [int(line.split()[0]) for line in outcome.out.splitlines() if line.endswith("outlier?")]
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize(
     "case",
@@ -158,7 +159,7 @@ def test_sensors_in_one_plane_are_ambiguous(x64, dim, flat, told):
     target = np.array([20.0, -30.0, 40.0])[-dim:]
     ranges = read_from(table(anchors, np.linalg.norm(anchors - target, axis=1)))
     location = locate(ranges, 300)
-    text = report(ranges, location)
+    text = report(location)
     if told is None:
         np.testing.assert_allclose(location.position, target, atol=1e-4)
         assert location.mirror is None
@@ -169,9 +170,7 @@ def test_sensors_in_one_plane_are_ambiguous(x64, dim, flat, told):
     both = both[np.argsort(both[:, -1])]
     image = target * np.array([1.0] * (dim - 1) + [-1.0])
     np.testing.assert_allclose(both, np.stack([image, target]), atol=0.01)
-    labels = [
-        text.get_text() for text in draw_location(ranges, location, "").legends[0].get_texts()
-    ]
+    labels = [text.get_text() for text in draw_location(location, "").legends[0].get_texts()]
     assert "mirror image, fits as well" in labels
 
 
@@ -188,7 +187,7 @@ def test_a_target_in_the_sensors_own_plane_has_no_second_place(x64):
 def test_the_picture_holds_all_sensors_and_the_estimate(x64, dim):
     anchors, distances, target = measured(dim, wrong=(1,), target=(1500.0, 0.0, 0.0)[:dim])
     ranges = read_from(table(anchors, distances))
-    figure = draw_location(ranges, locate(ranges, 300), "mine.csv")
+    figure = draw_location(locate(ranges, 300), "mine.csv")
     assert len(figure.axes) == dim - 1
     for axes, up in zip(figure.axes, (1, 2), strict=False):
         for place in (*anchors, target):
@@ -324,6 +323,7 @@ def test_a_folder_is_not_a_file(command, tmp_path):
     assert "folder cannot be read as a CSV file" in outcome.mistake()
 
 
+@pytest.mark.thorough
 def test_a_process_of_its_own(shell, tmp_path):
     anchors, distances, target = measured(2, wrong=(3,))
     (tmp_path / "mine.csv").write_text(table(anchors, distances))

@@ -24,6 +24,7 @@ from fedjax_admm.trials.solve.networked._fit import clusters
 from fedjax_admm.trials.solve.networked._settings import PENALTIES
 from fedjax_admm.trials.solve.networked._splits import draw_splits, held_out_rows, rows_needed
 from fedjax_admm.trials.tables import (
+    NodeGraph,
     Observations,
     _node_graphs as node_graphs,
     build_graph,
@@ -56,6 +57,10 @@ def measured(nodes=12, rows=12, *, truth=TRUTH, noise=1.0, seed=0):
         y = x @ truth[i % len(truth)] + noise * random.normal(size=number)
         table += [(f"n{i}", t, *x[t, :2].tolist(), y[t].item()) for t in range(number)]
     return table
+
+
+def cliques():
+    return NodeGraph(from_edges(12, CLIQUES), "two cliques")
 
 
 def settings(**given):
@@ -112,6 +117,7 @@ def least_squares(observations, node, weights=None):
 # Two clusters
 
 
+@pytest.mark.thorough
 def test_two_clusters_are_found_and_beat_local_and_pooled_models(solve, tmp_path):
     outcome = solve(text(measured()), *BASIC, "--threshold", 20, "--lam", 2)
     assert (outcome.code, outcome.err) == (0, "")
@@ -290,7 +296,7 @@ def test_ragged_nodes_have_the_errors_that_numpy_finds(read):
     counts = [12, 5, 9, 4, 12, 7, 2, 3, 12, 6, 8, 11]
     seen = read(text(measured(12, counts)))
     np.testing.assert_array_equal(seen.counts, counts)
-    fit = fit_networked(seen, from_edges(12, CLIQUES), settings(validation=0.4, seed=3))
+    fit = fit_networked(seen, cliques(), settings(validation=0.4, seed=3))
     held_out = draw_splits(seen.counts, 0.4, 5, 3)
     for split in range(5):
         outside = [held_out[split, i, :count] for i, count in enumerate(counts)]
@@ -319,7 +325,7 @@ def test_models_go_from_local_ones_to_one_per_component(solve, read, tmp_path):
     np.testing.assert_allclose(models_of(tmp_path / "tiny/models.csv"), local, atol=1e-4)
     numbers = [row["cluster"] for row in rows_of(tmp_path / "tiny/models.csv")]
     assert numbers == [str(i) for i in range(1, 13)]
-    huge = fit_networked(seen, from_edges(12, CLIQUES), settings(lam=100.0))
+    huge = fit_networked(seen, cliques(), settings(lam=100.0))
     for cluster in range(2):
         part = slice(cluster, None, 2)
         x, y = np.vstack(seen.features[part]), np.concatenate(seen.targets[part])
@@ -482,13 +488,13 @@ def test_the_layout_keeps_components_apart_and_neighbours_together(monkeypatch):
 @pytest.mark.parametrize("coordinates", [None, ("longitude", "latitude"), ("east", "north")])
 def test_the_figure_shows_all_nodes_with_colour_and_marker(read, coordinates):
     seen = read(text(measured()))
-    graph = from_edges(12, CLIQUES)
-    fit = fit_networked(seen, graph, settings())
+    fit = fit_networked(seen, cliques(), settings())
     fit = dataclasses.replace(fit, cluster=np.array([1, 2, 1, 2, 1, 3, 1, 2, 1, 2, 1, 4]))
     places = np.random.default_rng(0).uniform(60, 65, (12, 2))
     if coordinates:
         seen = dataclasses.replace(seen, coordinates=places, coordinate_names=coordinates)
-    figure = draw_networked(seen, graph, fit, "what was run")
+        fit = dataclasses.replace(fit, observations=seen)
+    figure = draw_networked(fit, "what was run")
     left, right = figure.axes
     labels = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert labels == ["cluster 1 (6 nodes)", "cluster 2 (4 nodes)", "agrees with no neighbour (2)"]

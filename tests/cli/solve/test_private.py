@@ -95,7 +95,7 @@ def fit(tmp_path):
         settings = private_settings(**given)
         seen = read_clients(tmp_path / "direct.csv", settings)
         network = build_client_graph(seen.nodes, settings)
-        return seen, network, fit_private(seen, network.graph, settings, jax.random.key(key))
+        return seen, network, fit_private(seen, network, settings, jax.random.key(key))
 
     return call
 
@@ -168,6 +168,7 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
     assert config["settings"]["seed"] is None
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("accounting", ["zcdp", "advanced", "basic"])
 def test_the_ledger_is_the_plan_s(solve, tmp_path, accounting):
     options = ("--epsilon", 0.5, "--delta", 1e-6, "--tau", 0.98, "--accounting", accounting)
@@ -211,6 +212,7 @@ def test_the_curve_shows_how_far_released_models_are_apart(fit):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_the_deviation_of_the_noise_is_that_of_the_plan(fit, method):
     _, network, found = fit(method=method, epsilon=2.0, clip=0.7, l2=0.6)
@@ -253,6 +255,7 @@ def objective(w, table, target, loss, l1, l2):
     return weights @ values + l1 * np.abs(w).sum() + l2 * w @ w
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("method", "loss", "more"),
     [
@@ -322,6 +325,7 @@ def test_epsilon_inf_is_the_run_without_noise(solve, tmp_path):
     assert {row["noise_deviation"] for row in rows_of(folder / "models.csv")} == {"0"}
 
 
+@pytest.mark.thorough
 def test_noise_is_new_in_each_run_unless_a_seed_is_given(solve, tmp_path):
     runs = {}
     for out, more in {
@@ -355,6 +359,7 @@ def test_keys_of_the_system_have_64_random_bits():
 # What is protected, and what is not
 
 
+@pytest.mark.thorough
 def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path):
     told = []
     for seed in (0, 1):
@@ -376,6 +381,7 @@ def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path
     assert told[0] == told[1]
 
 
+@pytest.mark.thorough
 def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     folder = tmp_path / "private-mine"
     options = (*SMALL, "--epsilon", 1, "--seed", 3)
@@ -438,6 +444,7 @@ def test_released_models_are_the_private_ones_with_noise(solve, tmp_path):
     assert config_of(folder)["settings"]["keep_private"] is True
 
 
+@pytest.mark.thorough
 def test_without_clipping_everything_is_called_nominal(solve, tmp_path):
     options = ("--rounds", ROUNDS, "--clip", "none", "--nominal-norm", 2, "--epsilon", 1)
     outcome = solve(text(measured()), *BASIC, *options, "--evaluate")
@@ -463,8 +470,8 @@ def test_without_clipping_everything_is_called_nominal(solve, tmp_path):
 
 
 def test_the_figure_calls_it_nominal_and_has_a_panel_for_what_is_not_protected(fit):
-    seen, network, found = fit(clip="none", nominal_norm=1.0, evaluate=True)
-    title = title_of(seen, network, found, "mine.csv")
+    _, _, found = fit(clip="none", nominal_norm=1.0, evaluate=True)
+    title = title_of(found, "mine.csv")
     assert NOMINAL in title
     figure = draw_private_fit(found, title)
     assert figure.get_suptitle() == title
@@ -488,7 +495,9 @@ def test_a_row_in_several_samples_is_told(fit, tmp_path):
     for features, samples in (("a,b", 1), ("a,b[-1]", 2), ("a[-1],b[-1],y[-3]", 3)):
         seen = read_clients(tmp_path / "direct.csv", private_settings(features=features))
         assert samples_per_row(seen) == samples
-        told = [line for line in limits(seen, found) if line.startswith("lags: ")]
+        told = [
+            line for line in limits(replace(found, observations=seen)) if line.startswith("lags: ")
+        ]
         epsilon = accountant.gaussian_epsilon(samples**2 * found.plan.budgets.sum(), 1e-5)
         line = (
             f"lags: one row of the file is part of up to {samples} samples; for a whole row the "
@@ -503,6 +512,7 @@ def test_a_row_in_several_samples_is_told(fit, tmp_path):
         )
 
 
+@pytest.mark.thorough
 def test_a_large_delta_is_told(solve):
     outcome = solve(text(measured()), *SMALL, "--epsilon", 1, "--delta", 0.06)
     assert "Warning: --delta 0.06 is above 1 / 20, one over the samples of the sm" in outcome.out
@@ -513,6 +523,7 @@ def test_a_large_delta_is_told(solve):
 # Graphs, and repeating a run
 
 
+@pytest.mark.thorough
 def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     options = ("--edges", "ring.csv", "--out", "one two", "--no-intercept", "--time", "day")
     three = ("--features", "a,b,sick")
@@ -531,6 +542,7 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     assert json.loads((folder / "config.json").read_text()) == json.loads(config)
 
 
+@pytest.mark.thorough
 def test_graphs_are_drawn_connected_with_the_degree_that_was_asked_for():
     def drawn(clients, **given):
         return build_client_graph(clients, private_settings(**given))

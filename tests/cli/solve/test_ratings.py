@@ -246,6 +246,7 @@ def test_the_curve_ends_where_the_table_is_and_counts_what_was_sent(solved, repo
     assert float(last["training_error"]) < float(curve[0]["training_error"])
 
 
+@pytest.mark.thorough
 def test_the_stored_command_repeats_the_run(command, solved, report):
     words = shlex.split(report["command"])
     assert words[:3] == ["fedjax-admm", "solve", "ratings"]
@@ -260,6 +261,7 @@ def test_the_stored_command_repeats_the_run(command, solved, report):
         assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_given_beta_is_judged_in_the_same_way(table, fit):
     beta = fit.choice.beta
     given = fit_ratings(table, replace(SETTINGS, beta=beta))
@@ -267,7 +269,7 @@ def test_a_given_beta_is_judged_in_the_same_way(table, fit):
     assert given.choice.errors == pytest.approx(fit.choice.errors)
     assert given.verdict.errors == fit.verdict.errors
     np.testing.assert_array_equal(given.factors.users, fit.factors.users)
-    told = summary(table, given)
+    told = summary(given)
     assert "<- chosen" not in told
     assert "of the grid" not in told
     assert len(draw_ratings_fit(given, "").axes) == 1
@@ -335,7 +337,7 @@ def test_baselines_are_charged_for_their_sums(fit):
 def test_biases_that_are_as_good_are_told(table, fit, biases, sentence):
     errors = {FEDMC: (0.8, 0.9), FRESH: (0.801, 0.9), BIASES: (biases, 0.9)}
     errors = {**fit.verdict.errors, MEAN: (1.0, 1.1), **errors}
-    told = summary(table, replace(fit, verdict=replace(fit.verdict, errors=errors)))
+    told = summary(replace(fit, verdict=replace(fit.verdict, errors=errors)))
     assert ("biases are" in told) == (sentence is not None)
     assert (sentence or "") in told
     best = FEDMC if biases > 0.8 else BIASES
@@ -352,7 +354,7 @@ def test_biases_that_are_as_good_are_told(table, fit, biases, sentence):
 )
 def test_a_beta_at_an_end_of_the_grid_is_told(table, fit, place, sentence):
     beta = fit.choice.grid[place]
-    told = summary(table, replace(fit, choice=replace(fit.choice, beta=beta)))
+    told = summary(replace(fit, choice=replace(fit.choice, beta=beta)))
     assert ("of the grid was best" in told) == (sentence is not None)
     assert (sentence or "") in told
     assert re.search(rf"^ +{re.escape(f'{beta:.3g}')} +[\d.]+   <- chosen$", told, re.M)
@@ -360,18 +362,18 @@ def test_a_beta_at_an_end_of_the_grid_is_told(table, fit, place, sentence):
 
 def test_factors_that_do_not_help_are_told(table, fit):
     worse = {**fit.verdict.errors, FEDMC: (1.2, 1.3), MEAN: (1.1, 1.2)}
-    told = summary(table, replace(fit, verdict=replace(fit.verdict, errors=worse)))
+    told = summary(replace(fit, verdict=replace(fit.verdict, errors=worse)))
     assert "FedMC-ADMM is no better than the global mean" in told
     zero = replace(fit.factors, items=np.zeros_like(fit.factors.items))
-    assert "All factors are 0" in summary(table, replace(fit, factors=zero))
+    assert "All factors are 0" in summary(replace(fit, factors=zero))
     above = replace(fit, settings=replace(fit.settings, penalty="nonnegative"))
-    assert "predict no rating below the mean" in summary(table, above)
+    assert "predict no rating below the mean" in summary(above)
 
 
 def test_runs_that_fail_are_told(monkeypatch, table, fit):
     errors = np.array([np.inf, *fit.choice.grid_errors[1:]])
     failed = replace(fit, choice=replace(fit.choice, grid_errors=errors))
-    assert f"{fit.choice.grid[0]:>10.3g}   not finite" in summary(table, failed)
+    assert f"{fit.choice.grid[0]:>10.3g}   not finite" in summary(failed)
     assert np.isnan(draw_ratings_fit(failed, "").axes[1].lines[1].get_ydata()[0])
     monkeypatch.setattr(trial, "validation_errors", lambda *arguments: np.full(1, np.inf))
     with pytest.raises(InputError, match="with beta 7 the factors are not finite after 40 rounds"):

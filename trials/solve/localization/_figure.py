@@ -8,20 +8,19 @@ from matplotlib.ticker import MaxNLocator
 
 from fedjax_admm.trials.solve._style import BLUE, RED, add_grid
 from fedjax_admm.trials.solve.localization._fit import Location
-from fedjax_admm.trials.tables import Ranges
 
 
-def draw_location(ranges: Ranges, location: Location, title: str) -> Figure:
+def draw_location(location: Location, title: str) -> Figure:
     """Draw sensors, range circles and the estimate: the plane, or two cross-sections of space.
 
     In three dimensions each panel is the plane through the estimate; a sensor's circle is where
     its range sphere meets that plane, so good ranges pass through the estimate.
     """
-    dim = ranges.anchors.shape[1]
-    planes = [(0, 1)] if dim == 2 else [(0, 1), (0, 2)]
+    ranges = location.ranges
+    planes = [(0, 1)] if len(ranges.axes) == 2 else [(0, 1), (0, 2)]
     figure = Figure(figsize=(6.4 * len(planes), 6.6), layout="constrained")
     for axes, plane in zip(figure.subplots(1, len(planes), squeeze=False)[0], planes, strict=True):
-        _draw_plane(axes, ranges, location, plane)
+        _draw_plane(axes, location, plane)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     where = coordinates(ranges.axes, location.position)
@@ -29,8 +28,8 @@ def draw_location(ranges: Ranges, location: Location, title: str) -> Figure:
     return figure
 
 
-def _draw_plane(axes: Axes, ranges: Ranges, location: Location, plane: tuple[int, int]) -> None:
-    across, up = plane
+def _draw_plane(axes: Axes, location: Location, plane: tuple[int, int]) -> None:
+    ranges, (across, up) = location.ranges, plane
     others = [axis for axis in range(ranges.anchors.shape[1]) if axis not in plane]
     height = np.square(ranges.anchors[:, others] - location.position[others]).sum(1)
     radius = np.sqrt(np.maximum(np.square(ranges.distances) - height, 0))

@@ -20,8 +20,9 @@ _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of 
 class Location:
     """A located target."""
 
+    ranges: Ranges
     position: np.ndarray  # shape=(dim,), metres: the candidate of least cost
-    candidates: dict[str, tuple[np.ndarray, float]]  # method -> (position, cost in metres)
+    candidates: dict[str, np.ndarray]  # method -> position
     residuals: np.ndarray  # shape=(sensors,): distance from position minus measured range, metres
     threshold: float  # metres: a larger absolute residual marks a suspected outlier
     mirror: np.ndarray | None  # shape=(dim,), metres: a second position that fits as well, where
@@ -40,38 +41,27 @@ def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Locatio
     The cost of a position is `sum_l | ||w - a_l|| - d_l |`. A sensor is suspected where its
     residual exceeds three standard deviations, estimated as 1.4826 times the median absolute
     residual (at least a thousandth of the median range).
-
-    Args:
-      ranges: the measurements.
-      rounds: global rounds of FSMDM.
-      stages: tells what is done.
-
-    Returns:
-      The location.
     """
-    centre = ranges.anchors.mean(0)
+    stages, centre = stages or Stages(), ranges.anchors.mean(0)
     typical = float(np.median(ranges.distances))
     scale = _HALF_WIDTH / max(float(np.abs(ranges.anchors - centre).max()), typical)
     problem = localization((ranges.anchors - centre) * scale, ranges.distances * scale)
-    stages = stages or Stages()
     with stages("federated rounds"):
         solver = fsmdm("tuned", local_updates=3)
         found = {"FSMDM": run(solver, problem, jax.random.key(0), rounds=rounds).estimate}
     # Exact ranges: by the triangle inequality the target is no further from the centre of the
     # sensors than the mean range, so that the grid, of the size of the median one, is near it.
     with stages("centralised reference"):
-        found["centralised"] = np.asarray(jax.jit(locate_centrally)(problem))
-    candidates = {}
-    for name, scaled in found.items():
-        position = np.asarray(scaled, np.float64) / scale + centre
-        candidates[name] = (position, cost(ranges, position))
-    position = min(candidates.values(), key=lambda candidate: candidate[1])[0]
-    residuals = _residuals(ranges, position)
+        found["centralised"] = jax.jit(locate_centrally)(problem).block_until_ready()
+    candidates = {
+        name: np.asarray(scaled, np.float64) / scale + centre for name, scaled in found.items()
+    }
+    position = min(candidates.values(), key=ranges.cost)
+    residuals = ranges.residuals(position)
     deviation = _MAD_TO_DEVIATION * float(np.median(np.abs(residuals)))
     threshold = max(3 * deviation, 1e-3 * typical)
-    return Location(
-        position, candidates, residuals, threshold, _mirror(ranges, position, threshold)
-    )
+    mirror = _mirror(ranges, position, threshold)
+    return Location(ranges, position, candidates, residuals, threshold, mirror)
 
 
 def _mirror(ranges: Ranges, position: np.ndarray, threshold: float) -> np.ndarray | None:
@@ -82,19 +72,10 @@ def _mirror(ranges: Ranges, position: np.ndarray, threshold: float) -> np.ndarra
     """
     centre = ranges.anchors.mean(0)
     _, _, directions = np.linalg.svd(ranges.anchors - centre)
-    limit = cost(ranges, position) + threshold / 3 * len(ranges.distances)
+    limit = ranges.cost(position) + threshold / 3 * len(ranges.distances)
     for kept in reversed(range(len(position))):
         across = directions[kept:]
         image = position - 2 * across.T @ (across @ (position - centre))
-        if np.linalg.norm(image - position) > threshold and cost(ranges, image) < limit:
+        if np.linalg.norm(image - position) > threshold and ranges.cost(image) < limit:
             return image
     return None
-
-
-def _residuals(ranges: Ranges, position: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(position[None] - ranges.anchors, axis=1) - ranges.distances
-
-
-def cost(ranges: Ranges, position: np.ndarray) -> float:
-    """Return the sum of absolute residuals of a position, in metres."""
-    return float(np.abs(_residuals(ranges, position)).sum())

@@ -32,7 +32,6 @@ class LocalizationSettings(Settings):
 
     def solve(self, data: "Ranges", title: str, stages: "Stages") -> "Solution":
         """Locate the target."""
-        from fedjax_admm.trials.solve.localization._fit import locate
-        from fedjax_admm.trials.solve.localization._report import solution
+        from fedjax_admm.trials.solve.localization import _fit, _report
 
-        return solution(data, locate(data, self.rounds, stages), self, title)
+        return _report.solution(_fit.locate(data, self.rounds, stages), self, title)

@@ -32,19 +32,18 @@ RELAXED = 800  # the largest component that is relaxed by forces
 _STEPS = 150
 
 
-def draw_networked(
-    observations: Observations, graph: Graph, fit: NetworkedFit, title: str
-) -> Figure:
+def draw_networked(fit: NetworkedFit, title: str) -> Figure:
     """Draw the nodes by cluster on their map, or on a layout of the graph; beside it the errors.
 
     The largest clusters have a colour and a marker each; nodes that agree with no neighbour are
     grey dots.
     """
-    places, aspect, width = observations.coordinates, 1.0, 6.5  # width in inches
+    seen, graph = fit.observations, fit.network.graph
+    places, aspect, width = seen.coordinates, 1.0, 6.5  # width in inches
     if places is not None:
         # The map is as wide as its nodes ask for, within limits.
         spread = np.maximum(np.ptp(places, axis=0), 1e-300)
-        aspect = _aspect(observations)
+        aspect = _aspect(seen)
         width = float(np.clip(5.5 * spread[0] / (aspect * spread[1]), 4.0, 8.0))
     figure = Figure(figsize=(width + 4.6, 7.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(width + 0.8, 3.2))
@@ -54,7 +53,7 @@ def draw_networked(
         left.set_title("layout of the graph: neighbours are close", fontsize=10)
     else:
         left.set_aspect(aspect, adjustable="datalim")
-        left.set(xlabel=observations.coordinate_names[0], ylabel=observations.coordinate_names[1])
+        left.set(xlabel=seen.coordinate_names[0], ylabel=seen.coordinate_names[1])
         add_grid(left, alpha=0.4)
     _draw_edges(left, graph, places)
     handles = _draw_nodes(left, places, fit)

@@ -27,7 +27,7 @@ from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv_primal_dual
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
-from fedjax_admm.trials.tables import Observations
+from fedjax_admm.trials.tables import NodeGraph, Observations
 
 _QUADRATIC = ("mocha", "squared")
 GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
@@ -38,6 +38,9 @@ SAME_MODEL = 1e-3  # neighbours whose models differ by less than this share of t
 class NetworkedFit:
     """What `fit_networked` found; errors are validation errors, means over nodes."""
 
+    settings: NetworkedSettings
+    observations: Observations
+    network: NodeGraph
     lam: float
     models: np.ndarray  # shape=(nodes, dim): fitted to all rows
     cluster: np.ndarray  # shape=(nodes,), int: from 1, the largest cluster first
@@ -59,7 +62,7 @@ class NetworkedFit:
 
 
 def fit_networked(
-    observations: Observations, graph: Graph, settings: NetworkedSettings
+    observations: Observations, network: NodeGraph, settings: NetworkedSettings
 ) -> NetworkedFit:
     """Compare local, pooled and coupled models on held out rows; fit coupled ones to all rows.
 
@@ -68,30 +71,23 @@ def fit_networked(
     are equally good; the errors that are reported, for all methods, are those of the other splits.
     Splits hold out rows of the same file, so that a trace of optimism remains.
 
-    All splits and the final fit run in one compiled call.
-
-    Args:
-      observations: of the nodes.
-      graph: their graph.
-      settings: of the fit.
-
-    Returns:
-      Models and errors; two nodes are in one cluster if a path of edges joins them along which
-      models differ by at most a thousandth of the median length of all models.
+    Two nodes are in one cluster if a path of edges joins them along which models differ by at most
+    a thousandth of the median length of all models. All splits and the final fit run in one
+    compiled call.
 
     Raises:
       InputError: a node has too few rows, or the models are not finite.
     """
+    graph, counts = network.graph, observations.counts
     lam, splits, validation = settings.lam, settings.splits, settings.validation
-    if observations.counts.min() < rows_needed(validation):
+    if counts.min() < rows_needed(validation):
         raise InputError(
             f"every node must have at least {rows_needed(validation)} rows, but node "
-            f"{observations.nodes[int(observations.counts.argmin())]!r} has "
-            f"{observations.counts.min()}."
+            f"{observations.nodes[int(counts.argmin())]!r} has {counts.min()}."
         )
     x, y = observations.stacked()
-    here = np.arange(x.shape[1]) < observations.counts[:, None]
-    held_out = draw_splits(observations.counts, validation, splits, settings.seed)
+    here = np.arange(x.shape[1]) < counts[:, None]
+    held_out = draw_splits(counts, validation, splits, settings.seed)
     training = np.concatenate([here & ~held_out, here[None]])  # the last "split" keeps all rows
     if lam == AUTO:
         grid = _rounded(GRID * coupling_unit(x, y, here, graph, settings.penalty))
@@ -118,6 +114,9 @@ def fit_networked(
     best = _first_best(errors[2:, :choosing].mean(1)) if lam == AUTO else 0
     reported = dict(zip(("local", "pooled"), errors[:2, choosing:], strict=True))
     return NetworkedFit(
+        settings=settings,
+        observations=observations,
+        network=network,
         lam=float(grid[best]),
         models=models[-1, 2 + best],
         cluster=clusters(graph, models[-1, 2 + best]),
@@ -137,15 +136,8 @@ def coupling_unit(x, y, here, graph: Graph, penalty: str) -> float:
     (squares): the unit is the median of ||g_i|| / d_i over nodes with neighbours, for squares
     divided by the median distance of local models from the pooled one.
 
-    Args:
-      x: shape (nodes, rows, dim), padded.
-      y: shape (nodes, rows).
-      here: shape (nodes, rows), bool: which rows are there.
-      graph: of the nodes.
-      penalty: a name in `PENALTIES`.
-
-    Returns:
-      A positive number; 1 where nothing pulls.
+    It is 1 where nothing pulls. Shapes: x (nodes, rows, dim), padded, y and here, which rows are
+    there, (nodes, rows).
     """
     weights = here / here.sum(1, keepdims=True)
     root = np.sqrt(weights)[..., None]
@@ -181,11 +173,9 @@ def clusters(graph: Graph, models: np.ndarray) -> np.ndarray:
 
 @partial(jax.jit, static_argnames="rounds")
 def _fit(graph: Graph, losses: SquaredLoss, lams: jax.Array, penalty, rounds: int):
-    """Fit every split with every lam.
+    """Return models (splits, 2 + lams, nodes, dim) and residuals (splits, lams) of every split.
 
-    Returns:
-      Models (splits, 2 + lams, nodes, dim), local and pooled ones first, and residuals (splits,
-      lams).
+    The first models are the local and the pooled ones.
     """
 
     def on_split(loss: SquaredLoss):

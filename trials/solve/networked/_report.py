@@ -5,45 +5,39 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, rows_told, shortened
+from fedjax_admm.trials.solve._words import amount, model_rows, rows_told, shortened
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
-from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
-from fedjax_admm.trials.tables import QUANTILES, NodeGraph, Observations
+from fedjax_admm.trials.tables import QUANTILES, NodeGraph
 
 COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
 _UNFINISHED = 1e-3  # a larger relative residual is told
 
 
-def solution(
-    observations: Observations,
-    network: NodeGraph,
-    fit: NetworkedFit,
-    settings: NetworkedSettings,
-    title: str,
-) -> Solution:
+def solution(fit: NetworkedFit, title: str) -> Solution:
     """Return what is told and written of the models of a network."""
-    told = _title(observations, network, fit, settings, title)
-    several = len(fit.grid) > 1
+    seen, network = fit.observations, fit.network
+    first = {"node": seen.nodes, "cluster": fit.cluster}
+    last = {"rows": seen.counts, "isolated": network.isolated}
     return Solution(
-        settings=settings,
-        text=summary(observations, network, fit, settings),
+        settings=fit.settings,
+        text=summary(fit),
         tables={
-            MODELS: list(_model_rows(observations, network, fit)),
+            MODELS: model_rows(seen, fit.models, first, last),
             COMPARISON: list(_comparison_rows(fit)),
-            GRID_TABLE: list(_grid_rows(fit)) if several else None,
+            GRID_TABLE: list(_grid_rows(fit)) if len(fit.grid) > 1 else None,
         },
-        draw=lambda: draw_networked(observations, network.graph, fit, told),
+        draw=lambda: draw_networked(fit, _title(fit, title)),
         data={
             "rows": {
-                "read": observations.rows_read,
-                "incomplete": observations.rows_incomplete,
-                "without_past": observations.rows_without_past,
-                "used": observations.counts.sum(),
+                "read": seen.rows_read,
+                "incomplete": seen.rows_incomplete,
+                "without_past": seen.rows_without_past,
+                "used": seen.counts.sum(),
             },
-            "nodes": len(observations.nodes),
-            "absent_nodes": observations.absent,
-            "coefficients": observations.columns,
+            "nodes": len(seen.nodes),
+            "absent_nodes": seen.absent,
+            "coefficients": seen.columns,
             "edges": network.num_edges,
             "isolated": network.isolated.sum(),
             "graph": network.made,
@@ -59,38 +53,29 @@ def solution(
     )
 
 
-def summary(
-    observations: Observations,
-    network: NodeGraph,
-    fit: NetworkedFit,
-    settings: NetworkedSettings,
-) -> str:
+def summary(fit: NetworkedFit) -> str:
     """Return the text that a person reads."""
-    lines = [*rows_told(observations, "", "node"), *_graph_told(network), ""]
+    lines = [*rows_told(fit.observations, "", "node"), *_graph_told(fit.network), ""]
     if len(fit.grid) > 1:
         lines += [*_grid_told(fit), ""]
-    lines += [*_errors_told(fit, settings), *_remarks(fit, settings)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_errors_told(fit), *_remarks(fit)])
 
 
 def _graph_told(network: NodeGraph) -> list[str]:
     lines = []
     if network.quantiles is not None:
-        shown = zip(QUANTILES, network.quantiles, strict=True)
         names = {0: "smallest", 0.5: "median", 1: "largest"}
-        lines += [
-            "Squared Wasserstein distances: "
-            + ", ".join(f"{names.get(share, f'{share:.0%}')} {value:.3g}" for share, value in shown)
-            + ".",
+        shown = ", ".join(
+            f"{names.get(share, f'{share:.0%}')} {value:.3g}"
+            for share, value in zip(QUANTILES, network.quantiles, strict=True)
+        )
+        lines = [
+            f"Squared Wasserstein distances: {shown}.",
             f"--threshold {network.threshold:.4g} was chosen: the smallest that leaves at most 5% "
             "of the nodes isolated.",
         ]
-    isolated = int(network.isolated.sum())
-    lines.append(
-        f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, "
-        f"{amount(isolated, 'isolated node')}."
-    )
-    return lines
+    alone = amount(int(network.isolated.sum()), "isolated node")
+    return [*lines, f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, {alone}."]
 
 
 def _grid_told(fit: NetworkedFit) -> list[str]:
@@ -105,7 +90,8 @@ def _grid_told(fit: NetworkedFit) -> list[str]:
     return lines
 
 
-def _errors_told(fit: NetworkedFit, settings: NetworkedSettings) -> list[str]:
+def _errors_told(fit: NetworkedFit) -> list[str]:
+    settings = fit.settings
     lines = [
         "Validation mean squared error, mean over nodes: mean (standard deviation) over "
         + (_splits(fit.reported) if fit.chosen_on else amount(len(fit.reported), "split")),
@@ -121,8 +107,8 @@ def _errors_told(fit: NetworkedFit, settings: NetworkedSettings) -> list[str]:
     return lines
 
 
-def _remarks(fit: NetworkedFit, settings: NetworkedSettings) -> list[str]:
-    lines = []
+def _remarks(fit: NetworkedFit) -> list[str]:
+    lines, settings = [], fit.settings
     means = {method: float(values.mean()) for method, values in fit.errors.items()}
     deviation = _deviation(fit.errors["GTV"])
     if means["pooled"] <= means["GTV"] + deviation:
@@ -162,35 +148,14 @@ def _remarks(fit: NetworkedFit, settings: NetworkedSettings) -> list[str]:
     return lines
 
 
-def _title(
-    observations: Observations,
-    network: NodeGraph,
-    fit: NetworkedFit,
-    settings: NetworkedSettings,
-    title: str,
-) -> str:
-    columns = shortened(observations.columns, 5)
+def _title(fit: NetworkedFit, title: str) -> str:
+    settings, network = fit.settings, fit.network
     return (
-        f"{title}: {settings.target} from {columns}\n"
-        f"{len(observations.nodes)} nodes, {network.num_edges} edges ({network.made})\n"
+        f"{title}: {settings.target} from {shortened(fit.observations.columns, 5)}\n"
+        f"{len(fit.cluster)} nodes, {network.num_edges} edges ({network.made})\n"
         f"GTV with lam {fit.lam:.4g}, {settings.penalty}, {settings.rounds} rounds; "
         f"{amount(settings.splits, 'split')}, seed {settings.seed}"
     )
-
-
-def _model_rows(observations: Observations, network: NodeGraph, fit: NetworkedFit) -> Rows:
-    own = ("node", "cluster", "rows", "isolated")
-    names = [f"{name} (coefficient)" if name in own else name for name in observations.columns]
-    yield ["node", "cluster", *names, "rows", "isolated"]
-    for name, cluster, model, rows, isolated in zip(
-        observations.nodes,
-        fit.cluster,
-        fit.models,
-        observations.counts,
-        network.isolated,
-        strict=True,
-    ):
-        yield [name, cluster, *model, rows, isolated]
 
 
 def _comparison_rows(fit: NetworkedFit) -> Rows:

@@ -98,14 +98,12 @@ class NetworkedSettings(Settings):
 
     def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
         """Build the graph, and fit."""
-        from fedjax_admm.trials.solve.networked._fit import fit_networked
-        from fedjax_admm.trials.solve.networked._report import solution
+        from fedjax_admm.trials.solve.networked import _fit, _report
         from fedjax_admm.trials.tables import build_graph
 
         with stages("graph"):
-            network = build_graph(
-                data, self.graph, threshold=self.threshold, neighbours=self.neighbours
-            )
+            limits = {"threshold": self.threshold, "neighbours": self.neighbours}
+            network = build_graph(data, self.graph, **limits)
         with stages("local, pooled and coupled models"):
-            fit = fit_networked(data, network.graph, self)
-        return solution(data, network, fit, self, title)
+            fit = _fit.fit_networked(data, network, self)
+        return _report.solution(fit, title)

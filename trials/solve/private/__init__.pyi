@@ -1,5 +1,4 @@
 from fedjax_admm.trials.solve.private._clients import (
-    ClientGraph as ClientGraph,
     build_client_graph as build_client_graph,
     read_clients as read_clients,
 )

@@ -2,32 +2,19 @@
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.graphs import Graph, components, connected_graph, read_edges
+from fedjax_admm.graphs import components, connected_graph, read_edges
 from fedjax_admm.trials.solve.private._settings import PrivateSettings
-from fedjax_admm.trials.tables import Observations, read_observations
+from fedjax_admm.trials.tables import NodeGraph, Observations, read_observations
 
 DEFAULT_DEGREE, GRAPH_SEED = 3.0, 2025
 _MOST_ISOLATED = 5.0  # expected number of nodes without edges in a draw: 150 draws are needed then
-
-
-@dataclass(frozen=True)
-class ClientGraph:
-    """The graph of the clients, and how it was made."""
-
-    graph: Graph
-    made: str  # in words
-
-    @property
-    def num_edges(self) -> int:
-        """Return the number of edges that are there."""
-        return int(np.sum(self.graph.present))
 
 
 def read_clients(path: Path, settings: PrivateSettings) -> Observations:
@@ -80,7 +67,7 @@ def samples_per_row(observations: Observations) -> int:
     return 1 + len({lag[1] for lag in found if lag})
 
 
-def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> ClientGraph:
+def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> NodeGraph:
     """Read the graph of the clients from `settings.edges`, or draw one that is connected.
 
     A drawn one has `settings.degree` neighbours in the mean; the larger of 3 and log(clients) if
@@ -99,7 +86,7 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> C
                 f"{edges} must connect all clients, but no path of edges leads from "
                 f"{clients[0]!r} to {clients[lost[0]]!r}; add edges."
             )
-        return ClientGraph(graph, f"edges of {edges.name}")
+        return NodeGraph(graph, f"edges of {edges.name}")
     seed = GRAPH_SEED if settings.graph_seed is None else settings.graph_seed
     if degree is None:
         degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)
@@ -113,4 +100,4 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> C
         )
     num_edges = max(round(degree * number / 2), number - 1)
     graph = connected_graph(jax.random.key(seed), number, num_edges)
-    return ClientGraph(graph, f"drawn, mean degree {2 * num_edges / number:.3g}, seed {seed}")
+    return NodeGraph(graph, f"drawn, mean degree {2 * num_edges / number:.3g}, seed {seed}")

@@ -24,7 +24,6 @@ import numpy as np
 
 from fedjax_admm._checks import default_float
 from fedjax_admm._run import run
-from fedjax_admm.graphs import Graph
 from fedjax_admm.measures import consensus_gap, total_loss
 from fedjax_admm.privacy import (
     Plan,
@@ -43,7 +42,7 @@ from fedjax_admm.trials.solve.private._settings import (
     SUBGRADIENT,
     PrivateSettings,
 )
-from fedjax_admm.trials.tables import Observations
+from fedjax_admm.trials.tables import NodeGraph, Observations
 
 _RECORDS = 100  # of the curves, or a few more
 
@@ -53,6 +52,8 @@ class PrivateFit:
     """What `fit_private` found. Only what is said to be public may leave the machine."""
 
     settings: PrivateSettings
+    observations: Observations = field(repr=False)
+    network: NodeGraph
     plan: Plan
     released: np.ndarray  # shape=(clients, dim), public: the last messages
     noise: np.ndarray  # shape=(clients,), public: standard deviation of the noise in their entries
@@ -110,7 +111,7 @@ def solver_of(settings: PrivateSettings, plan: Plan) -> Any:
 
 
 def fit_private(
-    observations: Observations, graph: Graph, settings: PrivateSettings, key: jax.Array
+    observations: Observations, network: NodeGraph, settings: PrivateSettings, key: jax.Array
 ) -> PrivateFit:
     """Run a private method on the samples of all clients, whose graph is connected.
 
@@ -126,7 +127,7 @@ def fit_private(
     plan = plan_of(settings)
     solver = solver_of(settings, plan)
     problem = consensus_regression(
-        graph,
+        network.graph,
         observations.features,
         observations.targets,
         LOSSES[settings.loss](settings.huber_threshold),
@@ -153,6 +154,8 @@ def fit_private(
     most = plan.spent(trace["releases"].max(1), clipped=settings.clipped)
     return PrivateFit(
         settings=settings,
+        observations=observations,
+        network=network,
         plan=plan,
         released=np.asarray(released),
         noise=noise[-1],

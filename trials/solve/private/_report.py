@@ -12,76 +12,84 @@ import numpy as np
 from fedjax_admm.privacy import NOMINAL, accountant
 from fedjax_admm.trials.results import CONFIG
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, rows_told, shortened, span
-from fedjax_admm.trials.solve.private._clients import ClientGraph, samples_per_row
+from fedjax_admm.trials.solve._words import amount, model_rows, rows_told, shortened, span
+from fedjax_admm.trials.solve.private._clients import samples_per_row
 from fedjax_admm.trials.solve.private._figure import UNPROTECTED, draw_private_fit, label_of
 from fedjax_admm.trials.solve.private._fit import PrivateFit
 from fedjax_admm.trials.solve.private._settings import METHODS
-from fedjax_admm.trials.tables import Observations
 
 LEDGER, CURVE = "ledger.csv", "curve.csv"
 PRIVATE_MODELS, EVALUATION = "private_models.csv", "evaluation.csv"
 
 
-def solution(
-    observations: Observations, network: ClientGraph, fit: PrivateFit, title: str
-) -> Solution:
+def solution(fit: PrivateFit, title: str) -> Solution:
     """Return what is told and written of a private fit; what is not protected only if asked for."""
-    settings, label, evaluation = fit.settings, label_of(fit), fit.evaluation
-    result = {
-        "privacy": {
-            "label": label,
-            "statement": fit.plan.statement(clipped=settings.clipped).splitlines(),
-            "limits": limits(observations, fit),
-            "ledger": _ledger(observations, fit),
-        }
+    settings, seen, label = fit.settings, fit.observations, label_of(fit)
+    ledger = _ledger(fit)
+    privacy = {
+        "label": label,
+        "statement": fit.plan.statement(clipped=settings.clipped).splitlines(),
+        "limits": limits(fit),
+        "ledger": ledger,
     }
-    if evaluation is not None:
-        last = {name: values[-1] for name, values in evaluation.items()}
+    tables: dict[str, Rows | None] = {
+        MODELS: _model_rows(fit, fit.released, fit.noise, label),
+        LEDGER: [list(ledger[0]), *(list(row.values()) for row in ledger)],
+        CURVE: _curve_rows(fit.curve, label),
+        PRIVATE_MODELS: None,
+        EVALUATION: None,
+    }
+    result: dict[str, Any] = {"privacy": privacy}
+    if settings.keep_private:
+        silent = np.zeros_like(fit.noise)
+        tables[PRIVATE_MODELS] = _model_rows(fit, fit.private, silent, UNPROTECTED)
+    if fit.evaluation is not None:
+        last = {name: values[-1] for name, values in fit.evaluation.items()}
         result["evaluation"] = {"label": UNPROTECTED, **last, "optimal_value": fit.optimal_value}
-    told = title_of(observations, network, fit, title)
+        curve = {"round": fit.curve["round"], **fit.evaluation}
+        tables[EVALUATION] = _curve_rows(curve, UNPROTECTED)
     return Solution(
         settings=settings,
-        text=summary(observations, network, fit),
-        tables={
-            MODELS: list(_model_rows(observations, fit, fit.released, label)),
-            LEDGER: list(_ledger_rows(observations, fit)),
-            CURVE: list(_curve_rows(fit.curve, label)),
-            PRIVATE_MODELS: list(_model_rows(observations, fit, fit.private, UNPROTECTED))
-            if settings.keep_private
-            else None,
-            EVALUATION: list(_curve_rows({"round": fit.curve["round"], **evaluation}, UNPROTECTED))
-            if evaluation is not None
-            else None,
-        },
-        draw=lambda: draw_private_fit(fit, told),
+        text=summary(fit),
+        tables=tables,
+        draw=lambda: draw_private_fit(fit, title_of(fit, title)),
         data={
-            "clients": len(observations.nodes),
-            "samples": observations.counts.sum(),
-            "coefficients": observations.columns,
-            "graph": network.made,
-            "edges": network.num_edges,
+            "clients": len(seen.nodes),
+            "samples": seen.counts.sum(),
+            "coefficients": seen.columns,
+            "graph": fit.network.made,
+            "edges": fit.network.num_edges,
         },
         result=result,
     )
 
 
-def summary(observations: Observations, network: ClientGraph, fit: PrivateFit) -> str:
+def summary(fit: PrivateFit) -> str:
     """Return the text that a person reads."""
-    lines = [*_data_told(observations, network), _method_told(fit), ""]
-    lines += [fit.plan.statement(clipped=fit.settings.clipped), *limits(observations, fit)]
-    lines += ["", *_warnings(observations, fit), *_spent_told(observations, fit)]
+    network = fit.network
+    lines = [
+        *rows_told(fit.observations, "samples", "client"),
+        f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, "
+        f"{span(np.asarray(network.graph.degrees))} neighbours of each client.",
+        _method_told(fit),
+        "",
+        fit.plan.statement(clipped=fit.settings.clipped),
+        *limits(fit),
+        "",
+        *_warnings(fit),
+        *_spent_told(fit),
+    ]
     if fit.evaluation is not None:
-        lines += ["", *_evaluation_told(fit)]
+        lines += ["", *_evaluation_told(fit, fit.evaluation)]
     if fit.settings.keep_private:
-        lines += [
+        lines.append(
             f"{PRIVATE_MODELS} holds the models without noise, which are {UNPROTECTED}: each is "
             "for its client only."
-        ]
+        )
     return "\n".join(lines)
 
 
-def limits(observations: Observations, fit: PrivateFit) -> list[str]:
+def limits(fit: PrivateFit) -> list[str]:
     """Return what the plan's statement cannot know, in one line per point."""
     if np.isinf(fit.settings.epsilon):
         noise = "none; nothing is protected"
@@ -96,7 +104,7 @@ def limits(observations: Observations, fit: PrivateFit) -> list[str]:
         "checked on the data), columns scaled or a clipping norm chosen by the data, all samples "
         "of one client or of one person together",
     ]
-    together = samples_per_row(observations)
+    together = samples_per_row(fit.observations)
     if together > 1:
         budget = together**2 * float(fit.spent.budget.max())
         epsilon = accountant.gaussian_epsilon(budget, fit.settings.delta)
@@ -108,24 +116,14 @@ def limits(observations: Observations, fit: PrivateFit) -> list[str]:
     return lines
 
 
-def _data_told(observations: Observations, network: ClientGraph) -> list[str]:
-    degrees = np.asarray(network.graph.degrees)
-    return [
-        *rows_told(observations, "samples", "client"),
-        f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, {span(degrees)} neighbours "
-        "of each client.",
-    ]
-
-
-def title_of(observations: Observations, network: ClientGraph, fit: PrivateFit, title: str) -> str:
+def title_of(fit: PrivateFit, title: str) -> str:
     """Return what stands above the figure."""
-    settings, label = fit.settings, label_of(fit)
+    settings, plan, label = fit.settings, fit.plan, label_of(fit)
     return (
-        f"{title}: {settings.target} from {shortened(observations.columns, 5)}; "
-        f"{len(fit.noise)} clients, {amount(network.num_edges, 'edge')}\n"
-        f"{settings.method}, loss {settings.loss}, {settings.rounds} rounds: epsilon "
-        f"{fit.plan.epsilon:.4g} (exact {fit.plan.exact_epsilon:.4g}) at delta "
-        f"{settings.delta:g}{label and f', {label}'}"
+        f"{title}: {settings.target} from {shortened(fit.observations.columns, 5)}; "
+        f"{len(fit.noise)} clients, {amount(fit.network.num_edges, 'edge')}\n{settings.method}, "
+        f"loss {settings.loss}, {settings.rounds} rounds: epsilon {plan.epsilon:.4g} (exact "
+        f"{plan.exact_epsilon:.4g}) at delta {settings.delta:g}{label and f', {label}'}"
     )
 
 
@@ -147,14 +145,14 @@ def _method_told(fit: PrivateFit) -> str:
     )
 
 
-def _warnings(observations: Observations, fit: PrivateFit) -> list[str]:
+def _warnings(fit: PrivateFit) -> list[str]:
     lines, settings = [], fit.settings
     if not settings.clipped:
         lines.append(
             "Warning: without clipping no sample is protected, whatever epsilon says "
             f"({NOMINAL}): --clip needs a number for a guarantee."
         )
-    fewest = int(observations.counts.min())
+    fewest = int(fit.observations.counts.min())
     if settings.delta > 1 / fewest:
         lines.append(
             f"Warning: --delta {settings.delta:g} is above 1 / {fewest}, one over the samples of "
@@ -163,9 +161,9 @@ def _warnings(observations: Observations, fit: PrivateFit) -> list[str]:
     return lines
 
 
-def _spent_told(observations: Observations, fit: PrivateFit) -> list[str]:
-    spent, label = fit.spent, label_of(fit)
-    noise = fit.noise
+def _spent_told(fit: PrivateFit) -> list[str]:
+    spent, label, noise = fit.spent, label_of(fit), fit.noise
+    columns = fit.observations.columns
     lines = [
         f"Spent by each of {len(noise)} clients in {fit.releases.max()} releases: budget "
         f"{spent.budget.max():.4g}, epsilon {spent.epsilon.max():.4g}, exact epsilon "
@@ -177,17 +175,16 @@ def _spent_told(observations: Observations, fit: PrivateFit) -> list[str]:
             f"{noise.min():.3g} to {noise.max():.3g}; what is left of earlier noise comes on top."
         )
     lines.append("Mean of the released models:")
-    shown = list(zip(observations.columns, fit.released.mean(0), strict=True))[:8]
-    width = max(len(name) for name, _ in shown)
+    width = max(map(len, columns[:8]))
+    shown = zip(columns[:8], fit.released.mean(0), strict=False)
     lines += [f"  {name:<{width}} {value:>12.5g}" for name, value in shown]
-    if len(observations.columns) > len(shown):
-        lines.append(f"  and {len(observations.columns) - len(shown)} more in {MODELS}")
+    if len(columns) > 8:
+        lines.append(f"  and {len(columns) - 8} more in {MODELS}")
     return lines
 
 
-def _evaluation_told(fit: PrivateFit) -> list[str]:
-    assert fit.evaluation is not None
-    last = {name: values[-1] for name, values in fit.evaluation.items()}
+def _evaluation_told(fit: PrivateFit, evaluation: Mapping[str, np.ndarray]) -> list[str]:
+    last = {name: values[-1] for name, values in evaluation.items()}
     return [
         f"Evaluated on the data (--evaluate), {UNPROTECTED}; so are {EVALUATION}, the figure's "
         f"last panel and the evaluation in {CONFIG}:",
@@ -199,20 +196,14 @@ def _evaluation_told(fit: PrivateFit) -> list[str]:
     ]
 
 
-def _model_rows(
-    observations: Observations, fit: PrivateFit, models: np.ndarray, label: str
-) -> Rows:
-    own = ("client", "samples", "noise_deviation", "label")
-    names = [f"{name} (coefficient)" if name in own else name for name in observations.columns]
-    yield ["client", *names, "samples", "noise_deviation", "label"]
-    noise = np.zeros_like(fit.noise) if models is fit.private else fit.noise
-    for name, model, samples, deviation in zip(
-        observations.nodes, models, observations.counts, noise, strict=True
-    ):
-        yield [name, *model, samples, deviation, label]
+def _model_rows(fit: PrivateFit, models: np.ndarray, noise: np.ndarray, label: str) -> Rows:
+    seen = fit.observations
+    labels = [label] * len(noise)
+    last = {"samples": seen.counts, "noise_deviation": noise, "label": labels}
+    return model_rows(seen, models, {"client": seen.nodes}, last)
 
 
-def _ledger(observations: Observations, fit: PrivateFit) -> list[dict[str, Any]]:
+def _ledger(fit: PrivateFit) -> list[dict[str, Any]]:
     spent, label = fit.spent, label_of(fit)
     return [
         {
@@ -223,16 +214,9 @@ def _ledger(observations: Observations, fit: PrivateFit) -> list[dict[str, Any]]
             "exact_epsilon": float(spent.exact_epsilon[k]),
             "label": label,
         }
-        for k, name in enumerate(observations.nodes)
+        for k, name in enumerate(fit.observations.nodes)
     ]
 
 
-def _ledger_rows(observations: Observations, fit: PrivateFit) -> Rows:
-    rows = _ledger(observations, fit)
-    yield list(rows[0])
-    yield from (list(row.values()) for row in rows)
-
-
 def _curve_rows(columns: Mapping[str, np.ndarray], label: str) -> Rows:
-    yield [*columns, "label"]
-    yield from ([*row, label] for row in zip(*columns.values(), strict=True))
+    return [[*columns, "label"], *([*row, label] for row in zip(*columns.values(), strict=True))]

@@ -157,8 +157,8 @@ class PrivateSettings(Settings):
         with stages("graph"):
             network = _clients.build_client_graph(data.nodes, self)
         with stages("rounds"):
-            fit = _fit.fit_private(data, network.graph, self, _fit.noise_key(self.seed))
-        return _report.solution(data, network, fit, title)
+            fit = _fit.fit_private(data, network, self, _fit.noise_key(self.seed))
+        return _report.solution(fit, title)
 
     def complete(self) -> "PrivateSettings":
         """Return the settings with all numbers that the method and the loss have."""

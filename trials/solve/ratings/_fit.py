@@ -93,6 +93,7 @@ class FittedFactors:
 class RatingsFit:
     """What `fit_ratings` found."""
 
+    table: Ratings
     settings: RatingsSettings
     choice: Choice
     verdict: Verdict
@@ -143,7 +144,7 @@ def fit_ratings(
     # The first problem is gone now: each is as large as the table.
     with stages("fit to all ratings"):
         factors = _fitted(table, settings, choice.beta)
-    return RatingsFit(settings, choice, verdict, factors)
+    return RatingsFit(table, settings, choice, verdict, factors)
 
 
 def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
@@ -215,10 +216,8 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
         )
     grid = beta_grid(tuning) if settings.beta == AUTO else np.array([settings.beta])
     betas, template = jnp.asarray(grid, default_float()), _solver(settings, grid[0])
-    scores = validation_errors(
-        template, betas, tuning, key_of(settings, 1), _process(settings), settings.rounds
-    )
-    errors = np.asarray(scores, float)
+    run_as = (key_of(settings, 1), _process(settings), settings.rounds)
+    errors = np.asarray(validation_errors(template, betas, tuning, *run_as), float)
     _check_finite(np.isfinite(errors).any(), grid, settings)
     best = int(errors.argmin())
     baselines = {name: float(error["error"]) for name, error in _baseline_errors(tuning).items()}
@@ -244,8 +243,7 @@ def _judged(problem: MatrixCompletion, settings: RatingsSettings, beta: float) -
     errors = {FEDMC: stale, FRESH: fresh, **_baseline_errors(problem)}
     return Verdict(
         errors={
-            name: (float(error["error"]), float(error["raw_error"]))
-            for name, error in errors.items()
+            name: (float(each["error"]), float(each["raw_error"])) for name, each in errors.items()
         },
         curve={
             "round": trace["round"],
@@ -284,13 +282,9 @@ def _problem(
     """Spread users over clients and split; whatever the shares, clients have the same users."""
     assert settings.clients is not None
     try:
-        problem = matrix_completion(
-            table,
-            key_of(settings, 0),
-            clients=settings.clients,
-            train=train,
-            validation=validation,
-        )
+        shares = {"train": train, "validation": validation}
+        key = key_of(settings, 0)
+        problem = matrix_completion(table, key, clients=settings.clients, **shares)
     except InputError as error:
         raise settings.mistake(f"{settings.clients}: {error}", "clients") from None
     if not np.isfinite(problem.deviation):
@@ -339,15 +333,8 @@ def validation_errors(solver, betas, problem, key, process, rounds) -> jax.Array
 @partial(jax.jit, static_argnames=("rounds", "every"))
 def _run(solver, problem, key, process, rounds, every):
     """Return the trace, and the last errors with stale and with fresh users."""
-    done = run(
-        solver,
-        problem,
-        key,
-        rounds=rounds,
-        participation=process,
-        measure=rating_error,
-        every=every,
-    )
+    how = {"rounds": rounds, "participation": process, "every": every}
+    done = run(solver, problem, key, measure=rating_error, **how)
     last = {name: done.trace[name][-1] for name in ("error", "raw_error")}
     return done.trace, last, factor_error(problem, solver.fresh(problem, done.state.solver))
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjax_admm.ratings import Ratings
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
 from fedjax_admm.trials.solve._words import amount, span
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
@@ -23,22 +22,14 @@ FACTORS, CURVE = "factors.npz", "curve.csv"
 _TIE = 0.002  # errors that differ by less are told to be equal
 
 
-def solution(table: Ratings, fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
-    """Return what is told and written of a completed table.
-
-    Args:
-      table: the ratings.
-      fit: the result.
-      shown: positions of users whose best items are listed.
-      title: of the table.
-    """
-    factors, choice, curve = fit.factors, fit.choice, fit.verdict.curve
-    counts = factors.counts
+def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
+    """Return what is told and written of a completed table; `shown` are positions of users."""
+    table, factors, choice, curve = fit.table, fit.factors, fit.choice, fit.verdict.curve
     return Solution(
         settings=fit.settings,
-        text=summary(table, fit, top=shown, top_count=fit.settings.top_count),
+        text=summary(fit, shown),
         tables={
-            MODELS: list(_factor_rows(table, fit)),
+            MODELS: list(_factor_rows(fit)),
             CURVE: [list(curve), *zip(*curve.values(), strict=True)],
         },
         arrays={
@@ -52,15 +43,13 @@ def solution(table: Ratings, fit: RatingsFit, shown: Sequence[int], title: str) 
                 "deviation": np.array(factors.deviation),
             }
         },
-        draw=lambda: draw_ratings_fit(fit, _title(table, fit, title)),
+        draw=lambda: draw_ratings_fit(fit, _title(fit, title)),
         data={
             "ratings": len(table),
             "users": table.num_users,
             "items": table.num_items,
             "ratings_per_client": {
-                "min": counts.min(),
-                "mean": counts.mean(),
-                "max": counts.max(),
+                name: getattr(factors.counts, name)() for name in ("min", "mean", "max")
             },
             "mean": factors.mean,
             "deviation": factors.deviation,
@@ -79,28 +68,20 @@ def solution(table: Ratings, fit: RatingsFit, shown: Sequence[int], title: str) 
     )
 
 
-def summary(
-    table: Ratings, fit: RatingsFit, *, top: Sequence[int] = (), top_count: int = 10
-) -> str:
-    """Return the text that a person reads.
-
-    Args:
-      table: the ratings.
-      fit: the result.
-      top: positions of users whose best items are listed.
-      top_count: how many items.
-    """
-    lines = [*_data_told(table, fit), ""]
+def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
+    """Return the text that a person reads, with the best items of the users at some positions."""
+    lines = [*_data_told(fit), ""]
     if len(fit.choice.grid) > 1:
         lines += [*_grid_told(fit.choice), ""]
     lines += [*_scores_told(fit), *_remarks(fit)]
-    for user, items in zip(top, recommended(table, fit.factors, top, top_count), strict=True):
-        lines += ["", *_items_told(table, fit, user, items)]
+    best = recommended(fit.table, fit.factors, shown, fit.settings.top_count)
+    for user, items in zip(shown, best, strict=True):
+        lines += ["", *_items_told(fit, user, items)]
     return "\n".join(lines)
 
 
-def _data_told(table: Ratings, fit: RatingsFit) -> list[str]:
-    factors, settings = fit.factors, fit.settings
+def _data_told(fit: RatingsFit) -> list[str]:
+    table, factors, settings = fit.table, fit.factors, fit.settings
     low, high = table.values.min(), table.values.max()
     members, counts = np.bincount(factors.clients), factors.counts
     split, tested = fit.choice, fit.verdict.tested
@@ -179,7 +160,8 @@ def _remarks(fit: RatingsFit) -> list[str]:
     ]
 
 
-def _items_told(table: Ratings, fit: RatingsFit, user: int, items: Sequence[int]) -> list[str]:
+def _items_told(fit: RatingsFit, user: int, items: Sequence[int]) -> list[str]:
+    table = fit.table
     name = f"User {table.user_ids[user]}"
     if not items:
         return [f"{name} has rated all items that have at least {KNOWN} ratings."]
@@ -191,9 +173,9 @@ def _items_told(table: Ratings, fit: RatingsFit, user: int, items: Sequence[int]
     ]
 
 
-def _factor_rows(table: Ratings, fit: RatingsFit) -> Rows:
+def _factor_rows(fit: RatingsFit) -> Rows:
     """Yield the factors of every user and of every item; an item belongs to no client."""
-    factors = fit.factors
+    table, factors = fit.table, fit.factors
     rank = factors.items.shape[1]
     yield ["kind", "id", "client", *(f"factor_{k}" for k in range(1, rank + 1))]
     for identity, client, row in zip(table.user_ids, factors.clients, factors.users, strict=True):
@@ -202,8 +184,8 @@ def _factor_rows(table: Ratings, fit: RatingsFit) -> Rows:
         yield ["item", identity, "", *row]
 
 
-def _title(table: Ratings, fit: RatingsFit, name: str) -> str:
-    settings = fit.settings
+def _title(fit: RatingsFit, name: str) -> str:
+    table, settings = fit.table, fit.settings
     return (
         f"{name}: {len(table)} ratings, {table.num_users} users, "
         f"{table.num_items} items\n"

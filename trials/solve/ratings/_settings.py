@@ -72,4 +72,4 @@ class RatingsSettings(Settings):
         from fedjax_admm.trials.solve.ratings import _fit, _report
 
         table, shown = data
-        return _report.solution(table, _fit.fit_ratings(table, self, stages), shown, title)
+        return _report.solution(_fit.fit_ratings(table, self, stages), shown, title)
