@@ -1,4 +1,5 @@
 from fedjax_admm import (
+    capabilities as capabilities,
     certificates as certificates,
     devices as devices,
     direct as direct,

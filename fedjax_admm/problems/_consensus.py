@@ -185,10 +185,11 @@ def consensus_regression(
             value=features,
         )
     if not sizes.all():
+        empty = int(np.argmin(sizes))
         raise InputError(
             "must hold at least one sample, but it holds none",
-            argument=f"features[{np.argmin(sizes)}]",
-            value=features[np.argmin(sizes)],
+            argument=f"features[{empty}]",
+            value=features[empty],
             remedy="leave that client out",
         )
     x = np.zeros((clients, sizes.max(), dim), dtype)

@@ -10,6 +10,7 @@ import math
 from types import MappingProxyType
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import _checks
@@ -86,7 +87,7 @@ def check_schedules(mu_phi: Schedule, sigma_psi: Schedule, updates: int) -> None
     """
     counts = np.geomspace(1, max(updates, 1), 64).round().astype(np.int32)
     with jax.ensure_compile_time_eval():
-        values = mu_phi(counts), sigma_psi(counts)
+        values = mu_phi(jnp.asarray(counts)), sigma_psi(jnp.asarray(counts))
     if not _checks.is_concrete(values):
         return
     product = np.multiply(*map(np.asarray, values))

@@ -1,0 +1,358 @@
+"""Capabilities: solvers and measures read what they declare, and what is missing is told."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import InputError, capabilities, certificates, direct, measures
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import (
+    Gradients,
+    KnownTarget,
+    OnStar,
+    OnTree,
+    Prox,
+    check_capabilities,
+    has,
+    members,
+    needs,
+)
+from tests.solvers.conformance import SOLVERS
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Guarded:
+    """An object of which only some members can be read; its methods see whole objects."""
+
+    inner: Any
+    readable: frozenset[str] = field(metadata={"static": True})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self.readable:
+            raise AttributeError(f"{name} is read, but not declared")
+        member = getattr(self.inner, name)
+        if not inspect.ismethod(member):
+            return member
+        return lambda *given: member(*(bare(argument) for argument in given))
+
+
+def bare(thing: Any) -> Any:
+    return thing.inner if isinstance(thing, Guarded) else thing
+
+
+def guarded(thing: Any, wanted: Any, *more: str) -> Guarded:
+    names = {name for capability in wanted for name in members(capability)}
+    return Guarded(thing, frozenset(names | set(more)))
+
+
+def declared(solver: Any) -> list[type]:
+    parts = (solver, *vars(solver).values())
+    return [capability for part in parts for capability in getattr(part, "requires", ())]
+
+
+def localization(**options: Any) -> Any:
+    return fa.problems.localization(np.eye(3), np.ones(3), **options)
+
+
+# --- what is declared is what is read -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.slow])
+def test_a_solver_reads_what_it_declares_and_no_more(name):
+    case = SOLVERS[name]
+    solver, problem = case.solver(), case.problem()
+    guard = guarded(problem, declared(solver))
+    shape = solver.participants(guard)
+    if hasattr(solver, "check"):
+        solver.check(guard, 8)
+
+    def one_round(solver, problem, key):
+        init_key, turn_key = jax.random.split(key)
+        state = solver.init(problem, init_key)
+        turn = fa.Turn(jnp.int32(0), turn_key, jnp.ones(shape, bool))
+        messages = solver.messages(problem, turn.active)
+        return solver.estimate(solver.step(problem, state, turn)), messages
+
+    jax.eval_shape(one_round, solver, guard, jax.random.key(0))
+    assert all(type(size) is int for size in solver.traffic(guard))
+
+
+def test_a_guard_lets_nothing_else_through():
+    guard = guarded(localization(), [Gradients])
+    assert guard.gradients(jnp.zeros((3, 3))).shape == (3, 3)
+    with pytest.raises(AttributeError, match="anchors is read, but not declared"):
+        _ = guard.anchors
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where a measure of the state works: a case of the solvers' table."""
+
+    case: str
+    truth: Callable[[Any], dict[str, Any]] = lambda problem: {}  # what has to be known besides
+
+
+def a_signal(problem: Any) -> dict[str, Any]:
+    return {"truth": jnp.ones(3)}
+
+
+def a_model_each(problem: Any) -> dict[str, Any]:
+    return {"truth": jnp.ones((problem.num_clients, 3))}
+
+
+MEASURES = {
+    measures.localization_error: Measured("FSMDM"),
+    measures.central_signal_error: Measured("CentralizedSubgradient", a_signal),
+    measures.tree_signal_error: Measured("HFSAD, 2 passes", a_signal),
+    measures.personal_error: Measured(
+        "HierarchicalADMM, depth 3, linearised, personal", a_model_each
+    ),
+    measures.network_error: Measured("IFCA", a_model_each),
+    measures.consensus_error: Measured("PrivateSubgradient"),
+    measures.consensus_releases: Measured("PrivateNetworkedADMM"),
+    measures.consensus_gap: Measured("PADMM"),
+    measures.rating_error: Measured("FedMAvg, drawn users"),
+    measures.fresh_rating_error: Measured("FedMCADMM"),
+    measures.augmented_lagrangian: Measured("FedMCADMM"),
+    measures.completion_residual: Measured("FedMCADMM"),
+    certificates.duality_gap: Measured("GTVPrimalDual"),
+    certificates.optimality_residual: Measured("GTVPrimalDual, MOCHA, trained"),
+}
+
+
+def takes_a_state(function: Any) -> bool:
+    return (
+        callable(function)
+        and not isinstance(function, type)
+        and list(inspect.signature(function).parameters)[:3] == ["solver", "problem", "state"]
+    )
+
+
+def test_every_measure_of_a_state_is_in_the_table():
+    rooms = (measures, certificates)
+    public = [getattr(room, name) for room in rooms for name in room.__all__]
+    assert {function for function in public if takes_a_state(function)} == set(MEASURES)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
+def test_a_measure_reads_what_it_declares_and_no_more(measure):
+    case = SOLVERS[MEASURES[measure].case]
+    solver, problem = case.solver(), case.problem()
+    known = MEASURES[measure].truth(problem)
+    if known:
+        problem = type(problem)(**{**vars(problem), **known})
+    wanted = measure.needs
+    assert measure.requires == wanted.problem
+    state = solver.init(problem, jax.random.key(0))
+    guards = (
+        guarded(solver, wanted.solver, "estimate", "step"),
+        guarded(problem, wanted.problem),
+        guarded(state, wanted.state),
+    )
+    jax.eval_shape(lambda *given: measure(*given), *guards)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
+def test_no_measure_ends_raw_on_solvers_of_another_family(measure):
+    family = type(SOLVERS[MEASURES[measure].case].problem())
+    for name in ("FSMDM", "HFSAD, 2 passes", "IFCA", "FedMAvg, drawn users", "PrivateSubgradient"):
+        case = SOLVERS[name]
+        solver, problem = case.solver(), case.problem()
+        if type(problem) is family:
+            continue
+        state = jax.eval_shape(solver.init, problem, jax.random.key(0))
+        sentence = rf"^{measure.__name__} needs a (problem|solver|state) with"
+        with pytest.raises(InputError, match=sentence):
+            measure(solver, problem, state)
+        with pytest.raises(InputError, match=sentence):
+            fa.run(solver, problem, jax.random.key(0), rounds=1, measure=measure)
+
+
+DIRECT = {
+    direct.local_models: (),
+    direct.pooled_model: (),
+    direct.cluster_oracle: ([0, 0, 1],),
+    direct.cluster_models: ([0, 0, 1],),
+    direct.global_mean: (),
+    direct.user_means: (),
+    direct.item_means: (),
+    direct.damped_biases: (),
+    direct.alternating_least_squares: (jax.random.key(0),),
+}
+
+
+def test_every_direct_method_declares_what_it_needs():
+    public = [getattr(direct, name) for name in direct.__all__]
+    assert all(function.requires for function in public)
+    assert set(public) - set(DIRECT) == {direct.locate_centrally}
+
+
+@pytest.mark.parametrize("method", DIRECT, ids=lambda method: method.__name__)
+def test_a_direct_method_tells_what_a_problem_lacks(method):
+    options = {"clusters": 2} if "cluster" in method.__name__ else {}
+    with pytest.raises(InputError, match=f"^{method.__name__} needs a problem with"):
+        method(localization(), *DIRECT[method], **options)
+    with pytest.raises(InputError, match="locate_centrally needs a problem with anchors"):
+        direct.locate_centrally(SOLVERS["IFCA"].problem())
+
+
+# --- sentences ------------------------------------------------------------------------------------
+
+
+def test_members_are_those_of_the_protocol_and_of_its_bases():
+    assert members(OnTree) == ("num_clients", "start", "tree")
+    assert members(Prox) == ("prox_memory", "prox")
+
+
+CAPABILITIES = [
+    value
+    for value in vars(capabilities).values()
+    if isinstance(value, type) and value.__module__ == capabilities.__name__
+]
+
+
+@pytest.mark.parametrize("kind", CAPABILITIES, ids=lambda kind: kind.__name__)
+def test_every_capability_says_what_it_means(kind):
+    assert inspect.getdoc(kind)
+    for member in members(kind):
+        method = getattr(kind, member, None)
+        assert not inspect.isfunction(method) or inspect.getdoc(method)
+
+
+def test_problems_have_what_they_are_for():
+    room = fa.problems
+    assert has(room.Localization, OnStar, Gradients, capabilities.DifferenceOfConvex)
+    assert has(room.PhaseRetrieval, OnTree, Prox, capabilities.SmoothedGradients)
+    assert not has(room.RobustRegression, Prox)
+    assert has(room.Networked, capabilities.OnGraph, Prox, capabilities.Minimizers)
+    assert has(room.ConsensusRegression, capabilities.ClippedGradients, capabilities.LinearModels)
+    assert has(room.MatrixCompletion, capabilities.FactorData, capabilities.HeldOut)
+    for kind in (room.Localization, room.PhaseRetrieval, room.RobustRegression, room.Networked):
+        assert has(kind, capabilities.Values, Gradients, OnStar)
+
+
+def test_the_sentence_groups_by_capability_and_finds_who_has_all():
+    solver = fa.solvers.fsmdm()
+    with pytest.raises(InputError) as caught:
+        check_capabilities(solver, SOLVERS["IFCA"].problem())
+    assert str(caught.value) == (
+        "FSMDM needs a problem with prox_convex_part and prox_concave_part (DifferenceOfConvex), "
+        "which Networked lacks; problems.localization has them."
+    )
+    with pytest.raises(InputError) as caught:
+        check_capabilities(solver, None)
+    assert str(caught.value) == (
+        "FSMDM needs a problem with num_clients and start (OnStar), and prox_convex_part and "
+        "prox_concave_part (DifferenceOfConvex), which None lacks; problems.localization has them."
+    )
+
+
+def test_data_that_are_none_are_missing():
+    with pytest.raises(InputError) as caught:
+        measures.localization_error(fa.solvers.fsmdm(), localization(), None)
+    assert str(caught.value) == (
+        "localization_error needs a problem with target (KnownTarget), but it is None in this "
+        "Localization; give it to what builds the problem."
+    )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        (
+            lambda: measures.consensus_error(fa.solvers.fsmdm(), SOLVERS["PADMM"].problem(), None),
+            "consensus_error needs a solver with released (Releasing), which FSMDM lacks; "
+            "solvers.p_admm, private_networked_admm and private_subgradient have it.",
+        ),
+        (
+            lambda: measures.central_signal_error(
+                fa.solvers.fsmdm(), SimpleNamespace(truth=jnp.ones(3)), ()
+            ),
+            "central_signal_error needs a state with rounds (RoundCount), which tuple lacks; those "
+            "of solvers.centralized_subgradient and federated_subgradient have it.",
+        ),
+        (
+            lambda: measures.tree_signal_error(None, SimpleNamespace(truth=jnp.ones(3)), None),
+            "tree_signal_error needs a state with root, servers and clients (TreeState), which "
+            "None lacks; those of solvers.consensus_admm, hfsad and hierarchical_admm have them.",
+        ),
+        (
+            lambda: fa.solvers.gtv_primal_dual(localization(), 0.1),
+            "gtv_step_ratio needs a problem with typical_norm (TypicalNorm), which Localization "
+            "lacks; problems.networked_logistic, networked_regression and networked_training have "
+            "it.",
+        ),
+        (
+            lambda: fa.solvers.hfsad(localization()),
+            "hfsad needs a problem with tree (OnTree), which Localization lacks; "
+            "problems.phase_retrieval and robust_regression have it.",
+        ),
+        (
+            lambda: measures.signal_error(SimpleNamespace(truth=jnp.ones((2, 3))), jnp.ones(3)),
+            "truth must be one signal, but it has shape (2, 3): a model for every client; use "
+            "personal_error or network_error.",
+        ),
+    ],
+)
+def test_mistakes_get_a_sentence(mistake, sentence):
+    with pytest.raises(InputError) as caught:
+        mistake()
+    assert str(caught.value) == sentence
+
+
+def test_a_run_checks_its_measure_and_residual_before_tracing():
+    problem, solver, key = localization(), fa.solvers.fsmdm(), jax.random.key(0)
+    traced = []
+
+    @needs(KnownTarget)
+    def watch(solver, problem, state):
+        traced.append(state)
+        return {"error": jnp.zeros(())}
+
+    with pytest.raises(InputError, match=r"^watch needs a problem with target"):
+        fa.run(solver, problem, key, rounds=1, measure=watch)
+    with pytest.raises(InputError, match=r"^duality_gap needs a problem with"):
+        fa.run_until(
+            solver,
+            problem,
+            key,
+            residual=certificates.gap_within(1.0),
+            tolerance=0.1,
+            max_rounds=10,
+        )
+    assert not traced
+    fa.run(solver, localization(target=np.ones(3)), key, rounds=1, measure=watch)
+    assert traced
+
+
+def test_a_capability_and_a_problem_of_ones_own():
+    class Loud(Protocol):
+        volume: jax.Array
+
+        def shout(self) -> jax.Array: ...
+
+    solver = SimpleNamespace(requires=(Loud,))
+    check_capabilities(solver, SimpleNamespace(volume=1.0, shout=print))
+    with pytest.raises(InputError) as caught:
+        check_capabilities(solver, SimpleNamespace(volume=1.0))
+    assert str(caught.value) == (
+        "SimpleNamespace needs a problem with shout (Loud), which SimpleNamespace lacks."
+    )
+
+
+def test_a_property_is_not_computed_to_see_that_it_is_there():
+    class Dear:
+        @property
+        def target(self):
+            raise AssertionError
+
+    assert has(Dear(), KnownTarget)
