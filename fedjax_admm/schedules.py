@@ -182,6 +182,7 @@ def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> For
             f"must be callable as function(k, ...), but it is {one_line(function)}",
             argument="function",
             value=function,
+            remedy="take schedules.constant for a number",
         )
     leaves = {name: number(name, value) for name, value in parameters.items()}
     # A strict caller forbids parameters of several dtypes where they meet, not here.
@@ -213,6 +214,7 @@ def from_optax(optax_schedule: Callable[[Any], Any]) -> FunctionOfCount:
             f"must be callable, but it is {one_line(optax_schedule)}",
             argument="optax_schedule",
             value=optax_schedule,
+            remedy="take schedules.constant for a number",
         )
     return FunctionOfCount(jnp.ones((), default_float()), optax_schedule)
 

@@ -55,6 +55,7 @@ def logarithmic(k, scale):
     return scale * jnp.log1p(k)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula_elementwise_on_any_shape(name, dtype):
     build, formula = FORMULAS[name]
@@ -84,6 +85,7 @@ def test_numbers_are_leaves_that_stack_and_differentiate(name):
     assert any(leaf != 0 for leaf in jax.tree.leaves(gradient))
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("name", OPTAX)
 def test_every_kind_of_optax_schedule_works_on_vectors_of_counts(name):
     original = OPTAX[name]()
@@ -215,8 +217,15 @@ class TestWhereAScheduleIsWanted:
         ),
         (lambda: schedules.power_decay(1, -1), "power must be at least 0, but it is -1."),
         (lambda: schedules.geometric(1, np.inf), "ratio must be finite, but it is inf."),
-        (lambda: schedule(3), "function must be callable as function(k, ...), but it is 3."),
-        (lambda: from_optax(0.1), "optax_schedule must be callable, but it is 0.1."),
+        (
+            lambda: schedule(3),
+            "function must be callable as function(k, ...), but it is 3; take "
+            "schedules.constant for a number.",
+        ),
+        (
+            lambda: from_optax(0.1),
+            "optax_schedule must be callable, but it is 0.1; take schedules.constant for a number.",
+        ),
     ],
 )
 def test_mistakes_get_a_sentence(build, sentence):
