@@ -55,7 +55,8 @@ def stochastic_block_model(
 
     Args:
       key: typed key.
-      sizes: number of nodes of each block; the nodes of a block are consecutive (see `blocks`).
+      sizes: number of nodes of each block; the nodes of a block are consecutive, as `block_labels`
+        tells.
       p_in: probability of an edge of two nodes of one block; may be traced.
       p_out: probability of an edge of two nodes of different blocks; may be traced.
       max_edges: length of the edge list. If None, the expected number of edges and 8 standard

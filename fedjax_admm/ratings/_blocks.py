@@ -5,7 +5,7 @@ take twice the memory that they need (MovieLens 100K, 100 clients); in blocks of
 wastes half a block. A pass over the ratings of some clients goes through their blocks only, a chunk
 of blocks at a time, so that it needs little memory besides.
 
-Where clients are spread over devices (see `sharding`), what belongs to them is, but every device
+Where clients are spread over devices (see `devices`), what belongs to them is, but every device
 holds all ratings (24 bytes each, to learn from), so that any device can work for any client that is
 drawn: the drawn ones are dealt out evenly, and it is their factors that travel.
 """

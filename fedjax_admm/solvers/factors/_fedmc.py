@@ -15,7 +15,7 @@ with L an upper bound of the curvature of f_i in U (the Frobenius norm of W_i^T 
 over p (that of U_i^T U_i). With the other block fixed the loss is one r x r quadratic per row:
 two passes over the client's ratings per round, however large N.
 
-Over devices (see `sharding`) each works for its own clients, and sums of (items, rank) are what
+Over devices (see `devices`) each works for its own clients, and sums of (items, rank) are what
 they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
 U_i, W_i and Y_i travel to the device that works for them, and back.
 
