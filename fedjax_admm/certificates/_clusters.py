@@ -68,7 +68,7 @@ _SINGULAR = 1e-10
 # Flows are whole numbers of 32 bits, and their algorithm adds two of them.
 _UNITS = 2**30 - 1
 # So many roots are tried in any cluster, and all nodes of clusters of at most so many.
-_FIRST_ROOTS, _ALL_ROOTS = 3, 200
+FIRST_ROOTS, ALL_ROOTS = 3, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class ClusterCertificate:
         if self.well_connected:
             if self.bound:
                 equal = "its models are equal," if size > 1 else "its model is"
-                what = f"{equal} within {_rounded_up(self.bound)} of"
+                what = f"{equal} within {rounded_up(self.bound)} of"
             else:
                 what = f"its {'models are' if size > 1 else 'model is'} equal to"
             return f"{who}: promised: {what} the cluster's own model"
@@ -411,9 +411,9 @@ def _routed(inside: Any, demand: np.ndarray) -> tuple[int, int | None, float, bo
     heavy = demand > inward + margin
     possible = (demand.sum() < inward + demand + margin) & (heavy.sum() - heavy == 0)
     order = np.argsort(-(inward + demand), kind="stable")
-    rest = order[_FIRST_ROOTS:]
+    rest = order[FIRST_ROOTS:]
     rest = rest[possible[rest]]
-    tried = [*order[:_FIRST_ROOTS], *(rest if size <= _ALL_ROOTS else [])]
+    tried = [*order[:FIRST_ROOTS], *(rest if size <= ALL_ROOTS else [])]
     best, routable = None, -1.0
     for root in tried:
         share = _flow_share(inside, demand, int(root))
@@ -421,7 +421,7 @@ def _routed(inside: Any, demand: np.ndarray) -> tuple[int, int | None, float, bo
             best, routable = int(root), share
         if share == 1:
             return 1, best, 1.0, True
-    return 1, best, routable, size <= _ALL_ROOTS or not len(rest)
+    return 1, best, routable, size <= ALL_ROOTS or not len(rest)
 
 
 def _flow_share(inside: Any, demand: np.ndarray, root: int) -> float:
@@ -468,7 +468,7 @@ def _critical_lambda(adjacency: Any, data: _Data, dual_norm: _Norm) -> float:
     return float(np.max(sizes / edges.data[upward], initial=0))
 
 
-def _rounded_up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Write a bound with two digits, never smaller than it is."""
     unit = 10.0 ** (np.floor(np.log10(value)) - 1)
     return f"{np.ceil(value / unit) * unit:.2g}"

@@ -77,7 +77,7 @@ class SquaredLoss:
 
     def minimizers(self):
         """Return the least squares solutions of minimum norm, shape (nodes, dim)."""
-        return self._expand(kernels.safe_ratio(1.0, self._eigenvalues()), self.correlation)
+        return self.expand(kernels.safe_ratio(1.0, self._eigenvalues()), self.correlation)
 
     def curvature(self):
         """Return the Lipschitz constant of every gradient, shape (nodes,)."""
@@ -132,7 +132,7 @@ class SquaredLoss:
         coordinates = self._coordinates(shifted)
         form = jnp.sum(jnp.where(self._seen(), inverse, 0) * coordinates**2, -1)
         # q lies in the range of Q, so that the part of v that is not seen is that of v + 2 q.
-        outside = v - self._expand(self._seen().astype(v.dtype), v)
+        outside = v - self.expand(self._seen().astype(v.dtype), v)
         length = kernels.safe_norm(outside)
         size = kernels.safe_norm(shifted)
         length = jnp.where(length <= 64 * jnp.finfo(v.dtype).eps * size, 0, length)
@@ -150,7 +150,7 @@ class SquaredLoss:
     def _coordinates(self, rows):
         return jnp.einsum("nrd,nd->nr", self.basis, rows, precision=_HIGHEST)
 
-    def _expand(self, factors, rows):
+    def expand(self, factors, rows):
         """Return `basis^T diag(factors) basis rows`."""
         return self._spread(factors * self._coordinates(rows))
 
@@ -207,7 +207,7 @@ class LassoLoss:
         total = (self.smooth.curvature() + 1 / step)[:, None]
 
         def descend(z, _):
-            bent = self.smooth._expand(self.smooth.spectrum, z)
+            bent = self.smooth.expand(self.smooth.spectrum, z)
             slope = 2 * (bent + self.smooth.ridge[:, None] * z - self.smooth.correlation)
             moved = z - (slope + (z - points) / step[:, None]) / total
             return kernels.soft_threshold(moved, self.l1[:, None] / total), None

@@ -129,11 +129,12 @@ def smallest_slack(inside, demand):
     return best
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("penalty", "first_roots"), [(network_lasso(), 3), (entrywise_l1(), 1)], ids=["l2", "l1"]
 )
 def test_flows_decide_as_all_subsets_do(x64, monkeypatch, penalty, first_roots):
-    monkeypatch.setattr(certificates, "_FIRST_ROOTS", first_roots)
+    monkeypatch.setattr(certificates, "FIRST_ROOTS", first_roots)
     rng = np.random.default_rng(first_roots)
     seen = []
     for _ in range(30):
@@ -188,6 +189,7 @@ def test_a_boundary_larger_than_all_weight_inside_can_be_fine(x64):
 # --- against the solver ---
 
 
+@pytest.mark.thorough
 @both_penalties
 def test_trees_agree_from_the_critical_strength_on(x64, penalty):
     rng = np.random.default_rng(7)
@@ -259,6 +261,7 @@ def test_one_node_is_a_tree(x64):
     assert critical_lambda(graph, simple(graph, [[1.0]])) == 0
 
 
+@pytest.mark.thorough
 @both_penalties
 def test_small_blocks_are_promised_and_keep_it(x64, penalty):
     rng, graph, labels, truth = two_blocks(1, 10, 0.9, 0.02)
@@ -279,6 +282,7 @@ def test_small_blocks_are_promised_and_keep_it(x64, penalty):
                 assert distance(w[cluster.nodes], cluster.model) > 0.5 * cluster.bound
 
 
+@pytest.mark.thorough
 def test_large_blocks_are_recovered_without_a_promise(x64):
     rng, graph, labels, truth = two_blocks(0, 100, 0.5, 0.01)
     problem = regression(rng, graph, truth)
@@ -293,6 +297,7 @@ def test_large_blocks_are_recovered_without_a_promise(x64):
         assert 0 < distance(w[cluster.nodes], cluster.model) <= cluster.bound
 
 
+@pytest.mark.thorough
 @both_penalties
 def test_a_promise_needs_nothing_of_other_clusters(x64, penalty):
     """Others may be without data, disconnected, or simply wrong."""
@@ -481,7 +486,7 @@ def test_large_clusters_are_left_undecided(x64):
 
 @pytest.mark.parametrize("value", [0.0049, 0.10001, 1.0, 9.96, 123.4, 3e-17, 7e5])
 def test_bounds_are_rounded_up(value):
-    written = float(certificates._rounded_up(value))
+    written = float(certificates.rounded_up(value))
     assert value <= written <= 1.1 * value
 
 

@@ -213,11 +213,8 @@ def test_members_are_those_of_the_protocol_and_of_its_bases():
     assert members(Prox) == ("prox_memory", "prox")
 
 
-CAPABILITIES = [
-    value
-    for value in vars(capabilities).values()
-    if isinstance(value, type) and value.__module__ == capabilities.__name__
-]
+PUBLIC = [getattr(capabilities, name) for name in capabilities.__all__]
+CAPABILITIES = [value for value in PUBLIC if isinstance(value, type)]
 
 
 @pytest.mark.parametrize("kind", CAPABILITIES, ids=lambda kind: kind.__name__)

@@ -1,0 +1,179 @@
+"""Declaring what is needed, and checking it: one sentence says what is missing and who has it."""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, wraps
+from importlib import import_module
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from fedjax_admm._checks import InputError, listed
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+class Needs(NamedTuple):
+    """What a function needs of its arguments `problem`, `solver` and `state`."""
+
+    problem: tuple[type, ...] = ()
+    solver: tuple[type, ...] = ()
+    state: tuple[type, ...] = ()
+
+
+def needs(
+    *problem: type, solver: Sequence[type] = (), state: Sequence[type] = ()
+) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
+    """Declare what a measure or a direct method needs; it is checked at every call.
+
+    A run checks it before anything is traced, too.
+
+    Args:
+      *problem: capabilities of the argument called `problem`.
+      solver: of the argument called `solver`.
+      state: of the argument called `state`.
+
+    Returns:
+      A decorator; the function gets `requires`, the problem's capabilities, and `needs`.
+    """
+    declared = Needs(problem, tuple(solver), tuple(state))
+
+    def declare(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+        names = list(inspect.signature(function).parameters)
+        who = function.__name__
+
+        @wraps(function)
+        def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            for role, wanted in declared._asdict().items():
+                if wanted and role in given:
+                    _check(who, role, given[role], wanted)
+            return function(*args, **kwargs)
+
+        checked.requires = problem  # pyright: ignore[reportAttributeAccessIssue]
+        checked.needs = declared  # pyright: ignore[reportAttributeAccessIssue]
+        return checked
+
+    return declare
+
+
+def check_capabilities(solver: Any, problem: Any, *functions: Callable | None) -> None:
+    """Check that a problem can do all that a solver and its parts need, and what is measured.
+
+    Args:
+      solver: with `requires`; a field that is an object with `requires` of its own adds to it.
+      problem: any.
+      *functions: measures and residuals; what `needs` declared of them is checked too.
+
+    Raises:
+      InputError: something is missing; the sentence names it, and which problems have it.
+    """
+    parts = (solver, *getattr(solver, "__dict__", {}).values())
+    wanted = [capability for part in parts for capability in getattr(part, "requires", ())]
+    _check(type(solver).__name__, "problem", problem, wanted)
+    for function in functions:
+        while isinstance(function, partial):
+            function = function.func
+        declared = getattr(function, "needs", None)
+        if not isinstance(declared, Needs):
+            continue
+        who = getattr(function, "__name__", type(function).__name__)
+        _check(who, "problem", problem, declared.problem)
+        _check(who, "solver", solver, declared.solver)
+        state = _state_of(type(solver))
+        if declared.state and state is not None:
+            _check(who, "state", state, declared.state)
+
+
+def has(thing: Any, *capabilities: type) -> bool:
+    """Whether an object, or a class, has all members of some capabilities."""
+    return not _missing(thing, capabilities)
+
+
+def members(capability: type) -> tuple[str, ...]:
+    """Return the names of the methods and data that make up a capability."""
+    found: dict[str, None] = {}
+    for base in reversed(capability.__mro__):
+        if base not in (object, Protocol, Generic):
+            names = (*inspect.get_annotations(base), *vars(base))
+            found |= dict.fromkeys(name for name in names if not name.startswith("_"))
+    return tuple(found)
+
+
+def _missing(thing: Any, capabilities: Iterable[type]) -> dict[str, str]:
+    """Return what is missing, member -> the first capability that asks for it."""
+    asked = {}
+    for capability in capabilities:
+        for name in members(capability):
+            asked.setdefault(name, capability.__name__)
+    return {name: capability for name, capability in asked.items() if not _offers(thing, name)}
+
+
+def _offers(thing: Any, name: str) -> bool:
+    if isinstance(thing, type):
+        return hasattr(thing, name) or name in getattr(thing, "__dataclass_fields__", {})
+    # A property may compute: it is not asked.
+    computed = isinstance(inspect.getattr_static(type(thing), name, None), property)
+    return computed or getattr(thing, name, None) is not None
+
+
+def _check(who: str, role: str, thing: Any, wanted: Sequence[type]) -> None:
+    """Check one argument of a function, or the problem of a solver."""
+    missing = _missing(thing, wanted)
+    if not missing:
+        return
+    groups: dict[str, list[str]] = {}
+    for name, capability in missing.items():
+        groups.setdefault(capability, []).append(name)
+    told = [f"{listed(names)} ({capability})" for capability, names in groups.items()]
+    what = told[0] if len(told) == 1 else f"{', '.join(told[:-1])}, and {told[-1]}"
+    kind = thing if isinstance(thing, type) else type(thing)
+    them = "it" if len(missing) == 1 else "them"
+    if not isinstance(thing, type) and all(hasattr(thing, name) for name in missing):
+        are = "it is" if len(missing) == 1 else "they are"
+        remedy = f"give {them} to what builds the {role}"
+        sentence = f"but {are} None in this {kind.__name__}; {remedy}."
+    else:
+        owners = _owners(role, wanted)
+        have = "has" if len(owners) == 1 else "have"
+        where = _ROOMS[role] if len(owners) != 1 else _ROOMS[role].replace("those", "that")
+        rest = f"; {where}{listed(owners)} {have} {them}" if owners else ""
+        sentence = f"which {'None' if thing is None else kind.__name__} lacks{rest}."
+    raise InputError(f"{who} needs a {role} with {what}, {sentence}")
+
+
+# Which room to look into, and how the sentence calls it.
+_ROOMS = {"problem": "problems.", "solver": "solvers.", "state": "those of solvers."}
+
+
+def _owners(role: str, wanted: Sequence[type]) -> list[str]:
+    """Return the builders in the room of problems or solvers whose classes have all that is asked.
+
+    A class is found by looking at what the room publishes; it is told by the functions that build
+    it from a user's arguments, and by its own name where there is none.
+    """
+    room = import_module("fedjax_admm.problems" if role == "problem" else "fedjax_admm.solvers")
+    public = {name: getattr(room, name) for name in room.__all__}
+    # What a solver runs on has clients, and what runs has rounds.
+    mark = "num_clients" if role == "problem" else "step"
+    owners = []
+    for name, kind in public.items():
+        if not isinstance(kind, type) or not hasattr(kind, mark):
+            continue
+        looked_at = _state_of(kind) if role == "state" else kind
+        if looked_at is not None and has(looked_at, *wanted):
+            owners += [n for n, made in public.items() if _builds(n, made, kind)] or [name]
+    return owners
+
+
+def _builds(name: str, function: Any, kind: type) -> bool:
+    """Whether a function makes a class from a user's arguments: neither drawn nor changed."""
+    if isinstance(function, type) or not callable(function) or name.startswith("draw_"):
+        return False
+    made = inspect.get_annotations(function)
+    return made.pop("return", None) is kind and kind not in made.values()
+
+
+def _state_of(solver: type) -> type | None:
+    """Return the class of a solver's state, where its `init` says it."""
+    made = inspect.get_annotations(getattr(solver, "init", None) or object).get("return")
+    return made if isinstance(made, type) and made is not Any else None
