@@ -1,7 +1,7 @@
 """Smoothing ADMM over trees: trajectories, invariants, published numbers, messages, mistakes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -9,13 +9,15 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import participation, penalties, trees
+from fedjax_admm import losses, participation, penalties, trees
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.solvers import HierarchicalADMM
 from tests.reference import expected_hfsad as expected, hfsad as reference
+from tests.solvers.conformance import trained_star
 
 DIM = 3
 
@@ -716,6 +718,7 @@ def hundred_rounds(setting, passes):
     return np.asarray(run_trials(*cases, passes=passes, rounds=100, every=1)["error"])
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("box", ["clip", "exact", "none"])
 def test_first_trial_has_the_published_fingerprint(box):
@@ -729,6 +732,7 @@ def test_first_trial_has_the_published_fingerprint(box):
         assert float(error[index - 1]) == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("setting", "passes"), [("high", 10), ("high", 5), ("low", 10)])
 def test_measured_table_to_its_last_digit(setting, passes):
@@ -1169,6 +1173,26 @@ def test_group_norm_and_zero_can_be_links():
     np.testing.assert_allclose(alone.clients.w, targets, atol=1e-2)
     mean = jnp.mean(targets, 0)
     np.testing.assert_allclose(together.root, mean, atol=1e-3)
+
+
+@pytest.mark.usefixtures("x64")
+def test_an_inexact_prox_remembers_and_ends_where_the_exact_one_does():
+    """Gradient steps go on from the models that the prox returned last; the absent keep theirs."""
+    trained = trained_star()
+    data = trained.local.features, trained.local.targets, trained.local.weights
+    descent = replace(trained.local, rate=jnp.asarray(0.05), optimizer=optax.sgd, steps=20)
+    inexact = replace(trained, local=descent)
+    exact = replace(trained, local=losses.least_squares(*data))
+    solver = fa.solvers.consensus_admm(fa.solvers.tree_link(1.0, 20.0, penalties.l1(5.0)))
+    process = participation.bernoulli(0.5)
+
+    def finish(problem):
+        return fa.run(solver, problem, jax.random.key(0), rounds=400, participation=process)
+
+    found, wanted = finish(inexact), finish(exact)
+    assert wanted.state.solver.memory == ()
+    np.testing.assert_array_equal(found.state.solver.memory.models, found.state.solver.clients.w)
+    np.testing.assert_allclose(found.estimate, wanted.estimate, atol=1e-3)
 
 
 def run_once_more(solver, problem):
