@@ -29,7 +29,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError, count
 
-Tree = TypeVar("Tree")
+Arrays = TypeVar("Arrays")
 
 AXIS = "clients"
 _ROWS, _WHOLE = PartitionSpec(AXIS), PartitionSpec()
@@ -67,7 +67,7 @@ def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None
     )
 
 
-def over_clients(problem: Tree) -> Tree:
+def over_clients(problem: Arrays) -> Arrays:
     """Spread a problem over the axis "clients" of the mesh in use, inside `jit`.
 
     Args:
@@ -85,7 +85,7 @@ def over_clients(problem: Tree) -> Tree:
     return _map_spread(lambda leaf: jax.lax.with_sharding_constraint(leaf, _ROWS), problem)
 
 
-def replicate_uneven(result: Tree) -> Tree:
+def replicate_uneven(result: Arrays) -> Arrays:
     """Copy to all devices what enters or leaves a program with rows that they do not divide.
 
     The partitioner may spread such rows over some of the devices only, which JAX cannot express.
@@ -146,7 +146,7 @@ def by_clients(
     return jax.lax.slice_in_dim(result, 0, number, axis=axis)
 
 
-def spread_clients(problem: Tree, mesh: Mesh) -> Tree:
+def spread_clients(problem: Arrays, mesh: Mesh) -> Arrays:
     """Put a problem on the devices of a mesh, each device its own rows only.
 
     A run needs no placement. This is for a problem that no device could hold: build it on the host

@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, is_concrete, number, one_line, shape_text
 from fedjax_admm._pytrees import register_dataclass
 
-Tree = TypeVar("Tree")
+Stacked = TypeVar("Stacked")
 
 
 class Presence(NamedTuple):
@@ -52,7 +52,7 @@ class Participation(Protocol):
         ...
 
 
-def where_active(active: jax.Array, new: Tree, old: Tree) -> Tree:
+def where_active(active: jax.Array, new: Stacked, old: Stacked) -> Stacked:
     """Keep `old` for those who are not active, over a whole pytree of stacked state.
 
     Args:
