@@ -14,7 +14,7 @@ import pytest
 from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.experiments import _finding
-from fedjax_admm.trials.running import Request, _running as runner, run_experiment
+from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
 from tests.cli.processes import same_results
 from tests.trials.small import EXPERIMENT
 
@@ -318,11 +318,15 @@ def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
     ("name", "replacement", "sentence"),
     [
         ("code_digest", lambda: "changed", "with the code of fedjax-admm as .*, but this is chang"),
-        ("_version", lambda package: "9.9", r"with fedjax-admm .*, but this is 9\.9, whose bits"),
+        (
+            "installed_version",
+            lambda package: "9.9",
+            r"with fedjax-admm .*, but this is 9\.9, whose bits",
+        ),
     ],
 )
 def test_another_version_does_not_go_on(resume, stopped, monkeypatch, name, replacement, sentence):
-    monkeypatch.setattr(runner, name, replacement)
+    monkeypatch.setattr(configuration, name, replacement)
     before = content(stopped)
     assert re.search(sentence, resume().mistake())
     assert content(stopped) == before

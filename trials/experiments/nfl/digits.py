@@ -366,14 +366,14 @@ def accuracy_figure(results: Results) -> Figure:
     widths, names = results.sweep, results.methods
     figure = Figure(figsize=(2.2 + 4.6 * len(widths), 5.2), layout="constrained")
     panels = figure.subplots(1, len(widths), sharey=True, squeeze=False)[0]
-    places = np.arange(len(names))[::-1]
+    rows = np.arange(len(names))[::-1]
     for i, (axes, width) in enumerate(zip(panels, widths, strict=True)):
         for shift, (metric, style) in zip((0.2, -0.2), BARS.items(), strict=True):
             shown = np.stack([results.values(name, metric)[i, :, -1] for name in names])
-            _bars(axes, places + shift, 100 * shown, style)
+            _bars(axes, rows + shift, 100 * shown, style)
             printed = [
-                (PRINTED[name][metric], place + shift)
-                for name, place in zip(names, places, strict=True)
+                (PRINTED[name][metric], row + shift)
+                for name, row in zip(names, rows, strict=True)
                 if name in PRINTED
             ]
             label = "printed in the paper" if metric == "train" else None
@@ -382,24 +382,24 @@ def accuracy_figure(results: Results) -> Figure:
         axes.set_xlabel("accuracy (%)")
         axes.set_xlim(0, 132)  # with room for the numbers beside the bars
         axes.set_xticks(range(0, 101, 25))
-    panels[0].set_yticks(places, names)
+    panels[0].set_yticks(rows, names)
     figures.finish(figure, results, panels[0])
     for axes in panels:
         axes.grid(False, axis="y")
     return figure
 
 
-def _bars(axes: Axes, places: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
+def _bars(axes: Axes, rows: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
     """Draw the mean of every row (method, trial) with its deviation, and the numbers beside it."""
     table = summarize(values, axis=1)
     # A failed method has no mean, and a single trial no deviation.
     mean = np.nan_to_num(table.mean)
     deviation = np.nan_to_num(table.standard_error * np.sqrt(table.trials - table.nonfinite))
     reach = np.stack([np.minimum(deviation, mean), np.minimum(deviation, 100 - mean)])
-    axes.barh(places, mean, 0.36, xerr=reach, capsize=2, edgecolor="black", **style)
-    for place, middle, spread in zip(places, table.mean, deviation, strict=True):
+    axes.barh(rows, mean, 0.36, xerr=reach, capsize=2, edgecolor="black", **style)
+    for row, middle, spread in zip(rows, table.mean, deviation, strict=True):
         text = f"{middle:.1f} ± {spread:.1f}" if np.isfinite(middle) else "failed"
-        axes.text(103, place, text, va="center", fontsize=8)
+        axes.text(103, row, text, va="center", fontsize=8)
 
 
 EXPERIMENTS = (
