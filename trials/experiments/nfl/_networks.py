@@ -71,9 +71,9 @@ class Viewed(Method):
         """Run the solver; what is measured are all nodes, those without data included."""
         return SolverMethod(self.solver, _measure)(self.view(drawn), key, rounds, every)
 
-    def traffic(self, drawn):
+    def traffic(self, problem):
         """Return what the solver says."""
-        return self.solver.traffic(drawn.problem)
+        return self.solver.traffic(problem.problem)
 
 
 @register_dataclass
