@@ -16,7 +16,6 @@ from fedjax_admm.trials.solve._families import FAMILIES as FAMILIES
 from fedjax_admm.trials.solve._settings import (
     Option as Option,
     Settings as Settings,
-    default_of as default_of,
     option_name as option_name,
     options as options,
 )

@@ -158,14 +158,14 @@ def _cell(value: Any) -> Any:
         return f"{value:.9g}"
     if isinstance(value, float):
         return f"{value:.12g}"
-    return int(value) if isinstance(value, bool | np.bool) else value
+    return int(value) if type(value) in (bool, np.bool) else value
 
 
 def _as_json(value: Any) -> Any:
     """Return what JSON can hold: infinity, NaN and paths become texts."""
     if isinstance(value, Mapping):
         return {name: _as_json(each) for name, each in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):
         return _as_json(value.tolist())
     if isinstance(value, list | tuple):
         return [_as_json(each) for each in value]

@@ -1,6 +1,7 @@
 """Words and rows that several families tell their results in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,8 +50,8 @@ def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
 def model_rows(
     observations: Observations,
     models: np.ndarray,
-    before: dict[str, Sequence],
-    after: dict[str, Sequence],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
 ) -> Rows:
     """Return a row per node: columns before its coefficients, these, and columns after them."""
     own = {*before, *after}

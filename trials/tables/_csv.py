@@ -27,47 +27,34 @@ class Table:
         return np.array([line for line, _ in self.rows], int)
 
     def require(self, columns: Sequence[str], form: str | None = None) -> None:
-        """Check that the file names columns, each of them once.
-
-        Args:
-          columns: that will be used.
-          form: how the first line must read; without it the columns that there are are told.
+        """Check that the file names columns, each of them once; `form` says how it must do that.
 
         Raises:
           InputError: a column is missing or named twice.
         """
         missing = [name for name in dict.fromkeys(columns) if name not in self.header]
-        if missing and form is not None:
-            raise InputError(
-                f"{self.path} has no column {listed(missing)}; its first line must name the "
-                f"columns {form}, separated by commas, but it is {','.join(self.header)!r:.80}."
-            )
         if missing:
-            joined = len(self.header) == 1 and re.search(r"[;\t]", self.header[0])
-            hint = "; separate them by commas" if joined else ""
-            raise InputError(
-                f"{self.path} has no column {listed(missing)}; its columns are "
-                f"{', '.join(self.header)}{hint}."
-            )
+            told = f"its columns are {', '.join(self.header)}"
+            if form is not None:
+                told = f"its first line must name the columns {form}, separated by commas, but it "
+                told += f"is {','.join(self.header)!r:.80}"
+            elif len(self.header) == 1 and re.search(r"[;\t]", self.header[0]):
+                told += "; separate them by commas"
+            raise InputError(f"{self.path} has no column {listed(missing)}; {told}.")
         twice = sorted({name for name in columns if self.header.count(name) > 1})
         if twice:
-            raise InputError(
-                f"{self.path} names the column {listed(twice)} twice; rename one of them."
-            )
+            told = f"names the column {listed(twice)} twice; rename one of them"
+            raise InputError(f"{self.path} {told}.")
 
     def texts(self, column: str) -> np.ndarray:
         """Return a column as stripped texts; a cell that is not there is empty."""
         return np.array(self._cells(column), str)
 
     def numbers(self, columns: Sequence[str], *, complete: bool = False) -> np.ndarray:
-        """Return columns as finite numbers, shape (rows, columns).
-
-        Args:
-          columns: their names.
-          complete: whether every value must be there; else a missing one is NaN.
+        """Return columns as finite numbers, shape (rows, columns); NaN where one is missing.
 
         Raises:
-          InputError: a cell is not a finite number, or is missing where all must be there.
+          InputError: a cell is no finite number, or with `complete` is missing.
         """
         read = np.empty((len(self.rows), len(columns)))
         for j, column in enumerate(columns):
@@ -80,28 +67,27 @@ class Table:
         return [row[at].strip() if at < len(row) else "" for _, row in self.rows]
 
     def _number(self, row: int, column: str, text: str, complete: bool) -> float:
-        place = f"{self.path}, line {self.rows[row][0]}: {column}"
         if not complete and text.lower() in MISSING:
             return np.nan
-        if not text:
-            raise InputError(f"{place} is missing; fill it in or remove that row.")
-        remedy = "repair that row" if complete else "repair it, or leave the cell empty"
         try:
             value = float(text.replace("_", "?"))  # Python reads 1_000; in a file it is a slip
         except ValueError:
-            raise InputError(f"{place} must be a number, but it is {text!r}; {remedy}.") from None
-        if not np.isfinite(value):
-            raise InputError(f"{place} must be finite, but it is {text!r}; {remedy}.")
-        return value
+            told = "must be a number"
+        else:
+            if np.isfinite(value):
+                return value
+            told = "must be finite"
+        remedy = "repair that row" if complete else "repair it, or leave the cell empty"
+        told = f"{told}, but it is {text!r}; {remedy}"
+        if not text:
+            told = "is missing; fill it in or remove that row"
+        raise InputError(f"{self.path}, line {self.rows[row][0]}: {column} {told}.")
 
 
 def read_csv(path: Path, form: str, *, lower: bool = False) -> Table:
-    """Read a CSV file whose first line names the columns.
+    """Read a CSV file in UTF-8 whose first line names the columns, with `lower` in small letters.
 
-    Args:
-      path: the file, in UTF-8.
-      form: what the first line must do, for the sentence on an empty file.
-      lower: write the names of columns in small letters.
+    `form` says what an empty file must do.
 
     Raises:
       InputError: the file cannot be read or is empty, or a row has too many cells.

@@ -479,7 +479,6 @@ def test_the_layout_keeps_components_apart_and_neighbours_together(monkeypatch):
     boxes = [(places[part].min(0), places[part].max(0)) for part in (range(6), range(6, 12))]
     assert (boxes[0][1] < boxes[1][0]).any() or (boxes[1][1] < boxes[0][0]).any()
     assert places[14, 1] < places[:14, 1].min()
-    monkeypatch.setattr(networked_figure, "DENSE", 0)
     monkeypatch.setattr(networked_figure, "RELAXED", 0)
     order = layout(chain(12))[:, 0]
     assert (np.diff(order) > 0).all() or (np.diff(order) < 0).all()

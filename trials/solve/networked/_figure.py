@@ -26,8 +26,7 @@ from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables import Observations
 
 _CLUSTERS = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
-DENSE = 1500  # the largest component whose eigenvectors LAPACK finds
-_SWEEPS = 300  # of simultaneous iteration, for larger ones
+_SWEEPS = 300  # of simultaneous iteration
 RELAXED = 800  # the largest component that is relaxed by forces
 _STEPS = 150
 
@@ -58,13 +57,9 @@ def draw_networked(fit: NetworkedFit, title: str) -> Figure:
     _draw_edges(left, graph, places)
     handles = _draw_nodes(left, places, fit)
     _draw_errors(right, fit)
-    figure.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=min(len(handles), 3 if width < 5.5 else 4),
-        frameon=False,
-        fontsize=9,
-    )
+    columns = min(len(handles), 3 if width < 5.5 else 4)
+    look = {"loc": "outside lower center", "frameon": False, "fontsize": 9}
+    figure.legend(handles=handles, ncols=columns, **look)
     figure.suptitle(title, fontsize=11)
     return figure
 
@@ -75,13 +70,7 @@ def layout(graph: Graph) -> np.ndarray:
     The eigenvectors are those of the smallest nontrivial eigenvalues of the normalised Laplacian
     of the unweighted edges. From there, all nodes of a small component repel each other and edges
     pull, so that a tight group does not become one dot. Nodes without neighbours stand in rows
-    below.
-
-    Args:
-      graph: of the nodes.
-
-    Returns:
-      Shape (nodes, 2).
+    below. The places have shape (nodes, 2).
 
     Reference: T. Fruchterman, E. Reingold, "Graph drawing by force-directed placement", Software:
     Practice and Experience 21, 1991 (the forces).
@@ -107,10 +96,8 @@ def layout(graph: Graph) -> np.ndarray:
         places[members] = corner + side * (_spectral(len(members), local) - [0, 1])
         corner[0] += 1.2 * side
     alone = np.flatnonzero(np.isin(labels, names[sizes == 1]))
-    row = np.arange(len(alone))
-    per_row = max(int(width), 10)
-    bottom = places[:, 1].min() - 1.5
-    places[alone] = np.stack([row % per_row, bottom - row // per_row], axis=1)
+    row, column = np.divmod(np.arange(len(alone)), max(int(width), 10))
+    places[alone] = np.stack([column, places[:, 1].min() - 1.5 - row], axis=1)
     return places
 
 
@@ -118,16 +105,8 @@ def _spectral(size: int, edges: np.ndarray) -> np.ndarray:
     """Place a connected graph in the unit square; edges (2, edges)."""
     if size == 2:
         return np.array([[0.2, 0.5], [0.8, 0.5]])
-    degrees = np.bincount(edges.ravel(), minlength=size)
-    scale = 1 / np.sqrt(degrees)
-    if size <= DENSE:
-        laplacian = np.eye(size)
-        bond = scale[edges[0]] * scale[edges[1]]
-        laplacian[edges[0], edges[1]] = laplacian[edges[1], edges[0]] = -bond
-        vectors = np.linalg.eigh(laplacian)[1][:, 1:3]
-    else:
-        vectors = _iterated(size, edges, degrees)
-    vectors = vectors * scale[:, None]
+    scale = 1 / np.sqrt(np.bincount(edges.ravel(), minlength=size))
+    vectors = _iterated(size, edges, scale) * scale[:, None]
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(0), [0, 1]])
     places = _in_unit_square(vectors)
     ranks = vectors.argsort(0, kind="stable").argsort(0) / (size - 1)
@@ -159,22 +138,14 @@ def _relaxed(places: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return places
 
 
-def _iterated(size: int, edges: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+def _iterated(size: int, edges: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return two vectors near the wanted eigenvectors, (nodes, 2), without a square matrix."""
-    scale = 1 / np.sqrt(degrees)
     vectors = np.random.default_rng(0).standard_normal((size, 3))
     vectors[:, 0] = 1 / scale
     for _ in range(_SWEEPS):
         vectors = np.linalg.qr(vectors)[0]
-        scaled = vectors * scale[:, None]
-        summed = np.stack(
-            [
-                np.bincount(edges[0], scaled[edges[1], k], size)
-                + np.bincount(edges[1], scaled[edges[0], k], size)
-                for k in range(3)
-            ],
-            axis=1,
-        )
+        scaled = (vectors * scale[:, None])[edges[::-1].ravel()]
+        summed = np.stack([np.bincount(edges.ravel(), part, size) for part in scaled.T], axis=1)
         vectors = vectors + summed * scale[:, None]
     return np.linalg.qr(vectors)[0][:, 1:]
 
@@ -222,49 +193,29 @@ def _draw_nodes(axes: Axes, places: np.ndarray, fit: NetworkedFit) -> list[PathC
         groups.append((fit.cluster == number, colour, marker, label))
     handles = []
     for depth, (chosen, colour, marker, label) in enumerate(groups):
-        handles.append(
-            axes.scatter(
-                *places[chosen].T,
-                c=colour,
-                marker=marker,
-                s=area,
-                linewidths=0.5,
-                edgecolors="none" if marker == "." else "black",
-                label=label,
-                zorder=2 + depth,
-            )
-        )
+        edge = "none" if marker == "." else "black"
+        look = {"c": colour, "marker": marker, "edgecolors": edge, "linewidths": 0.5, "s": area}
+        handles.append(axes.scatter(*places[chosen].T, label=label, zorder=2 + depth, **look))
     return [*handles[len(handles) - large :], *reversed(handles[: len(handles) - large])]
 
 
 def _draw_errors(axes: Axes, fit: NetworkedFit) -> None:
     """Draw the mean validation errors with their standard deviations, and every split."""
     values = np.stack(list(fit.errors.values()))
-    for place, (each, colour, marker) in enumerate(
-        zip(values, (BLACK, ORANGE, BLUE), ("s", "^", "o"), strict=True)
-    ):
-        deviation = each.std(ddof=1) if len(each) > 1 else 0.0
-        axes.plot(np.full(len(each), place - 0.18), each, "_", color=GREY, markersize=7)
-        axes.errorbar(
-            place, each.mean(), deviation, color=colour, marker=marker, markersize=8, capsize=5
-        )
-        axes.annotate(
-            f"{each.mean():.4g}",
-            (place, each.mean()),
-            xytext=(9, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
+    looks = zip(values, (BLACK, ORANGE, BLUE), ("s", "^", "o"), strict=True)
+    for at, (each, colour, marker) in enumerate(looks):
+        mean, deviation = each.mean(), each.std(ddof=1) if len(each) > 1 else 0.0
+        axes.plot(np.full(len(each), at - 0.18), each, "_", color=GREY, markersize=7)
+        look = {"color": colour, "marker": marker, "markersize": 8, "capsize": 5}
+        axes.errorbar(at, mean, deviation, **look)
+        beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(f"{mean:.4g}", (at, mean), **beside)
     if values.min() > 0 and values.max() > 20 * values.min():
         make_logarithmic(axes)
     axes.set_xticks(range(len(values)), list(fit.errors))
     axes.set_xlim(-0.5, len(values) - 0.3)
     axes.set_ylabel("validation mean squared error, mean over nodes")
-    axes.set_title(
-        f"mean ± standard deviation\nof {values.shape[1]} splits (dashes)"
-        if values.shape[1] > 1
-        else "one split",
-        fontsize=10,
-    )
+    splits = values.shape[1]
+    told = f"mean ± standard deviation\nof {splits} splits (dashes)" if splits > 1 else "one split"
+    axes.set_title(told, fontsize=10)
     add_grid(axes, axis="y")

@@ -98,16 +98,16 @@ def plan_of(settings: PrivateSettings) -> Plan:
 
 def solver_of(settings: PrivateSettings, plan: Plan) -> Any:
     """Return the method with its releases; of settings that are complete."""
-    clip = float(settings.clip) if settings.clipped else None
+    given = vars(settings)
     # Without noise no norm counts.
-    norm = None if settings.clipped else settings.nominal_norm or 1.0
+    clip, norm = (given["clip"], None) if settings.clipped else (None, settings.nominal_norm or 1.0)
     release = gaussian_release(plan, clip, nominal_norm=norm)
     if settings.method == P_ADMM:
-        return p_admm(release, rho=settings.rho)
-    steps = power_decay(settings.step, settings.power)
+        return p_admm(release, rho=given["rho"])
+    steps = power_decay(given["step"], given["power"])
     if settings.method == SUBGRADIENT:
         return private_subgradient(release, step_size=steps)
-    return private_networked_admm(release, rho=settings.rho, step_size=steps)
+    return private_networked_admm(release, rho=given["rho"], step_size=steps)
 
 
 def fit_private(

@@ -282,9 +282,8 @@ def _problem(
     """Spread users over clients and split; whatever the shares, clients have the same users."""
     assert settings.clients is not None
     try:
-        shares = {"train": train, "validation": validation}
-        key = key_of(settings, 0)
-        problem = matrix_completion(table, key, clients=settings.clients, **shares)
+        key, clients = key_of(settings, 0), settings.clients
+        problem = matrix_completion(table, key, clients=clients, train=train, validation=validation)
     except InputError as error:
         raise settings.mistake(f"{settings.clients}: {error}", "clients") from None
     if not np.isfinite(problem.deviation):

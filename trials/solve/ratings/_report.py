@@ -29,7 +29,7 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
         settings=fit.settings,
         text=summary(fit, shown),
         tables={
-            MODELS: list(_factor_rows(fit)),
+            MODELS: _factor_rows(fit),
             CURVE: [list(curve), *zip(*curve.values(), strict=True)],
         },
         arrays={
