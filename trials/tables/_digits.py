@@ -60,10 +60,7 @@ class Images:
 
 
 def load_digits(data: str) -> Images:
-    """Load the images that a setting `data` asks for; once for the same files.
-
-    Args:
-      data: as above.
+    """Load the images that a setting `data` asks for, as above; once for the same files.
 
     Raises:
       InputError: the folder holds no such files, one is damaged, or scikit-learn is asked for and
@@ -72,27 +69,24 @@ def load_digits(data: str) -> Images:
     if data == SYNTHETIC:
         return drawn_digits()
     if data == SCIKIT_LEARN:
-        found = scikit_learn_digits()
-        if found is None:
-            raise InputError(
-                f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or "
-                f"set data={SYNTHETIC}."
-            )
-        return found
-    if data:
-        pair = find_files(Path(data).expanduser())
-        if pair is None:
-            raise InputError(
-                f"must name a folder with MNIST files, but {data} holds none",
-                argument="data",
-                value=data,
-                remedy="put train-images-idx3-ubyte and train-labels-idx1-ubyte there (or the t10k "
-                f"pair, gzipped or not), or set data={SCIKIT_LEARN} or data={SYNTHETIC}",
-            )
-        return _read_pair(pair)
-    pair = find_files(Path(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else None
+        if found := scikit_learn_digits():
+            return found
+        raise InputError(
+            f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or set "
+            f"data={SYNTHETIC}."
+        )
+    folder = data or os.environ.get(VARIABLE)
+    pair = find_files(Path(folder).expanduser()) if folder else None
     if pair is not None:
         return _read_pair(pair)
+    if data:
+        raise InputError(
+            f"must name a folder with MNIST files, but {data} holds none",
+            argument="data",
+            value=data,
+            remedy="put train-images-idx3-ubyte and train-labels-idx1-ubyte there (or the t10k "
+            f"pair, gzipped or not), or set data={SCIKIT_LEARN} or data={SYNTHETIC}",
+        )
     return scikit_learn_digits() or drawn_digits()
 
 
@@ -124,14 +118,12 @@ def _one_of(folder: Path, stem: str, kind: str) -> Path | None:
 
 
 def read_idx(path: Path, magic: int) -> np.ndarray:
-    """Read a file of bytes in the format IDX, gzipped or not.
+    """Read a file of bytes in the format IDX, gzipped if its name ends in .gz.
 
-    Args:
-      path: ends in .gz if it is gzipped.
-      magic: what it must begin with; its last byte is the number of dimensions.
+    `magic` is what it must begin with; its last byte is the number of dimensions.
 
     Raises:
-      InputError: it cannot be read or is damaged; the sentence names it.
+      InputError: the file cannot be read or is damaged; the sentence names it.
     """
     remedy = "fetch it again"
     try:
@@ -259,11 +251,8 @@ def embed_digits(images: Images, embedding: str) -> np.ndarray:
 
     The mean squared distance of the points from their centre is 1, so that `exp(-distance)` of two
     nodes is a fair weight whatever the size and number of the pixels (points of t-SNE as they come
-    lie up to 100 apart).
-
-    Args:
-      images: all of them.
-      embedding: "pca" or "tsne" (t-distributed stochastic neighbour embedding, scikit-learn's).
+    lie up to 100 apart). The embedding is "pca" or "tsne" (t-distributed stochastic neighbour
+    embedding, scikit-learn's).
 
     Raises:
       InputError: the embedding is unknown, or scikit-learn is needed and not installed.
