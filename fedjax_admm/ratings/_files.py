@@ -227,9 +227,9 @@ def _columns(form: _Form, chunks: Iterator[bytes]) -> tuple[_Columns, list[int]]
     skipped = list(range(1, line))
     for chunk in chunks:
         try:
-            part = _at_once(form, chunk)
-        except _NotPlainError:
-            part, blank = _line_by_line(form, chunk, line)
+            part = read_at_once(form, chunk)
+        except NotPlainError:
+            part, blank = read_line_by_line(form, chunk, line)
             skipped += blank
         for column, values in zip(columns, part, strict=True):
             column.extend(values)
@@ -272,7 +272,7 @@ def _line_of(entry: int, skipped: Sequence[int]) -> int:
 # --- Line by line: slow, says what is wrong ---
 
 
-def _line_by_line(form: _Form, chunk: bytes, first: int) -> tuple[_Columns, list[int]]:
+def read_line_by_line(form: _Form, chunk: bytes, first: int) -> tuple[_Columns, list[int]]:
     """Return the ratings in a chunk whose first line has the given number, and the blank lines."""
     users, items, values, blank = [], [], [], []
     for line, raw in enumerate(chunk.split(b"\n")[:-1], start=first):
@@ -371,17 +371,17 @@ def _mistake(
 # --- At once: fast, takes plain numbers only ---
 
 
-class _NotPlainError(Exception):
+class NotPlainError(Exception):
     """Something in a chunk that is to be read line by line, be it wrong or just unusual."""
 
 
 def _require(holds: bool | np.bool) -> None:
     if not holds:
-        raise _NotPlainError
+        raise NotPlainError
 
 
-def _at_once(form: _Form, chunk: bytes) -> _Columns:
-    """Return the ratings in a chunk; what this accepts, `_line_by_line` reads in the same way."""
+def read_at_once(form: _Form, chunk: bytes) -> _Columns:
+    """Return the ratings in a chunk; what this takes, `read_line_by_line` reads in the same way."""
     _require(b'"' not in chunk and _is_text(chunk))
     mark = form.separator.encode()
     if len(mark) > 1:

@@ -171,7 +171,8 @@ def tabulated(
     return Ratings(rows, columns, values[order], user_ids, item_ids)
 
 
-_BLOCK = 2**20  # NumPy copies indices into 64-bit integers; block by block these copies are small
+# NumPy copies indices into 64-bit integers; block by block these copies are small.
+RENUMBERED_AT_ONCE = 2**20
 _SPARE = 10**7  # a table of the numbers may be that much longer than the list of ratings
 
 
@@ -252,7 +253,9 @@ def _renumbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _blocks(size: int) -> Iterator[slice]:
-    return (slice(start, start + _BLOCK) for start in range(0, size, _BLOCK))
+    return (
+        slice(start, start + RENUMBERED_AT_ONCE) for start in range(0, size, RENUMBERED_AT_ONCE)
+    )
 
 
 def _order(users: np.ndarray, items: np.ndarray, num_items: int) -> np.ndarray | None:

@@ -28,10 +28,10 @@ def by_line(monkeypatch):
 
     def read(path, **options):
         def refuse(*_):
-            raise files._NotPlainError
+            raise files.NotPlainError
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "_at_once", refuse)
+            patch.setattr(files, "read_at_once", refuse)
             return read_ratings(path, **options)
 
     return read
@@ -90,7 +90,7 @@ def test_files_in_many_forms(form, write, by_line):
 
 @pytest.mark.parametrize("form", ["tabs", "double colons", "MovieLens", "commas", "spaces", "text"])
 def test_plain_files_are_read_at_once(form, write, monkeypatch):
-    monkeypatch.setattr(files, "_line_by_line", None)
+    monkeypatch.setattr(files, "read_line_by_line", None)
     assert entries_of(read_ratings(write(FORMS[form]))) == WANTED
 
 

@@ -48,7 +48,7 @@ def test_a_table_is_sorted_and_holds_what_was_given(entries, in_order):
 
 @pytest.mark.parametrize("offset", [0, 10**12])  # looked up in a table; searched
 def test_many_ratings_go_block_by_block(offset, monkeypatch):
-    monkeypatch.setattr(table, "_BLOCK", 7)
+    monkeypatch.setattr(table, "RENUMBERED_AT_ONCE", 7)
     pairs = np.random.default_rng(0).permutation(40 * 30)[:500]
     users, items = np.divmod(pairs, 30)
     seen = from_arrays(3 * users + offset, items, pairs)
