@@ -117,6 +117,7 @@ def special_matrices(size):
     return np.stack([(matrix + matrix.T) / 2 for matrix in matrices])
 
 
+@pytest.mark.kin(4)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 10, 33])
 def test_rotations_equal_numpy(size, dtype):
     """All kinds of matrices in one batch; at any scale."""

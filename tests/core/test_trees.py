@@ -141,6 +141,7 @@ def with_clients(counts):
 # --- the constructors against the model and each other ---
 
 
+@pytest.mark.thorough
 @given(nested_lists())
 @settings(max_examples=100)
 def test_nested_lists_give_the_tree_of_the_model(nested):
@@ -254,6 +255,7 @@ def _relabel(part):
     return [_relabel(child) for child in part] if is_server(part) else 0
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_clients():
     tree = trees.from_counts([[10] * 100] * 100)
     assert tree.level_sizes == (1, 100, 10_000)
@@ -310,6 +312,7 @@ def expected_sums(nested, values, per_server):
     }
 
 
+@pytest.mark.thorough
 @given(nested_lists(), st.integers(0, 2**31 - 1))
 @settings(max_examples=6)
 def test_sums_are_those_of_loops(nested, seed):
@@ -333,6 +336,7 @@ def _renamed(part, clients):
     return [_renamed(child, clients) for child in part] if is_server(part) else clients - 1 - part
 
 
+@pytest.mark.thorough
 def test_sums_keep_dtype_and_trailing_axes(dtype):
     tree = trees.from_nested([[0, 2], [1], 3])
     sums = tree.sum_of_clients(jnp.ones((4, 2, 3), dtype))

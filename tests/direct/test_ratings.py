@@ -123,6 +123,7 @@ def test_biases_without_damping():
     assert np.all(np.isfinite(found.users))
 
 
+@pytest.mark.thorough
 def test_least_squares(problem):
     """From the same first factors of the items."""
     one = jnp.ones((), problem.mean.dtype)
@@ -139,6 +140,7 @@ def test_least_squares(problem):
     np.testing.assert_array_equal(found.items[-1], 0)
 
 
+@pytest.mark.thorough
 def test_dampings_can_be_batched():
     problem, grid = problem_of(), [0.5, 2.0, 10.0]
 

@@ -36,6 +36,7 @@ def drawn(number, n, num_edges, seed=0):
     return heads, tails
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("n", "num_edges"),
     [(50, 75), (8, 7), (6, 15), (2, 1)],
@@ -59,6 +60,7 @@ def connected_edge_sets(n, num_edges):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n", "num_edges", "graphs"), [(4, 3, 16), (4, 4, 15), (5, 4, 125)])
 def test_every_connected_graph_is_drawn_as_often(n, num_edges, graphs):
     """By Cayley's formula there are n^(n - 2) trees."""
@@ -101,6 +103,7 @@ def test_graphs_on_several_devices():
     np.testing.assert_array_equal(found.tails, wanted.tails)
 
 
+@pytest.mark.thorough
 def test_no_connected_graph_is_found():
     """One set of edges in four millions is a tree."""
     with pytest.raises(InputError) as caught:

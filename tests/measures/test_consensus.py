@@ -75,6 +75,7 @@ def state_of(dtype, seed=1):
     return State(jnp.asarray(w, dtype), jnp.asarray(v, dtype), jnp.int32([3, 0, 5, 5]))
 
 
+@pytest.mark.thorough
 def test_errors_are_those_of_the_reference(dtype):
     state = state_of(dtype)
     measured = consensus_error(Solver(), problem_of(dtype), state)

@@ -96,6 +96,7 @@ def test_there_are_notebooks_and_each_has_its_checks():
     assert {path.stem for path in NOTEBOOKS} == set(CHECKS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_from_top_to_bottom(path, tmp_path):
     for module in ("ipykernel", "nbclient"):

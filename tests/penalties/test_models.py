@@ -85,6 +85,7 @@ def test_prox_is_a_global_minimiser(name, step, dtype):
     assert np.all(excess(function(GRID), np.asarray(result, float), POINTS, step, function) < 2e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in TABLE if "+" not in name])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("mu", [0.3, 2.5])

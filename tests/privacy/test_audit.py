@@ -154,6 +154,7 @@ WIDE = [
 NARROW = [("ADMM", "squared"), ("subgradient", "absolute"), ("P-ADMM", "huber")]
 
 
+@pytest.mark.kin(3)
 @pytest.mark.parametrize(
     ("name", "loss", "dtype"),
     [(*pair, "float64") for pair in WIDE] + [(*pair, "float32") for pair in NARROW],
@@ -189,6 +190,7 @@ def test_one_replaced_sample_moves_a_message_by_the_sensitivity_and_no_more(name
             np.testing.assert_allclose(distances(own(w)) / wanted, ratio, rtol=slack)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("samples", "dim", "spread", "settings"),
@@ -230,6 +232,7 @@ def test_without_clipping_there_is_no_sensitivity(name):
     assert np.all(distances(own(w)) > 1e3 * sensitivity(name, problem, 6))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", SOLVERS)
 def test_whoever_is_away_reveals_nothing(name):
@@ -381,6 +384,7 @@ PLANS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["ADMM", "subgradient"])
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -421,6 +425,7 @@ def test_who_takes_part_less_often_reveals_less(name):
     assert least_epsilon(first, second, LOOSE) <= float(spent.exact_epsilon)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["ADMM", "subgradient"])
 def test_the_audit_finds_broken_releases(name):

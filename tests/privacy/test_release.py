@@ -203,6 +203,7 @@ def test_the_noise_is_normal_and_as_large_as_planned(n, dtype):
     assert (np.abs(correlations) < 4.5 / math.sqrt(normal.shape[1])).all()
 
 
+@pytest.mark.thorough
 def test_every_entry_has_its_own_noise(dtype):
     messages, gains, sizes, counts = arguments(2, dtype)
     release = gaussian_release(plan_of(), CLIP)
@@ -261,6 +262,7 @@ def test_before_the_first_release_there_is_no_number(dtype):
 # --- many at once ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_stacked_releases_of_different_plans(dtype):
     plans = [
         zcdp_plan(1.0, DELTA, ROUNDS, 0.9),

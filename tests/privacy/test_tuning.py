@@ -214,6 +214,7 @@ def test_a_noiseless_grid_has_its_best_step():
     assert (found.scores[:, 0] < found.scores[:, 2]).all()
 
 
+@pytest.mark.thorough
 def test_scores_are_those_of_single_runs():
     """Every setting on the same problems with the same draws."""
     settings = random_settings(2, 4, step=(0.1, 1.0))
@@ -301,6 +302,7 @@ def test_other_numbers_do_not_compile_again():
     assert len(np.unique(scores)) == 3 * 2 * 4
 
 
+@pytest.mark.thorough
 def test_the_best_setting_has_the_same_solver_in_float64(x64):
     found = tune()
     assert found.scores.dtype == np.float64

@@ -98,6 +98,7 @@ def close(found, expected, dtype, scale=1.0):
 # --- what a problem offers ------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_ragged_clients_are_padded(dtype):
     x, y = draw()
     problem = build(dtype=dtype, l1=0.25, l2=0.5)

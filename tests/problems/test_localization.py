@@ -19,6 +19,7 @@ def draw(noise, clients=20_000, dim=3, seed=0, **options):
     )
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
 def test_geometry_is_uniform_in_the_cube(dim, dtype):
     problem = draw(fa.problems.no_noise(), dim=dim, half_width=7.0)
@@ -84,6 +85,7 @@ def test_gradients_are_derivatives_where_there_are_any():
     np.testing.assert_array_equal(at_sensor, np.zeros((9, 3)))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_two_parts_make_the_cost():
     """Prox of Gamma and of minus the envelope of phi, against the functions by brute force."""

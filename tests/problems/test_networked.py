@@ -53,6 +53,7 @@ def look(solver, problem, state):
 # --- builders -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_ragged_data_are_padded(dtype):
     features, targets = ragged()
     problem = networked_regression(
@@ -127,6 +128,7 @@ def test_regularisers_may_differ_from_node_to_node():
     assert networked_regression(chain(4), features, targets, l1=0.0).local.steps == 200
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("build", [networked_regression, networked_logistic])
 @pytest.mark.parametrize("nothing", ["nan", "empty", "wide", "short"])
 @pytest.mark.usefixtures("x64")
@@ -161,6 +163,7 @@ def test_whole_numbers_become_floats():
     np.testing.assert_array_equal(problem.truth, np.eye(2))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_padding_does_not_change_the_run():
     """A node with more samples makes every other one longer, by nothing."""
@@ -428,6 +431,7 @@ def test_draws_have_their_moments():
     np.testing.assert_allclose(problem.local.weights, reached[:, None] / 20 * np.ones((1, 20)))
 
 
+@pytest.mark.thorough
 def test_draws_without_noise_are_exact(dtype):
     problem = draw_networked_regression(
         jax.random.key(0), chain(5), np.asarray(TRUTH[198:203], dtype), samples=3
@@ -502,6 +506,7 @@ def test_mistakes_in_draws_get_a_sentence(options, sentence):
 # --- other accessible nodes ---------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"scale": "sum"}, {"ridge": 0.3}])
 @pytest.mark.usefixtures("x64")
 def test_other_access_is_building_anew(options):
@@ -608,6 +613,7 @@ def test_a_problem_is_a_pytree():
     np.testing.assert_allclose(both[1] - both[0], 2.0, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_single_precision_in_a_double_session():
     """Data in float32 stay so where float64 is enabled, whatever the weights of the graph."""
     features, targets = ragged()

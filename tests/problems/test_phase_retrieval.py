@@ -36,6 +36,7 @@ def points_of(problem, seed=1, scale=1.0):
 # --- what is built ---
 
 
+@pytest.mark.thorough
 def test_defaults(dtype):
     x = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.3]], dtype)
     problem = fa.problems.phase_retrieval(x, [1, 2, 3])
@@ -255,6 +256,7 @@ def costs(problem, w, v):
     return loss + np.sum((w - v) ** 2, -1) / (2 * STEP)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("box", BOXES)
 def test_no_feasible_point_is_better_than_the_prox(box, x64):
     problem = small(box)
@@ -399,6 +401,7 @@ def with_noise(problem):
     return SimpleNamespace(**parts, projection=projection, noise=problem.y - projection)
 
 
+@pytest.mark.thorough
 def test_shapes_tree_and_box(draws):
     problem = draws[0]
     assert problem.x.shape == (TRIALS, 2, 250, 25)
@@ -519,6 +522,7 @@ def test_drawn_spectral_starts_are_those_of_the_reference(drawn):
             np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_other_sizes_and_much_noise():
     """Drowned in signed noise, where the median is often negative, starts stay finite."""
     options = {"clusters": 2, "clients_per_cluster": 3, "dim": 7, "signed": True}

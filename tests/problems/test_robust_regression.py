@@ -230,6 +230,7 @@ def test_each_client_has_its_own_smoothing(x64):
         np.testing.assert_array_equal(found[n], alone[n])
 
 
+@pytest.mark.thorough
 def test_padding_changes_nothing(x64):
     """The same clients beside one with many more samples, and with weight zero instead."""
     data, points = ragged(), points_of()

@@ -231,6 +231,7 @@ def test_operators_are_adjoint():
     assert left == pytest.approx((w * networked.divergence(8, edges, u)).sum())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("penalty", networked.PENALTIES)
 def test_gap_bounds_the_suboptimality(penalty):
     nodes, edges, weights, _ = small_problem()
@@ -425,6 +426,7 @@ def test_ifca():
 # --- critical strengths and certificates --------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("penalty", "dual_norm"), [("nlasso", "l2"), ("l1", "linf")])
 def test_critical_lambda_of_a_star(penalty, dual_norm):
     rng = np.random.default_rng(14)

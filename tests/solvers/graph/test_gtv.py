@@ -308,6 +308,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_with_network_lasso(loss):
@@ -601,6 +602,7 @@ def test_one_model_for_all_exactly_above_the_critical_coupling(shape, penalty):
 # --- one program: precision, resumption, batches ------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("penalty", KINDS)
 def test_float32_follows_float64(penalty):
     network = draw()
@@ -617,6 +619,7 @@ def test_float32_follows_float64(penalty):
         assert np.linalg.norm(low - high) <= 5e-6 * np.linalg.norm(high)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("optimizer", [None, adam])
 def test_rounds_in_parts_are_the_rounds_at_once_bit_for_bit(optimizer):
@@ -878,6 +881,7 @@ def errors_on_blocks(p_out, builders, trials):
     return [np.asarray(part) for part in jax.jit(jax.vmap(one))(keys, *graphs)]
 
 
+@pytest.mark.thorough
 def test_clusters_are_found_where_few_edges_join_them():
     builders = [penalties.network_lasso, penalties.mocha]
     lasso, mocha = errors_on_blocks(0.01, builders, trials=4)
@@ -885,6 +889,7 @@ def test_clusters_are_found_where_few_edges_join_them():
     assert np.all((mocha > 8e-3) & (mocha < 4e-2)), mocha
 
 
+@pytest.mark.thorough
 def test_clusters_are_lost_where_many_edges_join_them():
     (lasso,) = errors_on_blocks(0.3, [penalties.network_lasso], trials=2)
     assert np.all(lasso > 1), lasso

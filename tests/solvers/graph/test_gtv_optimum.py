@@ -190,6 +190,7 @@ alone = jax.jit(lambda problem: problem.minimizers())
 default_ratio = jax.jit(lambda problem, lam: gtv_step_ratio(problem, lam, 1000))
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("losses", LOSS_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")
@@ -209,6 +210,7 @@ def test_the_limit_is_the_optimum_that_cvxpy_finds(losses, names):
         np.testing.assert_array_equal(w[8], 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.usefixtures("x64")
 def test_the_objective_is_that_of_the_definition(name):
@@ -238,6 +240,7 @@ def watched(solver, problem, rounds=1600, every=20):
     return {key: np.asarray(value) for key, value in trace.items()}
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")
 def test_the_gap_bounds_the_suboptimality_along_the_run(names):
@@ -316,6 +319,7 @@ def test_the_default_ratio_reaches_nodes_that_see_little():
 # --- stopping -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("residual", "tolerance"), [(optimality_residual, 1e-7), (gap_within(10.0), 1e-5)]
 )
@@ -362,6 +366,7 @@ STUCK = pytest.mark.xfail(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1.0, 1e3, pytest.param(1e5, marks=STUCK)])
 @pytest.mark.usefixtures("x64")
 def test_a_prox_that_is_stuck_is_not_called_solved(size):

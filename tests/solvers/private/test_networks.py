@@ -102,6 +102,7 @@ def compare_nfl(data, loss, *, clip=True, norm=1.0, rho=0.7, eta=0.1, q=0.5, l1=
 # --- trajectories against the reference -----------------------------------------------------------
 
 
+@pytest.mark.kin(6)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
@@ -136,6 +137,7 @@ def test_some_gradients_of_the_table_are_clipped_and_some_are_not():
         assert 3 < np.sum(np.array(norms) > 0.7) < SIZES.sum() - 3
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
@@ -221,6 +223,7 @@ def test_the_noise_of_a_gaussian_release_has_the_deviations_of_the_reference():
 # --- duals, fixed points, convergence -------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("masks", [EVERYBODY, random_masks()], ids=["everybody", "some"])
 def test_duals_add_up_to_zero_with_noise(dtype, masks):
     data = draw(1)
@@ -244,6 +247,7 @@ def spec_problem():
     return simulated()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     problem = spec_problem
@@ -367,6 +371,7 @@ def test_an_infinite_epsilon_is_no_noise_at_all(build, plan):
 MANY = 3000
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("build", SOLVERS.values(), ids=SOLVERS)
 def test_the_deviation_of_the_noise_over_many_keys(build):
@@ -489,6 +494,7 @@ def test_what_every_client_has_spent():
 # --- precision and transformations ----------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_float32_follows_float64(spec_problem):
     """The setting of ridge regression at epsilon 8, and the same noise for both."""
     rounds = 200
@@ -531,6 +537,7 @@ def test_a_grid_of_solvers_is_the_solvers_one_by_one(name):
     assert min(np.abs(last[i] - last[j]).max() for i in range(6) for j in range(i)) > 1e-4
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_by_the_numbers_of_a_solver_are_finite_at_kinks():
     """Features and models of zero: kinks of |w|, of |r| and of the clipping. Between them, they

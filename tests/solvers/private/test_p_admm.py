@@ -90,6 +90,7 @@ def test_one_newton_step_is_exact_without_clipping(shape):
     compare(draw(2, shape), clip=False, newton_steps=1, rtol=1e-11, masks=random_masks(), l2=0.3)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_with_clipping(shape):
@@ -134,6 +135,7 @@ def spec_problem():
     return simulated()
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("epsilon", "rho", "clip", "tau"), [(1, 10.28, 5, 0.98), (8, 5, 2.8, 0.97)]
@@ -148,6 +150,7 @@ def test_every_model_of_a_run_is_the_minimiser(spec_problem, epsilon, rho, clip,
 HARD = 40  # clients
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("loss", "samples", "dim"),
@@ -174,6 +177,7 @@ def test_the_minimiser_is_found_however_much_is_clipped(loss, samples, dim):
             assert found.max() < 1e-8, (clip, rho)
 
 
+@pytest.mark.thorough
 def test_float32_is_as_exact_as_it_can_be(spec_problem):
     problem = cast(spec_problem, np.float32)
     release = gaussian_release(zcdp_plan(8.0, DELTA, 200, 0.97), 2.8)

@@ -88,6 +88,7 @@ class TestCentralised:
         )
         np.testing.assert_allclose(found, truth, atol=1e-7)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("dim", [1, 2, 3])
     def test_exact_ranges_are_solved_exactly(self, dim, dtype):
         problem = fa.problems.draw_localization(

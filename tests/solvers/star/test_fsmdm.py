@@ -73,6 +73,7 @@ def test_trajectory_of_every_variable_is_the_reference(preset, local_updates, as
         np.testing.assert_allclose(trace[mine], truth[theirs], atol=1e-9, err_msg=mine)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_any_dimension(dim):
     key = jax.random.key(dim)
@@ -181,6 +182,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("scenario", "level", "method"), TABLE)
 def test_measured_table_to_its_last_digit(scenario, level, method):
@@ -198,6 +200,7 @@ def test_measured_table_to_its_last_digit(scenario, level, method):
     assert 100 * np.mean(failure) == pytest.approx(failed, abs=0.51)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("local_updates", [3, 5])
 def test_measured_curves_with_local_updates(local_updates):
@@ -209,6 +212,7 @@ def test_measured_curves_with_local_updates(local_updates):
         assert np.mean(error[:, round_ // 10 - 1]) == pytest.approx(curve[round_][0], abs=0.006)
 
 
+@pytest.mark.thorough
 def test_float32_follows_float64():
     cases = reference.stack_trials(reference.cauchy_trial, 2025, 30, 1.0)
     low = run_cases(

@@ -113,6 +113,7 @@ def check_averaging(solver, problem, wanted, masks=None):
     assert np.abs(np.diff(wanted[1:], axis=0)).max() > 1e-2
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("local_steps", [1, 4])
 @pytest.mark.parametrize("hidden", [(), (1, 4)])
@@ -339,6 +340,7 @@ def check_close(found, wanted, dtype):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=atol, err_msg=name)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pooled_models_are_the_least_squares_of_minimum_norm(shape, dtype):
     m, dim, scale = SHAPES[shape]
@@ -349,6 +351,7 @@ def test_pooled_models_are_the_least_squares_of_minimum_norm(shape, dtype):
     check_close(pool(problem, LABELS), pool_by_hand(nodes), dtype)
 
 
+@pytest.mark.thorough
 def test_samples_that_repeat_leave_directions_unseen(dtype):
     """Singular although there are more samples than features."""
     nodes = draw(m=6, dim=3, noise=0.0)
@@ -375,6 +378,7 @@ def test_ridge_of_pooled_models():
         )
 
 
+@pytest.mark.thorough
 def test_clusters_without_data_get_zero(dtype):
     nodes = draw(hidden=(0, 2, 4, 6))  # all of cluster 0
     problem = regression(nodes)

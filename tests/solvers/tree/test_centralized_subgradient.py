@@ -235,6 +235,7 @@ def run_trials(x, y, truth, start, rule):
     return jax.vmap(one)(x, y, truth, start, rule)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("setting", "method", "start"),

@@ -59,6 +59,7 @@ def found():
     return json.loads(outcome.stdout.splitlines()[-1])
 
 
+@pytest.mark.thorough
 def test_neither_devices_nor_chunks_nor_remainders_change_a_bit(found):
     assert found["devices"] == 8
     assert found["finite"]

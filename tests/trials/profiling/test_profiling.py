@@ -317,6 +317,7 @@ def test_a_recording_leaves_a_trace(tmp_path):
     assert list(folder.rglob("*.xplane.pb"))
 
 
+@pytest.mark.thorough
 def test_an_error_inside_a_recording_comes_out_and_ends_it(tmp_path):
     with pytest.raises(ZeroDivisionError), recording(tmp_path):
         raise ZeroDivisionError

@@ -194,6 +194,7 @@ def as_request(command):
     return Request(**request, settings=settings)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "request_",
     [
