@@ -1,8 +1,11 @@
 """One problem of a user's own, from a file: the commands `solve FAMILY`, a room for each.
 
-from fedjax_admm.trials.solve import localization, solve_file
+from fedjax_admm.trials.solve import Stages, localization, solve_file, write_solution
 
-found = solve_file(localization.LocalizationSettings(rounds=500), Path("ranges.csv"))
+settings, stages = localization.LocalizationSettings(rounds=500), Stages(print)
+found = solve_file(settings, Path("ranges.csv"), stages)
+print(found.text)
+write_solution(found, Path("ranges.csv"), Path("located"), stages)
 """
 
 from fedjax_admm._lazy import attach

@@ -14,8 +14,15 @@ from fedjax_admm.trials.solve._command import (
 )
 from fedjax_admm.trials.solve._families import FAMILIES as FAMILIES
 from fedjax_admm.trials.solve._settings import (
+    Demand as Demand,
     Option as Option,
     Settings as Settings,
+    choice as choice,
+    flag as flag,
+    number as number,
     option_name as option_name,
     options as options,
+    random_seed as random_seed,
+    text as text,
+    whole as whole,
 )

@@ -13,9 +13,20 @@ import typer
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli import _main as command_line
 from fedjax_admm.trials.cli._solve import add_family
-from fedjax_admm.trials.solve import FAMILIES, localization, solve_file
-from fedjax_admm.trials.solve._command import Stages, spacing, write_solution
-from fedjax_admm.trials.solve._settings import SHARE, choice, flag, number, text, whole
+from fedjax_admm.trials.solve import (
+    FAMILIES,
+    Stages,
+    choice,
+    flag,
+    localization,
+    number,
+    solve_file,
+    text,
+    whole,
+    write_solution,
+)
+from fedjax_admm.trials.solve._command import spacing
+from fedjax_admm.trials.solve._settings import SHARE
 from tests.trials.small import EXPERIMENT
 
 RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
