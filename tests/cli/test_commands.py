@@ -42,6 +42,7 @@ def test_list_has_every_experiment_with_its_paper_and_trials(command):
         assert experiment.paper in outcome.out
 
 
+@pytest.mark.kin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_show_tells_settings_methods_metrics_and_findings(command, name):
     outcome = command("show", name)

@@ -883,6 +883,7 @@ def test_absolute_deviations_without_noise():
     assert floor_errors[2] > 0.3 * floor_errors[0] > 1e-4
 
 
+@pytest.mark.thorough
 def test_the_elastic_net_is_slow_only_where_a_weight_is_zero():
     """Where no weight of the optimum is zero, all is smooth in the end, and the rate linear."""
     smooth = kinked = 0

@@ -54,8 +54,7 @@ class Case:
     # clients, or all nodes of a tree that have a parent
     shapes: Callable[[Any], tuple[tuple[int, ...], ...]] = models  # problem -> what an estimate's
     # shape may be
-    dear: bool = False  # seconds to compile a gradient: the float64 one only in the slow run
-    slow: bool = False  # everything only in the slow run: another setting of a solver, or its kin
+    thorough: bool = False  # only in the thorough run: another setting of a solver, or its kin
 
     def solver(self) -> Any:
         """Return the solver."""
@@ -217,7 +216,6 @@ SOLVERS = {
         lambda build: build(two_levels(), passes=2),
         two_levels,
         nodes_below_the_root,
-        dear=True,
     ),
     "HierarchicalADMM, star": Case(
         consensus_admm,
@@ -235,14 +233,13 @@ SOLVERS = {
         ),
         lambda: regression(trees.from_nested([[[0, 1], 2], 3])),
         nodes_below_the_root,
-        dear=True,
     ),
     "HierarchicalADMM, inexact prox": Case(
         consensus_admm,
         lambda build: build(consensus(5.0)),
         trained_star,
         lambda state: (state.clients, state.memory),
-        slow=True,
+        thorough=True,
     ),
     "CentralizedSubgradient": Case(
         centralized_subgradient,
@@ -286,7 +283,6 @@ SOLVERS = {
         completion,
         lambda state: state.clients,
         shapes=item_factors,
-        dear=True,
     ),
     "FedMCADMM, row, l1, nonneg": Case(
         fedmc_admm,
@@ -296,7 +292,7 @@ SOLVERS = {
         completion,
         lambda state: state.clients,
         shapes=item_factors,
-        slow=True,
+        thorough=True,
     ),
     "FedMAvg, drawn users": Case(
         fedmavg,
@@ -304,7 +300,6 @@ SOLVERS = {
         completion,
         lambda state: state.users,
         shapes=item_factors,
-        dear=True,
     ),
     "PrivateNetworkedADMM": Case(
         private_networked_admm,
@@ -323,6 +318,5 @@ SOLVERS = {
         lambda build: build(noisy(), rho=0.5, newton_steps=4),
         agreeing,
         lambda state: state.clients,
-        dear=True,
     ),
 }

@@ -17,13 +17,13 @@ ROUNDS = 8
 KEY = 5
 
 
-def marks(slow: bool) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if slow else []
+def marks(thorough: bool) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.thorough] if thorough else []
 
 
 def test_every_solver_is_in_the_table():
     """Every function of `fa.solvers` that builds one, in the run that everybody makes."""
-    listed = {case.builder.__name__ for case in SOLVERS.values() if not case.slow}
+    listed = {case.builder.__name__ for case in SOLVERS.values() if not case.thorough}
     assert listed == set(builders(fa.solvers, "step", "estimate", "messages"))
 
 
@@ -31,7 +31,7 @@ GRADIENTS = [
     pytest.param(
         name,
         precision,
-        marks=marks(case.slow or (case.dear and precision == "float64")),
+        marks=marks(case.thorough or precision == "float64"),
     )
     for name, case in SOLVERS.items()
     for precision in ("float32", "float64")
@@ -39,7 +39,7 @@ GRADIENTS = [
 
 
 @pytest.fixture(
-    params=[pytest.param(name, marks=marks(case.slow)) for name, case in SOLVERS.items()]
+    params=[pytest.param(name, marks=marks(case.thorough)) for name, case in SOLVERS.items()]
 )
 def case(request):
     return SOLVERS[request.param]
@@ -76,7 +76,7 @@ def step(solver, problem, state, turn):
 class Protocol(chex.TestCase):
     """Checks that run with and without jit, by chex's variants."""
 
-    cases: ClassVar = {name: case for name, case in SOLVERS.items() if not case.slow}
+    cases: ClassVar = {name: case for name, case in SOLVERS.items() if not case.thorough}
 
     @chex.variants(with_jit=True, without_jit=True)
     def test_step_keeps_structure_shapes_and_dtypes(self):
@@ -99,11 +99,11 @@ class Protocol(chex.TestCase):
                 assert estimate.shape in case.shapes(problem)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 class SlowProtocol(Protocol):
-    """The same checks of the cases of the slow run."""
+    """The same checks of the cases of the thorough run."""
 
-    cases: ClassVar = {name: case for name, case in SOLVERS.items() if case.slow}
+    cases: ClassVar = {name: case for name, case in SOLVERS.items() if case.thorough}
 
 
 def test_absent_clients_keep_everything(case):

@@ -369,6 +369,7 @@ def test_every_penalty_helps(solve, tmp_path, penalty):
     assert (f"--penalty {penalty} makes models alike, never equal" in outcome.out) == quadratic
 
 
+@pytest.mark.thorough
 def test_auto_chooses_on_some_splits_and_reports_others(solve, tmp_path):
     outcome = solve(
         text(measured()), *BASIC, "--threshold", 20, "--lam", "auto", "--rounds", 200,

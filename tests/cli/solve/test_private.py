@@ -677,6 +677,7 @@ def test_noise_that_float32_cannot_hold_is_refused(tau, fits):
                 plan_of(settings)
 
 
+@pytest.mark.thorough
 def test_targets_that_are_zero_have_no_relative_error(solve, tmp_path):
     table = [(*row[:4], 0, *row[5:]) for row in measured()]
     outcome = solve(text(table), *SMALL, "--epsilon", 1, "--evaluate")

@@ -190,7 +190,7 @@ alone = jax.jit(lambda problem: problem.minimizers())
 default_ratio = jax.jit(lambda problem, lam: gtv_step_ratio(problem, lam, 1000))
 
 
-@pytest.mark.kin(2)
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("losses", LOSS_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")

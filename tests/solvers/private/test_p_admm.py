@@ -83,6 +83,7 @@ def compare(data, *, clip, norm=1.0, rho=0.7, l2=1.0, masks=EVERYBODY, rtol=1e-9
 # --- trajectories against the reference -----------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_newton_step_is_exact_without_clipping(shape):

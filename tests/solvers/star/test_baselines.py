@@ -99,6 +99,7 @@ class TestCentralised:
         tolerance = {"float32": 1e-4, "float64": 1e-7}[dtype.name]
         np.testing.assert_allclose(found, problem.target, atol=tolerance)
 
+    @pytest.mark.thorough
     def test_costs_no_more_than_the_truth_or_a_fine_grid(self):
         problem = fa.problems.draw_localization(
             jax.random.key(9), fa.problems.cauchy_noise(2.0), clients=9, dim=2

@@ -1005,6 +1005,7 @@ def test_a_run_records_its_messages_and_the_ledger_their_numbers():
 # --- transformations ----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_one_trace_for_all_snrs_and_starts():
     chex.clear_trace_counter()
 
@@ -1023,6 +1024,7 @@ def test_one_trace_for_all_snrs_and_starts():
     assert np.abs(estimates[0] - estimates[1]).max() > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_learning_omega_and_lambda_has_the_derivatives_of_differences():
     problem = small_problem(trees.star(6), truth=np.array([1.0, -2.0, 0.5]))

@@ -73,25 +73,18 @@ def finished(tmp_path_factory):
     return finish
 
 
-# Long to compile, of the same parts as others; what is their own is tested elsewhere.
-KIN = (
-    *("fsmdm-cauchy", "fedmc-inner-steps", "fedmc-regularisation", "fedmc-rank"),
-    *("hfsad-variants", "hfsad-personalisation", "nfl-sbm-noise", "nfl-star", "nfl-table1"),
-    *("nfl-weather", "nfl-digits", "zcdp-curves", "zcdp-equal-speed"),
-    *("zcdp-tau", "zcdp-clipping", "zcdp-convergence", "zcdp-heterogeneous"),
-)
+FIRST = "fsmdm-outliers"  # what is run of it stands for all by default
 
 
-def kin_are_slow(name, *others):
-    return pytest.param(name, *others, marks=[pytest.mark.slow] if name in KIN else [])
+def others_are_thorough(name, *others):
+    return pytest.param(name, *others, marks=[] if name == FIRST else [pytest.mark.thorough])
 
 
-@pytest.fixture(params=[kin_are_slow(name) for name in NAMES])
+@pytest.fixture(params=[others_are_thorough(name) for name in NAMES])
 def outcome(request, finished):
     return finished(request.param)
 
 
-@pytest.mark.kin(1)
 def test_arrays_are_complete_finite_and_float32(outcome):
     results, _ = outcome
     shape = (len(results.sweep), TRIALS, len(results.rounds))
@@ -108,7 +101,6 @@ def test_arrays_are_complete_finite_and_float32(outcome):
         assert not results.nonfinite[method].any()
 
 
-@pytest.mark.kin(1)
 def test_the_figure_is_drawn(outcome):
     results, out = outcome
     image = matplotlib.image.imread(out / "figure.png")
@@ -132,7 +124,6 @@ def test_the_figure_is_drawn(outcome):
         assert axes.get_title()
 
 
-@pytest.mark.kin(1)
 def test_methods_differ(outcome):
     results, _ = outcome
     last = {m: results.values(m, "error")[..., -1].tobytes() for m in results.methods}
@@ -165,9 +156,10 @@ def test_numbers_and_words_are_sane(name):
     assert {"error", "numbers_up", "numbers_down"} <= set(experiment.metrics)
 
 
-EVERYBODY = [name for name in LOCALIZATION if "asynchrony" not in name]
+EVERYBODY = [FIRST, "fsmdm-cauchy", "fsmdm-convergence"]
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", EVERYBODY)
 def test_traffic_by_hand(finished, name):
     results, _ = finished(name)
@@ -183,6 +175,7 @@ def test_traffic_by_hand(finished, name):
         np.testing.assert_array_equal(down, rounds * CLIENTS * DIM)
 
 
+@pytest.mark.thorough
 def test_absent_clients_send_nothing(finished):
     results, _ = finished("fsmdm-asynchrony")
     for method in results.methods:
@@ -199,6 +192,7 @@ def test_absent_clients_send_nothing(finished):
         np.testing.assert_array_equal(other, first)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", LOCALIZATION)
 def test_all_swept_values_share_the_geometry(name):
     experiment = find(name)
@@ -217,6 +211,7 @@ def test_all_swept_values_share_the_geometry(name):
         assert far[0].sum() < far[1].sum()
 
 
+@pytest.mark.thorough
 def test_settings_reach_the_problem_and_the_methods(finished, tmp_path):
     usual, _ = finished("fsmdm-outliers")
     settings = {"clients": "6", "probability": "0.1,0.1", "active": "0.5", "omega": "5"}
@@ -263,6 +258,7 @@ def messages_by_hand(rounds, per_round):
     return sent * (SIGNAL + 1), sent * SIGNAL
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["hfsad-passes", "hfsad-comparison", "hfsad-depth"])
 def test_traffic_over_a_tree_by_hand(finished, name):
     results, _ = finished(name)
@@ -286,6 +282,7 @@ def test_traffic_over_a_tree_by_hand(finished, name):
         np.testing.assert_allclose(results.values(method, "passes"), rounds * passes)
 
 
+@pytest.mark.thorough
 def test_absent_nodes_send_nothing_and_do_nothing(finished):
     results, _ = finished("hfsad-asynchrony")
     nodes = (CLUSTERS * PER_CLUSTER + CLUSTERS) * ROUNDS * (SIGNAL + 1)
@@ -322,6 +319,7 @@ def test_starts_and_signs_are_settings(tmp_path, start):
     assert (first < 0.3).all() if start == "near" else (first > 0.3).any()
 
 
+@pytest.mark.kin(4)
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
@@ -409,17 +407,17 @@ def test_experiments_say_which_ratings_they_used(finished):
     ("name", "method"),
     [
         ("fsmdm-outliers", "FSMDM"),
-        ("fsmdm-convergence", "FSMDM"),
-        ("fsmdm-asynchrony", "FSMDM"),
-        ("hfsad-passes", "HFSAD 1 pass"),
-        kin_are_slow("hfsad-personalisation", "local"),
-        ("nfl-chain", "nLasso, data on 0.2"),
-        kin_are_slow("nfl-table1", "local"),
-        kin_are_slow("nfl-weather", "local"),
-        ("fedmc-comparison", "FedMC-ADMM, tuned beta"),
-        kin_are_slow("fedmc-inner-steps", "inner steps, 2"),
-        kin_are_slow("fedmc-regularisation", "FedMC-ADMM, beta 10000"),
-        kin_are_slow("fedmc-rank", "FedMAvg fair, 2"),
+        others_are_thorough("fsmdm-convergence", "FSMDM"),
+        others_are_thorough("fsmdm-asynchrony", "FSMDM"),
+        others_are_thorough("hfsad-passes", "HFSAD 1 pass"),
+        others_are_thorough("hfsad-personalisation", "local"),
+        others_are_thorough("nfl-chain", "nLasso, data on 0.2"),
+        others_are_thorough("nfl-table1", "local"),
+        others_are_thorough("nfl-weather", "local"),
+        others_are_thorough("fedmc-comparison", "FedMC-ADMM, tuned beta"),
+        others_are_thorough("fedmc-inner-steps", "inner steps, 2"),
+        others_are_thorough("fedmc-regularisation", "FedMC-ADMM, beta 10000"),
+        others_are_thorough("fedmc-rank", "FedMAvg fair, 2"),
     ],
 )
 @pytest.mark.parametrize(

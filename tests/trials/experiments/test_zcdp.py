@@ -372,6 +372,7 @@ def test_methods_share_problem_and_draws(curves):
             np.testing.assert_allclose(found[1, 1], trace[metric], rtol=1e-3)
 
 
+@pytest.mark.thorough
 def test_all_spend_what_was_planned(curves):
     results, _ = curves
     for name in results.methods:

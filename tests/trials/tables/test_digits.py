@@ -383,6 +383,7 @@ def test_a_group_is_trained_as_if_its_data_lay_together(problem):
     assert got["train"].shape == (2,)
 
 
+@pytest.mark.thorough
 def test_a_failure_is_told(problem):
     spoilt = replace(problem, start=problem.start.at[4].set(jnp.inf))
     methods = EXPERIMENT.methods(SMALL, jnp.float32(4))
@@ -454,6 +455,7 @@ def test_arrays_are_complete(finished):
     assert results.config["data"] == told
 
 
+@pytest.mark.thorough
 def test_networks_learn(finished):
     results, _ = finished
     last = {m: results.values(m, "train")[1, :, -1] for m in results.methods}
