@@ -1,53 +1,31 @@
-"""Whether programs are compiled as a user's are, and what may be said of their last bits then."""
+"""What may be said of the last bits of programs that are compiled quickly."""
 
-import os
-import subprocess
-import sys
-from importlib import metadata
-
+import chex
+import jax
 import numpy as np
 import pytest
 
-OPTIMIZED = bool(os.environ.get("FEDJAX_ADMM_TEST_OPTIMIZED"))
-_FLAGS = (
-    "--xla_backend_optimization_level=0",
-    "--xla_cpu_parallel_codegen_split_count=1",
-    "--xla_cpu_use_fusion_emitters=false",  # until jaxlib 0.11
-)
-
-
-def quick_flags() -> str:
-    """Return flags with which XLA compiles two to three times faster, if it has them."""
-    if metadata.version("jaxlib").startswith("0.10."):
-        return " ".join(_FLAGS)
-    return " ".join(flag for flag in _FLAGS if _is_known(flag))
-
-
-def _is_known(flag: str) -> bool:
-    """Whether XLA knows a flag; one that it does not know ends the process, so another one asks."""
-    asked = subprocess.run(
-        [sys.executable, "-c", "import jax; jax.devices()"],
-        env={**os.environ, "XLA_FLAGS": flag, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-    )
-    return asked.returncode == 0
+from tests.compiling import OPTIMIZED
 
 
 def same_bits(found, wanted, tolerance: float = 1e-5) -> None:
-    """Assert that two arrays are the same to the last bit, or to rounding without optimisation.
+    """Assert that two pytrees are the same to the last bit, or to rounding without optimisation.
 
     Args:
       found: what is tested.
       wanted: what it should be.
       tolerance: relative to the largest entry, where programs are compiled quickly.
     """
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    assert found.dtype == wanted.dtype
-    if OPTIMIZED or not np.issubdtype(wanted.dtype, np.floating) or not wanted.size:
-        np.testing.assert_array_equal(found, wanted)
+    if OPTIMIZED:
+        chex.assert_trees_all_equal(found, wanted)
         return
-    scale = np.max(np.abs(np.where(np.isfinite(wanted), wanted, 0)), initial=0)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * max(scale, 1e-30))
+    chex.assert_trees_all_equal_shapes_and_dtypes(found, wanted)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        if jax.numpy.issubdtype(other.dtype, jax.dtypes.prng_key):
+            one, other = jax.random.key_data(one), jax.random.key_data(other)
+        one, other = np.asarray(one), np.asarray(other)
+        size = np.max(np.abs(np.nan_to_num(other, posinf=0, neginf=0)), initial=1e-30)
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * size)
 
 
 def hangs_on_rounding(test):

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 
-from tests.bits import OPTIMIZED, quick_flags
+from tests.compiling import OPTIMIZED, quick_flags
 
 if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick_flags()}".strip()

@@ -76,6 +76,7 @@ def same_configuration(out, whole):
     return True
 
 
+@pytest.mark.bits
 @pytest.mark.thorough
 def test_killed_and_resumed_equals_uninterrupted(start, whole, tmp_path):
     out = tmp_path / "killed"

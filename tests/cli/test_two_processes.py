@@ -78,6 +78,7 @@ def finished_by(processes, out, whole):
     return same_results(out, whole)
 
 
+@pytest.mark.bits
 @pytest.mark.thorough
 def test_two_processes_are_killed_and_stopped_and_equal_one(pair, whole, tmp_path, elsewhere):
     out = tmp_path / "run"

@@ -62,6 +62,7 @@ def test_every_only_thins_the_record():
     np.testing.assert_array_equal(runs[0].trace["w"][3::4], runs[1].trace["w"])
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     "process",
     [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fedjax_admm.kernels as kernels
-from tests.bits import OPTIMIZED
+from tests.compiling import OPTIMIZED
 from tests.reference import kernels as reference
 
 ANCHOR = np.array([1.0, -2.0, 0.5])

@@ -619,6 +619,7 @@ def test_float32_follows_float64(penalty):
         assert np.linalg.norm(low - high) <= 5e-6 * np.linalg.norm(high)
 
 
+@pytest.mark.bits
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("optimizer", [None, adam])

@@ -569,6 +569,7 @@ def test_problems_that_lack_something_are_told(solver, offered, missing):
 # --- one program --------------------------------------------------------------------------------
 
 
+@pytest.mark.bits
 @pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(

@@ -913,6 +913,7 @@ def small_problem(tree, seed=0, **options):
     return fa.problems.phase_retrieval(x, y, tree, start=rng.standard_normal(DIM), **options)
 
 
+@pytest.mark.bits
 def test_a_star_is_flat_consensus_bit_for_bit():
     problem = small_problem(trees.star(5))
     one, regularizer = fa.solvers.tree_link(4.0, 3.0, penalties.l1(6.0)), penalties.scad(0.1, 2.4)

@@ -59,6 +59,7 @@ def found():
     return json.loads(outcome.stdout.splitlines()[-1])
 
 
+@pytest.mark.bits
 @pytest.mark.thorough
 def test_neither_devices_nor_chunks_nor_remainders_change_a_bit(found):
     assert found["devices"] == 8
@@ -67,6 +68,7 @@ def test_neither_devices_nor_chunks_nor_remainders_change_a_bit(found):
     assert all(found["same"].values()), found["same"]
 
 
+@pytest.mark.bits
 def test_one_device_differs_by_rounding_only(found):
     # XLA simplifies a program for several devices in another order than one for a single device.
     assert found["one"] < 1e-3

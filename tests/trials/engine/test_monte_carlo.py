@@ -53,6 +53,7 @@ def reference():
     return simulate(chunk=TRIALS).arrays
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     ("chunk", "devices"), [(8, 1), (16, 1), (64, 1), (7, 1), (1, 1), (8, 2), (7, 2), (None, 2)]
 )
@@ -279,6 +280,7 @@ def test_memory_bounds_the_chunk_and_then_the_width(monkeypatch):
     assert least < less < most
 
 
+@pytest.mark.bits
 def test_a_smaller_chunk_changes_no_bit(reference):
     program = compile_trials(walk, key(), TRIALS, batch=WIDTH, mesh=default_mesh(1))
     fewer = compile_trials(walk, key(), TRIALS, batch=WIDTH, chunk=4, mesh=default_mesh(1))
@@ -364,6 +366,7 @@ def folder(full_store, tmp_path):
     return shutil.copytree(full_store, tmp_path / "chunks")
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("lost", [(), (0,), (2, 5), tuple(range(7))])
 def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, lost):
     for number in lost:

@@ -273,6 +273,7 @@ def stop_after(monkeypatch, chunks):
     return lambda: monkeypatch.setattr(ChunkStore, "save", save)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     "request_",
     [{}, {"settings": {"share": "0.123456789", "rate": "0.1234567891234"}}],
