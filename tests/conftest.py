@@ -61,9 +61,16 @@ def x64():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave the cases of a parametrised test after its first `kin(n)` to the thorough run."""
+    """Leave kin to the thorough run.
+
+    These are the cases of a parametrised test after its first `kin(n)`, and the second precision of
+    tests that use the fixture `dtype`, but for kernels, which promise every one.
+    """
     seen = {}
     for item in items:
+        wide = getattr(item, "callspec", None) and item.callspec.params.get("dtype") == "float64"
+        if wide and "tests/kernels/" not in item.nodeid:
+            item.add_marker(pytest.mark.thorough)
         marker = item.get_closest_marker("kin")
         if marker is not None:
             function = item.nodeid.partition("[")[0]

@@ -292,6 +292,7 @@ def test_what_is_let_pass_does_not_blow_up(rounds):
     assert 8 <= passed < 25
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_step_of_the_published_rates_passes_and_converges():
     """3/n with rho 1/2 begins above the largest safe step, without clipping."""

@@ -96,6 +96,7 @@ def test_the_planted_non_finite_trials_are_told(command, monkeypatch):
     assert "results/consensus/figure.png" in outcome.out
 
 
+@pytest.mark.thorough
 def test_compare_of_two_runs_pairs_equal_methods(command, finished, tmp_path):
     for name in ("one", "two"):
         shutil.copytree(finished, tmp_path / name)

@@ -152,6 +152,7 @@ def test_a_read_only_folder(command, resume, stopped):
         folder.chmod(0o700)
 
 
+@pytest.mark.thorough
 def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
     def refuse(path, mode="r"):
         if "w" in mode:
@@ -248,6 +249,7 @@ def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
     assert same_results(stopped, whole)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "name",
     [

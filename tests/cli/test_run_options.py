@@ -35,6 +35,7 @@ def run(command, tmp_path):
 # --fail-on-nan
 
 
+@pytest.mark.thorough
 def test_the_first_nonfinite_trial_ends_the_run_and_is_counted_without_the_flag(
     command, run, tmp_path
 ):
@@ -137,6 +138,7 @@ def test_devices_that_are_not_there(command, tmp_path, words, sentence):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_all_devices_are_the_default(run, tmp_path):
     assert run("usual")["partitioned"] is True
     assert run("all", "--devices", "all")["partitioned"] is True

@@ -104,6 +104,7 @@ def test_without_a_mesh_nothing_is_constrained(family):
         assert "sharding_constraint" in str(jax.make_jaxpr(go)(key))
 
 
+@pytest.mark.kin(1)
 def test_what_is_declared_has_a_row_per_client(family):
     problem = family.build(CLIENTS)[1]
     placed = spread_clients(problem, device_mesh(clients=2))

@@ -107,6 +107,7 @@ def test_stacked_solver_is_a_grid():
     np.testing.assert_allclose(errors, [final_error(s, place) for s in solvers], rtol=2e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_gradient_of_the_final_error_matches_finite_differences():
     places = jax.vmap(

@@ -112,6 +112,7 @@ def without_numbers(k):
     return 170.0 / jnp.sqrt(k)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "mu_h",
     [
@@ -133,6 +134,7 @@ def test_a_schedule_has_the_dtype_of_the_problem(mu_h):
     np.testing.assert_allclose(result.estimate, alone, rtol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_numbers_that_a_function_closes_over_are_vmapped_and_differentiated():
     """A batch of optax schedules, and a derivative through a whole run of a solver with one."""

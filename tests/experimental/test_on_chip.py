@@ -132,6 +132,7 @@ def test_ragged_numbers_of_clients_in_single_precision(clients, dim, process, be
     assert mine.trace["estimate"].shape == (5, dim)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_batch_under_jit_and_vmap_with_its_own_omegas_and_masks():
     """Problems, keys and omegas are batched; the schedules have powers and logarithms."""
@@ -182,6 +183,7 @@ def test_single_client_and_the_first_round_that_is_not_finite():
 # --- derivatives and the fall-back --------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_gradients_are_those_of_the_scan():
     problem, key = draw(5, 2), jax.random.key(KEY)
@@ -215,6 +217,7 @@ def polynomial():
     return schedules.from_optax(optax.polynomial_schedule(200.0, 10.0, 1.5, 400))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("clients", "process", "solver"),
     [

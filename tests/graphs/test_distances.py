@@ -324,6 +324,7 @@ def test_nodes_with_the_same_samples_are_at_distance_zero(dtype):
     assert found[0, 1] > size / 100
 
 
+@pytest.mark.thorough
 def test_a_wasserstein_graph_under_vmap():
     """From samples to neighbours in one program; and one node alone."""
     samples = np.stack([draw_samples(6, 8, 2, seed) for seed in range(3)]).astype(np.float32)

@@ -72,6 +72,7 @@ def edge_lists(draw):
 # --- the constructors against the model and each other ---
 
 
+@pytest.mark.thorough
 @given(edge_lists(), st.integers(0, 5))
 @settings(max_examples=100)
 def test_edges_come_in_any_order_and_either_way_round(given_edges, spare):
@@ -179,6 +180,7 @@ def _everything(graph, w, u):
     }
 
 
+@pytest.mark.thorough
 @given(MODELS, st.integers(0, 2**32 - 1))
 def test_everything_is_that_of_networkx_and_padding_changes_nothing(model, seed):
     rng = np.random.default_rng(seed)

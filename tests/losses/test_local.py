@@ -157,6 +157,7 @@ def prox_of(local, v, step):
 # --- least squares ------------------------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_of_least_squares(name, dtype):
     case, nodes = CASES[name], nodes_of(CASES[name])
@@ -684,6 +685,7 @@ def check_collinear_features(size, dtype):
     assert np.isfinite(typical_norm(local))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4])
 def test_the_prox_of_logistic_is_never_worse_than_staying(size, dtype):
     """L(w) + ||w - v||^2 / (2 step) is at most L(v), whatever the margins at v."""
@@ -892,6 +894,7 @@ def hidden_prox(problem, v, step, previous):
     return problem.prox(v, step, problem.prox_memory(previous))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("kind", ["squared", "ridge", "lasso", "logistic", "training"])
 def test_the_prox_of_a_node_without_access_is_the_identity(kind):
     problem = hidden(kind)

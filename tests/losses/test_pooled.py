@@ -158,6 +158,7 @@ def draw_small(rng, kind):
     return x, y, c
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("l1", [0.0, 0.3])
 @pytest.mark.parametrize(
     "kind",
@@ -182,6 +183,7 @@ def test_absolute_deviations_reach_the_value_of_the_linear_program(kind, l1):
         assert residual < 1e-11
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("penalties", [(0.0, 0.2), (0.5, 0.0), (0.5, 0.2)])
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", ["columns of all sizes", "weights of all sizes", "outliers"])
@@ -210,6 +212,7 @@ def test_the_subgradient_is_zero(kind, name, penalties):
 # --- float32 ---
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("name", "l2", "tolerance"),
     [("absolute", 0.0, 1e-3), ("squared", 1.0, 1e-5), ("logistic", 0.5, 1e-5)],

@@ -87,6 +87,7 @@ def test_errors_are_those_of_the_reference(dtype):
     assert float(measured["error"]) != pytest.approx(float(measured["released_error"]), rel=1e-2)
 
 
+@pytest.mark.kin(1)
 def test_zero_models_have_as_much_error_as_there_are_clients(dtype):
     """A sum over clients, not a mean."""
     zero = jnp.zeros((CLIENTS, DIM), dtype)

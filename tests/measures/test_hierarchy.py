@@ -43,6 +43,7 @@ def phase_problem():
     )
 
 
+@pytest.mark.thorough
 def test_a_tree_is_measured_at_its_root_and_its_clients(dtype):
     """Clients are absent at random: passes is the mean of how often each was there."""
     problem = phase_problem()

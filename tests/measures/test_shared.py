@@ -53,6 +53,7 @@ def test_components_equal_union_and_find(count, pairs):
     np.testing.assert_array_equal(found, relation(components(linked)))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9, 10, 33, 64, 65])
 def test_a_path_is_connected_from_end_to_end(count):
     """The longest way there is, one link more or less than a power of two, nodes in any order."""

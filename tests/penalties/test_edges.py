@@ -286,6 +286,7 @@ def test_an_edge_that_is_not_there_carries_no_flow(name, dtype):
     assert np.all(np.isinf(conjugates(penalty, v[3:5], none[:2])))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", BUILD)
 def test_gradients_are_finite_at_kinks(name, dtype):
     penalty, sigma = BUILD[name](), jnp.asarray(0.5, dtype)
@@ -334,6 +335,7 @@ def test_gradients_are_those_of_differences(name):
     assert gradient[2] == pytest.approx(float(slope), abs=1e-8)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", BUILD)
 def test_jit_and_vmap_change_nothing(name, dtype):
     penalty = BUILD[name]()
@@ -398,6 +400,7 @@ def test_quadratic_of_the_identity_is_mocha(dtype):
         np.testing.assert_allclose(a, b, rtol=tolerance)
 
 
+@pytest.mark.kin(1)
 def test_a_singular_matrix_ignores_its_null_space(dtype):
     penalty = edges.quadratic_difference(FLAT)
     v = jnp.asarray(NULL[None], dtype)

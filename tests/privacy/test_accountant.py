@@ -63,6 +63,7 @@ def as_distribution(multipliers):
 # --- exact conversion -----------------------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_exact_epsilon_is_that_of_the_privacy_loss_distribution(budget):
     distribution = as_distribution(np.array([noise_multipliers(budget)]))

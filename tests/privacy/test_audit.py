@@ -400,6 +400,7 @@ def test_the_best_adversary_gets_what_the_plan_says_and_not_more(name, plan):
     assert found > 0.6 * plan.exact_epsilon - 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["ADMM", "subgradient"])
 def test_neighbours_that_are_not_the_worst_reveal_less(name):
@@ -410,6 +411,7 @@ def test_neighbours_that_are_not_the_worst_reveal_less(name):
     assert least_epsilon(first, second, LOOSE) <= plan.exact_epsilon
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["ADMM", "subgradient"])
 def test_who_takes_part_less_often_reveals_less(name):

@@ -123,6 +123,7 @@ def test_ragged_clients_are_padded(dtype):
     assert not any(leaf.weak_type for leaf in floats)
 
 
+@pytest.mark.kin(1)
 def test_shares_of_samples(dtype):
     shares = np.asarray(build(dtype=dtype).shares)
     assert shares.dtype == dtype
@@ -131,6 +132,7 @@ def test_shares_of_samples(dtype):
         assert not shares[k, m:].any()
 
 
+@pytest.mark.thorough
 def test_lists_and_whole_numbers_become_floats():
     x = [[[1, 2]], [[3, 4], [5, 6]]]
     with WITHOUT_OPTIMUM:
@@ -144,6 +146,7 @@ def test_lists_and_whole_numbers_become_floats():
     np.testing.assert_array_equal(problem.targets, [[1, 0], [2, 3]])
 
 
+@pytest.mark.thorough
 def test_data_keep_their_precision(x64):
     problem = build("huber", np.float32, l1=0.1, l2=0.2)
     floats = [leaf for leaf in jax.tree.leaves(problem) if leaf.dtype != jnp.int32]
@@ -235,6 +238,7 @@ def test_a_sample_without_features_pulls_nowhere(dtype):
         close(problem.values(jnp.ones((CLIENTS, DIM), dtype)), np.full(CLIENTS, exact), dtype)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_padding_has_no_influence(loss, x64):
     """The same clients beside one with many more samples."""
@@ -285,6 +289,7 @@ powers = st.integers(-12, 12).map(lambda exponent: 10.0**exponent)
 numbers = st.lists(st.floats(-1, 1), min_size=DIM, max_size=DIM)
 
 
+@pytest.mark.kin(1)
 @given(st.sampled_from(sorted(LOSSES)), numbers, numbers, powers, powers, powers, powers)
 def test_no_clipped_gradient_is_longer_than_the_norm(
     dtype, loss, direction, model, size, reach, target, clip
@@ -340,6 +345,7 @@ def centralised(loss, x, y, l1, l2):
     )
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("task", TASKS)
 def test_the_optimum_is_that_of_cvxpy(task, x64):
     """Clients weigh alike, whatever their number of samples."""
@@ -646,6 +652,7 @@ def test_a_draw_needs_a_key_and_a_loss():
         draw_consensus_regression(jax.random.key(0), graphs.star(3), losses.Absolute)
 
 
+@pytest.mark.kin(1)
 def test_where_there_is_no_minimiser_the_optimum_is_nan(dtype):
     """Classes that a line tells apart: without l2, longer models are always better."""
     x = np.linspace(-1, 1, 12).reshape(3, 4, 1).astype(dtype)

@@ -73,6 +73,7 @@ def test_ranges_are_never_below_a_millimetre():
     assert np.mean(problem.distances == smallest) > 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_gradients_are_derivatives_where_there_are_any():
     problem = draw(fa.problems.cauchy_noise(1.0), clients=9)

@@ -413,6 +413,7 @@ def test_shapes_tree_and_box(draws):
     np.testing.assert_array_equal(problem.tree.client_parents[0, 0], 1 + np.arange(250) // 50)
 
 
+@pytest.mark.thorough
 def test_the_signal_has_eight_entries_anywhere(drawn):
     present = drawn.truth[:, 0] != 0
     np.testing.assert_array_equal(np.sum(present, 1), 8)

@@ -256,6 +256,7 @@ def test_padding_changes_nothing(x64):
         np.testing.assert_allclose(getattr(null, name)(*args), wanted, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_only_the_ratios_of_weights_matter(x64):
     features, targets, weights = ragged()
     problem, points = problem_of((features, targets, weights)), points_of()

@@ -64,6 +64,7 @@ def test_pairs_and_values(seed):
     check_shape(movies(seed), SHAPES["ml-100k"])
 
 
+@pytest.mark.thorough
 def test_popularity_falls_and_users_differ():
     users, items, _ = found(movies())
     counts = np.bincount(items, minlength=1682)

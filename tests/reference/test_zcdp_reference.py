@@ -333,6 +333,7 @@ def recursion(x, counts, rho, eta, l2):
     return np.vstack([primal, rho * graph @ primal + np.hstack([0.0 * eye, eye])])
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("rho", [0.02, 0.2, 0.6])
 def test_the_limit_of_stability_is_tight(rho):
     x, y = data()
@@ -868,6 +869,7 @@ def test_ridge_without_noise(seed):
     assert 2.5 < np.mean([np.linalg.eigvalsh(block)[-1] for block in curved]) < 5.0
 
 
+@pytest.mark.thorough
 def test_absolute_deviations_without_noise():
     drawn = zcdp.draw(np.random.default_rng(0))
     optimum = zcdp.centralised("absolute", drawn["x"], drawn["y"])

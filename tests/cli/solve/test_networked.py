@@ -342,6 +342,7 @@ def test_clusters_are_joined_by_edges_and_numbered_by_size():
     np.testing.assert_array_equal(clusters(graph, models), [3, 1, 1, 1, 2, 2, 4])
 
 
+@pytest.mark.thorough
 def test_a_threshold_that_was_chosen_and_too_few_rounds_are_told(solve, read):
     content = text(measured())
     outcome = solve(content, *BASIC, "--rounds", 3, "--splits", 1)
@@ -354,6 +355,7 @@ def test_a_threshold_that_was_chosen_and_too_few_rounds_are_told(solve, read):
     assert "0 isolated nodes." in outcome.out
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("penalty", list(PENALTIES))
 def test_every_penalty_helps(solve, tmp_path, penalty):
     outcome = solve(

@@ -278,6 +278,7 @@ def test_a_given_beta_is_judged_in_the_same_way(table, fit):
 # Honesty
 
 
+@pytest.mark.thorough
 def test_test_ratings_choose_nothing(table, fit):
     def held_out(numbered, listed):
         return np.asarray(listed.values)[np.asarray(listed.items) < numbered.num_items].astype(int)

@@ -322,6 +322,7 @@ def reference_averages(case, masks, setting, all_users):
     return states
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("setting", "all_users", "number"),
@@ -564,6 +565,7 @@ def test_float32_follows_float64(precision):
     assert np.abs(high["V"][0]).max() > 4e-4
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_several_chunks_of_ratings_against_the_reference():
     problem, _, trace = wide()

@@ -169,6 +169,7 @@ def compare(
 # --- trajectories against the reference ---------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -486,6 +487,7 @@ def test_a_graph_without_edges_that_are_there():
     assert np.all(result.state.solver.u == 0)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("penalty", KINDS)
 def test_edges_of_weight_zero_are_no_edges(penalty):
@@ -508,6 +510,7 @@ def test_edges_of_weight_zero_are_no_edges(penalty):
     np.testing.assert_allclose(u[:, weights > 0], without["u"], rtol=0, atol=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("penalty", ["nlasso", "mocha"])
 def test_node_weights_of_sums_with_the_step_of_one_node_per_cluster(penalty):
@@ -561,6 +564,7 @@ def test_absent_nodes_keep_their_models_and_their_edges_their_flows():
 # --- limits -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_fixed_points_do_not_depend_on_who_is_present():
     network = draw()
@@ -751,6 +755,7 @@ def test_ratio_of_other_losses():
     assert float(found) == pytest.approx(20 * np.median(lengths), rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_ratio_without_any_data_is_one():
     problem = regression(draw())
     nobody = with_access(problem, jnp.zeros(problem.num_clients, bool))

@@ -385,6 +385,7 @@ def test_a_prox_that_is_stuck_is_not_called_solved(size):
         assert result.status.converged > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_a_gap_makes_one_residual():
     """The function is the same one: run_until compiles once for a radius."""
@@ -418,6 +419,7 @@ def remember(solver, problem, state):
     return {"w": state.nodes.w, "u": state.u, "residual": residual}
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")
 def test_residuals_certify_every_entry(names):
@@ -459,6 +461,7 @@ def test_residuals_certify_every_entry(names):
 # --- absence ------------------------------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("loss", ["mean", "training"])
 @pytest.mark.usefixtures("x64")
 def test_who_is_absent_keeps_model_and_flows(loss):
@@ -604,6 +607,7 @@ def test_edges_that_fill_up_a_list_change_nothing(loss, name):
         np.testing.assert_allclose(trace[key], trace_padded[key], rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_edges_that_fill_up_a_list_change_nothing_in_float32():
     (w, u, trace), (w_padded, u_padded, trace_padded) = padded("mean", "quadratic", "float32")
     np.testing.assert_array_equal(w, w_padded)
@@ -720,6 +724,7 @@ def test_a_radius_that_is_none(radius):
         gap_within(radius)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("loss", ["logistic", "lasso", "training"])
 def test_losses_without_known_conjugates_have_no_gap(loss):
     problem = problem_of(loss)

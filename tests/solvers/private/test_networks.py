@@ -285,6 +285,7 @@ def errors(solver, problem, rounds, every, process=None):
     return np.asarray(run.trace["error"])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_ridge_regression_converges_to_rounding(spec_problem):
     solver = private_networked_admm(exact_release(), rho=0.5, step_size=power_decay(0.3, 0.0))

@@ -190,6 +190,7 @@ def test_float32_is_as_exact_as_it_can_be(spec_problem):
 # --- duals, fixed points, convergence -------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("masks", [EVERYBODY, random_masks()], ids=["everybody", "some"])
 def test_duals_add_up_to_zero_with_noise(dtype, masks):
     with jax.enable_x64(True):
@@ -217,6 +218,7 @@ def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     np.testing.assert_allclose(done.estimate, models, rtol=0, atol=1e-12)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("probability", [1.0, 0.5])
 def test_ridge_regression_converges_to_rounding(spec_problem, probability):

@@ -123,6 +123,7 @@ def build(anchors, distances):
     return fa.problems.Localization(anchors, distances, jnp.zeros(3))
 
 
+@pytest.mark.thorough
 def test_federated_methods_agree_with_the_centralised_one_without_noise():
     problem = fa.problems.draw_localization(jax.random.key(1), fa.problems.no_noise())
     for solver in (

@@ -360,6 +360,7 @@ def test_samples_that_repeat_leave_directions_unseen(dtype):
     check_close(pool(regression(nodes), LABELS), pool_by_hand(nodes), dtype)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_ridge_of_pooled_models():
     nodes, ridge = draw(m=2, dim=12), np.linspace(0.1, 0.8, NODES)

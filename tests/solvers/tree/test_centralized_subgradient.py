@@ -57,6 +57,7 @@ def test_trajectory_is_the_reference(rule, trial, steps):
     np.testing.assert_allclose(trace["w"], wanted, rtol=0, atol=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("box", [0.6, None])
 def test_without_regulariser_and_with_another_box(box):

@@ -539,6 +539,7 @@ def first_trial():
     return x, y, truth, reference.spectral_start(x, y)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_start_constants_and_every_variable_are_the_published_ones():
     """Under masks: what `hfsad` makes of a problem is what is printed."""
@@ -718,7 +719,7 @@ def hundred_rounds(setting, passes):
     return np.asarray(run_trials(*cases, passes=passes, rounds=100, every=1)["error"])
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("box", ["clip", "exact", "none"])
 def test_first_trial_has_the_published_fingerprint(box):
@@ -754,6 +755,7 @@ def activity(probability, rounds=2000):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_measured_table_of_asynchrony():
     row = expected.ASYNCHRONY["high"][0.5]
@@ -975,6 +977,7 @@ MESSAGES = {
 }
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", MESSAGES)
 def test_messages_counted_by_hand(name):
     numbers, masks, counts = MESSAGES[name]

@@ -68,6 +68,7 @@ def test_neither_devices_nor_chunks_nor_remainders_change_a_bit(found):
     assert all(found["same"].values()), found["same"]
 
 
+@pytest.mark.thorough
 @pytest.mark.bits
 def test_one_device_differs_by_rounding_only(found):
     # XLA simplifies a program for several devices in another order than one for a single device.

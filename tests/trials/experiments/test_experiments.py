@@ -295,6 +295,7 @@ def test_absent_nodes_send_nothing_and_do_nothing(finished):
         assert passes.mean() == pytest.approx(probability, abs=0.09)
 
 
+@pytest.mark.thorough
 def test_both_ratios_share_the_signal_and_the_vectors():
     experiment = find("hfsad-comparison")
     low, high = (

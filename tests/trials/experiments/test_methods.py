@@ -44,6 +44,7 @@ def run(out, rounds, records=10, **request):
     return run_experiment(experiment, request, out, resume=False, progress=False)
 
 
+@pytest.mark.thorough
 def test_a_prime_number_of_rounds_gives_a_curve(tmp_path):
     """The rounds are those of a longer run; the last record comes sooner."""
     short, long = run(tmp_path / "short", 13), run(tmp_path / "long", 20)

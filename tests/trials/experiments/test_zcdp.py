@@ -216,6 +216,7 @@ def test_every_setting_can_be_planned(rounds):
     assert find("zcdp-tradeoff").quick["rounds"] == 60
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["zcdp-curves", "zcdp-tradeoff"])
 def test_a_swept_epsilon_has_settings_and_noise_of_its_own(name):
     values = (0.7, 3.0, 8.0)
@@ -387,6 +388,7 @@ def test_all_spend_what_was_planned(curves):
             assert found[0, -1] < epsilon
 
 
+@pytest.mark.thorough
 def test_numbers_sent_are_those_of_the_edges(curves):
     results, _ = curves
     for name in results.methods:
@@ -539,6 +541,7 @@ def configuration(folder):
     return json.loads((folder / "config.json").read_text())
 
 
+@pytest.mark.thorough
 def test_fine_differences_are_computed_in_float64(command, monkeypatch, tmp_path):
     monkeypatch.setattr(zcdp, "TASKS", ("LAD",))  # one is enough, and quicker to compile
     out = command(*words_of("zcdp-convergence", "--out", "one"))
@@ -778,6 +781,7 @@ def test_zeros_do_not_hide_the_others(draw):
     assert "below -80 dB" in figure.legends[0].get_title().get_text()
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_of_the_experiments(name, curves, tmp_path):
     """Made-up numbers under the names that methods have."""

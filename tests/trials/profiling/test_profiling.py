@@ -303,6 +303,7 @@ def changed(**fields):
 # --- recordings ---
 
 
+@pytest.mark.thorough
 def test_a_recording_leaves_a_trace(tmp_path):
     folder = tmp_path / "new" / "trace"
     assert trace_file(folder) is None

@@ -273,6 +273,7 @@ def stop_after(monkeypatch, chunks):
     return lambda: monkeypatch.setattr(ChunkStore, "save", save)
 
 
+@pytest.mark.thorough
 @pytest.mark.bits
 @pytest.mark.parametrize(
     "request_",
@@ -295,6 +296,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, request_)
     assert results.load(out).config["command"] == whole.config["command"]
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("request_", "resume", "words"),
     [

@@ -392,6 +392,7 @@ def test_a_failure_is_told(problem):
     assert np.isnan(np.asarray(got["train"])).all()
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -464,6 +465,7 @@ def test_networks_learn(finished):
     assert (results.values("Algorithm 1", "validation")[1, :, -1] > 0.7).all()
 
 
+@pytest.mark.thorough
 def test_numbers_sent_by_hand(finished):
     results, _ = finished
     size = 6 * (784 + 2) + 6 + 2
