@@ -75,6 +75,7 @@ def test_one_device_differs_by_rounding_only(found):
     assert found["one"] < 1e-3
 
 
+@pytest.mark.thorough
 def test_trials_and_clients_are_spread_together(found):
     assert len(found["both"]) == 2
     assert all(0 <= distance < 1e-3 for distance in found["both"].values()), found["both"]

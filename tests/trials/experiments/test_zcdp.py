@@ -398,6 +398,7 @@ def test_numbers_sent_are_those_of_the_edges(curves):
         np.testing.assert_array_equal(results.values(name, "numbers_down"), expected)
 
 
+@pytest.mark.thorough
 def test_the_configuration_says_what_is_private(curves):
     results, out = curves
     statement = json.loads((out / "config.json").read_text())["statement"]
@@ -586,6 +587,7 @@ def test_private_experiments_are_computed_as_asked(command, monkeypatch, tmp_pat
         assert ("--x64" in shlex.split(config["command"])) == bool(options)
 
 
+@pytest.mark.thorough
 def test_a_run_prints_its_statement(command, monkeypatch, curves):
     results, _ = curves
     monkeypatch.setattr(running, "run_experiment", lambda *arguments, **options: results)
@@ -781,7 +783,7 @@ def test_zeros_do_not_hide_the_others(draw):
     assert "below -80 dB" in figure.legends[0].get_title().get_text()
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_of_the_experiments(name, curves, tmp_path):
     """Made-up numbers under the names that methods have."""
@@ -807,6 +809,7 @@ def test_figures_of_the_experiments(name, curves, tmp_path):
         assert len(axes.lines) == len(expected)
 
 
+@pytest.mark.thorough
 def test_the_figure_of_a_run_is_drawn(curves):
     results, out = curves
     image = matplotlib.image.imread(out / "figure.png")

@@ -477,6 +477,7 @@ def test_numbers_sent_by_hand(finished):
     assert not results.has("local", "numbers_up")
 
 
+@pytest.mark.thorough
 def test_the_figure_is_drawn(finished):
     results, out = finished
     image = matplotlib.image.imread(out / "figure.png")
@@ -493,6 +494,7 @@ def test_the_figure_is_drawn(finished):
     assert "MNIST files" in figure.get_suptitle()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unusual", ["failed", "one trial", "one record", "one width"])
 def test_unusual_results_are_drawn_without_warnings(finished, unusual):
     results, _ = finished
