@@ -154,11 +154,11 @@ def _as_csv(rows: Rows) -> str:
 
 def _cell(value: Any) -> Any:
     """Return a number with the digits that tell it from others; anything else as it is."""
-    if isinstance(value, np.float32):
-        return f"{value:.9g}"
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    return int(value) if type(value) in (bool, np.bool) else value
+    digits = 9 if getattr(value, "dtype", None) == "float32" else 12
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, float):
+        return f"{plain:.{digits}g}"
+    return int(plain) if isinstance(plain, bool) else plain
 
 
 def _as_json(value: Any) -> Any:
