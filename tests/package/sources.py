@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +24,15 @@ def sources() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield (module, name) of what a file imports when it runs; None for `import module`."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     skipped = {
         id(inner)
         for node in ast.walk(tree)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.package.sources import ROOT, imported_modules, imports_of, sources
+from tests.package.sources import ROOT, imported_modules, imports_of, parsed, sources
 
 MODULES = sources()
 # From the ground up: a room may import what stands above its own line, and itself.
@@ -93,7 +93,7 @@ def is_private(name: str) -> bool:
 @pytest.mark.parametrize("folder", ["fedjax_admm", "kernels", "trials", "tests", "benchmarks"])
 def test_private_names_stay_in_their_modules(folder):
     for path in sorted((ROOT / folder).rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         modules = set()
         for module, name in imports_of(path):
             if module.split(".")[0] not in ("fedjax_admm", "tests") or name is None:

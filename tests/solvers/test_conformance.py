@@ -74,6 +74,7 @@ def step(solver, problem, state, turn):
     return solver.step(problem, state, turn)
 
 
+@pytest.mark.thorough
 class Protocol(chex.TestCase):
     """Checks that run with and without jit, by chex's variants."""
 
