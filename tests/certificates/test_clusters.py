@@ -129,7 +129,7 @@ def smallest_slack(inside, demand):
     return best
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("penalty", "first_roots"), [(network_lasso(), 3), (entrywise_l1(), 1)], ids=["l2", "l1"]
 )

@@ -53,6 +53,7 @@ def assert_same(mine, other, **tolerances):
 # --- fidelity -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("clients", "dim", "local_updates", "preset", "masked"),

@@ -143,7 +143,7 @@ def four_nodes(keys, p):
     return jax.vmap(lambda key: erdos_renyi(key, 4, p))(keys)
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("p", [0.2, 0.6])
 def test_connected_graphs_are_drawn_as_often_as_if_others_were_thrown_away(p):
     draws, pairs = 3000, list(itertools.combinations(range(4), 2))

@@ -168,7 +168,7 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
     assert config["settings"]["seed"] is None
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("accounting", ["zcdp", "advanced", "basic"])
 def test_the_ledger_is_the_plan_s(solve, tmp_path, accounting):
     options = ("--epsilon", 0.5, "--delta", 1e-6, "--tau", 0.98, "--accounting", accounting)

@@ -83,7 +83,7 @@ def compare(data, *, clip, norm=1.0, rho=0.7, l2=1.0, masks=EVERYBODY, rtol=1e-9
 # --- trajectories against the reference -----------------------------------------------------------
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_newton_step_is_exact_without_clipping(shape):
@@ -151,7 +151,7 @@ def test_every_model_of_a_run_is_the_minimiser(spec_problem, epsilon, rho, clip,
 HARD = 40  # clients
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("loss", "samples", "dim"),
