@@ -42,6 +42,30 @@ class Access(Protocol):
     accessible: jax.Array  # shape=(clients,), bool: whose data can be used
 
 
+class Subset(Clients, Protocol):
+    """Clients of whom some can be looked at without the others."""
+
+    def take(self, clients: jax.Array) -> Any:
+        """Return the problem of some clients only.
+
+        Args:
+          clients: shape (count,), int32: their numbers; they are the clients of the new problem in
+            this order. What they draw from a key is what they would draw among all.
+
+        Returns:
+          A problem with the same methods and `count` clients.
+        """
+        ...
+
+
+class Parameters(Protocol):
+    """Models that a user reads as a pytree, such as the weights of a neural network."""
+
+    def parameters(self, points: jax.Array) -> Any:
+        """Return the parameters of models: (..., dim) to a pytree of arrays (..., *shape)."""
+        ...
+
+
 # --- what clients know of their losses ------------------------------------------------------------
 
 

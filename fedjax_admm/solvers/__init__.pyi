@@ -1,3 +1,10 @@
+from fedjax_admm.solvers._local import (
+    LocalGradient as LocalGradient,
+    LocalProx as LocalProx,
+    LocalSolver as LocalSolver,
+    local_gradient as local_gradient,
+    local_prox as local_prox,
+)
 from fedjax_admm.solvers.factors._fedmavg import (
     FedMAvg as FedMAvg,
     FedMAvgState as FedMAvgState,

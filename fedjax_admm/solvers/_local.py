@@ -1,0 +1,128 @@
+"""How a client of a star solves its own problem `f_l(w) + weight_l ||w - centre_l||^2 / 2`.
+
+An object in a solver's field `local`: `local_gradient()` takes some gradient steps, `local_prox()`
+takes the proximal map of the problem, exact or inexact as the problem has it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import jax
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, one_line, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Gradients, Prox
+from fedjax_admm.solvers._present import descend
+
+
+class LocalSolver(Protocol):
+    """What finds a client's model."""
+
+    requires: ClassVar[tuple[type, ...]]
+
+    def memory(self, problem: Any, start: jax.Array) -> Any:
+        """Return what it remembers before the first round, for models (clients, dim)."""
+        ...
+
+    def __call__(
+        self,
+        problem: Any,
+        centre: jax.Array,
+        weight: jax.Array,
+        start: jax.Array,
+        memory: Any,
+        key: jax.Array,
+        curvature: jax.Array,
+    ) -> tuple[jax.Array, Any]:
+        """Return about `argmin_w f_l(w) + weight_l ||w - centre_l||^2 / 2`, and the memory.
+
+        Args:
+          problem: of the clients that take part.
+          centre: shape (clients, dim).
+          weight: shape (clients,), positive.
+          start: shape (clients, dim): where to begin; what is exact does not look at it.
+          memory: stacked over clients; what the last call returned, or `memory`.
+          key: of these clients' round, for minibatches.
+          curvature: shape (): about the largest curvature of the losses.
+        """
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LocalGradient:
+    """Gradient steps: `w <- w - rate (g_l(w) + weight_l (w - centre_l))`."""
+
+    rate: jax.Array | None  # shape=(); 1 / (curvature + weight) if None
+    steps: int = field(metadata={"static": True})
+
+    requires: ClassVar[tuple[type, ...]] = (Gradients,)
+
+    def memory(self, problem, start):
+        """Return nothing."""
+        return ()
+
+    def __call__(self, problem, centre, weight, start, memory, key, curvature):
+        """Return the models after all steps, shape (clients, dim), and the memory as it is."""
+        weight = weight[:, None]
+        rate = 1 / (curvature + weight) if self.rate is None else self.rate
+        pull = lambda w: weight * (w - centre)
+        return descend(problem, start, key, rate, self.steps, pull), memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LocalProx:
+    """The proximal map of the loss, with step 1 / weight_l at the centre."""
+
+    requires: ClassVar[tuple[type, ...]] = (Prox,)
+
+    def memory(self, problem, start):
+        """Return what the prox remembers before the first round."""
+        return problem.prox_memory(start)
+
+    def __call__(self, problem, centre, weight, start, memory, key, curvature):
+        """Return the models, shape (clients, dim), and the memory of the prox."""
+        return problem.prox(centre, 1 / weight, memory)
+
+
+def local_gradient(rate: ArrayLike | None = None, *, steps: int = 5) -> LocalGradient:
+    """Build `LocalGradient`.
+
+    Args:
+      rate: length of the steps, below 2 / (curvature + weight); 1 / (curvature + weight) if None,
+        with the curvature that the solver estimates at the start.
+      steps: per round; each has its own minibatch where the problem has them.
+
+    Returns:
+      The local solver.
+
+    Raises:
+      InputError: a number is out of range.
+    """
+    chosen = None if rate is None else scalar("rate", rate, above=0)
+    return LocalGradient(chosen, count("steps", steps))
+
+
+def local_prox() -> LocalProx:
+    """Build `LocalProx`."""
+    return LocalProx()
+
+
+def check_local(local: Any) -> LocalSolver:
+    """Return the local solver, five gradient steps if it is None.
+
+    Raises:
+      InputError: it is no local solver.
+    """
+    if local is None:
+        return local_gradient()
+    if isinstance(local, type) or not (callable(local) and hasattr(local, "memory")):
+        raise InputError(
+            f"must be local_gradient(...) or local_prox(), but it is {one_line(local)}",
+            argument="local",
+            value=local,
+            remedy="build it with one of these functions of fedjax_admm.solvers",
+        )
+    return local

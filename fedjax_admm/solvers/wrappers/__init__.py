@@ -1,0 +1,1 @@
+"""Solvers around another solver."""
