@@ -67,7 +67,10 @@ class LocalGradient:
         """Return the models after all steps, shape (clients, dim), and the memory as it is."""
         weight = weight[:, None]
         rate = 1 / (curvature + weight) if self.rate is None else self.rate
-        pull = lambda w: weight * (w - centre)
+
+        def pull(w):
+            return weight * (w - centre)
+
         return descend(problem, start, key, rate, self.steps, pull), memory
 
 
