@@ -8,18 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, Prox
-from fedjax_admm.solvers._present import descend
+from fedjax_admm.solvers._present import descend, largest_curvature
 
 
 class LocalSolver(Protocol):
     """What finds a client's model."""
 
     requires: ClassVar[tuple[type, ...]]
+
+    @property
+    def needs_curvature(self) -> bool:
+        """Whether it looks at the curvature; without this property it is taken to look."""
+        ...
 
     def memory(self, problem: Any, start: jax.Array) -> Any:
         """Return what it remembers before the first round, for models (clients, dim)."""
@@ -59,6 +65,11 @@ class LocalGradient:
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
+    @property
+    def needs_curvature(self) -> bool:
+        """Whether the rate follows from the curvature."""
+        return self.rate is None
+
     def memory(self, problem, start):
         """Return nothing."""
         return ()
@@ -80,6 +91,11 @@ class LocalProx:
     """The proximal map of the loss, with step 1 / weight_l at the centre."""
 
     requires: ClassVar[tuple[type, ...]] = (Prox,)
+
+    @property
+    def needs_curvature(self) -> bool:
+        """Whether it looks at the curvature: never."""
+        return False
 
     def memory(self, problem, start):
         """Return what the prox remembers before the first round."""
@@ -129,3 +145,22 @@ def check_local(local: Any) -> LocalSolver:
             remedy="build it with one of these functions of fedjax_admm.solvers",
         )
     return local
+
+
+def curvature_at_start(
+    problem: Any, points: jax.Array, local: LocalSolver, *given: jax.Array | None
+) -> jax.Array:
+    """Return the curvature that a solver keeps, shape (): `largest_curvature` if somebody needs it.
+
+    Args:
+      problem: of all clients.
+      points: shape (clients, dim) or (dim,).
+      local: the local solver, which may need it.
+      *given: the solver's own lengths; where one is None, it follows from the curvature.
+
+    Returns:
+      The estimate; 1, which nobody reads, where nothing follows from it.
+    """
+    if getattr(local, "needs_curvature", True) or any(one is None for one in given):
+        return largest_curvature(problem, points)
+    return jnp.ones((), points.dtype)

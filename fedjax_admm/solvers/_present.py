@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Subset, has
+from fedjax_admm._checks import InputError, one_line
+from fedjax_admm.capabilities import Gradients, Subset, has
 from fedjax_admm.participation import where_active
+from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.traffic import Traffic
 
 Clients = TypeVar("Clients")
@@ -110,22 +112,42 @@ def descend(
     return jax.lax.scan(step, start, jax.random.split(key, steps))[0]
 
 
+def check_regularizer(regularizer: Any) -> Penalty:
+    """Return what the server adds to the mean of the losses, no penalty if it is None.
+
+    Raises:
+      InputError: it has no prox.
+    """
+    if regularizer is None:
+        return zero()
+    if isinstance(regularizer, type) or not hasattr(regularizer, "prox"):
+        raise InputError(
+            f"must be a penalty such as penalties.l1(0.1), but it is {one_line(regularizer)}",
+            argument="regularizer",
+            value=regularizer,
+        )
+    return regularizer
+
+
 def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:
     """Estimate the largest curvature of the clients' losses, by which steps are chosen.
 
     It is the largest |eigenvalue| that 20 steps of the power method find in the Hessians of up to
     32 clients (evenly spaced ones, where the problem can leave the others out), at the given points
     and one gradient step further, with a margin of 5 %. It is an estimate and no bound: the
-    curvature elsewhere may be larger. Where there is none, as for piecewise linear losses, it is 1.
+    curvature elsewhere may be larger. Where there is none, as for piecewise linear losses, it is 1,
+    and so it is where a problem has a prox and no gradients.
 
     Args:
-      problem: with gradients.
+      problem: with gradients, if it has them.
       points: shape (clients, dim) or (dim,): models near which the solver begins.
 
     Returns:
       Shape ().
     """
     points = copies(points, problem) if points.ndim == 1 else points
+    if not has(problem, Gradients):
+        return jnp.ones((), points.dtype)
     if has(problem, Subset) and problem.num_clients > _LOOKED_AT:
         spaced = [i * problem.num_clients // _LOOKED_AT for i in range(_LOOKED_AT)]
         looked_at = jnp.asarray(spaced, jnp.int32)
