@@ -26,7 +26,9 @@ class Solver(Protocol):
     trials, devices, files or plots, and none draws who takes part: it obeys `turn.active`.
 
     A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
-    so many rounds, counted from the first; a run calls it before anything is traced.
+    so many rounds, counted from the first; a run calls it before anything is traced. One whose
+    clients work in silence in some rounds may have `heard(turn)`, which returns the mask of those
+    who take part in the round and talk; a run counts their messages.
     """
 
     requires: ClassVar[tuple[type, ...]]
