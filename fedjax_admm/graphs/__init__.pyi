@@ -26,6 +26,7 @@ from fedjax_admm.graphs._graph import (
     stack as stack,
     star as star,
 )
+from fedjax_admm.graphs._mixing import metropolis_weights as metropolis_weights
 from fedjax_admm.graphs._random import (
     block_labels as block_labels,
     connected_graph as connected_graph,

@@ -39,7 +39,6 @@ from fedjax_admm.solvers.private._networked_admm import (
 from fedjax_admm.solvers.private._p_admm import PADMM as PADMM, p_admm as p_admm
 from fedjax_admm.solvers.private._subgradient import (
     PrivateSubgradient as PrivateSubgradient,
-    metropolis_weights as metropolis_weights,
     private_subgradient as private_subgradient,
 )
 from fedjax_admm.solvers.star._averaging import (

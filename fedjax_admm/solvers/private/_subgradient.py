@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
+from fedjax_admm.graphs import metropolis_weights
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
@@ -77,14 +77,6 @@ class PrivateSubgradient(Broadcasting):
     def released(self, state: PrivateClients) -> jax.Array:
         """Return what everybody may know, shape (clients, dim)."""
         return state.v
-
-
-def metropolis_weights(graph) -> jax.Array:
-    """Return 1 / (1 + max(d_k, d_l)) of every edge, shape (edges,); 0 for an absent one."""
-    degrees = graph.degrees
-    larger = jnp.maximum(degrees[graph.heads], degrees[graph.tails])
-    weights = 1 / (1 + larger).astype(graph.weights.dtype)
-    return jnp.where(graph.present, weights, 0)
 
 
 def private_subgradient(release: Release, *, step_size: ScheduleLike = 0.1) -> PrivateSubgradient:

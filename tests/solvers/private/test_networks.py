@@ -17,7 +17,6 @@ from fedjax_admm.protocol import Turn
 from fedjax_admm.schedules import constant, power_decay
 from fedjax_admm.solvers import (
     PrivateState,
-    metropolis_weights,
     private_networked_admm,
     private_subgradient,
 )
@@ -182,7 +181,7 @@ def test_the_subgradient_method(loss, clip, shape):
 def test_metropolis_weights():
     for edges in SHAPES.values():
         graph = graphs.from_edges(CLIENTS, edges, max_edges=EDGES)
-        found = np.asarray(jax.jit(metropolis_weights)(graph))
+        found = np.asarray(jax.jit(graphs.metropolis_weights)(graph))
         wanted = reference.metropolis(edges, CLIENTS)
         heads, tails = np.asarray(graph.heads), np.asarray(graph.tails)
         there = np.asarray(graph.present)
