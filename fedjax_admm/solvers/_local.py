@@ -31,6 +31,15 @@ class LocalSolver(Protocol):
         """Return what it remembers before the first round, for models (clients, dim)."""
         ...
 
+    def length(self, weight: jax.Array, curvature: jax.Array) -> jax.Array:
+        """Return the length of the gradient step that it amounts to where the loss is linear.
+
+        Args:
+          weight: shape ().
+          curvature: shape (): about the largest curvature of the losses.
+        """
+        ...
+
     def __call__(
         self,
         problem: Any,
@@ -74,6 +83,12 @@ class LocalGradient:
         """Return nothing."""
         return ()
 
+    def length(self, weight, curvature):
+        """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight."""
+        rate = 1 / (curvature + weight) if self.rate is None else self.rate
+        kept, one = 1 - rate * weight, jnp.ones((), weight.dtype)
+        return rate * jax.lax.fori_loop(1, self.steps, lambda _, total: total * kept + 1, one)
+
     def __call__(self, problem, centre, weight, start, memory, key, curvature):
         """Return the models after all steps, shape (clients, dim), and the memory as it is."""
         weight = weight[:, None]
@@ -100,6 +115,10 @@ class LocalProx:
     def memory(self, problem, start):
         """Return what the prox remembers before the first round."""
         return problem.prox_memory(start)
+
+    def length(self, weight, curvature):
+        """Return 1 / weight."""
+        return 1 / weight
 
     def __call__(self, problem, centre, weight, start, memory, key, curvature):
         """Return the models, shape (clients, dim), and the memory of the prox."""
