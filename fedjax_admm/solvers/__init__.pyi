@@ -21,6 +21,18 @@ from fedjax_admm.solvers.factors._fedmc_constants import (
     fedmc_theory_beta as fedmc_theory_beta,
     fedmc_typical_beta as fedmc_typical_beta,
 )
+from fedjax_admm.solvers.graph._decentralized_admm import (
+    DecentralizedADMM as DecentralizedADMM,
+    DecentralizedNodes as DecentralizedNodes,
+    DecentralizedState as DecentralizedState,
+    decentralized_admm as decentralized_admm,
+)
+from fedjax_admm.solvers.graph._extra import (
+    EXTRA as EXTRA,
+    ExtraNodes as ExtraNodes,
+    ExtraState as ExtraState,
+    extra as extra,
+)
 from fedjax_admm.solvers.graph._gtv import (
     GTVNodes as GTVNodes,
     GTVPrimalDual as GTVPrimalDual,
@@ -28,6 +40,7 @@ from fedjax_admm.solvers.graph._gtv import (
     gtv_primal_dual as gtv_primal_dual,
     gtv_step_ratio as gtv_step_ratio,
 )
+from fedjax_admm.solvers.graph._pg_extra import PGEXTRA as PGEXTRA, pg_extra as pg_extra
 from fedjax_admm.solvers.private._network import (
     PrivateClients as PrivateClients,
     PrivateState as PrivateState,
@@ -41,11 +54,37 @@ from fedjax_admm.solvers.private._subgradient import (
     PrivateSubgradient as PrivateSubgradient,
     private_subgradient as private_subgradient,
 )
+from fedjax_admm.solvers.splitting._fed_dr import (
+    FedDR as FedDR,
+    FedDRClients as FedDRClients,
+    FedDRState as FedDRState,
+    fed_dr as fed_dr,
+)
+from fedjax_admm.solvers.splitting._fed_dyn import (
+    FedDyn as FedDyn,
+    FedDynClients as FedDynClients,
+    FedDynState as FedDynState,
+    fed_dyn as fed_dyn,
+)
+from fedjax_admm.solvers.splitting._fed_pd import (
+    FedPD as FedPD,
+    FedPDClients as FedPDClients,
+    FedPDState as FedPDState,
+    fed_pd as fed_pd,
+)
+from fedjax_admm.solvers.splitting._fed_plt import (
+    FedPLT as FedPLT,
+    FedPLTClients as FedPLTClients,
+    FedPLTState as FedPLTState,
+    fed_plt as fed_plt,
+)
 from fedjax_admm.solvers.star._averaging import (
     AveragingState as AveragingState,
     FederatedAveraging as FederatedAveraging,
     GradientUpdate as GradientUpdate,
+    ProximalUpdate as ProximalUpdate,
     ProxUpdate as ProxUpdate,
+    fed_prox as fed_prox,
     federated_averaging as federated_averaging,
     federated_proximal_averaging as federated_proximal_averaging,
 )
@@ -63,6 +102,17 @@ from fedjax_admm.solvers.star._ifca import (
     IFCA as IFCA,
     IFCAState as IFCAState,
     ifca as ifca,
+)
+from fedjax_admm.solvers.star._prox_skip import (
+    ProxSkip as ProxSkip,
+    ProxSkipClients as ProxSkipClients,
+    ProxSkipState as ProxSkipState,
+    prox_skip as prox_skip,
+)
+from fedjax_admm.solvers.star._scaffold import (
+    Scaffold as Scaffold,
+    ScaffoldState as ScaffoldState,
+    scaffold as scaffold,
 )
 from fedjax_admm.solvers.star._subgradient import (
     FederatedSubgradient as FederatedSubgradient,
@@ -97,4 +147,10 @@ from fedjax_admm.solvers.tree._links import (
     TreeLink as TreeLink,
     TreeNodes as TreeNodes,
     tree_link as tree_link,
+)
+from fedjax_admm.solvers.wrappers._anderson import (
+    Anderson as Anderson,
+    AndersonHistory as AndersonHistory,
+    AndersonState as AndersonState,
+    anderson as anderson,
 )

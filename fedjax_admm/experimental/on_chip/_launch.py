@@ -14,6 +14,7 @@ from fedjax_admm.experimental.on_chip._kernel import run_rounds
 from fedjax_admm.experimental.on_chip._masks import draw_masks, pack_rounds
 from fedjax_admm.experimental.on_chip._respelling import INSTRUCTIONS, SPELLINGS, operations
 from fedjax_admm.participation import Everyone, Participation
+from fedjax_admm.penalties import Zero
 from fedjax_admm.problems import Localization
 from fedjax_admm.solvers import FSMDM, FSMDMClients, FSMDMState
 
@@ -63,8 +64,8 @@ def run_on_chip(
       besides "round" and "messages".
 
     Raises:
-      InputError: another solver or problem, a schedule that is not elementwise, or a number that
-        does not fit; nothing has been compiled then.
+      InputError: another solver or problem, a regulariser, a schedule that is not elementwise, or a
+        number that does not fit; nothing has been compiled then.
     """
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds), count("every", every)
@@ -82,6 +83,14 @@ def run_on_chip(
                 value=value,
                 remedy="use fedjax_admm.run",
             )
+    if not isinstance(solver.regularizer, Zero):
+        raise InputError(
+            "must be penalties.zero() for the kernel, but it is a "
+            f"{type(solver.regularizer).__name__}",
+            argument="regularizer",
+            value=solver.regularizer,
+            remedy="use fedjax_admm.run",
+        )
     check_capabilities(solver, problem)
     done = int(start.index) if start is not None and is_concrete(start.index) else 0
     participation.check(solver.participants(problem), done + rounds)

@@ -1,19 +1,39 @@
-r"""Federated averaging: one model for all nodes, the baseline of networked learning.
+r"""Federated averaging and FedProx: clients work on their own from the server's model.
 
-    gradient    w <- mean over i of (K gradient steps of length rate on L_i, from w)
-    prox        w <- mean over i of argmin_z L_i(z) + ||z - w||^2 / (2 tau_i)
+    minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-The mean runs over the nodes that are present and whose data are accessible, with equal weights; a
-round without any keeps the model.
+One round, S those who take part:
 
-Reference: H. B. McMahan et al., "Communication-Efficient Learning of Deep Networks from
-Decentralized Data", AISTATS 2017 (FedAvg); the second form is the one with which GTV minimisation
-was compared: Y. SarcheshmehPour et al., "Clustered Federated Learning via Generalized Total
-Variation Minimization", 2023.
+    FedAvg     w_i = K gradient steps of length eta on f_i, from x
+    FedProx    w_i = argmin_w f_i(w) + mu_p ||w - x||^2 / 2        exactly, or by gradient steps
+    network    w_i = argmin_w f_i(w) + ||w - x||^2 / (2 tau_i),    tau_i = ratio / degree_i
+
+    x <- prox_{s g}(mean over i in S of w_i)                        at the server
+
+with s the length of the gradient step that the clients' work amounts to where the losses are
+linear: K eta, 1 / mu_p, or the mean of tau_i over S. The mean has equal weights. Where a problem
+says whose data are accessible, the others are not heard; a round that hears nobody keeps the model.
+
+**Where it ends.** With K = 1 and everybody present FedAvg is the proximal gradient method, and ends
+at the minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with
+Hessians A_i and minimisers x_i*, without g,
+
+    x = (sum_i Q_i)^{-1} sum_i Q_i x_i*,    Q_i = I - (I - eta A_i)^K            FedAvg
+                                            Q_i = A_i (A_i + mu_p I)^{-1}        FedProx, exact
+
+(the latter minimises the mean of the Moreau envelopes), and where not everybody takes part the
+model keeps wandering, even with K = 1. SCAFFOLD, FedDyn, FedDR and federated ADMM have no such
+bias. Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i.
+
+References: H. B. McMahan et al., "Communication-Efficient Learning of Deep Networks from
+Decentralized Data", AISTATS 2017, arXiv:1602.05629 (FedAvg); T. Li et al., "Federated Optimization
+in Heterogeneous Networks", MLSys 2020, arXiv:1812.06127, Algorithm 2 (FedProx); the third form is
+the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Clustered Federated
+Learning via Generalized Total Variation Minimization", 2023.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,15 +41,34 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import Access, Gradients, OnGraph, OnStar, Prox, first_model
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.capabilities import (
+    Access,
+    Gradients,
+    OnGraph,
+    OnStar,
+    Prox,
+    first_model,
+    has,
+)
+from fedjax_admm.penalties import Penalty
+from fedjax_admm.solvers._local import LocalProx, LocalSolver, check_local, curvature_at_start
+from fedjax_admm.solvers._present import (
+    StarSolver,
+    check_regularizer,
+    copies,
+    descend,
+    largest_curvature,
+    update_present,
+)
 
 
 class AveragingState(NamedTuple):
-    """The shared model, and how many nodes hold a copy."""
+    """The shared model, and what clients and server remember."""
 
     model: jax.Array  # shape=(dim,)
-    copies: jax.Array  # shape=(nodes, dim): what every node reads, the shared model
+    clients: Any  # what every client keeps, stacked: of FedProx the memory of its local solver; of
+    # GTV's proxes the lengths, shape (nodes,)
+    curvature: jax.Array  # shape=(): estimated at the start where a length follows from it, else 1
 
 
 @register_dataclass
@@ -37,18 +76,51 @@ class AveragingState(NamedTuple):
 class GradientUpdate:
     """Gradient steps on the local loss."""
 
-    rate: jax.Array  # shape=()
+    rate: jax.Array | None  # shape=(); 0.2 / curvature if None
     steps: int = field(metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
-    def __call__(self, problem, w, key):
-        """Return every node's model after its steps, shape (nodes, dim)."""
+    def first(self, problem, model):
+        """Return what clients remember, nothing, and the curvature, shape ()."""
+        known = jnp.ones((), model.dtype)
+        return (), largest_curvature(problem, model) if self.rate is None else known
 
-        def descend(z, key):
-            return z - self.rate * problem.gradients(z, key), None
+    def __call__(self, problem, model, clients, key, curvature):
+        """Return the models after the steps, (clients, dim), what is remembered, K times rate."""
+        rate = 0.2 / curvature if self.rate is None else self.rate
+        moved = descend(problem, copies(model, problem), key, rate, self.steps)
+        return moved, clients, jnp.broadcast_to(self.steps * rate, (problem.num_clients,))
 
-        return jax.lax.scan(descend, w, jax.random.split(key, self.steps))[0]
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ProximalUpdate:
+    """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
+
+    penalty: jax.Array | None  # shape=(); the curvature if None
+    local: LocalSolver
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """What the local solver requires."""
+        return self.local.requires
+
+    def first(self, problem, model):
+        """Return what the local solvers remember, and the curvature, shape ()."""
+        memory = self.local.memory(problem, copies(model, problem))
+        return memory, curvature_at_start(problem, model, self.local, self.penalty)
+
+    def __call__(self, problem, model, clients, key, curvature):
+        """Return the models, (clients, dim), what is remembered, and lengths, (clients,)."""
+        shared, penalty = (
+            copies(model, problem),
+            curvature if self.penalty is None else self.penalty,
+        )
+        weight = jnp.broadcast_to(penalty, (problem.num_clients,))
+        moved, memory = self.local(problem, shared, weight, shared, clients, key, curvature)
+        length = self.local.length(penalty, curvature)
+        return moved, memory, jnp.broadcast_to(length, (problem.num_clients,))
 
 
 @register_dataclass
@@ -60,76 +132,126 @@ class ProxUpdate:
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox)
 
-    def __call__(self, problem, w, key):
-        """Return every node's model after its prox, shape (nodes, dim)."""
-        degrees = jnp.maximum(problem.graph.degrees, 1).astype(w.dtype)
-        return problem.prox(w, self.ratio / degrees, problem.prox_memory(w))[0]
+    def first(self, problem, model):
+        """Return the lengths of the steps, shape (nodes,), and no curvature: 1."""
+        degrees = jnp.maximum(problem.graph.degrees, 1).astype(model.dtype)
+        return self.ratio / degrees, jnp.ones((), model.dtype)
+
+    def __call__(self, problem, model, clients, key, curvature):
+        """Return the models after the prox, shape (nodes, dim), and the lengths twice."""
+        shared = copies(model, problem)
+        return problem.prox(shared, clients, problem.prox_memory(shared))[0], clients, clients
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class FederatedAveraging:
-    """FedAvg; build it with `federated_averaging`."""
+class FederatedAveraging(StarSolver):
+    """Averaging; built by `federated_averaging`, `fed_prox`, `federated_proximal_averaging`."""
 
-    update: GradientUpdate | ProxUpdate
+    update: GradientUpdate | ProximalUpdate | ProxUpdate  # what clients do
+    regularizer: Penalty  # g
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar, Access)  # and what the update requires
-
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(nodes,)`."""
-        return (problem.num_clients,)
+    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the update requires
 
     def init(self, problem, key) -> AveragingState:
         """Start at the mean of the problem's starts."""
-        return self._shared(problem, first_model(problem))
+        model = first_model(problem)
+        return AveragingState(model, *self.update.first(problem, model))
 
     def step(self, problem, state: AveragingState, turn) -> AveragingState:
         """Return the state after one round."""
-        moved = self.update(problem, state.copies, turn.key)
-        heard = turn.active & problem.accessible
-        total = jnp.sum(jnp.where(heard[:, None], moved, 0), 0)
-        number = jnp.sum(heard)
-        mean = total / jnp.maximum(number, 1).astype(total.dtype)
-        return self._shared(problem, jnp.where(number > 0, mean, state.model))
+
+        def update(problem, clients, key):
+            moved, clients, lengths = self.update(
+                problem, state.model, clients, key, state.curvature
+            )
+            heard = jnp.ones(lengths.shape, bool)
+            if has(problem, Access):
+                heard = problem.accessible
+                moved, lengths = jnp.where(heard[:, None], moved, 0), jnp.where(heard, lengths, 0)
+            return clients, (moved, lengths, heard.astype(jnp.int32))
+
+        clients, (total, length, number), _ = update_present(problem, turn, state.clients, update)
+        divisor = jnp.maximum(number, 1).astype(total.dtype)
+        # A prox of length 0 may divide by it.
+        length = jnp.where(number > 0, length / divisor, 1)
+        model = self.regularizer.prox(total / divisor, length)
+        return AveragingState(jnp.where(number > 0, model, state.model), clients, state.curvature)
 
     def estimate(self, state: AveragingState) -> jax.Array:
-        """Return what every node reads, shape (nodes, dim): equal rows."""
-        return state.copies
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers up and dim down."""
-        dim = problem.start.shape[-1]
-        return Traffic(up=dim, down=dim)
+        """Return the shared model, shape (dim,)."""
+        return state.model
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Count the nodes that are present and whose data are accessible."""
-        return jnp.sum(active & problem.accessible, dtype=jnp.int32)
-
-    def _shared(self, problem, model) -> AveragingState:
-        return AveragingState(model, jnp.broadcast_to(model, (problem.num_clients, *model.shape)))
+        """Count the clients that are present and whose data, where this is said, are accessible."""
+        heard = active & problem.accessible if has(problem, Access) else active
+        return jnp.sum(heard, dtype=jnp.int32)
 
 
-def federated_averaging(rate: ArrayLike = 0.1, *, local_steps: int = 1) -> FederatedAveraging:
-    """Build FedAvg with gradient steps.
+def federated_averaging(
+    rate: ArrayLike | None = None,
+    *,
+    local_steps: int = 1,
+    regularizer: Penalty | None = None,
+) -> FederatedAveraging:
+    """Build FedAvg: gradient steps on the clients' own losses.
 
     Args:
-      rate: their length; below `2 / L` for every node, or the model diverges.
-      local_steps: per round.
+      rate: length of the steps, below `2 / L` for every client, or the model diverges; 0.2 / L if
+        None, with L the largest curvature of the clients' losses, estimated at the start.
+      local_steps: K per round; each has its own minibatch where the problem has them. With more
+        than one the limit is biased wherever clients differ.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
 
     Returns:
       The solver.
 
     Raises:
-      InputError: a number is out of range.
+      InputError: a number is out of range, or the regulariser has no prox.
     """
-    rate = scalar("rate", rate, above=0)
-    return FederatedAveraging(GradientUpdate(rate, count("local_steps", local_steps)))
+    rate = None if rate is None else scalar("rate", rate, above=0)
+    return FederatedAveraging(
+        GradientUpdate(rate, count("local_steps", local_steps)), check_regularizer(regularizer)
+    )
 
 
-def federated_proximal_averaging(ratio: ArrayLike = 1.0) -> FederatedAveraging:
-    """Build FedAvg with proximal steps `tau_i = ratio / degree_i`, the paper's comparison.
+def fed_prox(
+    penalty: ArrayLike | None = None,
+    *,
+    local: LocalSolver | None = None,
+    regularizer: Penalty | None = None,
+) -> FederatedAveraging:
+    """Build FedProx: local problems that are tied to the server's model.
+
+    Args:
+      penalty: mu_p; 0 with gradient steps is FedAvg. The largest curvature of the clients' losses,
+        estimated at the start, if None. A larger one has less bias and is slower.
+      local: how a client solves its problem, `local_gradient(...)` or `local_prox()`; five gradient
+        steps from the server's model if None.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
+
+    Returns:
+      The solver.
 
     Raises:
-      InputError: the ratio is not positive.
+      InputError: the penalty is negative, or 0 with a prox; the local solver is none; or the
+        regulariser has no prox.
     """
-    return FederatedAveraging(ProxUpdate(scalar("ratio", ratio, above=0)))
+    local = check_local(local)
+    if penalty is not None:
+        exact = isinstance(local, LocalProx)
+        penalty = scalar("penalty", penalty, **({"above": 0} if exact else {"at_least": 0}))
+    return FederatedAveraging(ProximalUpdate(penalty, local), check_regularizer(regularizer))
+
+
+def federated_proximal_averaging(
+    ratio: ArrayLike = 1.0, *, regularizer: Penalty | None = None
+) -> FederatedAveraging:
+    """Build averaging of proximal steps `tau_i = ratio / degree_i`, GTV's comparison on a network.
+
+    Raises:
+      InputError: the ratio is not positive, or the regulariser has no prox.
+    """
+    return FederatedAveraging(
+        ProxUpdate(scalar("ratio", ratio, above=0)), check_regularizer(regularizer)
+    )

@@ -1,6 +1,6 @@
 r"""FSMDM: federated smoothing ADMM with a Moreau envelope, for differences of convex functions.
 
-    minimise over w   sum_l f_l(w),    f_l = Gamma_l - phi_l
+    minimise over w   sum_l f_l(w) + g(w),    f_l = Gamma_l - phi_l
 
 The consensus x_l = w is replaced by the exact penalty omega ||w - x_l||_1, split with the copies
 g_l = x_l and q_l = w. Client l descends on the augmented Lagrangian
@@ -22,9 +22,14 @@ k = its own count of updates, this one included:
     g, q <- (A + B - e) / 2, (A + B + e) / 2                                            (23)
     xi   <- xi + sigma_xi (x - g),  zeta <- zeta + sigma_xi (w - q)                     (25), (26)
 
-The server averages the last upload of everybody, with s_l = d sqrt(k_l + 1):
+The server averages the last upload of everybody, with s_l = d sqrt(k_l + 1), S = sum_l s_l:
 
-    w <- sum_l (s_l q_l - zeta_l) / sum_l s_l                                           (27)
+    w <- sum_l (s_l q_l - zeta_l) / S                                                   (27)
+
+and, where there is a regulariser g (not to be confused with the copies g_l; it is none of the
+paper's), it is what minimises g besides:
+
+    w <- prox_{g / S}(sum_l (s_l q_l - zeta_l) / S)
 
 Misprints of the paper that are corrected here: the centre of the z-step has a plus sign (with the
 printed minus the iterates blow up within tens of rounds), and so has the quadratic part of (23).
@@ -44,8 +49,9 @@ from fedjax_admm import _checks
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar, first_model
 from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
-from fedjax_admm.participation import where_active
+from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.solvers._present import StarSolver, check_regularizer, update_present
 from fedjax_admm.solvers.star._fsmdm_constants import (
     FSMDM_PRESETS,
     check_product,
@@ -76,21 +82,18 @@ class FSMDMState(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class FSMDM:
+class FSMDM(StarSolver):
     """Federated smoothing ADMM with Moreau envelope; build it with `fsmdm`."""
 
-    sigma_psi: Schedule  # penalty parameter of x = z, 1/metre
-    mu_phi: Schedule  # smoothing of the concave part, metres; mu_phi * sigma_psi > 1
-    sigma_xi: Schedule  # penalty parameter of x = g and w = q, 1/metre
-    mu_h: Schedule  # smoothing of the link, metres
+    sigma_psi: Schedule  # penalty parameter of x = z
+    mu_phi: Schedule  # smoothing of the concave part; mu_phi * sigma_psi > 1
+    sigma_xi: Schedule  # penalty parameter of x = g and w = q
+    mu_h: Schedule  # smoothing of the link, in the unit of the model
     omega: jax.Array  # shape=(): weight of the link, above the largest |partial derivative| of f_l
+    regularizer: Penalty = field(default_factory=zero)  # g, at the server
     local_updates: int = field(default=1, metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, DifferenceOfConvex)
-
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(clients,)`."""
-        return (problem.num_clients,)
 
     def init(self, problem, key) -> FSMDMState:
         """Start every copy at the problem's start, every dual at zero."""
@@ -112,15 +115,18 @@ class FSMDM:
     def step(self, problem, state: FSMDMState, turn) -> FSMDMState:
         """Return the state after one global round."""
 
-        def update(client, _):
-            return self._local_update(problem, state.server, client), None
+        def update(problem, clients, key):
+            def once(client, _):
+                return self._local_update(problem, state.server, client), None
 
-        candidate, _ = jax.lax.scan(update, state.client, length=self.local_updates)
-        client = where_active(turn.active, candidate, state.client)
+            return jax.lax.scan(once, clients, length=self.local_updates)[0], ()
+
+        client, _, _ = update_present(problem, turn, state.client, update)
         # From the stored state, so that absent clients count with their last upload.
         share = self.sigma_xi(client.updates + 1)[:, None]
-        server = jnp.sum(share * client.q - client.zeta, 0) / jnp.sum(share, 0)
-        return FSMDMState(server, client)
+        total = jnp.sum(share, 0)
+        server = jnp.sum(share * client.q - client.zeta, 0) / total
+        return FSMDMState(self.regularizer.prox(server, 1 / total[0]), client)
 
     def estimate(self, state: FSMDMState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
@@ -130,10 +136,6 @@ class FSMDM:
         """Return dim + 1 numbers up (message and weight) and dim down."""
         dim = problem.start.shape[-1]
         return Traffic(up=dim + 1, down=dim)
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Return the number of active clients: one message each way."""
-        return jnp.sum(active, dtype=jnp.int32)
 
     def _local_update(self, problem, server: jax.Array, client: FSMDMClients) -> FSMDMClients:
         count = client.updates + 1
@@ -171,31 +173,40 @@ def fsmdm(
     mu_phi: ScheduleLike | None = None,
     sigma_xi: ScheduleLike | None = None,
     mu_h: ScheduleLike | None = None,
+    regularizer: Penalty | None = None,
 ) -> FSMDM:
     """Build `FSMDM` from a preset, with single constants or whole schedules replaced.
+
+    The presets are for localisation, where models and losses are lengths of some ten metres: then
+    penalty parameters are in 1/metre and smoothings in metres. For models in units of m and losses
+    of slope s, sigma_psi and sigma_xi scale with s / m, mu_phi with m / s, mu_h with m, omega with
+    s.
 
     Args:
       preset: "published" (the constants of the paper) or "tuned".
       local_updates: local updates of an active client per round.
-      c: sigma_psi = c sqrt(k), 1/metre.
-      d: sigma_xi = d sqrt(k), 1/metre.
-      alpha: mu_phi = alpha / sqrt(k), metres.
-      beta: mu_h = beta / sqrt(k), metres.
-      omega: weight of the consensus penalty; above 1 for localisation.
+      c: sigma_psi = c sqrt(k).
+      d: sigma_xi = d sqrt(k).
+      alpha: mu_phi = alpha / sqrt(k).
+      beta: mu_h = beta / sqrt(k).
+      omega: weight of the consensus penalty, above the largest |partial derivative| of the losses
+        (1 for localisation).
       sigma_psi: a schedule in place of c: one of `fedjax_admm.schedules`, an optax schedule or
         another function of the count; or a number, which stands for a constant.
       mu_phi: likewise, in place of alpha; mu_phi sigma_psi must exceed 1 at all counts of a run.
       sigma_xi: likewise, in place of d.
       mu_h: likewise, in place of beta.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. It is added to the
+        sum of the losses, not to their mean.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
       InputError: an unknown preset, a number that is not positive, a constant given together
-        with the schedule that would replace it, something that is no schedule, or alpha c <= 1
+        with the schedule that would replace it, something that is no schedule, alpha c <= 1
         (mu_phi sigma_psi <= 1 at the first update), for which the z-step has no minimiser inside
-        the ball.
+        the ball, or a regulariser without a prox.
     """
     _checks.one_of("preset", preset, FSMDM_PRESETS)
     given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
@@ -223,6 +234,7 @@ def fsmdm(
             for name, (whole, constant, make) in schedules.items()
         },
         omega=chosen["omega"],
+        regularizer=check_regularizer(regularizer),
         local_updates=_checks.count("local_updates", local_updates),
     )
     if sigma_psi is None and mu_phi is None:

@@ -1,15 +1,21 @@
-r"""Federated subgradient descent: the baseline DSRL of robust localisation.
+r"""Federated subgradient descent, such as the baseline DSRL of robust localisation.
+
+    minimise over w   (1 / L) sum_l f_l(w) + g(w)
 
 Round k = 1, 2, ...: every active client returns one subgradient step from the server's model, an
 inactive one counts with the model itself, and the server takes the plain mean over all clients:
 
-    w <- (1 / L) sum_l (w - eta_k u_l active_l) ,    u_l a subgradient of f_l at w
+    v <- (1 / L) sum_l (w - eta_k u_l active_l) ,    u_l a subgradient of f_l at w
+    w <- prox_{eta_k a_k g}(v) ,                     a_k the share of clients that are active
+
+So the regulariser g counts as much as the losses in every round, and a round of nobody keeps the
+model.
 
 Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked Federated Learning
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -17,8 +23,9 @@ import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
+from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay, sqrt_decay
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
 
 
 class FederatedSubgradientState(NamedTuple):
@@ -30,16 +37,15 @@ class FederatedSubgradientState(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class FederatedSubgradient:
+class FederatedSubgradient(StarSolver):
     """Federated subgradient descent; build it with `federated_subgradient`."""
 
-    step_size: Schedule  # eta_k in metres, of the global round k from 1
+    step_size: (
+        Schedule  # eta_k, of the global round k from 1; in units of the model per subgradient
+    )
+    regularizer: Penalty = field(default_factory=zero)  # g
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
-
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(clients,)`."""
-        return (problem.num_clients,)
 
     def init(self, problem, key) -> FederatedSubgradientState:
         """Start at the problem's start."""
@@ -48,42 +54,47 @@ class FederatedSubgradient:
     def step(self, problem, state: FederatedSubgradientState, turn) -> FederatedSubgradientState:
         """Return the state after one global round."""
         count = state.rounds + 1
-        copies = jnp.broadcast_to(state.server, (problem.num_clients, *state.server.shape))
-        direction = jnp.where(turn.active[:, None], problem.gradients(copies, turn.key), 0)
-        return FederatedSubgradientState(
-            state.server - self.step_size(count) * jnp.mean(direction, 0), count
-        )
+
+        def update(problem, clients, key):
+            return clients, problem.gradients(copies(state.server, problem), key)
+
+        _, total, number = update_present(problem, turn, (), update)
+        length = self.step_size(count)
+        server = state.server - length * (total / problem.num_clients)
+        # A prox of length 0 may divide by it.
+        share = jnp.maximum(number, 1).astype(total.dtype) / problem.num_clients
+        kept = self.regularizer.prox(server, length * share)
+        return FederatedSubgradientState(jnp.where(number > 0, kept, state.server), count)
 
     def estimate(self, state: FederatedSubgradientState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
         return state.server
 
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers up and dim down."""
-        dim = problem.start.shape[-1]
-        return Traffic(up=dim, down=dim)
 
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Return the number of active clients: one message each way."""
-        return jnp.sum(active, dtype=jnp.int32)
-
-
-def federated_subgradient(step_size: ScheduleLike | None = None) -> FederatedSubgradient:
+def federated_subgradient(
+    step_size: ScheduleLike | None = None, *, regularizer: Penalty | None = None
+) -> FederatedSubgradient:
     """Build `FederatedSubgradient`.
 
     Args:
-      step_size: eta_k in metres, a schedule, an optax schedule or another function of the count,
-        or a number, which stands for a constant; `sqrt_decay(16.0)`, tuned for 21 sensors in a cube
-        of 60 m, if None. `subgradient_steps` has the others with which the method is compared.
+      step_size: eta_k, a schedule, an optax schedule or another function of the count, or a number,
+        which stands for a constant. It has the unit of the model over that of a subgradient, so
+        that another scale of the problem asks for another one; `sqrt_decay(16.0)` if None, tuned
+        for localisation with 21 sensors in a cube of 60 m, where both subgradients and models are
+        known. `subgradient_steps` has the others with which the method is compared there.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
 
     Returns:
       The solver.
 
     Raises:
-      InputError: `step_size` is not a schedule, or a number that is not positive.
+      InputError: `step_size` is not a schedule, or a number that is not positive, or the
+        regulariser has no prox.
     """
     chosen = sqrt_decay(16.0) if step_size is None else step_size
-    return FederatedSubgradient(as_schedule("step_size", chosen, above=0))
+    return FederatedSubgradient(
+        as_schedule("step_size", chosen, above=0), check_regularizer(regularizer)
+    )
 
 
 def subgradient_steps() -> dict[str, Schedule]:

@@ -113,8 +113,9 @@ def _measure(solver: Any, problem: Networked, state: Any) -> dict[str, jax.Array
 
 
 def _errors(problem: Networked, models: jax.Array) -> dict[str, jax.Array]:
-    """Return "error" and "label_error", both over all nodes."""
+    """Return "error" and "label_error", both over all nodes; a model (dim,) is everybody's."""
     local: Any = problem.local
+    models = jnp.broadcast_to(models, (problem.num_clients, models.shape[-1]))
     fitted = jnp.einsum("nmd,nd->nm", local.features, models, precision=jax.lax.Precision.HIGHEST)
     return {**model_error(problem, models), "label_error": jnp.mean((fitted - local.targets) ** 2)}
 

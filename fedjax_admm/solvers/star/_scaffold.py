@@ -1,0 +1,145 @@
+r"""SCAFFOLD: local gradient steps that are corrected by what every client knows of the others.
+
+    minimise over x   (1/N) sum_i f_i(x) + g(x)
+
+The server keeps x and c, client i its control variate c_i; all c and c_i begin at zero. One round,
+S those who take part, with the old x and c everywhere:
+
+    y_i   <- x,  then K times  y_i <- y_i - eta (grad f_i(y_i) - c_i + c)
+    c_i+  =  c_i - c + (x - y_i) / (K eta)                                         (option II)
+    x     <- prox_{K eta eta_g g}(x + eta_g mean over S of (y_i - x))
+    c     <- c + (1/N) sum over S of (c_i+ - c_i),       c_i <- c_i+
+
+The division is by all N clients: so c is the mean of all c_i after every round, whoever took part
+(with |S| in place of N it is not).
+
+**Where it ends.** At a fixed point c_i+ = c_i, so x - y_i = K eta c for every client, and the
+server's step says -c in dg(x). Without g this is c = 0: then y_i = x, c_i = grad f_i(x), and the
+mean of the gradients vanishes: no bias, for any K and any participation. With g and K = 1 the
+client's step says c_i = grad f_i(x), c = grad f(x), and -grad f(x) in dg(x): exact too. With g and
+K > 1 the clients walk the way -K eta c and c_i is the mean of their gradients along it, which
+differs from that at x by about (K - 1) eta / 2 times a Hessian times c: a bias of the order of the
+rate.
+
+**Trap.** Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. Weighting only the
+server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean,
+because there y_i = x for all clients.
+
+Reference: S. P. Karimireddy, S. Kale, M. Mohri, S. J. Reddi, S. U. Stich, A. T. Suresh, "SCAFFOLD:
+Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.06378, Algorithm 1,
+option II.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import count, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Gradients, OnStar, first_model
+from fedjax_admm.penalties import Penalty
+from fedjax_admm.solvers._present import (
+    StarSolver,
+    check_regularizer,
+    copies,
+    descend,
+    largest_curvature,
+    update_present,
+)
+from fedjax_admm.traffic import Traffic
+
+
+class ScaffoldState(NamedTuple):
+    """Models travel together with control variates."""
+
+    model: jax.Array  # shape=(dim,): x
+    control: jax.Array  # shape=(dim,): c, the mean of those of the clients
+    controls: jax.Array  # shape=(clients, dim): c_i; absent clients keep theirs
+    curvature: jax.Array  # shape=(): estimated at the start where the rate follows from it, else 1
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Scaffold(StarSolver):
+    """SCAFFOLD; build it with `scaffold`."""
+
+    rate: jax.Array | None  # shape=(): eta; 0.2 / curvature if None
+    server_step: jax.Array  # shape=(): eta_g
+    regularizer: Penalty  # g
+    local_steps: int = field(default=5, metadata={"static": True})  # K
+
+    requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
+
+    def init(self, problem, key) -> ScaffoldState:
+        """Start at the problem's start, with control variates of zero."""
+        model = first_model(problem)
+        none, one = jnp.zeros_like(model), jnp.ones((), model.dtype)
+        curvature = largest_curvature(problem, model) if self.rate is None else one
+        return ScaffoldState(model, none, copies(none, problem), curvature)
+
+    def step(self, problem, state: ScaffoldState, turn) -> ScaffoldState:
+        """Return the state after one round."""
+        rate = 0.2 / state.curvature if self.rate is None else self.rate
+        walk = self.local_steps * rate
+
+        def update(problem, own, key):
+            shared = copies(state.model, problem)
+            correction = state.control[None, :] - own
+            moved = descend(problem, shared, key, rate, self.local_steps, lambda _: correction)
+            new = (shared - moved) / walk - correction
+            return new, (moved - shared, new - own)
+
+        controls, (moves, changes), number = update_present(problem, turn, state.controls, update)
+        mean = moves / jnp.maximum(number, 1).astype(moves.dtype)
+        model = self.regularizer.prox(
+            state.model + self.server_step * mean, walk * self.server_step
+        )
+        return ScaffoldState(
+            jnp.where(number > 0, model, state.model),
+            state.control + changes / problem.num_clients,
+            controls,
+            state.curvature,
+        )
+
+    def estimate(self, state: ScaffoldState) -> jax.Array:
+        """Return the server's model, shape (dim,)."""
+        return state.model
+
+    def traffic(self, problem) -> Traffic:
+        """Return 2 dim numbers each way: a model and a control variate."""
+        dim = problem.start.shape[-1]
+        return Traffic(up=2 * dim, down=2 * dim)
+
+
+def scaffold(
+    rate: ArrayLike | None = None,
+    *,
+    local_steps: int = 5,
+    server_step: ArrayLike = 1.0,
+    regularizer: Penalty | None = None,
+) -> Scaffold:
+    """Build `Scaffold`.
+
+    Args:
+      rate: eta, the length of the local steps; 0.2 / L if None, with L the largest curvature of the
+        clients' losses, estimated at the start.
+      local_steps: K; each has its own minibatch where the problem has them.
+      server_step: eta_g; 1 takes the mean of the clients' models.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. With more than one
+        local step the limit is then biased, in the order of the rate.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is out of range, or the regulariser has no prox.
+    """
+    return Scaffold(
+        None if rate is None else scalar("rate", rate, above=0),
+        scalar("server_step", server_step, above=0),
+        check_regularizer(regularizer),
+        count("local_steps", local_steps),
+    )
