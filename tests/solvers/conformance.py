@@ -25,6 +25,7 @@ from fedjax_admm.solvers import (
     federated_averaging,
     federated_proximal_averaging,
     federated_subgradient,
+    fed_prox,
     fedmavg,
     fedmc_admm,
     fsmdm,
@@ -32,9 +33,13 @@ from fedjax_admm.solvers import (
     hfsad,
     hierarchical_admm,
     ifca,
+    local_gradient,
+    local_prox,
     p_admm,
     private_networked_admm,
     private_subgradient,
+    prox_skip,
+    scaffold,
 )
 
 
@@ -270,6 +275,76 @@ SOLVERS = {
         lambda build: build(),
         network,
         lambda state: (),
+    ),
+    "FedProx": Case(
+        fed_prox,
+        lambda build: build(0.5, local=local_gradient(0.2, steps=3)),
+        network,
+        lambda state: (),
+    ),
+    "FedProx, inexact prox, l1": Case(
+        fed_prox,
+        lambda build: build(0.5, local=local_prox(), regularizer=penalties.l1(0.05)),
+        trained_star,
+        lambda state: state.clients,
+        thorough=True,
+    ),
+    "FederatedAveraging, own rate, l1": Case(
+        federated_averaging,
+        lambda build: build(local_steps=2, regularizer=penalties.l1(0.05)),
+        network,
+        lambda state: (),
+        thorough=True,
+    ),
+    "SCAFFOLD": Case(
+        scaffold,
+        lambda build: build(local_steps=2),
+        network,
+        lambda state: state.controls,
+    ),
+    "SCAFFOLD, l1": Case(
+        scaffold,
+        lambda build: build(0.05, local_steps=1, regularizer=penalties.l1(0.05)),
+        network,
+        lambda state: state.controls,
+        thorough=True,
+    ),
+    "ProxSkip": Case(
+        prox_skip,
+        lambda build: build(probability=0.6),
+        network,
+        # With tails the controls stay as they are.
+        lambda state: state.client.model,
+    ),
+    "ProxSkip, always, group l2": Case(
+        prox_skip,
+        lambda build: build(0.1, probability=1.0, regularizer=penalties.group_l2(0.05)),
+        network,
+        lambda state: state.client.control,
+        thorough=True,
+    ),
+    "FederatedSubgradient, l1": Case(
+        federated_subgradient,
+        lambda build: build(regularizer=penalties.l1(0.05)),
+        localization,
+        lambda state: (),
+        thorough=True,
+    ),
+    "FSMDM, l1": Case(
+        fsmdm,
+        lambda build: build("tuned", regularizer=penalties.l1(0.05)),
+        localization,
+        lambda state: state.client,
+        thorough=True,
+    ),
+    "IFCA, l1": Case(
+        ifca,
+        lambda build: build(
+            [[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3, regularizer=penalties.l1(0.05)
+        ),
+        network,
+        lambda state: (),
+        thorough=True,
     ),
     "IFCA": Case(
         ifca,
