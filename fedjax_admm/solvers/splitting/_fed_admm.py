@@ -1,0 +1,257 @@
+r"""FedADMM: consensus ADMM on a star, exact or inexact, with some clients in a round.
+
+    minimise over w   (1/N) sum_i f_i(w) + g(w)
+
+as sum_i f_i(w_i) + N g(z) with w_i = z, duals y_i and penalty parameters rho_i. Client i of those
+that take part, with the server's model z and its own model w_i of before:
+
+    e    = a z + (1 - a) w_i                                            (relaxation; a = 1: e = z)
+    w_i <- about argmin_w f_i(w) + <y_i, w - e> + rho_i/2 ||w - e||^2,  begun at z
+    y_i <- y_i + rho_i (w_i - e)                                        (both dual_updates times)
+
+and it sends the difference of rho_i w_i + y_i to its value of before. The server:
+
+    c <- c + (sum of what arrives) / sum_j rho_j,    z <- prox of g at c, with step N / sum_j rho_j
+
+so that c = sum_i (rho_i w_i + y_i) / sum_i rho_i over what ALL clients sent last, whoever takes
+part. The step is 1 / rho where all rho_i are equal: N g stands beside the sum of the losses. At a
+fixed point w_i = z and y_i = -grad f_i(z), hence 0 lies in (1/N) sum_i grad f_i(z) + dg(z).
+
+Settings:
+
+*  Gong, Li, Freris: dual_updates=1. Where c <- c + eta mean over those present of the differences
+   of w_i + y_i / rho, the paper's constant eta, c adds up everybody's once only for eta = |S| / N;
+   that is what stands above. For |S| clients per round and g = 0, another eta has limits with
+   grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no minimisers and depend on the start,
+   and often none: `server_step=eta` is for comparisons. The difference is to the client's own
+   model of before; implementations that subtract the model just received solve another problem.
+*  Zhou, Li: dual_updates=k0, with `local_gradient(1 / (r + sigma), steps=...)`: k0 solutions and
+   steps of the dual while the server's model stands still. Their round begins with the server:
+   their x of a round is z of the round before. Their losses have weights 1/N, so that their sigma
+   and pi are rho / N and y_i / N. Many dual steps drive w_i to z and y_i to -grad f_i(z): a
+   gradient step of length 1 / rho is what is left, which needs rho > L / 2.
+*  Composite FedADMM (Wang, Marella, Anderson): the regulariser. It is FedDR with step 1 / rho
+   begun at its clients' prox, and so is the relaxation a, which is FedDR's alpha: the same
+   Douglas-Rachford iteration. (Relaxing w_i toward z, as where the server's step comes before the
+   duals', diverges here.) For a = 2 strongly convex losses are needed.
+
+Weights of clients belong into their losses: N p_i f_i for weights p_i that add up to one.
+
+Reference: Y. Gong, Y. Li, N. Freris, "FedADMM: A Robust Federated Deep Learning Framework with
+Adaptivity to System Heterogeneity", arXiv:2204.03529 (2022); S. Zhou, G. Y. Li, "Federated Learning
+via Inexact ADMM", arXiv:2204.10607 (2022); H. Wang, S. Marella, J. Anderson, "FedADMM: A Federated
+Primal-Dual Algorithm Allowing Partial Participation", arXiv:2203.15104 (2022). Relaxation: J.
+Eckstein, D. Bertsekas, "On the Douglas-Rachford Splitting Method and the Proximal Point Algorithm
+for Maximal Monotone Operators", Math. Program. 55 (1992).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, number, one_line, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Gradients, OnStar, first_model, has
+from fedjax_admm.penalties import Penalty, Zero, zero
+from fedjax_admm.solvers._local import LocalGradient, LocalSolver, check_local
+from fedjax_admm.solvers._present import StarSolver, copies, largest_curvature, update_present
+from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
+from fedjax_admm.traffic import Traffic
+
+
+class FedADMMClients(NamedTuple):
+    """What the clients hold, stacked; inactive ones keep all of it."""
+
+    models: jax.Array  # shape=(clients, dim): w_i
+    duals: jax.Array  # shape=(clients, dim): y_i, about -grad f_i(w_i)
+    memory: Any  # of the local solver
+
+
+class FedADMMState(NamedTuple):
+    """The server's model, the stacked clients, and the penalty parameters."""
+
+    model: jax.Array  # shape=(dim,): z, sent to those who take part
+    centre: jax.Array  # shape=(dim,): c, what z is the prox of
+    clients: FedADMMClients
+    rho: jax.Array  # shape=(clients,): rho_i
+    curvature: jax.Array  # shape=(): of the losses, about; 1 where nothing asks for it
+    penalty: Any  # what an adaptive penalty remembers
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class FedADMM(StarSolver):
+    """Consensus ADMM on a star; build it with `fed_admm`."""
+
+    rho: jax.Array | AdaptivePenalty | None  # shape=() or (clients,); from the curvature if None
+    local: LocalSolver
+    server_step: jax.Array | None  # shape=(): eta; |S| / N if None
+    relaxation: jax.Array  # shape=(): a
+    regularizer: Penalty  # g
+    dual_updates: int = field(metadata={"static": True})
+
+    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
+
+    def init(self, problem, key) -> FedADMMState:
+        """Start every model at the problem's start and every dual at zero."""
+        model = first_model(problem)
+        models = copies(model, problem)
+        clients = FedADMMClients(models, jnp.zeros_like(models), self.local.memory(problem, models))
+        first, rate_asks = self._first_rho(), isinstance(self.local, LocalGradient)
+        if first is None or (rate_asks and self.local.rate is None):
+            curvature = largest_curvature(problem, models)
+        else:
+            curvature = jnp.ones((), model.dtype)
+        first = curvature if first is None else first
+        rho = jnp.broadcast_to(first, (problem.num_clients,)).astype(model.dtype)
+        penalty = ()
+        if self._adapts():
+            active = jnp.zeros(problem.num_clients, bool)
+            penalty = self.rho.memory(self._seen(model, clients, rho, active))
+        return FedADMMState(model, model, clients, rho, curvature, penalty)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that rho fits the clients, and can be found where it is not given.
+
+        Raises:
+          InputError: it has another shape, or is None and the problem has no gradients.
+        """
+        rho = self._first_rho()
+        if rho is None and not has(problem, Gradients):
+            raise InputError(
+                f"is to be found from gradients, which {type(problem).__name__} lacks",
+                argument="rho",
+                remedy="give it, about the largest curvature of the losses",
+            )
+        if rho is not None and rho.shape not in ((), (problem.num_clients,)):
+            raise InputError(
+                f"must have shape () or ({problem.num_clients},), but it has {rho.shape}",
+                argument="rho",
+                value=rho,
+                remedy="give one number for all clients, or one per client",
+            )
+
+    def step(self, problem, state: FedADMMState, turn) -> FedADMMState:
+        """Return the state after one round."""
+
+        def update(problem, given, key):
+            client, rho = given
+            new = self._client(problem, client, rho, state, key)
+            weight = rho[:, None]
+            difference = weight * (new.models - client.models) + new.duals - client.duals
+            return (new, rho), difference
+
+        (clients, _), arrived, present = update_present(
+            problem, turn, (state.clients, state.rho), update
+        )
+        share = arrived / jnp.sum(state.rho)
+        if self.server_step is not None:
+            drawn = jnp.maximum(present, 1).astype(share.dtype)
+            share = share * (self.server_step * problem.num_clients / drawn)
+        centre = state.centre + share
+        model = jnp.where(present > 0, self._server(centre, state.rho), state.model)
+        if not self._adapts():
+            return state._replace(model=model, centre=centre, clients=clients)
+
+        seen = self._seen(model, clients, state.rho, turn.active)
+        rho, penalty = self.rho.update(seen, state.penalty)
+        weighted = rho[:, None] * clients.models + clients.duals
+        centre = jnp.where(present > 0, jnp.sum(weighted, 0) / jnp.sum(rho), centre)
+        model = jnp.where(present > 0, self._server(centre, rho), model)
+        return FedADMMState(model, centre, clients, rho, state.curvature, penalty)
+
+    def estimate(self, state: FedADMMState) -> jax.Array:
+        """Return the server's model, shape (dim,)."""
+        return state.model
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
+        dim = problem.start.shape[-1]
+        return Traffic(up=2 * dim, down=dim + 1) if self._adapts() else Traffic(up=dim, down=dim)
+
+    def _client(self, problem, client: FedADMMClients, rho, state, key) -> FedADMMClients:
+        """Return what clients of a problem hold after the round."""
+        weight, start = rho[:, None], copies(state.model, problem)
+        e = self.relaxation * start + (1 - self.relaxation) * client.models
+
+        def once(client, key):
+            centre = e - client.duals / weight
+            models, memory = self.local(
+                problem, centre, rho, start, client.memory, key, state.curvature
+            )
+            return FedADMMClients(models, client.duals + weight * (models - e), memory), None
+
+        return jax.lax.scan(once, client, jax.random.split(key, self.dual_updates))[0]
+
+    def _server(self, centre: jax.Array, rho: jax.Array) -> jax.Array:
+        return self.regularizer.prox(centre, 1 / jnp.mean(rho))
+
+    def _seen(self, model, clients: FedADMMClients, rho, active) -> Agreement:
+        regularized = not isinstance(self.regularizer, Zero)
+        return Agreement(clients.models, clients.duals, model, rho, active, regularized)
+
+    def _adapts(self) -> bool:
+        return hasattr(self.rho, "initial")
+
+    def _first_rho(self) -> jax.Array | None:
+        return self.rho.initial if self._adapts() else self.rho
+
+
+def fed_admm(
+    rho: ArrayLike | AdaptivePenalty | None = None,
+    *,
+    local: LocalSolver | None = None,
+    dual_updates: int = 1,
+    server_step: ArrayLike | None = None,
+    relaxation: ArrayLike = 1.0,
+    regularizer: Penalty | None = None,
+) -> FedADMM:
+    """Build `FedADMM`.
+
+    Args:
+      rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
+        (`balanced_penalty`, `spectral_penalty`); about the largest curvature of the losses if None.
+        For losses that are not convex it should be a few times that.
+      local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
+      dual_updates: solutions and steps of the dual per round, while the server's model stands
+        still.
+      server_step: the paper's constant eta in place of |S| / N, which is biased unless it equals
+        |S| / N; not with a rho that adapts.
+      relaxation: a, above 0 and at most 2; 1.5 to 1.8 is often faster than 1.
+      regularizer: g, one of `fedjax_admm.penalties`, at the server; none if None.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is out of range, `local` is no local solver, the regulariser has no
+        prox, or `server_step` is given beside a rho that adapts.
+    """
+    adapts = hasattr(rho, "initial") and not isinstance(rho, type)
+    if regularizer is not None and (
+        isinstance(regularizer, type) or not hasattr(regularizer, "prox")
+    ):
+        raise InputError(
+            f"must be one of fedjax_admm.penalties, but it is {one_line(regularizer)}",
+            argument="regularizer",
+            value=regularizer,
+        )
+    if adapts and server_step is not None:
+        raise InputError(
+            "does not go with a {rho} that adapts",
+            argument="server_step",
+            value=server_step,
+            remedy="leave it out, or give a number as {rho}",
+            others=["rho"],
+        )
+    return FedADMM(
+        rho if rho is None or adapts else number("rho", rho, above=0),
+        check_local(local),
+        None if server_step is None else scalar("server_step", server_step, above=0),
+        scalar("relaxation", relaxation, above=0, at_most=2),
+        zero() if regularizer is None else regularizer,
+        count("dual_updates", dual_updates),
+    )
