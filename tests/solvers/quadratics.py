@@ -37,7 +37,8 @@ class Quadratics:
 
     def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
         weight = 1 / step[:, None]
-        bent = self.hessians + weight[..., None] * jnp.eye(points.shape[-1], dtype=points.dtype)[None]
+        unit = jnp.eye(points.shape[-1], dtype=points.dtype)[None]
+        bent = self.hessians + weight[..., None] * unit
         return jnp.linalg.solve(bent, (self.linear + weight * points)[..., None])[..., 0], memory
 
     def take(self, clients: jax.Array) -> "Quadratics":
