@@ -262,7 +262,7 @@ def _round(solver, problem, key, participation):
         index = state.index + 1
         bad = ~jnp.all(jnp.isfinite(solver.estimate(new)))
         nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
-        heard = solver.heard(new, turn.active) if hasattr(solver, "heard") else turn.active
+        heard = solver.heard(turn) if hasattr(solver, "heard") else turn.active
         messages = solver.messages(problem, heard)
         return (RoundState(index, remembered, new), nonfinite), messages
 

@@ -27,8 +27,9 @@ class Solver(Protocol):
 
     A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
     so many rounds, counted from the first; a run calls it before anything is traced. One whose
-    clients work in silence in some rounds may have `heard(state, active)`, which returns the mask
-    of those who talked in the round that led to a state; a run counts their messages.
+    clients work in silence in some rounds may have `heard(turn)`, which returns the mask of those
+    who take part in the round and talk; a run counts their messages. It draws what the step draws
+    from a clone of the key.
     """
 
     requires: ClassVar[tuple[type, ...]]
