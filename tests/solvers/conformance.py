@@ -22,10 +22,10 @@ from fedjax_admm.problems import (
 from fedjax_admm.solvers import (
     centralized_subgradient,
     consensus_admm,
+    fed_prox,
     federated_averaging,
     federated_proximal_averaging,
     federated_subgradient,
-    fed_prox,
     fedmavg,
     fedmc_admm,
     fsmdm,
