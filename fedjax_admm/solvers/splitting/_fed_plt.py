@@ -1,0 +1,139 @@
+r"""Fed-PLT: Peaceman-Rachford splitting with local training; FedSplit where all solve exactly.
+
+    minimise over x   (1/N) sum_i f_i(x) + g(x)
+
+A client keeps its model x_i and the variable z_i, both x^0 at first; the server keeps the mean of
+what everybody sent last. One round, s the length of the proximal steps:
+
+    y   <- prox_{s g}((1/N) sum over all i of the last z_i)                         at the server
+    x_i <- argmin_w f_i(w) + ||w - (2 y - z_i)||^2 / (2 s)    by gradient steps from its own x_i
+    z_i <- z_i + 2 (x_i - y)                                  of those who take part; is sent
+
+At a fixed point x_i = y and z_i = y - s grad f_i(y), so y = prox_{s g}(y - s grad f(y)) with f the
+mean: the minimiser, whoever took part when. With an exact local solver and everybody in every round
+it is FedSplit; it equals FedDR with relaxation 2, for any participation after a first round of all.
+The estimate is the y that the server would send next.
+
+Traps: Peaceman-Rachford needs strongly convex losses; on others it may go in circles for ever. A
+client that sets z_i to what the server sent, instead of keeping it, minimises something else (the
+mean of Moreau envelopes, as FedProx does). One gradient step of rate r on losses of one curvature L
+is stable for r < 2 / (L + 2 / s) only, which is less than the 2 / (L + 1 / s) of gradient descent
+on the local problem; the default rate is 1 / (L + 1 / s).
+
+References: N. Bastianello, C. Liu, K. H. Johansson, "Enhancing Privacy in Federated Learning
+through Local Training", arXiv:2403.17572 (2024), where s is called rho; R. Pathak, M. J.
+Wainwright, "FedSplit: An algorithmic framework for fast federated optimization", arXiv:2005.05238
+(2020).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.penalties import Penalty
+from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start
+from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+
+
+class FedPLTClients(NamedTuple):
+    """What the clients keep, stacked; inactive ones keep all of it."""
+
+    x: jax.Array  # shape=(clients, dim): model
+    z: jax.Array  # shape=(clients, dim): what they sent last
+    memory: Any  # of the local solver, stacked
+
+
+class FedPLTState(NamedTuple):
+    """The server and the stacked clients."""
+
+    server: jax.Array  # shape=(dim,): y, to be sent in the next round
+    mean: jax.Array  # shape=(dim,): of the z of all clients
+    clients: FedPLTClients
+    curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class FedPLT(StarSolver):
+    """Peaceman-Rachford splitting with local training; build it with `fed_plt`."""
+
+    length: jax.Array | None  # shape=(): s, of the proximal steps; 1 / curvature if None
+    local: LocalSolver
+    regularizer: Penalty  # g
+
+    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
+
+    def init(self, problem, key) -> FedPLTState:
+        """Start everybody at the problem's start."""
+        start = first_model(problem)
+        models = copies(start, problem)
+        curvature = curvature_at_start(problem, models, self.local, self.length)
+        clients = FedPLTClients(models, models, self.local.memory(problem, models))
+        return FedPLTState(self._serve(start, curvature), start, clients, curvature)
+
+    def step(self, problem, state: FedPLTState, turn) -> FedPLTState:
+        """Return the state after one round."""
+        weight = 1 / self._length(state.curvature)
+        y = state.server[None]
+
+        def update(problem, clients, key):
+            x, memory = self.local(
+                problem,
+                2 * y - clients.z,
+                jnp.broadcast_to(weight, clients.x.shape[:1]),
+                clients.x,
+                clients.memory,
+                key,
+                state.curvature,
+            )
+            change = 2 * (x - y)
+            return FedPLTClients(x, clients.z + change, memory), change
+
+        clients, change, _ = update_present(problem, turn, state.clients, update)
+        mean = state.mean + change / problem.num_clients
+        return FedPLTState(self._serve(mean, state.curvature), mean, clients, state.curvature)
+
+    def estimate(self, state: FedPLTState) -> jax.Array:
+        """Return the server's model, shape (dim,)."""
+        return state.server
+
+    def _length(self, curvature: jax.Array) -> jax.Array:
+        return 1 / curvature if self.length is None else self.length
+
+    def _serve(self, mean: jax.Array, curvature: jax.Array) -> jax.Array:
+        return self.regularizer.prox(mean, self._length(curvature))
+
+
+def fed_plt(
+    step: ArrayLike | None = None,
+    *,
+    local: LocalSolver | None = None,
+    regularizer: Penalty | None = None,
+) -> FedPLT:
+    """Build `FedPLT`.
+
+    Args:
+      step: s, the length of the proximal steps, which the paper calls rho; 1 / L if None, with the
+        largest curvature L of the losses as it is estimated at the start. With exact steps and
+        losses of curvature between m and L, 1 / sqrt(L m) is best.
+      local: how a client solves its problem: `local_prox()`, which makes it FedSplit, or
+        `local_gradient()`, which is taken if None.
+      regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is out of range, or an object is not what it should be.
+    """
+    return FedPLT(
+        None if step is None else scalar("step", step, above=0),
+        check_local(local),
+        check_regularizer(regularizer),
+    )

@@ -1,0 +1,129 @@
+"""What FedDR, FedPD, FedDyn and Fed-PLT share: defaults, drawn clients, empty rounds, mistakes."""
+
+from dataclasses import dataclass
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import participation, penalties
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.participation import Presence, WithoutReplacement
+from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
+from tests.solvers.quadratics import minimizer, quadratics
+from tests.solvers.splitting.paths import L1, START, everybody, finish, path, scaled, server
+
+BUILDERS = {"fed_dr": fed_dr, "fed_pd": fed_pd, "fed_dyn": fed_dyn, "fed_plt": fed_plt}
+
+
+@pytest.fixture(params=BUILDERS)
+def build(request):
+    return BUILDERS[request.param]
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Unlisted:
+    """Draws as another process, and does not list whom."""
+
+    process: WithoutReplacement
+
+    def init(self, key, shape):
+        return self.process.init(key, shape)
+
+    def draw(self, state, index, key, shape):
+        state, presence = self.process.draw(state, index, key, shape)
+        return state, Presence(presence.active)
+
+    def check(self, shape, rounds):
+        self.process.check(shape, rounds)
+
+
+@pytest.mark.kin(1)
+@pytest.mark.usefixtures("x64")
+def test_needs_no_arguments_at_any_scale(build):
+    for factor in (1.0, 1e3, 1e-3):
+        found = path(build(), everybody(200), problem=scaled(factor))
+        np.testing.assert_allclose(found[-1], minimizer(), atol=1e-11)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("weight", [0.0, L1])
+def test_drawn_clients_give_what_masks_give(build, weight):
+    solver = build(0.8, regularizer=penalties.l1(weight))
+    traces = [
+        fa.run(
+            solver,
+            quadratics(START),
+            jax.random.key(1),
+            rounds=60,
+            participation=process,
+            measure=server,
+        )
+        for process in (
+            participation.without_replacement(3),
+            Unlisted(participation.without_replacement(3)),
+        )
+    ]
+    chex.assert_trees_all_close(*(trace.trace for trace in traces), rtol=0, atol=1e-12)
+    chex.assert_trees_all_close(*(t.state.solver for t in traces), rtol=0, atol=1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_an_empty_round_changes_nothing(build):
+    solver = build(0.8, local=local_prox(), regularizer=penalties.l1(L1))
+    problem = quadratics(START)
+    first = solver.init(problem, jax.random.key(0))
+    later = finish(solver, everybody(5)).state.solver
+    for state in (first, later):
+        nobody = fa.Turn(jnp.int32(5), jax.random.key(2), jnp.zeros(10, bool))
+        chex.assert_trees_all_equal(jax.jit(solver.step)(problem, state, nobody), state)
+
+
+@pytest.mark.thorough
+def test_a_problem_without_gradients_is_solved_by_its_prox(build):
+    @register_dataclass
+    @dataclass(frozen=True, eq=False)
+    class ProxAlone:
+        inner: object
+        start: jax.Array
+
+        @property
+        def num_clients(self):
+            return self.inner.num_clients
+
+        def prox_memory(self, start):
+            return self.inner.prox_memory(start)
+
+        def prox(self, points, step, memory):
+            return self.inner.prox(points, step, memory)
+
+    problem = ProxAlone(quadratics(), jnp.zeros(5))
+    found = finish(build(local=local_prox()), everybody(200), problem=problem).estimate
+    np.testing.assert_allclose(found, minimizer(), atol=1e-4)
+
+
+def test_mistakes_get_a_sentence():
+    for builder, argument in (
+        (fed_dr, "step"),
+        (fed_pd, "step"),
+        (fed_dyn, "rho"),
+        (fed_plt, "step"),
+    ):
+        with pytest.raises(fa.InputError, match=f"{argument} must be greater than 0"):
+            builder(0.0)
+        with pytest.raises(fa.InputError, match="local must be local_gradient"):
+            builder(local=local_prox)
+        with pytest.raises(fa.InputError, match="regularizer must be a penalty"):
+            builder(regularizer=0.1)
+    with pytest.raises(fa.InputError, match="relaxation must be at most 2"):
+        fed_dr(relaxation=2.2)
+    with pytest.raises(fa.InputError, match="averaging must be at most 1"):
+        fed_pd(averaging=1.5)
+    with pytest.raises(fa.InputError, match="averaging must be greater than 0"):
+        fed_pd(averaging=0)

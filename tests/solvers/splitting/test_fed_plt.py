@@ -1,0 +1,118 @@
+"""Fed-PLT: trajectories, FedSplit and FedDR as its kin, fixed points, the limit of the rate."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm import penalties
+from fedjax_admm.solvers import fed_dr, fed_plt, local_gradient, local_prox
+from tests.reference import star_splitting as reference
+from tests.solvers.quadratics import Quadratics, draw, minimizer
+from tests.solvers.splitting.paths import (
+    L1,
+    L1_MINIMIZER,
+    ORIGIN,
+    ROUNDS,
+    START,
+    everybody,
+    finish,
+    path,
+    slopes,
+    some,
+    told,
+)
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+LOCAL = {"prox": (local_prox(), reference.exact)}
+LOCAL["gradient"] = local_gradient(0.5), reference.gradient_steps(0.5, 5)
+
+
+def sent(solver, present, start=START):
+    """Return what the server sends in every round after the first, as the reference records it."""
+    return path(solver, present, start)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("local", "regularized"),
+    [
+        ("gradient", True),
+        pytest.param("prox", False, marks=pytest.mark.thorough),
+        pytest.param("prox", True, marks=pytest.mark.thorough),
+    ],
+)
+def test_trajectory_is_the_reference(local, regularized):
+    mine, theirs = LOCAL[local]
+    solver = fed_plt(0.8, local=mine, regularizer=penalties.l1(L1) if regularized else None)
+    prox = reference.soft(L1) if regularized else reference.nothing
+    truth = reference.fed_plt(*draw(), START, some(), 0.8, theirs, prox)
+    np.testing.assert_allclose(sent(solver, some()), truth[1:], rtol=0, atol=1e-12)
+
+
+@pytest.mark.thorough
+def test_is_fed_split_where_everybody_solves_exactly():
+    truth = reference.fed_split(*draw(), START, ROUNDS, 1.5)
+    found = sent(fed_plt(1.5, local=local_prox()), everybody())
+    np.testing.assert_allclose(found, truth[1:], rtol=0, atol=1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("start", "weight"), [(START, 0.0), (ORIGIN, L1)])
+def test_is_fed_dr_with_relaxation_two_after_a_first_round_of_all(start, weight):
+    common = {"local": local_prox(), "regularizer": penalties.l1(weight)}
+    first = np.concatenate([everybody(1), some()])
+    found = path(fed_plt(0.8, **common), first, start)[1:]
+    truth = path(fed_dr(0.8, relaxation=2.0, **common), some(), start)
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("solver", "full", "masked"),
+    [
+        (fed_plt(1.0, local=local_prox()), (1.9e-6, 1.3e-13), (1.6e-3, 1.0e-8)),
+        (fed_plt(1.0, local=local_gradient(0.5)), (5.7e-9, 0), (1.3e-3, 2.1e-10)),
+        (fed_plt(20**0.5, local=local_prox()), (2.8e-12, 0), (4.1e-4, 8.9e-13)),
+    ],
+)
+def test_numbers_of_the_table(solver, full, masked):
+    for present, table in ((everybody(200), full), (some(200), masked)):
+        found = sent(solver, present, ORIGIN)[[48, 198]]
+        told(np.linalg.norm(found - minimizer(), axis=1), table)
+
+
+@pytest.mark.thorough
+def test_numbers_of_the_table_with_l1():
+    solver = fed_plt(1.0, local=local_prox(), regularizer=penalties.l1(L1))
+    found = sent(solver, some(200), ORIGIN)[[48, 198]]
+    told(np.linalg.norm(found - L1_MINIMIZER, axis=1), (3.0e-3, 6.1e-6))
+    found = sent(solver, everybody(200), ORIGIN)[[48, 198]]
+    # The minimiser is known to ten digits.
+    np.testing.assert_allclose(np.linalg.norm(found - L1_MINIMIZER, axis=1), [1.6e-6, 0], atol=6e-8)
+
+
+@pytest.mark.thorough
+def test_fixed_point():
+    state = finish(fed_plt(0.7, local=local_prox()), some(1000)).state.solver
+    limit = minimizer()
+    np.testing.assert_allclose(state.server, limit, atol=1e-13)
+    np.testing.assert_allclose(state.clients.x, np.tile(limit, (10, 1)), atol=1e-13)
+    np.testing.assert_allclose(state.clients.z, limit - 0.7 * slopes(limit), atol=1e-13)
+
+
+@pytest.mark.thorough
+def test_one_gradient_step_is_stable_below_two_thirds():
+    """Where all curvatures and the length are 1, 2 / (L + 2 / s) = 2 / 3, and not 2 / (L + 1 / s).
+
+    On the differences between clients a round is a matrix whose largest modulus is 0.97 at a rate
+    of 0.66 and 1.04 at 0.675.
+    """
+    linear = draw()[1]
+    problem = Quadratics(jnp.tile(jnp.eye(5), (10, 1, 1)), jnp.asarray(linear), jnp.zeros(5))
+    ends = []
+    for rate in (0.66, 0.675):
+        solver = fed_plt(1.0, local=local_gradient(rate, steps=1))
+        clients = finish(solver, everybody(600), problem=problem).state.solver.clients
+        ends.append(np.max(np.abs(np.asarray(clients.x) - np.mean(linear, 0))))
+    assert ends[0] < 1e-6
+    assert ends[1] > 1e6
