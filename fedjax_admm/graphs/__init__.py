@@ -6,7 +6,7 @@
     stochastic_block_model, erdos_renyi, connected_graph        drawn, also inside jit and vmap
     nearest_neighbours, threshold, gaussian_wasserstein         nodes that are alike
     components, is_connected, check_connected                   who can be reached from whom
-    metropolis_weights                              how nodes average with their neighbours
+    metropolis_weights                                          how nodes average with neighbours
     pad, stack                                                  graphs for `jax.vmap`
 
 An edge of weight zero is no edge: it joins nobody and counts in no degree. Edge lists of graphs

@@ -1,0 +1,118 @@
+r"""EXTRA: an exact first-order method for consensus over a graph.
+
+    minimise   sum_i f_i(x)
+
+which has the minimisers of the mean of the losses, all f_i convex with curvature at most L. With W
+the matrix of Metropolis weights and `W~ = (I + W) / 2`, the paper's rounds are
+
+    x^1     = W x^0 - s grad f(x^0)
+    x^(k+2) = (I + W) x^(k+1) - W~ x^k - s (grad f(x^(k+1)) - grad f(x^k))
+
+row i of x being the model of node i. The same iterates, from p^0 = 0, are
+
+    x^+ = W x - s grad f(x) - p,    p^+ = p + (x - W x) / 2
+
+and so it is done here: one gradient and one message to every neighbour per round. The corrections p
+add up to 0. A fixed point has x = W x, all models equal, and -p_i = s grad f_i(x); the sum over the
+nodes says that the model is a minimiser.
+
+The paper asks for `s < (1 + lambda_min(W)) / L`. With equal quadratic losses the method converges
+exactly if `s < (5 + 3 lambda_min(W)) / (4 L)`; as lambda_min(W) > -1, the default s = 1 / (2 L) is
+below that on every graph.
+
+**Who is absent**: the paper has no absent nodes. Here these keep x and p, and W is that of the
+graph of those present. The fixed points and the sum of p stay what they are; convergence is
+unproven then, and it is slower than that of `decentralized_admm`, for which it is proved.
+
+Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "EXTRA: An Exact First-Order Algorithm for Decentralized
+Consensus Optimization", arXiv:1404.6264, 2015, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Gradients, OnGraph
+from fedjax_admm.graphs import metropolis_weights
+from fedjax_admm.participation import where_active
+from fedjax_admm.solvers._present import largest_curvature
+from fedjax_admm.solvers.graph._neighbours import NeighbourSolver, among_present, first_models
+
+
+class ExtraNodes(NamedTuple):
+    """What every node keeps."""
+
+    x: jax.Array  # shape=(nodes, dim): models
+    p: jax.Array  # shape=(nodes, dim): corrections, which add up to zero
+
+
+class ExtraState(NamedTuple):
+    """The state of EXTRA and of PG-EXTRA."""
+
+    nodes: ExtraNodes
+    curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class EXTRA(NeighbourSolver):
+    """Gradient steps that agree exactly; build it with `extra`."""
+
+    step_size: jax.Array | None  # shape=(): s; from the curvature if None
+
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients)
+
+    def init(self, problem, key) -> ExtraState:
+        """Start at the problem's start, without corrections."""
+        x = first_models(problem)
+        one = jnp.ones((), x.dtype)
+        curvature = largest_curvature(problem, x) if self.step_size is None else one
+        return ExtraState(ExtraNodes(x, jnp.zeros_like(x)), curvature)
+
+    def step(self, problem, state: ExtraState, turn) -> ExtraState:
+        """Return the state after one round."""
+        x, p = state.nodes
+        s = 1 / (2 * state.curvature) if self.step_size is None else self.step_size
+        graph = among_present(problem.graph, turn.active)
+        weights = metropolis_weights(graph).astype(x.dtype)
+        apart = graph.divergence(weights[:, None] * graph.difference(x))  # x - W x
+        moved = x - apart - s * problem.gradients(x, turn.key) - p
+        nodes = ExtraNodes(self.regularized(moved, s), p + apart / 2)
+        return ExtraState(where_active(turn.active, nodes, state.nodes), state.curvature)
+
+    def regularized(self, points: jax.Array, step: jax.Array) -> jax.Array:
+        """Return points (nodes, dim) as a regulariser of the nodes wants them: as they are."""
+        return points
+
+    def estimate(self, state: ExtraState) -> jax.Array:
+        """Return the models, shape (nodes, dim), which agree at the limit."""
+        return state.nodes.x
+
+
+def step_length(step: ArrayLike | None) -> Any:
+    """Return the field `step_size`.
+
+    Raises:
+      InputError: the step is not positive.
+    """
+    return None if step is None else scalar("step", step, above=0)
+
+
+def extra(step: ArrayLike | None = None) -> EXTRA:
+    """Build `EXTRA`.
+
+    Args:
+      step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: the step is not positive.
+    """
+    return EXTRA(step_length(step))

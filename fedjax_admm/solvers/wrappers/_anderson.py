@@ -1,0 +1,242 @@
+r"""Anderson acceleration of any deterministic solver, with a safeguard.
+
+A round of a solver is a map F of its state, here all floating numbers of it as one vector x. From
+the last m differences of points, rows of S, and of residuals f = F(x) - x, rows of Y, one round is
+
+    g = F(x),  f = g - x
+    (Y Y^T + eta (||S||^2 + ||Y||^2) I) gamma = Y f
+    x <- g - (S + Y)^T gamma                            which F judges in the next round
+
+so that what does not follow the differences of the past is all that remains of the residual. Such a
+point is refused unless `||f|| <= D ||f_last||`, f_last being the last residual that was taken: the
+state is then what F made of the last point that was taken, and the differences are forgotten. Whole
+numbers in the state, such as counts of rounds, are those of the plain step.
+
+**What it is not for.** It needs the same map in every round: everybody present, full gradients, and
+no coins, noise, compression, schedules over rounds, or penalties that adapt to the iterates. In a
+round in which somebody is absent the plain step is taken and the differences are forgotten, so that
+absent clients keep everything, and nothing is gained. The inner products of whole states, about 2 m
+new ones in a round, which a network would have to add up, are not counted as messages.
+
+Reference: D. G. Anderson, "Iterative Procedures for Nonlinear Integral Equations", Journal of the
+ACM 12(4), 1965; H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SIAM
+Journal on Numerical Analysis 49(4), 2011; A. Fu, J. Zhang, S. Boyd, "Anderson Accelerated
+Douglas-Rachford Splitting", arXiv:1908.11482 (the regulariser, and the idea of the safeguard).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, one_line, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.protocol import Solver
+from fedjax_admm.traffic import Traffic
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+
+
+class AndersonHistory(NamedTuple):
+    """What is remembered of earlier rounds; d is the number of floating numbers in a state."""
+
+    points: jax.Array  # shape=(memory, d): S, the newest difference first
+    residuals: jax.Array  # shape=(memory, d): Y
+    rows: jax.Array  # shape=(), int32: how many differences there are
+    last_point: jax.Array  # shape=(d,): x of the round before
+    last_residual: jax.Array  # shape=(d,): f of the round before
+    known: jax.Array  # shape=(), bool: whether the two are there
+    plain: jax.Array  # shape=(d,): F of the last point that was taken
+    size: jax.Array  # shape=(): ||f|| there
+
+
+class AndersonState(NamedTuple):
+    """The state of the solver inside, and the history."""
+
+    inner: Any  # of the solver inside: what is judged in the next round
+    history: AndersonHistory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Anderson:
+    """A solver whose rounds are extrapolated; build it with `anderson`."""
+
+    solver: Solver
+    memory: int = field(metadata={"static": True})
+    regularization: jax.Array | None  # shape=(): eta; by the dtype if None
+    safeguard: jax.Array  # shape=(): D
+
+    requires: ClassVar[tuple[type, ...]] = ()  # what the solver inside requires
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return what the solver inside asks for."""
+        return self.solver.participants(problem)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check what the solver inside checks.
+
+        Raises:
+          InputError: the problem lacks something, or the solver cannot run for so many rounds.
+        """
+        check_capabilities(self.solver, problem)
+        check = getattr(self.solver, "check", None)
+        if check is not None:
+            check(problem, rounds)
+
+    def heard(self, turn) -> jax.Array:
+        """Return who of those present talks in a round, as the solver inside says."""
+        heard = getattr(self.solver, "heard", None)
+        return turn.active if heard is None else heard(turn)
+
+    def init(self, problem, key) -> AndersonState:
+        """Start as the solver inside does, without a history."""
+        inner = self.solver.init(problem, key)
+        x = _flat(inner)
+        none, rows = jnp.zeros_like(x), jnp.zeros((self.memory, x.size), x.dtype)
+        history = AndersonHistory(
+            rows,
+            rows,
+            jnp.zeros((), jnp.int32),
+            none,
+            none,
+            jnp.zeros((), bool),
+            x,
+            jnp.zeros((), x.dtype),
+        )
+        return AndersonState(inner, history)
+
+    def step(self, problem, state: AndersonState, turn) -> AndersonState:
+        """Return the state after one round: one round of the solver inside."""
+        stepped = self.solver.step(problem, state.inner, turn)
+        if self.memory == 0:
+            return AndersonState(stepped, state.history)
+        history, x, g = state.history, _flat(state.inner), _flat(stepped)
+        f = g - x
+        size = jnp.linalg.norm(jax.lax.stop_gradient(f))
+        everybody = jnp.all(turn.active)
+        # Written so that a residual that is no number is refused.
+        grown = ~(size <= self.safeguard * history.size)
+        refused = everybody & (history.rows > 0) & grown
+        pushed = _push(history, x, f, everybody & ~refused & history.known)
+        taken = everybody & ~refused
+        kept = AndersonHistory(
+            pushed.points,
+            pushed.residuals,
+            jnp.where(taken, pushed.rows, 0),
+            jnp.where(taken, x, 0),
+            jnp.where(taken, f, 0),
+            taken,
+            jnp.where(taken, g, history.plain),
+            jnp.where(taken, size, history.size),
+        )
+        point = jnp.where(refused, history.plain, g - self.correction(kept))
+        return AndersonState(_unflat(point, stepped), kept)
+
+    def correction(self, history: AndersonHistory) -> jax.Array:
+        """Return `(S + Y)^T gamma`, shape (d,); 0 without differences."""
+        valid = jnp.arange(self.memory, dtype=jnp.int32) < history.rows
+        s = jnp.where(valid[:, None], history.points, 0)
+        y = jnp.where(valid[:, None], history.residuals, 0)
+        scale = jnp.sum(s * s) + jnp.sum(y * y)
+        scale = jnp.where(scale > 0, scale, 1)
+        diagonal = jnp.where(valid, self.eta(s.dtype), 1)
+        gram = jnp.matmul(y, y.T, precision=_HIGHEST) / scale + jnp.diag(diagonal)
+        right = jnp.matmul(y, history.last_residual, precision=_HIGHEST) / scale
+        gamma = jnp.linalg.solve(gram, right)
+        return jnp.matmul(gamma, s + y, precision=_HIGHEST)
+
+    def eta(self, dtype) -> jax.Array:
+        """Return the weight of the regulariser, shape ()."""
+        if self.regularization is not None:
+            return self.regularization
+        return jnp.asarray(1e-10 if jnp.finfo(dtype).bits > 32 else 1e-6, dtype)
+
+    def estimate(self, state: AndersonState) -> jax.Array:
+        """Return the estimate of the solver inside."""
+        return self.solver.estimate(state.inner)
+
+    def traffic(self, problem) -> Traffic:
+        """Return that of the solver inside."""
+        return self.solver.traffic(problem)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count those of the solver inside."""
+        return self.solver.messages(problem, active)
+
+
+def _push(history: AndersonHistory, x: jax.Array, f: jax.Array, new: jax.Array) -> AndersonHistory:
+    """Put the newest differences first, where there are some; the oldest fall out."""
+
+    def push(rows: jax.Array, row: jax.Array) -> jax.Array:
+        return jnp.where(new, jnp.roll(rows, 1, 0).at[0].set(row), rows)
+
+    return history._replace(
+        points=push(history.points, x - history.last_point),
+        residuals=push(history.residuals, f - history.last_residual),
+        rows=jnp.minimum(history.rows + new.astype(jnp.int32), len(history.points)),
+    )
+
+
+def _moves(leaf: jax.Array) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def _flat(state: Any) -> jax.Array:
+    """Return the floating numbers of a state as one vector, shape (d,), of their widest dtype."""
+    leaves = [leaf for leaf in jax.tree.leaves(state) if _moves(leaf)]
+    dtype = jnp.result_type(*leaves)
+    return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in leaves])
+
+
+def _unflat(x: jax.Array, like: Any) -> Any:
+    """Return a state with these floating numbers, and all else as in another state."""
+    leaves, structure = jax.tree.flatten(like)
+    begin = 0
+    for i, leaf in enumerate(leaves):
+        if _moves(leaf):
+            part = x[begin : begin + leaf.size]
+            leaves[i] = part.reshape(leaf.shape).astype(leaf.dtype)
+            begin += leaf.size
+    return jax.tree.unflatten(structure, leaves)
+
+
+def anderson(
+    solver: Solver,
+    *,
+    memory: int = 5,
+    regularization: ArrayLike | None = None,
+    safeguard: ArrayLike = 2.0,
+) -> Anderson:
+    """Build `Anderson`.
+
+    Args:
+      solver: whose rounds are one deterministic map of its state.
+      memory: m, how many differences are kept, 5 to 10; with 0 the solver runs as it is.
+      regularization: eta, not negative, relative to the squared norms of all differences; if None,
+        1e-10 in float64 and 1e-6 in float32. With 0 the differences may be dependent, and the point
+        is then no number and is refused.
+      safeguard: D, at least 1: by how much the norm of the residual may grow in a round.
+
+    Returns:
+      The solver; its numbers are leaves.
+
+    Raises:
+      InputError: a number is out of range, or `solver` is no solver.
+    """
+    wanted = ("participants", "init", "step", "estimate", "messages")
+    if isinstance(solver, type) or not all(hasattr(solver, name) for name in wanted):
+        raise InputError(
+            f"must be a solver such as extra(), but it is {one_line(solver)}",
+            argument="solver",
+            value=solver,
+        )
+    return Anderson(
+        solver,
+        count("memory", memory, at_least=0),
+        None if regularization is None else scalar("regularization", regularization, at_least=0),
+        scalar("safeguard", safeguard, at_least=1),
+    )
