@@ -16,6 +16,7 @@ from fedjax_admm import (
     schedules as schedules,
     search as search,
     solvers as solvers,
+    testing as testing,
     traffic as traffic,
     trees as trees,
     trials as trials,

@@ -7,6 +7,10 @@ import pytest
 
 from tests.compiling import OPTIMIZED
 
+# What `check_solver` takes as `bits`: by how much the last bits may differ, relative to the largest
+# entry, where programs are compiled quickly.
+TOLERANCE = 0.0 if OPTIMIZED else 1e-5
+
 
 def same_bits(found, wanted, tolerance: float = 1e-5) -> None:
     """Assert that two pytrees are the same to the last bit, or to rounding without optimisation.

@@ -1,0 +1,498 @@
+"""Checks of a solver: masks, dtypes, traces, transformations, derivatives, keys, resumption."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm import participation
+from fedjax_admm._checks import InputError, count, scalar, typed_key
+from fedjax_admm._run import run
+from fedjax_admm._run_checks import check_solver as check_methods, difference
+from fedjax_admm.capabilities import Subset, check_capabilities, has
+from fedjax_admm.protocol import Turn
+from fedjax_admm.testing._shared import (
+    demand,
+    demand_close,
+    demand_finite,
+    doing,
+    dtype_of,
+    is_float,
+    make,
+    plain,
+    unfit,
+    with_floats,
+)
+
+_SPLIT = "Split keys with jax.random.split, one part for every use."
+_MASK = "Let fedjax_admm.where_active(turn.active, new, old) choose what the clients keep."
+
+
+class _Bench(NamedTuple):
+    solver: Any
+    problem: Any
+    clients: Callable[[Any], Any] | None
+    shapes: Sequence[tuple[int, ...]] | None
+    rounds: int
+    key: jax.Array
+    tolerance: float
+    bits: float
+
+    @property
+    def name(self) -> str:
+        return type(self.solver).__name__
+
+    @property
+    def mask(self) -> tuple[int, ...]:
+        return tuple(self.solver.participants(self.problem))
+
+    def run(self, rounds=None, process=None, start=None):
+        """Return the run; who takes part is drawn anew in each round unless `process` is given."""
+        process = on_and_off() if process is None else process
+        rounds = self.rounds if rounds is None else rounds
+        return run(
+            self.solver, self.problem, self.key, rounds=rounds, participation=process, start=start
+        )
+
+    def turn(self, active, index: int) -> Turn:
+        """Return the turn that the run of `key` has in a round, with a mask of one's own."""
+        key = jax.random.split(jax.random.fold_in(self.key, index))[1]
+        return Turn(jnp.int32(index), key, jnp.broadcast_to(jnp.asarray(active), self.mask))
+
+    def kept(self, state) -> dict[str, np.ndarray]:
+        """Return what belongs to clients: name of the leaf -> array with a leading axis of them."""
+        if self.clients is not None:
+            parts = jax.tree.leaves_with_path(self.clients(state))
+        else:
+            marks = _of_clients(self.solver, self.problem)
+            leaves = jax.tree.leaves_with_path(state)
+            parts = [leaf for leaf, mark in zip(leaves, marks, strict=True) if mark]
+        return {jax.tree_util.keystr(path) or "the state": plain(leaf) for path, leaf in parts}
+
+
+def check_solver(
+    solver: Any,
+    problem: Any,
+    *,
+    clients: Callable[[Any], Any] | None = None,
+    shapes: Sequence[tuple[int, ...]] | None = None,
+    rounds: int = 8,
+    key: jax.Array | None = None,
+    tolerance: float = 1e-4,
+    bits: float = 0.0,
+    only: str | Sequence[str] | None = None,
+) -> None:
+    """Check that a solver obeys the protocol.
+
+    - `needs`: an unfit problem is told in one sentence, by `requires`.
+    - `traffic`: sizes of messages are whole numbers; their count is an int32 number.
+    - `structure`: a step keeps the structure, shapes and dtypes of the state, with and without
+      `jax.jit`, and its numbers are finite; the estimate is a model.
+    - `absent`: clients that are absent in a round keep everything.
+    - `nobody`: a round without anybody changes no client, and does not move the estimate.
+    - `dtype`: what a run returns has the dtype of the problem's data.
+    - `traces`: one trace serves all values of hyper-parameters.
+    - `vmap`: the same numbers in a batch of keys, under `jax.jit` and `jax.vmap`, as one by one.
+    - `gradients`: derivatives by all hyper-parameters are finite, and not all zero.
+    - `resumes`: half of the rounds and the other half are all rounds, to the same bits.
+    - `replayed`: the steps one by one, with recorded masks, are the run.
+    - `keys`: no random key is used twice.
+
+    Args:
+      solver: built, as `solvers.fsmdm()` is.
+      problem: one that it can solve, with at least 2 clients; a small one is enough.
+      clients: state -> what of it belongs to clients, a pytree of arrays whose leading axis is the
+        last one of the mask. All of its leaves must move where clients take part. If None: for a
+        problem with `take` the leaves of the state whose leading axis shrinks when a client is left
+        out, else the leaves whose leading axis is as long as the mask's last one. These need not
+        move. Give it where another axis is as long by chance, or where the server keeps something
+        about each client.
+      shapes: the shapes that an estimate may have; if None, any for a pytree, and (dim,) or
+        (clients, dim) for an array where the problem has a `start`.
+      rounds: of a run; even, at least 2.
+      key: a typed key; `jax.random.key(5)` if None.
+      tolerance: of numbers that should agree but for rounding, relative and absolute.
+      bits: 0, or by how much a resumed run may differ from the whole one, relative to the largest
+        entry of a leaf, where programs are compiled without optimisation.
+      only: names of the checks to make; all if None.
+
+    Raises:
+      AssertionError: a check fails.
+      InputError: the solver is none, the problem has one client or lacks what the solver needs,
+        or another argument does not fit.
+    """
+    check_methods(solver, problem)
+    if not hasattr(solver, "traffic") or not hasattr(solver, "requires"):
+        raise unfit("solver", solver, "a solver with the method traffic and the tuple requires")
+    check_capabilities(solver, problem)
+    if clients is not None and not callable(clients):
+        raise unfit("clients", clients, "a function of the state")
+    key = jax.random.key(5) if key is None else key
+    typed_key(key)
+    if count("rounds", rounds, at_least=2) % 2:
+        raise unfit("rounds", rounds, "even")
+    bench = _Bench(
+        solver,
+        problem,
+        clients,
+        shapes,
+        rounds,
+        key,
+        float(scalar("tolerance", tolerance, at_least=0)),
+        float(scalar("bits", bits, at_least=0)),
+    )
+    if not bench.mask or bench.mask[-1] < 2:
+        raise InputError(
+            f"must have at least 2 clients for these checks, but the mask's shape is {bench.mask}",
+            argument="problem",
+            value=problem,
+        )
+    make(bench, _CHECKS, only)
+
+
+def on_and_off() -> participation.Participation:
+    """Return the process of most runs here: where all is the same, nothing compiles again."""
+    return participation.markov_on_off(0.3, 0.3)
+
+
+@jax.jit
+def _step(solver, problem, state, turn):
+    return solver.step(problem, state, turn)
+
+
+def _of_clients(solver: Any, problem: Any) -> list[bool]:
+    """Return, for every leaf of the state, whether its leading axis is that of clients."""
+    clients = solver.participants(problem)[-1]
+    key = jax.random.key(0)
+    whole = jax.tree.leaves(jax.eval_shape(solver.init, problem, key))
+    marks = [leaf.ndim > 0 and leaf.shape[0] == clients for leaf in whole]
+    if has(problem, Subset) and clients == problem.num_clients:
+        others = jnp.arange(clients - 1, dtype=jnp.int32)
+        try:
+            fewer = jax.eval_shape(lambda p, k: solver.init(p.take(others), k), problem, key)
+        except Exception:  # a solver with numbers of its own for each client
+            return marks
+        pairs = zip(marks, jax.tree.leaves(fewer), strict=True)
+        marks = [mark and leaf.shape[0] == clients - 1 for mark, leaf in pairs]
+    return marks
+
+
+# --- the checks -----------------------------------------------------------------------------------
+
+
+def _needs(b: _Bench) -> None:
+    demand(
+        len(b.solver.requires) > 0,
+        f"{b.name}.requires is empty; list the capabilities that it uses of a problem, such as "
+        "(OnStar, Gradients) of fedjax_admm.capabilities.",
+    )
+    for wanted in b.solver.requires:
+        demand(
+            isinstance(wanted, type),
+            f"{b.name}.requires must hold capabilities, which are classes, but it holds {wanted}.",
+        )
+    try:
+        run(b.solver, object(), b.key, rounds=1)
+    except InputError as error:
+        told = str(error)
+        if "needs a problem with" in told:
+            return
+        raise AssertionError(f"An unfit problem must be told by requires, but: {told}") from error
+    except Exception as error:
+        raise AssertionError(f"An unfit problem raised {type(error).__name__}: {error}") from error
+    raise AssertionError(f"{b.name} ran on an object that is no problem.")
+
+
+def _traffic(b: _Bench) -> None:
+    with doing(f"{b.name}.traffic"):
+        traffic = b.solver.traffic(b.problem)
+    for name, size in zip(("up", "down", "before", "broadcast"), traffic, strict=False):
+        demand(
+            type(size) is int and size >= 0,
+            f"{b.name}.traffic(problem).{name} must be a whole Python number that is not negative, "
+            f"but it is {size!r}.",
+        )
+    demand(
+        traffic.up > 0 and traffic.down + traffic.broadcast > 0,
+        f"{b.name} must send something up and something down, but its traffic is {traffic}.",
+    )
+    with doing(f"{b.name}.messages"):
+        sent = jax.eval_shape(
+            lambda p, a: b.solver.messages(p, a), b.problem, jnp.ones(b.mask, bool)
+        )
+    demand(
+        sent.shape == () and sent.dtype == jnp.int32,
+        f"{b.name}.messages must return one int32 number, but it returns {sent.dtype} of shape "
+        f"{sent.shape}; take jnp.sum(active, dtype=jnp.int32).",
+    )
+
+
+def _structure(b: _Bench) -> None:
+    with doing(f"{b.name}.init"):
+        state = b.solver.init(b.problem, jax.random.key(0))
+    for how, step in (
+        ("without jax.jit", lambda *a: a[0].step(*a[1:])),
+        ("under jax.jit", _step),
+    ):
+        remedy = "Take jnp.where or jax.lax.cond in place of an if on values."
+        with doing(f"{b.name}.step {how}", remedy if "under" in how else ""):
+            new = step(b.solver, b.problem, state, b.turn(True, 0))
+        found = difference(state, new)
+        demand(
+            not found,
+            f"{b.name}.step {how} must return a state with the structure, shapes and dtypes of the "
+            f"one that it is given, but {found}.",
+        )
+        demand_finite(f"The state after {b.name}.step {how}", new)
+    with doing(f"{b.name}.estimate"):
+        estimate = b.solver.estimate(new)
+    start = getattr(b.problem, "start", None)
+    shapes = b.shapes
+    if shapes is None and start is not None and isinstance(estimate, jax.Array):
+        dim = start.shape[-1]
+        shapes = ((dim,), (b.mask[-1], dim))
+    if shapes is not None:
+        found = getattr(estimate, "shape", None)
+        demand(
+            found in [tuple(shape) for shape in shapes],
+            f"{b.name}.estimate must be a model, of shape {' or '.join(map(str, shapes))}, but its "
+            f"shape is {found}; pass shapes if models have another one.",
+        )
+
+
+def _absent(b: _Bench) -> None:
+    with doing(f"A run of {b.name}"):
+        state = b.run().state.solver
+    active = np.zeros(b.mask, bool)
+    # One in the first pass only, and one in the last pass only, where a round has passes.
+    active[(*(0,) * (active.ndim - 1), 1)] = True
+    active[(*(-1,) * (active.ndim - 1), -1)] = True
+    with doing(f"{b.name}.step where some clients are absent"):
+        new = _step(b.solver, b.problem, state, b.turn(active, 3))
+    present = active.reshape(-1, active.shape[-1]).any(0)
+    old, moved = b.kept(state), b.kept(new)
+    for name, before in old.items():
+        after = moved[name]
+        demand(
+            before.shape[:1] == present.shape,
+            f"What the clients of {b.name} keep must have a leading axis of {present.size}, but "
+            f"{name} has shape {before.shape}; pass clients=, a function of the state.",
+        )
+        same = np.array([_same(x, y) for x, y in zip(before, after, strict=True)])
+        changed = np.flatnonzero(~present & ~same)
+        if changed.size:
+            k = int(changed[0])
+            raise AssertionError(
+                f"An absent client must keep everything, but client {k} of {b.name} was absent and "
+                f"its {name} moved by {_distance(before[k], after[k]):.3g}. {_MASK}"
+            )
+        if b.clients is not None:
+            still = np.flatnonzero(present & same)
+            demand(
+                not still.size,
+                f"A client that takes part must move, but client {still[:1]} of {b.name} took "
+                f"part and its {name} is what it was.",
+            )
+    pairs = zip(jax.tree.leaves(state), jax.tree.leaves(new), strict=True)
+    demand(
+        any(not _same(plain(x), plain(y)) for x, y in pairs),
+        f"A round with {present.sum()} clients changed nothing at all in the state of {b.name}.",
+    )
+
+
+def _nobody(b: _Bench) -> None:
+    with doing(f"A run of {b.name}"):
+        state = b.run().state.solver
+    with doing(f"{b.name}.step of a round without anybody"):
+        new = _step(b.solver, b.problem, state, b.turn(False, 3))
+    old, moved = b.kept(state), b.kept(new)
+    for name, before in old.items():
+        demand(
+            _same(before, moved[name]),
+            f"A round without anybody must change no client, but {name} of {b.name} moved by "
+            f"{_distance(before, moved[name]):.3g}. {_MASK}",
+        )
+    demand_close(
+        f"The estimates of {b.name} before and after a round without anybody",
+        b.solver.estimate(new),
+        b.solver.estimate(state),
+        1e-5,
+        0.0,
+        "Divide by the number of those who took part only where there are some.",
+    )
+
+
+def _dtype(b: _Bench) -> None:
+    wanted = dtype_of(b.problem)
+    with doing(f"A run of {b.name} on data of dtype {wanted.name}"):
+        result = b.run()
+    leaves = jax.tree.leaves_with_path((result.state.solver, result.estimate))
+    floats = [(path, leaf.dtype) for path, leaf in leaves if is_float(leaf)]
+    demand(floats, f"Nothing in the state of {b.name} is a floating number.")
+    for path, dtype in floats:
+        part = "the state" if path[0].idx == 0 else "the estimate"
+        leaf = jax.tree_util.keystr(path[1:])
+        demand(
+            dtype == wanted,
+            f"The dtype must follow the problem's data, which are {wanted.name}, but {leaf} of "
+            f"{part} of {b.name} is {dtype}; take it from problem.start.dtype.",
+        )
+
+
+def _traces(b: _Bench) -> None:
+    for name in _static_numbers(b.solver):
+        value = getattr(b.solver, name)
+        raise AssertionError(
+            f"{b.name}.{name} is a static number ({value:g}): another value compiles again, and "
+            "has no derivative; register it as a leaf, and keep static what counts or chooses."
+        )
+    traces = 0
+
+    @jax.jit
+    def go(solver, process, key):
+        nonlocal traces
+        traces += 1
+        return run(solver, b.problem, key, rounds=2, participation=process).estimate
+
+    for factor in (1.0, 1.1, 1.3):
+        solver = with_floats(b.solver, lambda leaf, f=factor: leaf * f)
+        with doing(f"{b.name} with hyper-parameters that are traced"):
+            go(solver, participation.bernoulli(factor / 2), jax.random.key(0))
+    demand(
+        traces == 1,
+        f"{b.name} was traced {traces} times for three values of its hyper-parameters; one trace "
+        "must serve all: make every number a leaf, and an array of one dtype.",
+    )
+
+
+def _static_numbers(solver: Any) -> list[str]:
+    """Return the fields of a dataclass that hold floats and are part of its structure."""
+    if not dataclasses.is_dataclass(solver):
+        return []
+    found = []
+    for field in dataclasses.fields(solver):
+        value = getattr(solver, field.name)
+        if not isinstance(value, float | np.floating) or not math.isfinite(value):
+            continue
+        other = dataclasses.replace(solver, **{field.name: 1.5 * value + 1})
+        if jax.tree.structure(other) != jax.tree.structure(solver):
+            found.append(field.name)
+    return found
+
+
+def _vmap(b: _Bench) -> None:
+    process = on_and_off()
+    keys = jax.random.split(jax.random.key(1), 3)
+
+    def estimate(key):
+        return run(b.solver, b.problem, key, rounds=b.rounds, participation=process).estimate
+
+    with doing(f"A batch of runs of {b.name} under jax.jit and jax.vmap"):
+        batch = jax.jit(jax.vmap(estimate))(keys)
+    alone = jax.tree.map(lambda *parts: jnp.stack(parts), *[estimate(key) for key in keys])
+    where = f"Estimates of {b.name} in a batch and alone"
+    demand_close(where, batch, alone, b.tolerance, b.tolerance)
+
+
+def _gradients(b: _Bench) -> None:
+    leaves, structure = jax.tree.flatten(b.solver)
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(b.solver)]
+    places = [i for i, leaf in enumerate(leaves) if is_float(leaf)]
+    if not places:
+        return
+
+    def loss(floats):
+        given = list(leaves)
+        for place, value in zip(places, floats, strict=True):
+            given[place] = value
+        solver = jax.tree.unflatten(structure, given)
+        everyone = participation.everyone()
+        found = run(solver, b.problem, b.key, rounds=b.rounds, participation=everyone).estimate
+        return sum(jnp.sum(part**2) for part in jax.tree.leaves(found))
+
+    with doing(f"The derivative of a run of {b.name} by its hyper-parameters"):
+        gradient = jax.grad(loss)([leaves[i] for i in places])
+    for place, slope in zip(places, gradient, strict=True):
+        demand_finite(
+            f"The derivative of a run of {b.name} by {paths[place]}",
+            slope,
+            "Both branches of a jnp.where are differentiated: no 0/0 and no root of 0 may stand in "
+            "either; kernels.safe_norm and kernels.safe_ratio have none.",
+        )
+    demand(
+        any(np.any(slope != 0) for slope in gradient),
+        f"The derivatives of a run of {b.name} by all of its hyper-parameters are zero; does it "
+        "use them, or stop gradients?",
+    )
+
+
+def _resumes(b: _Bench) -> None:
+    with doing(f"A run of {b.name} in two parts"):
+        whole = b.run()
+        none = b.run(0)
+        half = b.run(b.rounds // 2, start=none.state)
+        rest = b.run(b.rounds // 2, start=half.state)
+    remedy = "All that a round needs must be in the state, or follow from turn.index and turn.key."
+    where = f"The states of {b.name} after {b.rounds} rounds in two parts and at once"
+    if not b.bits:
+        demand_close(where, rest.state, whole.state, 0.0, 0.0, remedy)
+        return
+    for found, wanted in zip(
+        jax.tree.leaves(rest.state), jax.tree.leaves(whole.state), strict=True
+    ):
+        size = np.max(np.abs(np.nan_to_num(plain(wanted), posinf=0, neginf=0)), initial=1e-30)
+        demand_close(where, found, wanted, 0.0, b.bits * float(size), remedy)
+
+
+def _replayed(b: _Bench) -> None:
+    masks = np.random.default_rng(0).random((b.rounds, *b.mask)) < 0.5
+    with doing(f"A run of {b.name} with recorded masks"):
+        replayed = b.run(process=participation.replay(masks))
+    state = b.solver.init(b.problem, jax.random.key(0))
+    for index, mask in enumerate(masks):
+        state = _step(b.solver, b.problem, state, b.turn(mask, index))
+    where = f"Estimates of {b.name} after a run with recorded masks, and after its steps one by one"
+    demand_close(where, replayed.estimate, b.solver.estimate(state), b.tolerance, b.tolerance)
+
+
+def _keys(b: _Bench) -> None:
+    # A key that is used twice raises while a program is traced, inside a scan too.
+    with (
+        jax.debug_key_reuse(True),
+        doing(f"A run of {b.name} with 2 clients drawn in each round"),
+    ):
+        try:
+            b.run(2, participation.without_replacement(2))
+        except jax.errors.KeyReuseError as error:
+            told = " ".join(str(error).split())[:300]
+            raise AssertionError(f"{b.name} uses a random key twice: {told}. {_SPLIT}") from error
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def _distance(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.max(np.abs(np.asarray(one, float) - np.asarray(other, float)), initial=0))
+
+
+_CHECKS = {
+    "needs": _needs,
+    "traffic": _traffic,
+    "structure": _structure,
+    "absent": _absent,
+    "nobody": _nobody,
+    "dtype": _dtype,
+    "traces": _traces,
+    "vmap": _vmap,
+    "gradients": _gradients,
+    "resumes": _resumes,
+    "replayed": _replayed,
+    "keys": _keys,
+}
+SOLVER_CHECKS: tuple[str, ...] = tuple(_CHECKS)
+"""The names of the checks that `check_solver` makes."""
