@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import Gradients, Prox
+from fedjax_admm.capabilities import Gradients, Prox, has
 from fedjax_admm.solvers._present import descend, largest_curvature
 
 
@@ -183,3 +183,17 @@ def curvature_at_start(
     if getattr(local, "needs_curvature", True) or any(one is None for one in given):
         return largest_curvature(problem, points)
     return jnp.ones((), points.dtype)
+
+
+def check_curvature(problem: Any, argument: str, given: jax.Array | None) -> None:
+    """Check that what a solver was not given can be found from the problem's curvature.
+
+    Raises:
+      InputError: nothing is given, and the problem has no gradients.
+    """
+    if given is None and not has(problem, Gradients):
+        raise InputError(
+            f"is to be found from gradients, which {type(problem).__name__} lacks",
+            argument=argument,
+            remedy="give it",
+        )

@@ -44,7 +44,12 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start
+from fedjax_admm.solvers._local import (
+    LocalSolver,
+    check_curvature,
+    check_local,
+    curvature_at_start,
+)
 from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
 from fedjax_admm.traffic import Traffic
 
@@ -90,6 +95,14 @@ class FedDR(StarSolver):
         clients = self._prox(problem, start, clients, key, curvature)
         mean = jnp.mean(clients.reflected(), 0)
         return FedDRState(self._serve(mean, curvature), mean, clients, curvature)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that the length of the steps is given, or can be found.
+
+        Raises:
+          InputError: it is None, and the problem has no gradients.
+        """
+        check_curvature(problem, "step", self.length)
 
     def step(self, problem, state: FedDRState, turn) -> FedDRState:
         """Return the state after one round."""

@@ -36,7 +36,12 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start
+from fedjax_admm.solvers._local import (
+    LocalSolver,
+    check_curvature,
+    check_local,
+    curvature_at_start,
+)
 from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
 
 
@@ -75,6 +80,14 @@ class FedDyn(StarSolver):
         memory = self.local.memory(problem, models)
         clients = FedDynClients(jnp.zeros_like(models), memory)
         return FedDynState(start, jnp.zeros_like(start), clients, curvature)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that rho is given, or can be found.
+
+        Raises:
+          InputError: it is None, and the problem has no gradients.
+        """
+        check_curvature(problem, "rho", self.rho)
 
     def step(self, problem, state: FedDynState, turn) -> FedDynState:
         """Return the state after one round."""

@@ -40,7 +40,12 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start
+from fedjax_admm.solvers._local import (
+    LocalSolver,
+    check_curvature,
+    check_local,
+    curvature_at_start,
+)
 from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
 
 
@@ -83,6 +88,14 @@ class FedPD(StarSolver):
         memory = self.local.memory(problem, models)
         clients = FedPDClients(models, jnp.zeros_like(models), models, models, memory)
         return FedPDState(start, start, clients, curvature)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that the length of the steps is given, or can be found.
+
+        Raises:
+          InputError: it is None, and the problem has no gradients.
+        """
+        check_curvature(problem, "step", self.length)
 
     def step(self, problem, state: FedPDState, turn) -> FedPDState:
         """Return the state after one round, with or without an average."""

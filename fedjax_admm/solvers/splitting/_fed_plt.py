@@ -37,7 +37,12 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start
+from fedjax_admm.solvers._local import (
+    LocalSolver,
+    check_curvature,
+    check_local,
+    curvature_at_start,
+)
 from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
 
 
@@ -76,6 +81,14 @@ class FedPLT(StarSolver):
         curvature = curvature_at_start(problem, models, self.local, self.length)
         clients = FedPLTClients(models, models, self.local.memory(problem, models))
         return FedPLTState(self._serve(start, curvature), start, clients, curvature)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that the length of the steps is given, or can be found.
+
+        Raises:
+          InputError: it is None, and the problem has no gradients.
+        """
+        check_curvature(problem, "step", self.length)
 
     def step(self, problem, state: FedPLTState, turn) -> FedPLTState:
         """Return the state after one round."""

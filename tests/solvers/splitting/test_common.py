@@ -13,7 +13,7 @@ from fedjax_admm import participation, penalties
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.participation import Presence, WithoutReplacement
 from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
-from tests.solvers.quadratics import minimizer, quadratics
+from tests.solvers.quadratics import Quadratics, minimizer, quadratics
 from tests.solvers.splitting.paths import L1, START, everybody, finish, path, scaled, server
 
 BUILDERS = {"fed_dr": fed_dr, "fed_pd": fed_pd, "fed_dyn": fed_dyn, "fed_plt": fed_plt}
@@ -85,26 +85,37 @@ def test_an_empty_round_changes_nothing(build):
         chex.assert_trees_all_equal(jax.jit(solver.step)(problem, state, nobody), state)
 
 
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ProxAlone:
+    """Clients without gradients."""
+
+    inner: Quadratics
+    start: jax.Array
+
+    @property
+    def num_clients(self):
+        return self.inner.num_clients
+
+    def prox_memory(self, start):
+        return self.inner.prox_memory(start)
+
+    def prox(self, points, step, memory):
+        return self.inner.prox(points, step, memory)
+
+
+def test_a_length_that_cannot_be_found_is_asked_for(build):
+    problem = ProxAlone(quadratics(), jnp.zeros(5))
+    argument = "rho" if build is fed_dyn else "step"
+    sentence = f"{argument} is to be found from gradients, which ProxAlone lacks; give it"
+    with pytest.raises(fa.InputError, match=sentence):
+        finish(build(local=local_prox()), everybody(), problem=problem)
+
+
 @pytest.mark.thorough
 def test_a_problem_without_gradients_is_solved_by_its_prox(build):
-    @register_dataclass
-    @dataclass(frozen=True, eq=False)
-    class ProxAlone:
-        inner: object
-        start: jax.Array
-
-        @property
-        def num_clients(self):
-            return self.inner.num_clients
-
-        def prox_memory(self, start):
-            return self.inner.prox_memory(start)
-
-        def prox(self, points, step, memory):
-            return self.inner.prox(points, step, memory)
-
     problem = ProxAlone(quadratics(), jnp.zeros(5))
-    found = finish(build(local=local_prox()), everybody(200), problem=problem).estimate
+    found = finish(build(1.0, local=local_prox()), everybody(200), problem=problem).estimate
     np.testing.assert_allclose(found, minimizer(), atol=1e-4)
 
 

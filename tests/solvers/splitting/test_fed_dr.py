@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import penalties
-from fedjax_admm.solvers import fed_dr, local_gradient, local_prox
+from fedjax_admm.solvers import fed_admm, fed_dr, local_gradient, local_prox
 from fedjax_admm.traffic import Traffic
 from tests.reference import star_splitting as reference
 from tests.solvers.quadratics import draw, minimizer, quadratics
@@ -27,6 +27,10 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 LOCAL = {"prox": (local_prox(), reference.exact)}
 LOCAL["gradient"] = local_gradient(0.5), reference.gradient_steps(0.5, 5)
+
+
+def admm_model(solver, problem, state):
+    return {"server": state.model}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +62,16 @@ def test_is_composite_fed_admm_under_any_participation(regularized):
     prox = reference.soft(L1) if regularized else reference.nothing
     truth = reference.composite_fed_admm(*draw(), START, some(), 2.0, prox)
     found = path(fed_dr(0.5, local=local_prox(), regularizer=regularizer), some())
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("alpha", "weight"), [(1.0, 0.0), (1.0, L1), (1.7, L1)])
+def test_is_fed_admm_after_a_first_round_of_all(alpha, weight):
+    common = {"relaxation": alpha, "local": local_prox(), "regularizer": penalties.l1(weight)}
+    first = np.concatenate([everybody(1), some()])
+    found = path(fed_admm(2.0, **common), first, measure=admm_model)[1:]
+    truth = path(fed_dr(0.5, **common), some())
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12)
 
 
