@@ -20,8 +20,16 @@ from fedjax_admm.problems import (
     networked_training,
 )
 from fedjax_admm.solvers import (
+    anderson,
     centralized_subgradient,
     consensus_admm,
+    decentralized_admm,
+    extra,
+    fed_admm,
+    fed_dr,
+    fed_dyn,
+    fed_pd,
+    fed_plt,
     fed_prox,
     federated_averaging,
     federated_proximal_averaging,
@@ -36,6 +44,7 @@ from fedjax_admm.solvers import (
     local_gradient,
     local_prox,
     p_admm,
+    pg_extra,
     private_networked_admm,
     private_subgradient,
     prox_skip,
@@ -96,6 +105,11 @@ def consensus(weight: float) -> fa.solvers.TreeLink:
 
 def nodes_below_the_root(state: Any) -> Any:
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), state.clients, *state.servers)
+
+
+def models_and_corrections(state: Any) -> jax.Array:
+    """Return both of EXTRA's nodes in one: without present neighbours no correction changes."""
+    return jnp.concatenate(state.nodes, -1)
 
 
 def network_data() -> tuple[graphs.Graph, np.ndarray, np.ndarray]:
@@ -264,6 +278,51 @@ SOLVERS = {
         trained_network,
         lambda state: state.nodes,
     ),
+    "DecentralizedADMM": Case(
+        decentralized_admm,
+        lambda build: build(0.5, relaxation=1.2),
+        network,
+        lambda state: state.nodes,
+    ),
+    "DecentralizedADMM, trained": Case(
+        decentralized_admm,
+        lambda build: build(0.5),
+        trained_network,
+        lambda state: state.nodes,
+        thorough=True,
+    ),
+    "DecentralizedADMM, gradient steps": Case(
+        decentralized_admm,
+        lambda build: build(local=local_gradient(steps=3)),
+        network,
+        lambda state: state.nodes,
+        thorough=True,
+    ),
+    "EXTRA": Case(
+        extra,
+        lambda build: build(0.1),
+        network,
+        models_and_corrections,
+    ),
+    "PG-EXTRA": Case(
+        pg_extra,
+        lambda build: build(regularizer=penalties.l1(0.1)),
+        network,
+        models_and_corrections,
+    ),
+    "Anderson, EXTRA": Case(
+        anderson,
+        lambda build: build(extra(0.1), memory=3, regularization=1e-6),
+        network,
+        lambda state: models_and_corrections(state.inner),
+    ),
+    "Anderson, prox": Case(
+        anderson,
+        lambda build: build(federated_proximal_averaging()),
+        network,
+        lambda state: (),
+        thorough=True,
+    ),
     "FederatedAveraging, 3 local steps": Case(
         federated_averaging,
         lambda build: build(0.1, local_steps=3),
@@ -323,6 +382,48 @@ SOLVERS = {
         lambda state: state.client.control,
         thorough=True,
     ),
+    "FedDR": Case(fed_dr, lambda build: build(0.5), network, lambda state: state.clients),
+    "FedDR, relaxed, prox, l1": Case(
+        fed_dr,
+        lambda build: build(
+            0.5, relaxation=1.5, local=local_prox(), regularizer=penalties.l1(0.05)
+        ),
+        network,
+        lambda state: state.clients,
+        thorough=True,
+    ),
+    "FedDR, inexact prox": Case(
+        fed_dr,
+        lambda build: build(0.5, local=local_prox()),
+        trained_network,
+        lambda state: state.clients,
+        thorough=True,
+    ),
+    "FedDyn": Case(fed_dyn, lambda build: build(2.0), network, lambda state: state.clients),
+    "FedDyn, prox, l1": Case(
+        fed_dyn,
+        lambda build: build(2.0, local=local_prox(), regularizer=penalties.l1(0.05)),
+        network,
+        lambda state: state.clients,
+        thorough=True,
+    ),
+    "FedPD": Case(fed_pd, lambda build: build(0.5), network, lambda state: state.clients),
+    "FedPD, coins, prox, l1": Case(
+        fed_pd,
+        lambda build: build(0.5, averaging=0.6, local=local_prox(), regularizer=penalties.l1(0.05)),
+        network,
+        # What was sent stays as it is where there is no average.
+        lambda state: state.clients._replace(sent=()),
+        thorough=True,
+    ),
+    "FedPLT": Case(fed_plt, lambda build: build(0.5), network, lambda state: state.clients),
+    "FedPLT, prox, l1": Case(
+        fed_plt,
+        lambda build: build(0.5, local=local_prox(), regularizer=penalties.l1(0.05)),
+        network,
+        lambda state: state.clients,
+        thorough=True,
+    ),
     "FederatedSubgradient, l1": Case(
         federated_subgradient,
         lambda build: build(regularizer=penalties.l1(0.05)),
@@ -351,6 +452,53 @@ SOLVERS = {
         lambda build: build([[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3),
         network,
         lambda state: (),
+    ),
+    "FedADMM": Case(
+        fed_admm,
+        lambda build: build(0.5, regularizer=penalties.l1(0.01)),
+        network,
+        lambda state: (state.clients.models, state.clients.duals),
+    ),
+    "FedADMM of Zhou and Li, relaxed, rho from the curvature": Case(
+        fed_admm,
+        lambda build: build(
+            local=fa.solvers.local_gradient(0.2, steps=3), dual_updates=2, relaxation=1.4
+        ),
+        network,
+        lambda state: (state.clients.models, state.clients.duals),
+        thorough=True,
+    ),
+    "FedADMM, inexact prox": Case(
+        fed_admm,
+        lambda build: build([0.5, 1.0, 1.0, 2.0, 1.0], local=fa.solvers.local_prox()),
+        trained_star,
+        lambda state: state.clients,
+        thorough=True,
+    ),
+    "FedADMM, balanced": Case(
+        fed_admm,
+        lambda build: build(fa.solvers.balanced_penalty(20.0, ratio=2.0)),
+        network,
+        lambda state: (state.clients.models, state.clients.duals),
+        thorough=True,
+    ),
+    "FedADMM, spectral, l1": Case(
+        fed_admm,
+        lambda build: build(
+            fa.solvers.spectral_penalty(),
+            local=fa.solvers.local_prox(),
+            regularizer=penalties.l1(0.01),
+        ),
+        network,
+        lambda state: (state.clients.models, state.clients.duals),
+        thorough=True,
+    ),
+    "FedADMM, spectral of each node": Case(
+        fed_admm,
+        lambda build: build(fa.solvers.spectral_penalty(node_wise=True), relaxation=1.2),
+        network,
+        lambda state: (state.clients.models, state.clients.duals, state.penalty.counts),
+        thorough=True,
     ),
     "FedMCADMM": Case(
         fedmc_admm,
