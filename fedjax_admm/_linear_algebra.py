@@ -5,6 +5,8 @@ wait for ever when several devices of one process solve batches of problems at o
 made of sums and products only.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -213,3 +215,39 @@ def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
+
+
+def conjugate_gradients(
+    apply: Callable[[jax.Array], jax.Array], target: jax.Array, tolerance: float = 1e-5
+) -> jax.Array:
+    """Solve `apply(x) = target` for a symmetric positive definite map by conjugate gradients.
+
+    Unlike `jax.scipy.sparse.linalg.cg` it can stand inside `jax.lax.custom_root`, whose derivative
+    is transposed; it has no derivative of its own.
+
+    Args:
+      apply: linear, (dim,) to (dim,).
+      target: shape (dim,).
+      tolerance: of the residual, relative to the target.
+
+    Returns:
+      Shape (dim,), after at most 10 dim steps.
+    """
+    limit = tolerance**2 * jnp.vdot(target, target)
+
+    def goes_on(carry):
+        _, _, _, residual, steps = carry
+        return (residual > limit) & (steps < 10 * target.size)
+
+    def step(carry):
+        x, r, direction, residual, steps = carry
+        bent = apply(direction)
+        bend = jnp.vdot(direction, bent)
+        # A direction without curvature ends the search: the length 0 leaves everything as it is.
+        length = jnp.where(bend > 0, residual / jnp.where(bend > 0, bend, 1), 0)
+        x, r = x + length * direction, r - length * bent
+        new = jnp.where(bend > 0, jnp.vdot(r, r), 0)
+        return x, r, r + new / residual * direction, new, steps + 1
+
+    first = (jnp.zeros_like(target), target, target, jnp.vdot(target, target), jnp.int32(0))
+    return jax.lax.while_loop(goes_on, step, first)[0]

@@ -1,4 +1,4 @@
-"""Dataclasses as pytrees, told apart by their class.
+"""Dataclasses as pytrees, told apart by their class; and pytrees as vectors.
 
 JAX 0.10 compares the structures of two dataclasses registered by its own `register_dataclass`
 without looking at their classes: `L1(weight)` and `SquaredL2(weight)` have equal structures. Only
@@ -6,10 +6,13 @@ their hashes differ, of which the cache of compiled programs compares a few bits
 solver then ran the program of another one. Nodes registered as here carry their class.
 """
 
-from dataclasses import fields
-from typing import TypeVar
+import math
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
-from jax.tree_util import GetAttrKey, register_pytree_with_keys
+import jax
+import jax.numpy as jnp
+from jax.tree_util import GetAttrKey, PyTreeDef, register_pytree_with_keys
 
 Class = TypeVar("Class", bound=type)
 
@@ -44,3 +47,32 @@ def register_dataclass(cls: Class) -> Class:
 
     register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
+
+
+@dataclass(frozen=True)
+class FlatLayout:
+    """Where the arrays of a pytree stand in one vector; two layouts of equal trees are equal."""
+
+    structure: PyTreeDef
+    shapes: tuple[tuple[int, ...], ...]  # of the leaves
+    order: tuple[int, ...]  # the leaves in the order in which they stand in the vector
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the numbers in each leaf."""
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    def flat(self, tree: Any) -> jax.Array:
+        """Return the arrays as one vector, shape (dim,)."""
+        leaves = jax.tree.leaves(tree)
+        return jnp.concatenate([jnp.ravel(leaves[i]) for i in self.order])
+
+    def tree(self, points: jax.Array) -> Any:
+        """Return vectors (..., dim) as pytrees of arrays (..., *shape)."""
+        leaves: list[Any] = [None] * len(self.shapes)
+        begin = 0
+        for i in self.order:
+            end = begin + self.sizes[i]
+            leaves[i] = points[..., begin:end].reshape(points.shape[:-1] + self.shapes[i])
+            begin = end
+        return jax.tree.unflatten(self.structure, leaves)

@@ -37,7 +37,7 @@ from fedjax_admm._run_checks import (
     measured,
     traced_residual,
 )
-from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.capabilities import Parameters, check_capabilities, has
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
 from fedjax_admm.protocol import Solver, Turn
@@ -72,7 +72,8 @@ class Run(NamedTuple):
     state: RoundState
     trace: dict[str, jax.Array]  # leading axis = records; always "round" and "messages"
     status: Status
-    estimate: jax.Array  # the solver's estimate after the last round
+    estimate: Any  # the solver's estimate after the last round: an array; or the user's pytree of
+    # parameters, where the problem has one (with an axis of clients for personal models)
 
 
 def run(
@@ -189,7 +190,7 @@ def scan_rounds(solver, problem, key, participation, start, rounds, measure, eve
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
     )
     status = Status(jnp.zeros((), jnp.int32), nonfinite)
-    return replicate_uneven(Run(state, trace, status, solver.estimate(state.solver)))
+    return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
 
 
 @partial(jax.jit, static_argnames=("residual", "max_rounds", "every"))
@@ -221,7 +222,13 @@ def loop_until(
     )
     status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
-    return replicate_uneven(Run(state, trace, status, solver.estimate(state.solver)))
+    return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
+
+
+def _read(solver, problem, state: RoundState) -> Any:
+    """Return what the user reads: the estimate, as parameters where the problem has them."""
+    estimate = solver.estimate(state.solver)
+    return problem.parameters(estimate) if has(problem, Parameters) else estimate
 
 
 def _first(solver, problem, key, participation, start) -> RoundState:

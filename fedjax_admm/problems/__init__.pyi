@@ -5,6 +5,17 @@ from fedjax_admm.problems._consensus import (
     pooled_correlation as pooled_correlation,
     with_loss as with_loss,
 )
+from fedjax_admm.problems._federated import federated as federated
+from fedjax_admm.problems._federated_problem import (
+    Batch as Batch,
+    Federated as Federated,
+)
+from fedjax_admm.problems._inner import (
+    InnerLBFGS as InnerLBFGS,
+    InnerSteps as InnerSteps,
+    inner_lbfgs as inner_lbfgs,
+    inner_steps as inner_steps,
+)
 from fedjax_admm.problems._localization import (
     MINIMUM_RANGE as MINIMUM_RANGE,
     CauchyNoise as CauchyNoise,
@@ -44,4 +55,11 @@ from fedjax_admm.problems._robust_regression import (
     clusters_of_clients as clusters_of_clients,
     draw_robust_regression as draw_robust_regression,
     robust_regression as robust_regression,
+)
+from fedjax_admm.problems._smoothing import (
+    MoreauSmoothing as MoreauSmoothing,
+    RandomizedSmoothing as RandomizedSmoothing,
+    Smoothing as Smoothing,
+    moreau_smoothing as moreau_smoothing,
+    randomized_smoothing as randomized_smoothing,
 )

@@ -1,0 +1,216 @@
+"""Turning what a user calls the clients' data into arrays, with the checks of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import InputError, is_concrete, listed, one_line
+from fedjax_admm.problems._client_data import (
+    ClientData,
+    GeneratedData,
+    StackedData,
+    bucketed,
+    compacted,
+    stacked,
+)
+
+
+def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
+    """Return the clients' data, whatever form they have."""
+    if callable(data):
+        return _generated(data, mask, sizes)
+    if sizes is not None:
+        raise InputError(
+            "is for data that a function makes", argument="sizes", value=sizes, remedy="use mask"
+        )
+    if isinstance(data, list) or (
+        type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
+    ):
+        if mask is not None:
+            raise InputError(
+                "is for stacked data, but data is a list of clients", argument="mask", value=mask
+            )
+        return _listed_clients(data, dtype)
+    return _stacked_clients(data, mask, dtype)
+
+
+def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
+    if mask is not None:
+        raise InputError(
+            "is for stacked data, but data is a function",
+            argument="mask",
+            value=mask,
+            remedy="use sizes",
+        )
+    if sizes is None:
+        raise InputError(
+            "must say how many samples each client has, shape (clients,), because data is a "
+            "function",
+            argument="sizes",
+            value=sizes,
+        )
+    made = jax.eval_shape(make, jnp.zeros((), jnp.int32))
+    leaves = jax.tree.leaves(made)
+    rows = {leaf.shape[:1] for leaf in leaves}
+    if len(rows) != 1 or () in rows:
+        raise InputError(
+            "must make arrays with one leading axis of samples, but their shapes are "
+            f"{listed(str(leaf.shape) for leaf in leaves)}",
+            argument="data",
+            value=make,
+        )
+    number = np.asarray(sizes)
+    longest = rows.pop()[0]
+    wrong = number.ndim != 1 or not np.issubdtype(number.dtype, np.integer) or number.size == 0
+    if wrong or number.min() < 1 or number.max() > longest:
+        raise InputError(
+            f"must hold a whole number from 1 to {longest} for every client, as many as data makes,"
+            f" but it is {one_line(sizes)}",
+            argument="sizes",
+            value=sizes,
+        )
+    numbers = jnp.arange(number.size, dtype=jnp.int32)
+    return GeneratedData(jnp.asarray(number.astype(np.int32)), numbers, make)
+
+
+def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
+    if not data:
+        raise InputError("must hold a client, but it is empty", argument="data", value=data)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
+        return _stacked_traced(data, dtype)
+    arrays = [_host_arrays(f"data[{i}]", client, dtype) for i, client in enumerate(data)]
+    first = _described(arrays[0])
+    for i, client in enumerate(arrays):
+        described = _described(client)
+        if described != first:
+            raise InputError(
+                f"must have the structure, shapes and dtypes of data[0] ({first}), but it has "
+                f"{described}",
+                argument=f"data[{i}]",
+                value=data[i],
+            )
+        lengths = {len(leaf) for leaf in jax.tree.leaves(client)}
+        if len(lengths) > 1:
+            raise InputError(
+                f"must have arrays with equally many samples, but they have "
+                f"{listed(map(str, sorted(lengths)))}",
+                argument=f"data[{i}]",
+                value=data[i],
+            )
+        if lengths == {0}:
+            raise InputError(
+                "must hold at least one sample, but it holds none",
+                argument=f"data[{i}]",
+                value=data[i],
+                remedy="leave that client out",
+            )
+    return bucketed(arrays)
+
+
+def _stacked_traced(data: Sequence[Any], dtype: Any) -> StackedData:
+    """Return clients of equal sizes that are traced, as inside a trial."""
+    whole = jax.tree.map(lambda *parts: jnp.stack(parts), *data)
+    return _stacked_clients(whole, None, dtype)
+
+
+def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
+    arrays = device_arrays("data", data, dtype)
+    leaves = jax.tree.leaves(arrays)
+    heads = {leaf.shape[:2] for leaf in leaves}
+    if len(heads) != 1 or len(next(iter(heads))) != 2:
+        raise InputError(
+            "must be a list with one pytree per client, or a pytree of arrays (clients, samples, "
+            f"...), but its arrays have the shapes {listed(str(leaf.shape) for leaf in leaves)}",
+            argument="data",
+            value=data,
+        )
+    clients, samples = heads.pop()
+    if not (clients and samples):
+        raise InputError(
+            f"must hold clients and samples, but there are {clients} and {samples}",
+            argument="data",
+            value=data,
+        )
+    if mask is None:
+        return stacked(arrays, jnp.full(clients, samples, jnp.int32))
+    there = jnp.asarray(mask)
+    if there.shape != (clients, samples) or there.dtype != bool:
+        raise InputError(
+            f"must be bool of shape ({clients}, {samples}), but it is {there.dtype} of shape "
+            f"{there.shape}",
+            argument="mask",
+            value=mask,
+        )
+    if is_concrete(there):
+        empty = np.flatnonzero(~np.asarray(there).any(1))
+        if empty.size:
+            raise InputError(
+                f"must leave every client a sample, but client {empty[0]} has none",
+                argument="mask",
+                value=mask,
+                remedy="leave that client out",
+            )
+    return compacted(arrays, there)
+
+
+def _is_array(part: Any) -> bool:
+    return hasattr(part, "shape") or np.isscalar(part)
+
+
+def _described(tree: Any) -> str:
+    leaves, structure = jax.tree.flatten(tree)
+    told = [f"{leaf.dtype}{list(leaf.shape[1:])} per sample" for leaf in leaves]
+    return f"{structure}: {', '.join(told)}".removeprefix("PyTreeDef")
+
+
+def _host_arrays(name: str, tree: Any, dtype: Any) -> Any:
+    """Return the arrays of a client on the host; floating ones in the parameters' dtype."""
+
+    def array(leaf: Any) -> np.ndarray:
+        given = np.asarray(leaf)
+        if given.ndim == 0 or given.dtype == object:
+            raise InputError(
+                f"must hold arrays with a leading axis of samples, but it holds {one_line(leaf)}",
+                argument=name,
+                value=tree,
+            )
+        if np.issubdtype(given.dtype, np.floating) or given.dtype == jnp.bfloat16:
+            return given.astype(dtype)
+        return given
+
+    found = jax.tree.map(array, tree)
+    if not jax.tree.leaves(found):
+        raise InputError("must hold an array, but it holds none", argument=name, value=tree)
+    return found
+
+
+def device_arrays(name: str, tree: Any, dtype: Any) -> Any:
+    """Return arrays on the device, which may be traced; floating ones in the parameters' dtype."""
+
+    def array(leaf: Any) -> jax.Array:
+        try:
+            given = jnp.asarray(leaf)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"must hold arrays, but it holds {one_line(leaf)}", argument=name, value=tree
+            ) from None
+        return given.astype(dtype) if jnp.issubdtype(given.dtype, jnp.floating) else given
+
+    found = jax.tree.map(array, tree)
+    if not jax.tree.leaves(found):
+        raise InputError("must hold an array, but it holds none", argument=name, value=tree)
+    return found
+
+
+def one_client(data: ClientData) -> Any:
+    """Return the samples of the first client, padded."""
+    found = data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples)
+    return jax.tree.map(lambda leaf: leaf[0], found)
+
+
+def one_sample(data: ClientData) -> Any:
+    """Return the first sample of the first client."""
+    return jax.tree.map(lambda leaf: leaf[0], one_client(data))

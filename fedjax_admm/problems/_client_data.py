@@ -1,0 +1,213 @@
+"""The samples of clients of different sizes: stacked, in buckets of like sizes, or made on demand.
+
+All three do the same: `each(function, *rows)` applies a function to the samples of every client,
+and `take(clients)` leaves the other clients out. What pads a client is its own first sample again,
+so that a loss is never asked about a sample that does not exist; whoever sums leaves it out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._pytrees import register_dataclass
+
+# So many clients of which the samples are made on demand are looked at together.
+_AT_ONCE = 64
+
+
+class Client(NamedTuple):
+    """What a function of one client's samples gets."""
+
+    samples: Any  # a pytree of arrays (samples, ...), padded
+    size: jax.Array  # shape=(), int32: how many of them there are
+    number: jax.Array  # shape=(), int32: the client's number among all, whoever is looked at
+
+
+class ClientData(Protocol):
+    """The samples of some clients."""
+
+    sizes: jax.Array  # shape=(clients,), int32
+    numbers: jax.Array  # shape=(clients,), int32: of each client among all
+
+    def each(self, function: Callable[..., Any], *rows: Any) -> Any:
+        """Return `function(client, *row)` for every client, a pytree of arrays (clients, ...).
+
+        Args:
+          function: `(Client, *row)` to a pytree of arrays.
+          *rows: pytrees of arrays (clients, ...).
+        """
+        ...
+
+    def take(self, clients: jax.Array) -> "ClientData":
+        """Return the data of some clients, given their places, shape (count,), int32."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class StackedData:
+    """Clients that are all padded to the size of the largest."""
+
+    samples: Any  # a pytree of arrays (clients, samples, ...)
+    sizes: jax.Array
+    numbers: jax.Array
+
+    spread: ClassVar[tuple[str, ...]] = ("samples", "sizes", "numbers")
+
+    def each(self, function, *rows):
+        """Apply the function to all clients at once."""
+        return jax.vmap(function)(Client(self.samples, self.sizes, self.numbers), *rows)
+
+    def take(self, clients):
+        """Gather the rows."""
+        return jax.tree.map(lambda leaf: leaf[clients], self)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class BucketedData:
+    """Clients in buckets, each padded to the largest of its bucket."""
+
+    buckets: tuple[StackedData, ...]  # their numbers are the clients' places here
+    bucket: jax.Array  # shape=(clients,), int32: the bucket of each client
+    row: jax.Array  # shape=(clients,), int32: its place in the bucket
+    place: jax.Array  # shape=(clients,), int32: its place among the rows of all buckets in turn
+
+    @property
+    def sizes(self) -> jax.Array:
+        """Return the number of samples of every client."""
+        return jnp.concatenate([part.sizes for part in self.buckets])[self.place]
+
+    @property
+    def numbers(self) -> jax.Array:
+        """Return 0, 1, and so on."""
+        return jnp.arange(self.place.shape[0], dtype=jnp.int32)
+
+    def each(self, function, *rows):
+        """Apply the function to one bucket after the other."""
+        found = [
+            part.each(function, *jax.tree.map(lambda leaf, part=part: leaf[part.numbers], rows))
+            for part in self.buckets
+        ]
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[self.place], *found)
+
+    def take(self, clients):
+        """Gather the rows of each bucket, and keep those of the clients' own."""
+        longest = max(jax.tree.leaves(part.samples)[0].shape[1] for part in self.buckets)
+        bucket, row = self.bucket[clients], self.row[clients]
+        taken = None
+        for number, part in enumerate(self.buckets):
+            last = part.sizes.shape[0] - 1
+            here = jax.tree.map(
+                lambda leaf: _lengthened(leaf, longest), part.take(jnp.minimum(row, last)).samples
+            )
+            taken = here if taken is None else _chosen(bucket == number, here, taken)
+        return StackedData(taken, self.sizes[clients], clients.astype(jnp.int32))
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GeneratedData:
+    """Clients whose samples are made when they are looked at, from the client's number."""
+
+    sizes: jax.Array
+    numbers: jax.Array
+    make: Callable[[jax.Array], Any] = field(metadata={"static": True})
+
+    def each(self, function, *rows):
+        """Make the samples of some clients, apply the function, and go on with the next."""
+
+        def one(row):
+            size, number, *others = row
+            return function(Client(self.make(number), size, number), *others)
+
+        everyone = (self.sizes, self.numbers, *rows)
+        return jax.lax.map(one, everyone, batch_size=min(_AT_ONCE, self.sizes.shape[0]))
+
+    def take(self, clients):
+        """Return the chosen numbers."""
+        return GeneratedData(self.sizes[clients], self.numbers[clients], self.make)
+
+
+def stacked(samples: Any, sizes: jax.Array) -> StackedData:
+    """Return stacked data, (clients, samples, ...); what is beyond a client's size is replaced."""
+    longest = jax.tree.leaves(samples)[0].shape[1]
+    beyond = jnp.arange(longest, dtype=jnp.int32)[None] >= sizes[:, None]
+
+    def padded(leaf: jax.Array) -> jax.Array:
+        mask = jnp.expand_dims(beyond, range(2, leaf.ndim))
+        return jnp.where(mask, leaf[:, :1], leaf)
+
+    numbers = jnp.arange(sizes.shape[0], dtype=jnp.int32)
+    return StackedData(jax.tree.map(padded, samples), sizes, numbers)
+
+
+def compacted(samples: Any, mask: jax.Array) -> StackedData:
+    """Return stacked data of which a mask (clients, samples) says what there is."""
+    order = jnp.argsort(~mask, axis=1, stable=True)
+
+    def sorted_samples(leaf: jax.Array) -> jax.Array:
+        return jnp.take_along_axis(leaf, jnp.expand_dims(order, range(2, leaf.ndim)), axis=1)
+
+    sizes = jnp.sum(mask, 1, dtype=jnp.int32)
+    return stacked(jax.tree.map(sorted_samples, samples), sizes)
+
+
+def bucketed(clients: Sequence[Any]) -> StackedData | BucketedData:
+    """Return the data of a list of clients, in as many buckets as save memory.
+
+    A bucket holds the clients whose sizes lie between one power of two and the next, so that
+    padding at most doubles the data; where one bucket for all does that too, there is one.
+
+    Args:
+      clients: a pytree of NumPy arrays (samples, ...) per client, of one structure.
+    """
+    leaves, structure = zip(*(jax.tree.flatten(client) for client in clients), strict=True)
+    sizes = np.array([len(parts[0]) for parts in leaves], np.int32)
+    groups = np.zeros(sizes.shape, np.int32)
+    if sizes.max() * sizes.size > 2 * sizes.sum():
+        groups = np.ceil(np.log2(sizes)).astype(np.int32)
+    kinds, bucket = np.unique(groups, return_inverse=True)
+    members = [np.flatnonzero(bucket == kind) for kind in range(kinds.size)]
+    parts = tuple(
+        _bucket([leaves[i] for i in here], sizes[here], here, structure[0]) for here in members
+    )
+    if len(parts) == 1:
+        return parts[0]
+    place = np.empty(sizes.size, np.int32)
+    place[np.concatenate(members)] = np.arange(sizes.size)
+    row = np.empty(sizes.size, np.int32)
+    for here in members:
+        row[here] = np.arange(here.size)
+    return BucketedData(
+        parts, jnp.asarray(bucket.astype(np.int32)), jnp.asarray(row), jnp.asarray(place)
+    )
+
+
+def _bucket(leaves, sizes, numbers, structure) -> StackedData:
+    longest = int(sizes.max())
+
+    def padded(part: np.ndarray) -> np.ndarray:
+        return np.concatenate([part, np.repeat(part[:1], longest - len(part), axis=0)])
+
+    columns = [jnp.asarray(np.stack([padded(p) for p in c])) for c in zip(*leaves, strict=True)]
+    return StackedData(
+        jax.tree.unflatten(structure, columns),
+        jnp.asarray(sizes),
+        jnp.asarray(numbers.astype(np.int32)),
+    )
+
+
+def _lengthened(leaf: jax.Array, longest: int) -> jax.Array:
+    short = longest - leaf.shape[1]
+    return jnp.concatenate([leaf, jnp.repeat(leaf[:, :1], short, axis=1)], 1) if short else leaf
+
+
+def _chosen(here: jax.Array, new: Any, old: Any) -> Any:
+    return jax.tree.map(
+        lambda a, b: jnp.where(jnp.expand_dims(here, range(1, a.ndim)), a, b), new, old
+    )

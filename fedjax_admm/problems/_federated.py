@@ -1,0 +1,311 @@
+"""Building a federated problem from a user's own loss, data and parameters, with all its checks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    is_concrete,
+    listed,
+    one_line,
+    one_of,
+    per_client,
+)
+from fedjax_admm._pytrees import FlatLayout
+from fedjax_admm.graphs import Graph
+from fedjax_admm.problems._client_arrays import (
+    client_data,
+    device_arrays,
+    one_client,
+    one_sample,
+)
+from fedjax_admm.problems._federated_problem import Difference, Federated
+from fedjax_admm.problems._inner import as_inner, exact_prox
+from fedjax_admm.problems._smoothing import Smoothing, as_smoothing
+from fedjax_admm.trees import Tree, star
+
+Loss = Callable[[Any, Any], jax.Array]
+
+
+def federated(
+    loss: Loss | tuple[Loss, Loss],
+    data: Any,
+    start: Any,
+    *,
+    topology: Tree | Graph | None = None,
+    weights: str | ArrayLike = "mean",
+    batch_size: int | None = None,
+    sampling: str = "epochs",
+    prox: Callable[..., Any] | None = None,
+    inner: Any = None,
+    smoothing: Callable[..., jax.Array] | Smoothing | None = None,
+    shared: str | int | Sequence[str | int] | None = None,
+    score: Loss | None = None,
+    held_out: Any = None,
+    mask: ArrayLike | None = None,
+    sizes: ArrayLike | None = None,
+) -> Federated:
+    """Build a federated problem from a loss of one's own.
+
+    Args:
+      loss: `loss(params, sample) -> scalar`, any JAX function; or two of them, (convex, concave),
+        whose difference is the loss.
+      data: what the clients have. A list holds a pytree per client, whose arrays have a leading
+        axis of samples; the clients may have different numbers of them. Any other pytree is
+        stacked: its arrays have the axes (clients, samples, ...), and `mask` says which samples
+        there are. A function makes a client's pytree from its number, a traced int32, whenever it
+        is looked at; `sizes` says how many samples of it count.
+      start: the first parameters, a pytree of floating arrays of one dtype. They hold no data:
+        private solvers begin there too.
+      topology: a tree whose leaves are the clients, or a graph whose nodes they are; a star if
+        None.
+      weights: "mean" or "sum" over a client's samples; "samples", the mean times the client's share
+        of all samples (averaging 1 over clients); or a weight per client of the mean, shape
+        (clients,), positive.
+      batch_size: samples in a minibatch, drawn from the round's key; all samples if None.
+      sampling: "epochs", every sample once per epoch, in a new order, and a new epoch in every
+        round; or "replacement", independent draws.
+      prox: `prox(params, step, client_data)`, exactly the minimiser of the client's loss, without
+        its weight in `weights`, plus `||z - params||^2 / (2 step)`. A fourth argument gets the
+        number of the client's samples; those after them pad the arrays. A function of two
+        arguments, such as a kernel, is taken too.
+      inner: what finds the prox where it is not known: `inner_lbfgs(...)`, `inner_steps(optimizer,
+        ...)`, or an optax optimiser, which takes ten steps; `inner_lbfgs()` if None.
+      smoothing: `smoothed_loss(params, sample, mu) -> scalar`, `randomized_smoothing()` or
+        `moreau_smoothing()`; none if None, which suits smooth losses.
+      shared: names (or numbers) of the entries of `start` that travel; the others are each client's
+        own, and `solvers.personal` learns them. All travel if None.
+      score: `score(params, sample) -> scalar` by which models are judged, such as 1 where the class
+        is right; for `measures.accuracy`.
+      held_out: samples for it, a pytree whose arrays have a leading axis of samples; the clients'
+        own if None.
+      mask: bool, shape (clients, samples), for stacked data; all samples count if None.
+      sizes: shape (clients,), for data that a function makes.
+
+    Returns:
+      The problem.
+
+    Raises:
+      InputError: clients differ in structure, shapes or dtypes, or have no sample; the loss returns
+        no scalar, or is not finite at the start; a parameter is not floating; a batch is larger
+        than a client; the prox returns another shape; the topology has another number of clients;
+        or an argument is none of those listed.
+    """
+    one_of("sampling", sampling, ("epochs", "replacement"))
+    layout, first, private = _layout(start, shared)
+    chosen_loss = _loss(loss)
+    clients, mean = client_data(data, mask, sizes, first.dtype), weights != "sum"
+    number = clients.sizes.shape[0]
+    _check_topology(topology, number)
+    sample = jax.eval_shape(one_sample, clients)
+    _check_scalar("loss", chosen_loss, start, sample)
+    if score is not None:
+        _check_scalar("score", score, start, sample)
+    proximal = as_inner(inner)
+    if prox is not None:
+        if inner is not None:
+            raise InputError(
+                "is given, and so is {prox}, which needs none",
+                argument="inner",
+                value=inner,
+                remedy="leave one of the two out",
+                others=["prox"],
+            )
+        if shared is not None:
+            raise InputError(
+                "must be None where only a part of the parameters travels",
+                argument="prox",
+                value=prox,
+                remedy="take an inner solver",
+            )
+        samples = jax.eval_shape(one_client, clients)
+        proximal = exact_prox(prox, layout, first, samples)
+    graph = topology if isinstance(topology, Graph) else None
+    if graph is not None:
+        first = jnp.broadcast_to(first, (number, *first.shape))
+    problem = Federated(
+        data=clients,
+        client_weights=_client_weights(weights, clients.sizes, first.dtype),
+        start=first,
+        private=jnp.broadcast_to(private, (number, *private.shape)),
+        proximal=proximal,
+        smoothing=as_smoothing(smoothing),
+        tree=topology if isinstance(topology, Tree) else star(number),
+        graph=graph,
+        held_out=None if held_out is None else device_arrays("held_out", held_out, first.dtype),
+        loss=chosen_loss,
+        score=score,
+        layout=layout,
+        mean=mean,
+        batch_size=None if batch_size is None else count("batch_size", batch_size),
+        epochs=sampling == "epochs",
+    )
+    _check_batch(problem)
+    _check_start(problem)
+    return problem
+
+
+def _layout(start: Any, shared: Any) -> tuple[FlatLayout, jax.Array, jax.Array]:
+    """Return where parameters stand, and the first ones that travel and that do not."""
+    entries, structure = jax.tree.flatten_with_path(start)
+    if not entries:
+        raise InputError("must hold parameters, but it is empty", argument="start", value=start)
+    leaves = [jnp.asarray(leaf) for _, leaf in entries]
+    for (path, _), leaf in zip(entries, leaves, strict=True):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            name = f"start{jax.tree_util.keystr(path)}"
+            raise InputError(
+                f"must hold floating numbers, but its dtype is {leaf.dtype}",
+                argument=name,
+                value=leaf,
+                remedy="write it with decimal points, or cast it; what is not learnt belongs into "
+                "the loss",
+            )
+    kinds = sorted({str(leaf.dtype) for leaf in leaves})
+    if len(kinds) > 1:
+        raise InputError(
+            f"must have one dtype, but its arrays have {listed(kinds)}",
+            argument="start",
+            value=start,
+        )
+    travels = _travelling([path for path, _ in entries], shared)
+    order = [i for i, goes in enumerate(travels) if goes]
+    stays = [i for i, goes in enumerate(travels) if not goes]
+    layout = FlatLayout(structure, tuple(leaf.shape for leaf in leaves), (*order, *stays))
+    flat = layout.flat(leaves)
+    dim = sum(leaves[i].size for i in order)
+    return layout, flat[:dim], flat[dim:]
+
+
+def _travelling(paths: Sequence[Any], shared: Any) -> list[bool]:
+    """Return for every leaf of the parameters whether it travels."""
+    if shared is None:
+        return [True] * len(paths)
+    names = [shared] if isinstance(shared, (str, int)) else list(shared)
+
+    def entry(path: Any) -> Any:
+        if not path:
+            return None
+        return next(
+            getattr(path[0], kind) for kind in ("key", "name", "idx") if hasattr(path[0], kind)
+        )
+
+    known = list(dict.fromkeys(entry(path) for path in paths))
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        raise InputError(
+            f"must name entries of start, which are {listed(map(repr, known))}, but it is "
+            f"{one_line(shared)}",
+            argument="shared",
+            value=shared,
+        )
+    return [entry(path) in names for path in paths]
+
+
+def _loss(loss: Any) -> Loss:
+    if isinstance(loss, tuple) and len(loss) == 2 and all(map(callable, loss)):
+        return Difference(*loss)
+    if not callable(loss):
+        raise InputError(
+            f"must be a function loss(params, sample), or two whose difference is the loss, but it "
+            f"is {one_line(loss)}",
+            argument="loss",
+            value=loss,
+        )
+    return loss
+
+
+def _check_scalar(name: str, function: Any, start: Any, sample: Any) -> None:
+    """Check that a loss or a score returns one floating number for a sample."""
+    params = jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf)), start)
+    found = jax.eval_shape(function, params, sample)
+    leaves = jax.tree.leaves(found)
+    single = len(leaves) == 1 and leaves[0] is found and found.shape == ()
+    if single and (name == "score" or jnp.issubdtype(found.dtype, jnp.floating)):
+        return
+    told = (
+        f"an array of shape {found.shape} and dtype {found.dtype}"
+        if hasattr(found, "shape")
+        else one_line(found)
+    )
+    raise InputError(
+        f"must return one floating number for one sample, but it returns {told}",
+        argument=name,
+        value=function,
+        remedy="it gets a single sample, without the axis of samples",
+    )
+
+
+def _check_topology(topology: Any, clients: int) -> None:
+    if topology is None:
+        return
+    if not isinstance(topology, (Tree, Graph)):
+        raise InputError(
+            f"must be a tree of fedjax_admm.trees or a graph of fedjax_admm.graphs, but it is "
+            f"{one_line(topology)}",
+            argument="topology",
+            value=topology,
+        )
+    kind, number = (
+        ("leaves", topology.num_clients)
+        if isinstance(topology, Tree)
+        else ("nodes", topology.num_nodes)
+    )
+    if number != clients:
+        raise InputError(
+            f"must have as many {kind} as there are clients ({clients}), but it has {number}",
+            argument="topology",
+            value=topology,
+        )
+
+
+def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
+    if isinstance(weights, str):
+        one_of("weights", weights, ("mean", "sum", "samples"))
+        if weights == "samples":
+            return (sizes / jnp.mean(sizes.astype(default_float()))).astype(dtype)
+        return jnp.ones(sizes.shape[0], dtype)
+    chosen = per_client("weights", weights, sizes.shape[0])
+    return chosen.astype(dtype)
+
+
+def _check_batch(problem: Federated) -> None:
+    if problem.batch_size is None or not is_concrete(problem.sizes):
+        return
+    sizes = np.asarray(problem.sizes)
+    small = np.flatnonzero(sizes < problem.batch_size)
+    if small.size and problem.epochs:
+        raise InputError(
+            f"must be at most the number of samples of every client, but it is "
+            f"{problem.batch_size}, and client {small[0]} has {sizes[small[0]]}",
+            argument="batch_size",
+            value=problem.batch_size,
+            remedy='take less, or sampling="replacement"',
+        )
+
+
+def _check_start(problem: Federated) -> None:
+    """Check that all losses are finite at the start, where that can be computed."""
+    if not is_concrete(problem):
+        return
+    start = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
+    values = np.asarray(jax.jit(_values)(problem, start))
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise InputError(
+            f"must be finite at the start, but it is {values[wrong[0]]:g} for client {wrong[0]}",
+            argument="loss",
+            value=problem.loss,
+            remedy="look at that client's data, or begin elsewhere",
+        )
+
+
+def _values(problem: Federated, points: jax.Array) -> jax.Array:
+    return problem.values(points)

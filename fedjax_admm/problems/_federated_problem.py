@@ -1,0 +1,335 @@
+r"""A federated problem with a loss of the user's own, over any parameters and any samples.
+
+    f_l(w) = c_l / M_l sum_j loss(w, sample_lj)          (or the sum without 1 / M_l)
+
+Client l has M_l samples and the weight c_l. Inside a solver a model is a vector of dim numbers; the
+user's pytree is read by `parameters`. The same problem stands on a star, a tree or a graph.
+
+Where only a part of the parameters travels, the points of a solver are that part, and the rest
+stands in `private`, a row per client; `with_private` changes it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._pytrees import FlatLayout, register_dataclass
+from fedjax_admm.graphs import Graph
+from fedjax_admm.kernels import safe_norm, safe_ratio
+from fedjax_admm.problems._client_data import Client, ClientData
+from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs
+from fedjax_admm.problems._smoothing import Smoothing
+from fedjax_admm.trees import Tree
+
+# Iterations of L-BFGS with which a client learns on its own.
+_SOLO_STEPS = 200
+
+
+class Batch(NamedTuple):
+    """Which minibatch: the number of a step within the draws of a key."""
+
+    key: jax.Array  # a typed key
+    step: jax.Array  # shape=(), int32
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A loss that is the difference of two convex functions."""
+
+    convex: Callable[[Any, Any], jax.Array]
+    concave: Callable[[Any, Any], jax.Array]
+
+    def __call__(self, params: Any, sample: Any) -> jax.Array:
+        """Return `convex - concave`."""
+        return self.convex(params, sample) - self.concave(params, sample)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Federated:
+    """Clients with samples and a loss of the user's own; build it with `federated`."""
+
+    data: ClientData
+    client_weights: jax.Array  # shape=(clients,): c_l
+    start: jax.Array  # shape=(dim,), or (clients, dim) on a graph: what travels
+    private: jax.Array  # shape=(clients, private_dim): what stays; private_dim is often 0
+    proximal: ProximalMap
+    smoothing: Smoothing
+    tree: Tree | None  # a star where nothing else is given; None for some of all clients
+    graph: Graph | None
+    held_out: Any  # a pytree of samples (samples, ...) by which models are judged; None: all data
+    loss: Callable[[Any, Any], jax.Array] = field(metadata={"static": True})
+    score: Callable[[Any, Any], jax.Array] | None = field(metadata={"static": True})
+    layout: FlatLayout = field(metadata={"static": True})
+    mean: bool = field(metadata={"static": True})  # over samples; else their sum
+    batch_size: int | None = field(metadata={"static": True})
+    epochs: bool = field(metadata={"static": True})  # minibatches without replacement
+
+    spread: ClassVar[tuple[str, ...]] = ("client_weights", "private")
+
+    @property
+    def num_clients(self) -> int:
+        """Return the number of clients."""
+        return self.client_weights.shape[0]
+
+    @property
+    def sizes(self) -> jax.Array:
+        """Return the number of samples of every client, shape (clients,), int32."""
+        return self.data.sizes
+
+    @property
+    def public_start(self) -> jax.Array:
+        """Return the first models, which hold no data, of the shape of `start`."""
+        return self.start
+
+    # --- models -----------------------------------------------------------------------------------
+
+    def parameters(self, points: jax.Array) -> Any:
+        """Return the parameters of models: (..., dim) to a pytree of arrays (..., *shape).
+
+        Points may hold the private part too. Where they do not, (clients, dim) are completed by
+        each client's own, and one model (dim,) by every client's own: its arrays get an axis of
+        clients.
+        """
+        whole = sum(self.layout.sizes)
+        if points.shape[-1] != whole:
+            rows = jnp.broadcast_to(points, (self.num_clients, points.shape[-1]))
+            points = jnp.concatenate([rows, self.private], -1)
+        return self.layout.tree(points)
+
+    def with_private(self, private: jax.Array) -> "Federated":
+        """Return the problem with other private parts, shape (clients, private_dim)."""
+        return replace(self, private=private)
+
+    def take(self, clients: jax.Array) -> "Federated":
+        """Return the problem of some clients, (count,), int32; it stands on neither tree nor graph.
+
+        A minibatch is what the same client would draw among all.
+        """
+        return replace(
+            self,
+            data=self.data.take(clients),
+            client_weights=self.client_weights[clients],
+            private=self.private[clients],
+            start=self.start if self.start.ndim == 1 else self.start[clients],
+            tree=None,
+            graph=None,
+        )
+
+    # --- losses -----------------------------------------------------------------------------------
+
+    def values(self, points: jax.Array) -> jax.Array:
+        """Return every client's loss at its own point, shape (clients,)."""
+        return self._each(client_value(self.loss, self), points)
+
+    def gradients(self, points: jax.Array, key: Any = None) -> jax.Array:
+        """Return every client's gradient at its own point, a subgradient at a kink.
+
+        Args:
+          points: shape (clients, dim).
+          key: with a typed key, or what `batches` made of one, the gradient is that of a minibatch
+            where the problem has a batch size: `M_l / B` times the sum over its B samples.
+
+        Returns:
+          Shape (clients, dim).
+        """
+        value = client_value(self.loss, self)
+        return self._each(jax.grad(value), points, draw=self._draw(key))
+
+    def gradients_of(
+        self, loss: Callable[..., jax.Array], points: jax.Array, extra: jax.Array
+    ) -> jax.Array:
+        """Return the gradients of another loss `(params, sample, extra_l)`, shape (clients, dim).
+
+        Args:
+          loss: of one sample.
+          points: shape (clients, dim).
+          extra: shape (clients, ...).
+        """
+
+        def gradient(point, client, scale, private, mine):
+            own = client_value(lambda params, sample: loss(params, sample, mine), self)
+            return jax.grad(own)(point, client, scale, private)
+
+        return self._each(gradient, points, extra)
+
+    def private_gradients(self, points: jax.Array, key: Any = None) -> jax.Array:
+        """Return the gradients in the private parts, shape (clients, private_dim)."""
+
+        def gradient(point, client, scale, private):
+            value = client_value(self.loss, self)
+            return jax.grad(lambda mine: value(point, client, scale, mine))(private)
+
+        return self._each(gradient, points, draw=self._draw(key))
+
+    def batches(self, key: jax.Array, steps: int) -> Batch:
+        """Return what `gradients` takes for each of some steps, stacked: (steps,)."""
+        return Batch(jnp.broadcast_to(key, (steps,)), jnp.arange(steps, dtype=jnp.int32))
+
+    def clipped_gradients(self, points: jax.Array, clip: jax.Array, key: Any = None) -> jax.Array:
+        """Return the gradients with that of each sample shortened to `clip`, shape (clients, dim).
+
+        It is `1 / M_l sum_j g_lj min(1, clip / ||g_lj||)`, g_lj the gradient of sample j, without
+        the client's weight: replacing a sample changes it by `2 clip / M_l` at most.
+        """
+
+        def gradient(point, client, scale, private):
+            def one(sample):
+                slope = jax.grad(lambda w: self.loss(self._read(w, private), sample))(point)
+                return slope * jnp.minimum(1, safe_ratio(clip, safe_norm(slope)))
+
+            here = _present(client)
+            slopes = jax.vmap(one)(client.samples)
+            total = jnp.sum(jnp.where(here[:, None], slopes, 0), 0)
+            return total / client.size.astype(point.dtype)
+
+        return self._each(gradient, points, draw=self._draw(key))
+
+    def smoothed_gradients(self, points: jax.Array, mu: jax.Array) -> jax.Array:
+        """Return the gradients of the losses smoothed with mu (clients,), shape (clients, dim)."""
+        return self.smoothing.gradients(self, points, mu)
+
+    def project(self, points: jax.Array) -> jax.Array:
+        """Return the points: the parameters obey no constraint."""
+        return points
+
+    # --- minimisation -----------------------------------------------------------------------------
+
+    def prox_memory(self, start: jax.Array) -> Any:
+        """Return what the prox remembers before the first round, for models (clients, dim)."""
+        return jax.vmap(self.proximal.memory)(start)
+
+    def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
+        """Return `argmin_w f_l(w) + ||w - x_l||^2 / (2 step_l)` for every client, and the memory.
+
+        Args:
+          points: shape (clients, dim).
+          step: shape (clients,), positive.
+          memory: what the last call returned, or `prox_memory`.
+
+        Returns:
+          The models, exact or inexact as the problem was built, and the memory.
+        """
+        return self._prox_of(self.loss, points, step, memory)
+
+    def prox_convex_part(self, points: jax.Array, step: jax.Array) -> jax.Array:
+        """Return the prox of the convex part, which is the loss where it is no difference.
+
+        An inexact one begins at the points.
+        """
+        loss = self.loss.convex if isinstance(self.loss, Difference) else self.loss
+        return self._prox_of(loss, points, step, self.prox_memory(points))[0]
+
+    def prox_concave_part(self, points: jax.Array, step: jax.Array, mu: jax.Array) -> jax.Array:
+        """Return `argmin_z -e_l(z) + ||z - x_l||^2 / (2 step_l)`, e_l the envelope of phi_l.
+
+        With phi_l the function that is subtracted, `e_l(z) = min_u phi_l(u) + ||z - u||^2 /
+        (2 mu_l)`, it is `(mu_l x_l - step_l p_l) / (mu_l - step_l)`, `p_l = Prox_phi(x_l;
+        mu_l - step_l)`; where nothing is subtracted it is x_l.
+
+        Args:
+          points: shape (clients, dim).
+          step: shape (clients,), positive, below mu.
+          mu: shape (clients,).
+        """
+        if not isinstance(self.loss, Difference):
+            return points
+        rest = mu - step
+        nearest = self._prox_of(self.loss.concave, points, rest, self.prox_memory(points))[0]
+        return (mu[:, None] * points - step[:, None] * nearest) / rest[:, None]
+
+    def minimizers(self) -> jax.Array:
+        """Return what 200 iterations of L-BFGS find on every client alone, shape (clients, dim)."""
+        value = client_value(self.loss, self)
+
+        def alone(start, client, scale, private):
+            def objective(w):
+                return value(w, client, scale, private)
+
+            return minimize_by_lbfgs(objective, start, _SOLO_STEPS, jnp.zeros((), start.dtype))
+
+        start = jnp.broadcast_to(self.start, (self.num_clients, self.start.shape[-1]))
+        return self._each(alone, start)
+
+    def typical_norm(self) -> jax.Array:
+        """Return the median length of a model that a client learns on its own, shape ()."""
+        return jnp.median(safe_norm(self.minimizers()))
+
+    # --- one client -------------------------------------------------------------------------------
+
+    def _each(self, function: Callable[..., Any], *rows: Any, draw: Any = None) -> Any:
+        """Return `function(row, client, scale, private, *others)` for every client."""
+
+        def one(client, weight, private, row, *others):
+            scale = weight / client.size.astype(weight.dtype) if self.mean else weight
+            client, scale = (client, scale) if draw is None else draw(client, scale)
+            return function(row, client, scale, private, *others)
+
+        return self.data.each(one, self.client_weights, self.private, *rows)
+
+    def _read(self, point: jax.Array, private: jax.Array) -> Any:
+        return self.layout.tree(jnp.concatenate([point, private]))
+
+    def _draw(self, key: Any) -> Callable[[Client, jax.Array], tuple[Client, jax.Array]] | None:
+        """Return what makes a client with its minibatch alone, and the scale of its sum."""
+        if key is None or self.batch_size is None:
+            return None
+        batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
+        size, choose = self.batch_size, _without_replacement if self.epochs else _with_replacement
+
+        def draw(client: Client, scale: jax.Array) -> tuple[Client, jax.Array]:
+            places = choose(jax.random.fold_in(batch.key, client.number), batch.step, client, size)
+            samples = jax.tree.map(lambda leaf: leaf[places], client.samples)
+            share = client.size.astype(scale.dtype) / size
+            return Client(samples, jnp.full((), size, jnp.int32), client.number), scale * share
+
+        return draw
+
+    def _prox_of(self, loss, points, step, memory) -> tuple[jax.Array, Any]:
+        value = client_value(loss, self)
+
+        def one(point, client, scale, private, step, memory, weight):
+            return self.proximal(
+                lambda w: value(w, client, scale, private),
+                *(point, step, memory),
+                *(client.samples, client.size, weight),
+            )
+
+        return self._each(one, points, step, memory, self.client_weights)
+
+
+def client_value(loss: Callable[[Any, Any], jax.Array], problem: Federated) -> Callable:
+    """Return `value(point, client, scale, private)`: scale times a client's sum of losses."""
+
+    def value(point, client, scale, private):
+        params = problem.layout.tree(jnp.concatenate([point, private]))
+        losses = jax.vmap(loss, (None, 0))(params, client.samples)
+        return scale * jnp.sum(jnp.where(_present(client), losses, 0)).astype(point.dtype)
+
+    return value
+
+
+def _present(client: Client) -> jax.Array:
+    """Return which samples are the client's, and no padding, shape (samples,)."""
+    padded = jax.tree.leaves(client.samples)[0].shape[0]
+    return jnp.arange(padded, dtype=jnp.int32) < client.size
+
+
+def _with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
+    return jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
+
+
+def _without_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
+    """Return the places of the batch of a step; the client's samples are shuffled every epoch.
+
+    What an epoch leaves over, less than a batch, waits for the next one.
+    """
+    here = _present(client)
+    epoch_steps = jnp.maximum(client.size // size, 1)
+    shuffle = jax.random.fold_in(key, step // epoch_steps)
+    order = jnp.argsort(jnp.where(here, jax.random.uniform(shuffle, here.shape), jnp.inf))
+    begin = (step % epoch_steps) * size
+    return jax.lax.dynamic_slice(order, (begin,), (size,))

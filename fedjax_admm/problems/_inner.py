@@ -1,0 +1,332 @@
+r"""Proximal maps of a user's own losses: exact ones, and those that an inner solver approaches.
+
+    prox(v, step) = argmin_z phi(z),    phi(z) = f(z) + ||z - v||^2 / (2 step)
+
+An inner solver starts at the model that it returned last (its warm start) and stops as soon as
+`||grad phi||` is below an accuracy times its first value, which tightens with the calls. The
+memory of a client is its last model and the number of calls. All functions here are about one
+client; the problem maps them over all.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._linear_algebra import conjugate_gradients
+from fedjax_admm._pytrees import FlatLayout, register_dataclass
+from fedjax_admm.kernels import safe_norm
+from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
+
+_LBFGS_MEMORY = 10
+# A fall of the slope below so many units of rounding is noise.
+_ROUNDING = 8
+
+
+class InnerMemory(NamedTuple):
+    """What an inner solver remembers of one client."""
+
+    model: jax.Array  # shape=(dim,): what it returned last
+    optimizer: Any  # the state of its optimiser; () of one that begins anew
+    calls: jax.Array  # shape=(), int32: how often it has been asked
+
+
+class ProximalMap(Protocol):
+    """How a problem finds the prox of one client's loss."""
+
+    def memory(self, start: jax.Array) -> Any:
+        """Return what it remembers before the first call, for a model (dim,)."""
+        ...
+
+    def __call__(
+        self,
+        loss: Callable[[jax.Array], jax.Array],
+        point: jax.Array,
+        step: jax.Array,
+        memory: Any,
+        samples: Any,
+        size: jax.Array,
+        weight: jax.Array,
+    ) -> tuple[jax.Array, Any]:
+        """Return `argmin_z loss(z) + ||z - point||^2 / (2 step)`, and the memory.
+
+        Args:
+          loss: the client's, its weight included: (dim,) to ().
+          point: shape (dim,).
+          step: shape (), positive.
+          memory: of the last call.
+          samples: the client's, padded.
+          size: shape (), int32: how many samples there are.
+          weight: shape (): the client's weight, which `loss` has as a factor.
+        """
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ExactProx:
+    """A prox that the user knows, of the loss without the client's weight."""
+
+    function: Callable[..., Any] = field(metadata={"static": True})
+    layout: FlatLayout = field(metadata={"static": True})
+    arguments: tuple[str, ...] = field(metadata={"static": True})  # what follows (params, step)
+
+    def memory(self, start):
+        """Return nothing."""
+        return ()
+
+    def __call__(self, loss, point, step, memory, samples, size, weight):
+        """Return the user's map of the parameters, with the step times the client's weight."""
+        known = {"samples": samples, "size": size}
+        more = [known[name] for name in self.arguments]
+        found = self.function(self.layout.tree(point), weight * step, *more)
+        return self.layout.flat(found).astype(point.dtype), memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class InnerSteps:
+    """Steps of an optax optimiser, at most so many; it keeps its state between the calls."""
+
+    accuracy: Schedule | None  # of the number of the call, from 1; all steps are taken if None
+    optimizer: optax.GradientTransformation = field(metadata={"static": True})
+    steps: int = field(metadata={"static": True})
+    warm: bool = field(metadata={"static": True})
+
+    def memory(self, start):
+        """Return the start, the optimiser's first state, and no call."""
+        return InnerMemory(start, self.optimizer.init(start), jnp.zeros((), jnp.int32))
+
+    def __call__(self, loss, point, step, memory, samples, size, weight):
+        """Return the model after the steps; the map can be differentiated through them."""
+        calls = memory.calls + 1
+        slope = jax.grad(partial(_objective, loss, point, step))
+        start = memory.model if self.warm else point
+        enough = _tolerance(self.accuracy, slope(start), point, start, step, calls)
+
+        def descend(carry, _):
+            z, state = carry
+            g = slope(z)
+            with jax.numpy_dtype_promotion("standard"):  # optax adds counts to floats
+                change, moved = self.optimizer.update(g, state, z)
+            goes_on = safe_norm(g) > enough
+            return jax.tree.map(partial(jnp.where, goes_on), (z + change, moved), (z, state)), None
+
+        (z, state), _ = jax.lax.scan(descend, (start, memory.optimizer), length=self.steps)
+        return z, InnerMemory(z, state, calls)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class InnerLBFGS:
+    """L-BFGS with a line search, at most so many iterations, begun anew at every call."""
+
+    accuracy: Schedule  # of the number of the call, from 1
+    steps: int = field(metadata={"static": True})
+    warm: bool = field(metadata={"static": True})
+
+    def memory(self, start):
+        """Return the start, and no call."""
+        return InnerMemory(start, (), jnp.zeros((), jnp.int32))
+
+    def __call__(self, loss, point, step, memory, samples, size, weight):
+        """Return the model; its derivatives are those of the exact minimiser."""
+        calls = memory.calls + 1
+        start = memory.model if self.warm else point
+
+        # What is differentiated stays out of the search: its derivative is known without it.
+        objective, known = jax.closure_convert(partial(_objective, loss, point, step), start)
+        start, fixed = jax.lax.stop_gradient((start, known))
+
+        def searched(z):
+            return objective(z, *fixed)
+
+        slope = jax.grad(searched)
+        enough = _tolerance(self.accuracy, slope(start), point, start, step, calls)
+        z = minimize_by_lbfgs(searched, start, self.steps, enough)
+        rest = jax.grad(objective)(z, *known)
+        z = z - _solved(slope, z, rest - jax.lax.stop_gradient(rest))
+        return z, InnerMemory(z, (), calls)
+
+
+def minimize_by_lbfgs(
+    objective: Callable[[jax.Array], jax.Array], start: jax.Array, steps: int, tolerance: jax.Array
+) -> jax.Array:
+    """Return what L-BFGS finds from a start (dim,), shape (dim,).
+
+    Args:
+      objective: (dim,) to ().
+      start: shape (dim,).
+      steps: how many iterations at most.
+      tolerance: shape (): it stops as soon as the slope is at most so long.
+    """
+    optimizer = optax.lbfgs(memory_size=_LBFGS_MEMORY)
+    value_and_slope = optax.value_and_grad_from_state(objective)
+
+    def goes_on(carry):
+        _z, state, done = carry
+        slope = optax.tree.get(state, "grad")
+        return (done < steps) & ((done == 0) | (safe_norm(slope) > tolerance))
+
+    def iterate(carry):
+        z, state, done = carry
+        with jax.numpy_dtype_promotion("standard"):
+            value, slope = value_and_slope(z, state=state)
+            change, moved = optimizer.update(
+                slope, state, z, value=value, grad=slope, value_fn=objective
+            )
+        return jax.tree.map(
+            lambda new, old: new.astype(old.dtype), (z + change, moved, done + 1), (*carry,)
+        )
+
+    first = (start, optimizer.init(start), jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(goes_on, iterate, first)[0]
+
+
+def inner_steps(
+    optimizer: optax.GradientTransformation,
+    steps: int = 10,
+    *,
+    accuracy: ScheduleLike | None = None,
+    warm: bool = True,
+) -> InnerSteps:
+    """Build the inexact prox that takes steps of an optax optimiser.
+
+    Args:
+      optimizer: such as `optax.adam(1e-2)`; one object for all problems saves compiling again.
+      steps: at most so many per call.
+      accuracy: stop as soon as the slope is so small relative to its first length in the call: a
+        number, or a schedule of the number of the call; all steps are taken if None.
+      warm: begin at the model that was returned last; else at the point.
+
+    Returns:
+      For the argument `inner` of `federated`.
+
+    Raises:
+      InputError: an argument does not fit.
+    """
+    if not isinstance(optimizer, optax.GradientTransformation):
+        raise InputError(
+            f"must be an optax optimiser, but it is {one_line(optimizer)}",
+            argument="optimizer",
+            value=optimizer,
+            remedy="build it first, as optax.adam(1e-2)",
+        )
+    chosen = None if accuracy is None else as_schedule("accuracy", accuracy, above=0)
+    return InnerSteps(chosen, optimizer, count("steps", steps), bool(warm))
+
+
+def inner_lbfgs(
+    steps: int = 50, *, accuracy: ScheduleLike | None = None, warm: bool = True
+) -> InnerLBFGS:
+    """Build the inexact prox that takes iterations of L-BFGS.
+
+    Args:
+      steps: at most so many per call.
+      accuracy: relative to the first slope of the call, a number or a schedule of the number of
+        the call; 0.1 / k if None.
+      warm: begin at the model that was returned last; else at the point.
+
+    Returns:
+      For the argument `inner` of `federated`.
+
+    Raises:
+      InputError: an argument does not fit.
+
+    Reference: D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale
+    optimization", Mathematical Programming 45 (1989); the iterations are optax's.
+    """
+    chosen: ScheduleLike = power_decay(0.1, 1.0) if accuracy is None else accuracy
+    return InnerLBFGS(as_schedule("accuracy", chosen, above=0), count("steps", steps), bool(warm))
+
+
+def as_inner(inner: Any) -> ProximalMap:
+    """Return an inner solver; L-BFGS for None, ten steps of an optax optimiser for that.
+
+    Raises:
+      InputError: it is neither.
+    """
+    if inner is None:
+        return inner_lbfgs()
+    if isinstance(inner, optax.GradientTransformation):
+        return inner_steps(inner)
+    if isinstance(inner, type) or not (callable(inner) and hasattr(inner, "memory")):
+        raise InputError(
+            f"must be an optax optimiser, inner_steps(...) or inner_lbfgs(...), but it is "
+            f"{one_line(inner)}",
+            argument="inner",
+            value=inner,
+        )
+    return inner
+
+
+def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any) -> ExactProx:
+    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments.
+
+    Raises:
+      InputError: it cannot be called so, or returns something of another shape than the parameters.
+    """
+    if not callable(function):
+        raise InputError(
+            f"must be a function prox(params, step, client_data), but it is {one_line(function)}",
+            argument="prox",
+            value=function,
+        )
+    made = ExactProx(function, layout, _more_arguments(function))
+    known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
+    more = [known[name] for name in made.arguments]
+    params = layout.tree(start)
+    found = jax.eval_shape(function, params, jnp.ones((), start.dtype), *more)
+    wanted = jax.tree.map(lambda leaf: leaf.shape, params)
+    given = jax.tree.map(lambda leaf: leaf.shape, found)
+    if given != wanted:
+        raise InputError(
+            f"must return parameters of the shapes {wanted}, but it returns {given}",
+            argument="prox",
+            value=function,
+        )
+    return made
+
+
+def _more_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return which of samples and size a prox takes after the parameters and the step."""
+    parameters = inspect.signature(function).parameters.values()
+    places = [
+        p
+        for p in parameters
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    return ("samples", "size")[: max(0, len(places) - 2)]
+
+
+def _objective(loss, point, step, z):
+    return loss(z) + jnp.sum((z - point) ** 2) / (2 * step)
+
+
+def _tolerance(accuracy, slope, point, start, step, calls) -> jax.Array:
+    """Return how long the slope may be in the end; below 0 if there is no accuracy."""
+    if accuracy is None:
+        return jnp.full((), -1, start.dtype)
+    first = safe_norm(slope)
+    rounding = _ROUNDING * jnp.finfo(start.dtype).eps
+    floor = rounding * (first + (safe_norm(point) + safe_norm(start)) / step)
+    return jax.lax.stop_gradient(accuracy(calls).astype(start.dtype) * first + floor)
+
+
+def _solved(slope: Callable[[jax.Array], jax.Array], z: jax.Array, right: jax.Array) -> jax.Array:
+    """Return `H^-1 right`, H the derivative of a slope at z: the implicit function theorem's part.
+
+    The right side is a zero whose derivative is that of the slope in all that it depends on, so
+    that what is returned is a zero whose derivative is that of the root, with the sign changed.
+    """
+
+    def bend(direction: jax.Array) -> jax.Array:
+        return jax.jvp(slope, (z,), (direction,))[1]
+
+    return jax.lax.custom_linear_solve(bend, right, conjugate_gradients, symmetric=True)
