@@ -75,8 +75,8 @@ def check_prox(
     - `vmap`: the same numbers under `jax.vmap`, over rows, or over entries where g is separable.
     - `derivatives`: away from kinks, those by the point, the step and the parameters are those of
       finite differences, in float64.
-    - `kinks`: at zero of both signs, at `kinks` and at minus `kinks` they are finite, in float32 and
-      float64, forward and reverse.
+    - `kinks`: at zero of both signs, at `kinks` and at minus `kinks` they are finite, in float32
+      and float64, forward and reverse.
     - `range`: the result is finite where the point is as large or as small as its dtype has it.
     - `monotone`: entries of a separable map do not fall while those of the point rise; with
       `convex`, `|Tx - Ty|^2 <= <Tx - Ty, x - y>`.
@@ -139,7 +139,7 @@ def bench_of(
     special = np.unique(np.concatenate([special, -special]))
     special = np.concatenate([special, [-0.0]])
     rows = np.resize(special, (-(-special.size // dim), dim))
-    rows = np.concatenate([rows, np.zeros((1, dim)), np.diag(special[: min(dim, special.size)])[:, :dim]]) if dim <= special.size else np.concatenate([rows, np.zeros((1, dim))])
+    rows = np.concatenate([rows, np.zeros((1, dim))])
     if separable is None and value is not None:
         with doing(f"{name_of(value)} of an array"):
             shape = np.shape(value(jnp.asarray(found[0]), *parameters))
@@ -304,7 +304,9 @@ def _vmap(b: Bench) -> None:
         mapped, rows = by_row, points
     with doing(f"{b.name} under jax.vmap"):
         found = jax.jit(mapped)(rows, step, b.parameters).reshape(points.shape)
-    demand_close(f"Results of {b.name} with and without jax.vmap", found, alone, *_close(points.dtype))
+    demand_close(
+        f"Results of {b.name} with and without jax.vmap", found, alone, *_close(points.dtype)
+    )
 
 
 def _derivatives(b: Bench) -> None:
@@ -343,10 +345,8 @@ def _compare(b: Bench, arguments, path, slope, leaf, weights) -> None:
 
     here, ahead, behind = (np.asarray(moved(s)) for s in (0.0, width, -width))
     forward, backward = (ahead - here) / width, (here - behind) / width
-    if path[0].idx == 0:  # entry by entry, or row by row: kinks are left out
-        mine = np.asarray(_forward(b.prox, *arguments, direction))
-    else:
-        mine = None
+    # By the point, entry by entry: those at a kink are left out.
+    mine = None if path[0].idx else np.asarray(_forward(b.prox, *arguments, direction))
     central = (forward + backward) / 2
     rounding = 1e-14 * (1 + np.abs(here)) / width
     smooth = np.abs(forward - backward) <= 1e-4 * (np.abs(central) + 1e-3) + 4 * rounding
@@ -399,9 +399,7 @@ def _range(b: Bench) -> None:
             for step in b.steps:
                 where = f"The result of {b.name} at points between {sizes[1]:g} and {sizes[0]:g}"
                 with doing(where):
-                    found = _prox(
-                        b.prox, rows, jnp.asarray(step, dtype), cast(b.parameters, dtype)
-                    )
+                    found = _prox(b.prox, rows, jnp.asarray(step, dtype), cast(b.parameters, dtype))
                 remedy = "Scale before squaring, as kernels.safe_norm does."
                 demand_finite(f"{where}, at step {step:g},", found, remedy)
 
@@ -420,8 +418,8 @@ def _monotone(b: Bench) -> None:
                 k = int(np.argmin(falls))
                 demand(
                     falls[k] >= -1e-9,
-                    f"A proximal map never falls, but between v = {line[k]:.6g} and "
-                    f"{line[k + 1]:.6g} that of {b.name} falls by {-falls[k]:.3g} at step {step:g}.",
+                    f"A proximal map never falls, but that of {b.name} falls by {-falls[k]:.3g} "
+                    f"between v = {line[k]:.6g} and {line[k + 1]:.6g} at step {step:g}.",
                 )
             if not b.convex:
                 continue

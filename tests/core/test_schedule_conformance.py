@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ import optax
 import pytest
 
 from fedjax_admm import schedules
+from fedjax_admm.testing import SCHEDULE_CHECKS, check_schedule
 from tests.builders import builders
 
 COUNTS = np.array([[1, 2, 3], [4, 100, 7]], np.int32)
@@ -56,22 +56,15 @@ def case(request):
     return SCHEDULES[request.param]
 
 
-@jax.jit
-def values(schedule, counts):
-    return schedule(counts)
+@pytest.mark.parametrize("only", SCHEDULE_CHECKS)
+def test_schedule(case, only):
+    check_schedule(case.build(), counts=COUNTS, only=only)
 
 
-def test_it_is_elementwise_and_keeps_the_dtype_of_its_numbers(case, dtype):
-    schedule = case.build()
-    found = schedule(jnp.asarray(COUNTS))
-    assert found.shape == COUNTS.shape
-    assert {leaf.dtype for leaf in jax.tree.leaves((schedule, found))} == {dtype}
+def test_it_is_its_formula(case, dtype):
+    found = case.build()(jnp.asarray(COUNTS))
     tolerance = 1e-5 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(found, case.formula(COUNTS.astype(float)), rtol=tolerance)
-    for place in np.ndindex(COUNTS.shape):
-        alone = schedule(jnp.int32(COUNTS[place]))
-        assert alone.shape == ()
-        np.testing.assert_allclose(alone, found[place], rtol=tolerance)
 
 
 def test_numbers_of_another_dtype_give_values_of_that_one(case, x64):
@@ -82,47 +75,13 @@ def test_numbers_of_another_dtype_give_values_of_that_one(case, x64):
     np.testing.assert_allclose(found, case.formula(COUNTS.astype(float)), rtol=1e-5)
 
 
-def test_it_compiles_once_and_gives_the_same_under_jit(case):
-    chex.clear_trace_counter()
-
-    @jax.jit
-    @chex.assert_max_traces(n=1)
-    def go(schedule, counts):
-        return schedule(counts)
-
-    built = case.build()
-    for factor in (1.0, 1.5):
-        schedule = jax.tree.map(lambda leaf, f=factor: leaf * f, built)
-        found = go(schedule, jnp.asarray(COUNTS))
-        np.testing.assert_allclose(found, schedule(jnp.asarray(COUNTS)), rtol=1e-6)
-
-
-def test_its_numbers_can_be_stacked_and_mapped(case):
+def test_its_numbers_matter(case):
     one = case.build()
     other = jax.tree.map(lambda leaf: 0.9 * leaf, one)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), one, other)
-    counts = jnp.asarray(COUNTS)
-    both = jax.jit(jax.vmap(lambda schedule: schedule(counts)))(stacked)
-    np.testing.assert_allclose(both[0], values(one, counts), rtol=1e-6)
-    if case.learns:
-        np.testing.assert_allclose(both[1], values(other, counts), rtol=1e-6)
-        assert np.all(np.abs(both[1] - both[0]) > 1e-3)
+    apart = np.abs(np.asarray(one(jnp.asarray(COUNTS)) - other(jnp.asarray(COUNTS))))
+    assert np.all(apart > 1e-3) == case.learns
 
 
-def test_its_derivative_by_its_numbers_is_right(case, x64):
-    schedule, counts = case.build(), jnp.asarray(COUNTS)
-
-    def total(schedule):
-        return jnp.sum(schedule(counts))
-
-    slopes = jax.grad(total)(schedule)
-    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slopes))
-    if case.learns:
-        directions = jax.tree.map(jnp.ones_like, schedule)
-        ends = [
-            total(jax.tree.map(lambda a, d, s=step: a + s * d, schedule, directions))
-            for step in (1e-6, -1e-6)
-        ]
-        slope = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(slopes))
-        assert float(slope) == pytest.approx(float(ends[0] - ends[1]) / 2e-6, rel=1e-6)
-        assert float(slope) != 0
+def test_it_has_a_derivative_by_its_numbers(case, x64):
+    slopes = jax.grad(lambda schedule: jnp.sum(schedule(jnp.asarray(COUNTS))))(case.build())
+    assert any(np.any(leaf != 0) for leaf in jax.tree.leaves(slopes)) == case.learns

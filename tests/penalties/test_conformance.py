@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from fedjax_admm import penalties
+from fedjax_admm.testing import PENALTY_CHECKS, check_penalty
 from tests.builders import builders
 
 # Rows long and short; entries on kinks, far away and at zero.
 POINTS = np.array(
     [[-6.3, -2.0, -0.7], [0.0, 0.2, 1.0], [1.9, 3.1, 6.0], [0.0, 0.0, 0.0], [0.05, -0.02, 0.01]]
 )
-STEPS = (0.4, 5.0)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,6 @@ class Case:
 
     build: Callable[[], Any]
     convex: bool = True
-    bounded: bool = False  # whether it is infinite somewhere
     smooths: bool = True  # whether its modulus can be smoothed
 
 
@@ -37,8 +36,8 @@ MODELS = {
     "scad": Case(lambda: penalties.scad(1.1, 3.0, 0.9), convex=False),
     "elastic_net": Case(lambda: penalties.elastic_net(0.5, 0.7)),
     "squared_l2": Case(lambda: penalties.squared_l2(0.7)),
-    "box": Case(lambda: penalties.box(-1.0, 2.0), bounded=True),
-    "non_negative": Case(penalties.non_negative, bounded=True),
+    "box": Case(lambda: penalties.box(-1.0, 2.0)),
+    "non_negative": Case(penalties.non_negative),
     "add": Case(lambda: penalties.add(penalties.group_l2(0.6), penalties.l1(0.4)), smooths=False),
 }
 EDGES = {
@@ -68,119 +67,31 @@ def case(request):
     return MODELS[request.param]
 
 
-@jax.jit
-def prox(penalty, points, step):
-    return penalty.prox(points, step)
+def checked(case, only):
+    check_penalty(case.build(), convex=case.convex, only=only)
 
 
-def costs(penalty, found, points, step):
-    """Return the objective of the prox of every row."""
-    rows = jax.vmap(lambda row: penalty.value(row[None]))(found)
-    return np.asarray(rows + jnp.sum((found - points) ** 2, -1) / (2 * step))
+# What our kernels prove of themselves.
+SLOW = ("derivatives", "range")
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_no_point_that_was_tried_is_better_than_the_prox(case, step, x64):
-    penalty, points = case.build(), jnp.asarray(POINTS)
-    found = prox(penalty, points, step)
-    best = costs(penalty, found, points, step)
-    assert np.all(np.isfinite(best))
-    rng = np.random.default_rng(0)
-    others = [points, 0 * points, -points, *(scale * points for scale in (0.1, 0.5, 0.9, 1.1))]
-    others += [
-        found + scale * rng.standard_normal(POINTS.shape)
-        for scale in (1e-4, 1e-2, 1.0)
-        for _ in range(50)
-    ]
-    for other in others:
-        assert np.all(costs(penalty, jnp.asarray(other), points, step) >= best - 1e-12)
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_the_certificate_holds_at_the_prox_and_not_beside_it(case, step, x64):
-    penalty, points = case.build(), jnp.asarray(POINTS)
-    found = prox(penalty, points, step)
-    there = penalty.optimality(found, (found - points) / step)
-    np.testing.assert_allclose(there, 0, atol=1e-9)
-    beside = found + 0.013
-    assert np.all(penalty.optimality(beside, (beside - points) / step) > 1e-4)
+@pytest.mark.parametrize(
+    "only",
+    [pytest.param(o, marks=[pytest.mark.thorough] * (o in SLOW)) for o in PENALTY_CHECKS],
+)
+def test_penalty(case, only):
+    checked(case, only)
 
 
 def test_the_table_knows_what_can_be_smoothed(case):
     assert hasattr(case.build(), "smoothed_prox") == case.smooths
 
 
-@pytest.mark.parametrize("name", [name for name, case in MODELS.items() if case.smooths])
-def test_a_little_smoothing_changes_the_prox_a_little(name, x64):
-    """Smoothing with mu changes a modulus by mu / 2 at most, and the objective by few mu."""
-    penalty, points = MODELS[name].build(), jnp.asarray(POINTS)
-    exact = prox(penalty, points, 0.4)
-    for mu in (1e-3, 1e-6):
-        found = penalty.smoothed_prox(points, 0.4, mu)
-        assert found.shape == points.shape
-        excess = costs(penalty, found, points, 0.4) - costs(penalty, exact, points, 0.4)
-        assert np.all(excess >= -1e-12)
-        assert np.all(excess <= 3 * mu)
-    wide = penalty.smoothed_prox(points, 0.4, 1e3)
-    assert np.all(np.isfinite(wide))
-    # So much smoothing leaves a parabola, whose prox never passes zero.
-    np.testing.assert_array_equal(np.sign(wide) * np.sign(points) < 0, False)
-
-
-def test_results_have_the_dtype_of_the_point(case, dtype):
-    penalty, points = case.build(), jnp.asarray(POINTS, dtype)
-    found = {"prox": penalty.prox(points, jnp.asarray(0.4, dtype)), "value": penalty.value(points)}
-    found["optimality"] = penalty.optimality(points, points)
-    if case.smooths:
-        numbers = jnp.asarray([0.4, 0.1], dtype)
-        found["smoothed"] = penalty.smoothed_prox(points, *numbers)
-    assert {part.dtype for part in found.values()} == {dtype}
-    assert found["prox"].shape == points.shape
-    assert found["value"].shape == ()
-
-
-def test_the_same_under_jit_and_vmap(case):
-    penalty, points = case.build(), jnp.asarray(POINTS)
-    alone = penalty.prox(points, 0.4)
-    np.testing.assert_allclose(prox(penalty, points, 0.4), alone, rtol=1e-6, atol=1e-7)
-    by_row = jax.jit(jax.vmap(lambda row: penalty.prox(row, 0.4)))(points)
-    np.testing.assert_allclose(by_row, alone, rtol=1e-6, atol=1e-7)
-    twice = jax.tree.map(lambda leaf: jnp.stack([leaf, 1.1 * leaf]), penalty)
-    mapped = jax.jit(jax.vmap(lambda p: p.prox(points, 0.4), axis_size=2))(twice)
-    other = jax.tree.map(lambda leaf: 1.1 * leaf, penalty)
-    wanted = jnp.stack([alone, other.prox(points, 0.4)])
-    np.testing.assert_allclose(mapped, wanted, rtol=1e-6, atol=1e-7)
-
-
-def test_derivatives_are_finite_at_the_kinks(case, dtype):
-    kinks = jnp.asarray([[-2.0, -1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]], dtype)
-    step, mu = jnp.asarray(1.0, dtype), jnp.asarray(0.3, dtype)
-
-    def total(penalty, points, step):
-        return jnp.sum(penalty.prox(points, step))
-
-    def smoothed(penalty, points, step):
-        return jnp.sum(penalty.smoothed_prox(points, step, mu))
-
-    def value(penalty, points, step):
-        return penalty.value(points)
-
-    penalty = case.build()
-    functions = [total]
-    functions += [smoothed] if case.smooths else []
-    functions += [] if case.bounded else [value]
-    for function in functions:
-        slopes = jax.jit(jax.grad(function, (0, 1, 2)))(penalty, kinks, step)
-        assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slopes))
-
-
-@pytest.mark.parametrize("name", [name for name, case in MODELS.items() if case.convex])
-def test_convex_ones_have_a_prox_that_brings_points_together(name, x64):
-    penalty, points = MODELS[name].build(), jnp.asarray(POINTS)
-    moved = points + 0.3 * jnp.asarray(np.random.default_rng(4).standard_normal(POINTS.shape))
-    for step in STEPS:
-        apart = jnp.linalg.norm(prox(penalty, points, step) - prox(penalty, moved, step))
-        assert apart <= jnp.linalg.norm(points - moved) * (1 + 1e-12)
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", [0.01, 40.0])
+def test_penalty_at_other_steps(case, step):
+    names = ("minimises", "certificate", "smoothed", "derivatives")
+    check_penalty(case.build(), steps=(step,), convex=case.convex, only=names)
 
 
 # --- of edges -------------------------------------------------------------------------------------
