@@ -13,7 +13,7 @@ sys.path.append({root!r})
 from fedjax_admm.trials.cli import main
 from fedjax_admm.trials.experiments import _finding
 from tests.trials.small import EXPERIMENT
-_finding.all_experiments = lambda: {{EXPERIMENT.name: EXPERIMENT}}
+_finding.built_in = lambda: {{EXPERIMENT.name: EXPERIMENT}}
 main()
 """
 SMALL = [sys.executable, "-c", _SMALL.format(root=str(Path(__file__).parents[2]))]

@@ -85,7 +85,7 @@ def test_run_plot_and_compare(command, tmp_path):
 def test_the_planted_non_finite_trials_are_told(command, monkeypatch):
     from tests.trials.small import EXPERIMENT, FAULT_ROUND
 
-    monkeypatch.setattr(_finding, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
     outcome = command("run", "consensus", "--trials", 10, "--batch", 2, "--set", "share=0,1")
     assert outcome.code == 0, outcome.err
     assert (

@@ -25,7 +25,7 @@ CHUNKS = 3
 
 @pytest.fixture(autouse=True)
 def only_the_small_experiment(monkeypatch):
-    monkeypatch.setattr(_finding, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
 
 
 def make(out, save=ChunkStore.save, **changes):

@@ -17,7 +17,7 @@ RUN = ("run", "consensus", "--trials", "12", "--batch", "2", "--set", "share=0,0
 
 @pytest.fixture(autouse=True)
 def only_the_small_experiment(monkeypatch):
-    monkeypatch.setattr(_finding, "all_experiments", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
 
 
 @pytest.fixture

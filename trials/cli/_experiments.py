@@ -1,20 +1,28 @@
 """`list` and `show`: what experiments there are."""
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fedjax_admm.trials.cli._options import Name
 
+if TYPE_CHECKING:
+    from fedjax_admm.trials.experiments import Origin
+
 
 def list_experiments() -> None:
-    """List every experiment: a line each, with its paper and its usual trials."""
-    from fedjax_admm.trials.experiments import all_experiments
+    """List every experiment, plug-ins too: a line each, with its paper and its usual trials."""
+    from fedjax_admm.trials.experiments import all_experiments, refused_plugins
 
     for experiment in all_experiments().values():
         typer.echo(f"{experiment.name:<22} {experiment.title} ({experiment.trials} trials)")
-        typer.echo(f"{'':<22} {experiment.paper}")
+        if experiment.paper:
+            typer.echo(f"{'':<22} {experiment.paper}")
+        if experiment.origin:
+            typer.echo(f"{'':<22} from {_place(experiment.origin)}")
+    for sentence in refused_plugins().values():
+        typer.echo(f"fedjax-admm: {sentence.removesuffix('.')}.", err=True)
 
 
 def show(name: Name) -> None:
@@ -24,7 +32,8 @@ def show(name: Name) -> None:
     experiment = find(name)
     lines = [
         f"{experiment.name}: {experiment.title}",
-        textwrap.fill(experiment.paper, 100),
+        *([textwrap.fill(experiment.paper, 100)] if experiment.paper else []),
+        *([f"from {_place(experiment.origin)}"] if experiment.origin else []),
         "",
         f"trials   {experiment.trials}   (--trials)",
         f"rounds   {experiment.rounds}   (--rounds)",
@@ -37,12 +46,17 @@ def show(name: Name) -> None:
         *(f"  {method}" for method in experiment.method_names()),
         "",
         "metrics",
-        *(f"  {metric:<19} {label}" for metric, label in experiment.metrics.items()),
-        "",
-        "findings",
-        textwrap.fill(experiment.findings, 88, initial_indent="  ", subsequent_indent="  "),
+        *(f"  {metric:<19} {label}" for metric, label in experiment.labels().items()),
     ]
+    if experiment.findings:
+        text = textwrap.fill(experiment.findings, 88, initial_indent="  ", subsequent_indent="  ")
+        lines += ["", "findings", text]
     typer.echo("\n".join(lines))
+
+
+def _place(origin: "Origin") -> str:
+    """Say where an experiment that is not one of this package's own was found."""
+    return origin.distribution or origin.file or origin.asked
 
 
 def _shown(value: Any) -> str:

@@ -76,7 +76,13 @@ def assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="As `list` shows it.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="As `list` shows it; or PATH.py, PATH.py:NAME or package.module:NAME.",
+    ),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
 ]

@@ -8,13 +8,17 @@ import typer
 
 def plot(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")]) -> None:
     """Redraw the figure from the stored results."""
-    from fedjax_admm.trials.experiments import find
+    from fedjax_admm.trials.experiments import find_again
     from fedjax_admm.trials.figures import save_figure
     from fedjax_admm.trials.results import load
 
     results = load(folder)
-    save_figure(find(results.config["experiment"]).figure(results), folder)
-    typer.echo(f"Wrote {folder}/figure.png and figure.pdf")
+    experiment = find_again(results.config)
+    save_figure(experiment.figure(results), folder)
+    changed = ""
+    if experiment.origin and experiment.origin.digest != results.config.get("digest"):
+        changed = f"; {experiment.origin.file} has changed since the run"
+    typer.echo(f"Wrote {folder}/figure.png and figure.pdf{changed}")
 
 
 def compare_runs(
@@ -22,7 +26,9 @@ def compare_runs(
     against: Annotated[
         str | None, typer.Option(help="The method that is subtracted (the first).")
     ] = None,
-    metric: Annotated[str, typer.Option(help="What is compared.")] = "error",
+    metric: Annotated[
+        str | None, typer.Option(help="What is compared (error, or the first metric).")
+    ] = None,
 ) -> None:
     """Print paired differences between methods, with standard errors."""
     from fedjax_admm.trials.results import compare

@@ -1,5 +1,6 @@
 """`run`: an experiment, from its name to a folder of results."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -65,14 +66,12 @@ def run(
     no_cache: NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
-    from fedjax_admm.trials.experiments import find
-
-    experiment = find(name)
     settings = dict(assignment(text) for text in set_ or [])
     from jax.errors import JaxRuntimeError
 
     from fedjax_admm.trials import profiling, running
     from fedjax_admm.trials.engine import hosts
+    from fedjax_admm.trials.experiments import find
 
     request = running.Request(
         trials=trials,
@@ -87,23 +86,30 @@ def run(
         fail_on_nan=fail_on_nan,
         profile=profile,
     )
-    environment.prepare(cache=not no_cache, devices=devices)
+    environment.prepare(x64=x64, cache=not no_cache, devices=devices)
     hosts.join(coordinator, num_processes, process_id)
+    # JAX is ready now: a user's file may compute while it is imported.
+    experiment = find(name)
 
     def folder_and_precision() -> tuple[str, bool]:
-        chosen = out or (running.unfinished_folder(name) if resume else running.free_folder(name))
+        called = experiment.name
+        chosen = out or (
+            running.unfinished_folder(called) if resume else running.free_folder(called)
+        )
         return str(chosen), resume and running.resumed_x64(chosen)
 
-    folder = str(out or f"results/{name}")
+    folder = str(out or f"results/{experiment.name}")
     try:
         folder, wide = hosts.from_first(folder_and_precision)
         environment.use_x64(x64 or experiment.x64 or wide)
+        experiment = find(name)  # with arrays of that width, if its file makes some
         results = running.run_experiment(experiment, request, Path(folder), resume=resume)
     except (
         *(KeyboardInterrupt, hosts.StoppedElsewhereError, hosts.LostProcessError),
         *(running.NonFiniteError, JaxRuntimeError),
     ) as end:
-        _stopped(end, f"go on with: fedjax-admm run {name} --out {folder} --resume")
+        again = shlex.join(["fedjax-admm", "run", name, "--out", folder, "--resume"])
+        _stopped(end, f"go on with: {again}")
     if results is not None:
         typer.echo(running.summary(results, folder))
         if profile:

@@ -1,11 +1,17 @@
 from fedjax_admm.trials.experiments._experiment import (
     ROUNDS as ROUNDS,
     Experiment as Experiment,
+    Origin as Origin,
     Settings as Settings,
     Sweep as Sweep,
     trial_keys as trial_keys,
 )
-from fedjax_admm.trials.experiments._finding import all_experiments as all_experiments, find as find
+from fedjax_admm.trials.experiments._finding import (
+    all_experiments as all_experiments,
+    find as find,
+    find_again as find_again,
+    refused_plugins as refused_plugins,
+)
 from fedjax_admm.trials.experiments._methods import (
     AdaptedMethod as AdaptedMethod,
     DirectMethod as DirectMethod,

@@ -5,7 +5,7 @@ paired. Adding an experiment is adding a file to `experiments/`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, listed
+from fedjax_admm._checks import InputError, default_float, listed, one_line
 from fedjax_admm.traffic import Traffic
+from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._methods import (
     Method,
     recorded_rounds,
     recording_interval,
     solve_alike,
 )
+from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,18 +45,39 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where an experiment was found that is not one of this package's own."""
+
+    asked: str  # as a person named it: a plug-in's name, PATH.py, PATH.py:NAME or MODULE:NAME
+    again: str  # what `run` takes to find it again, from any folder
+    file: str | None = None  # its file's absolute path, if it stands in one
+    digest: str | None = None  # SHA-256 of that file
+    distribution: str | None = None  # the installed distribution of a plug-in, with its version
+
+
+_SENT = {
+    "numbers_up": "numbers sent by all clients",
+    "numbers_down": "numbers sent to all clients",
+}
+
+
+def _usual_figure(results: "Results") -> "Figure":
+    return figures.usual_figure(results)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Everything that `fedjax-admm run NAME` needs to know."""
 
     name: str
     title: str  # one line, for `list`
-    paper: str  # authors, title, where the claim stands
-    findings: str  # what our measurements say of the claim, plainly
+    paper: str = ""  # authors, title, where the claim stands
+    findings: str = ""  # what our measurements say of the claim, plainly
     sweep: Sweep
     problem: Callable[[Settings, Any, jax.Array], Any]  # (settings, swept value, key) -> problem
     methods: Callable[[Settings, Any], Mapping[str, Method]]  # (settings, swept value) -> methods
-    metrics: Mapping[str, str]  # metric -> label with unit
-    figure: Callable[["Results"], "Figure"]
+    metrics: Mapping[str, str]  # metric -> label with unit; that of numbers sent may be left out
+    figure: Callable[["Results"], "Figure"] = _usual_figure
     settings: Mapping[str, Any] = field(default_factory=dict)  # name -> default
     trials: int = 1000
     rounds: int = 1000
@@ -66,6 +89,11 @@ class Experiment:
     # What has to be said with every result, such as what is private: (settings, rounds) -> text
     statement: Callable[[Settings, int], str] | None = None
     x64: bool = False  # whether float32 is not enough
+    origin: Origin | None = None  # `find` fills it in; None for this package's own
+
+    def labels(self) -> dict[str, str]:
+        """Return the label of every metric, those of the numbers sent included."""
+        return {**self.metrics, **{k: v for k, v in _SENT.items() if k not in self.metrics}}
 
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""
@@ -105,17 +133,33 @@ class Experiment:
             def solve(method: Method) -> dict[str, jax.Array]:
                 return method(problem, method_key, rounds, every)
 
-            return {
-                f"{name}/{metric}": values
-                for name, measured in solve_alike(self.methods(settings, value), solve)
-                for metric, values in measured.items()
-            }
+            return self._named(solve_alike(self.methods(settings, value), solve))
 
         def trial(key: jax.Array) -> dict:
             problem_key, method_key = trial_keys(key)
             return jax.vmap(at, (0, None, None))(values, problem_key, method_key)
 
         return trial
+
+    def _named(self, solved: Iterable[tuple[str, dict[str, jax.Array]]]) -> dict[str, jax.Array]:
+        """Name what was measured "method/metric"; seen while the trial is traced.
+
+        Raises:
+          InputError: none of the metrics that the experiment names was measured.
+        """
+        measured = {
+            (method, metric): values
+            for method, outcome in solved
+            for metric, values in outcome.items()
+        }
+        found = {metric for _, metric in measured} - {NONFINITE_ROUND, MESSAGES}
+        if not found & set(self.metrics):
+            raise InputError(
+                f"the methods of {self.name} measure {', '.join(sorted(found)) or 'nothing'}, but "
+                f"its metrics are {', '.join(self.metrics) or 'none'}",
+                remedy="name in `metrics` what the measures return",
+            )
+        return {f"{method}/{metric}": values for (method, metric), values in measured.items()}
 
     def recorded(self, rounds: int) -> np.ndarray:
         """Return how many rounds are done at each record of a run, shape (records,)."""
@@ -137,6 +181,8 @@ class Experiment:
                 lambda key, value=value: self.problem(settings, value, key), jax.random.key(0)
             )
             methods = self.methods(settings, value)
+            for name, method in methods.items():
+                _check_method(self.name, name, method)
             sizes = {name: method.traffic(problem) for name, method in methods.items()}
         return sizes
 
@@ -145,6 +191,16 @@ def trial_keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the keys of a trial's problem and of its methods."""
     problem_key, method_key = jax.random.split(key)
     return problem_key, method_key
+
+
+def _check_method(experiment: str, name: str, method: Any) -> None:
+    """Check that a method can be called: a solver alone cannot."""
+    if not callable(method):
+        raise InputError(
+            f"the method {name!r} of {experiment} must be a Method, but it is {one_line(method)}",
+            value=method,
+            remedy="write SolverMethod(solver, measure)",
+        )
 
 
 def _parse(name: str, text: str, default: Any) -> Any:

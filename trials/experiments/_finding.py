@@ -1,18 +1,35 @@
-"""Experiments by name: every module below this folder whose name is public lists its own.
+"""Experiments by name: this package's own, those of plug-ins, and those of a user's own files.
 
-A new paper is a new file: its experiments stand where the name of the file comes in the alphabet.
+Every module below this folder whose name is public lists its own: a new paper is a new file, whose
+experiments stand where the name of the file comes in the alphabet. An installed distribution offers
+more by entry points of the group `fedjax_admm.experiments`; each loads an `Experiment`, a sequence
+of them, or a module with `EXPERIMENT` or `EXPERIMENTS`.
 """
 
 import pkgutil
-from importlib import import_module
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import experiments
-from fedjax_admm.trials.experiments._experiment import Experiment
+from fedjax_admm.trials.experiments._experiment import Experiment, Origin
+from fedjax_admm.trials.experiments._own import (
+    digest_of,
+    file_of,
+    in_file,
+    in_module,
+    offered,
+)
+
+GROUP = "fedjax_admm.experiments"
 
 
-def all_experiments() -> dict[str, Experiment]:
-    """Return every experiment by name, in the order of the modules' names."""
+def built_in() -> dict[str, Experiment]:
+    """Return this package's own experiments by name, in the order of the modules' names."""
     modules = sorted(
         module.name
         for module in pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}.")
@@ -25,16 +42,154 @@ def all_experiments() -> dict[str, Experiment]:
     }
 
 
+def all_experiments() -> dict[str, Experiment]:
+    """Return every experiment by name: this package's own, then those of plug-ins."""
+    known = built_in()
+    return known | _plugins(known)[0]
+
+
+def refused_plugins() -> dict[str, str]:
+    """Return why each plug-in that cannot be used cannot be, in a sentence, by its name."""
+    return _plugins(built_in())[1]
+
+
 def find(name: str) -> Experiment:
     """Return the experiment of a name.
 
+    Args:
+      name: that of one of this package's own or of a plug-in; or `PATH.py` or `PATH.py:NAME`; or
+        `package.module:NAME`, where NAME is the experiment's or that of a variable.
+
     Raises:
-      InputError: no experiment has that name.
+      InputError: no experiment has that name, or its file or module cannot be used.
     """
-    known = all_experiments()
-    if name not in known:
+    path, colon, wanted = name.rpartition(":")
+    if name.endswith(".py"):
+        return _free(in_file(name, name, None))
+    if path.endswith(".py"):
+        return _free(in_file(name, path, wanted or None))
+    known = built_in()
+    if name in known:  # without looking at plug-ins
+        return known[name]
+    if colon and all(part.isidentifier() for part in path.split(".")) and wanted:
+        return _free(in_module(name, path, wanted))
+    added, refused = _plugins(known)
+    if name in added:
+        return added[name]
+    if name in refused:
+        raise InputError(refused[name], value=name)
+    if colon or _looks_like_path(name):
+        raise _no_path(name)
+    known |= added
+    raise InputError(
+        f"there is no experiment {name!r}; `fedjax-admm list` shows them: {', '.join(known)}",
+        value=name,
+    )
+
+
+def find_again(config: Mapping[str, Any]) -> Experiment:
+    """Return the experiment of a run, which may have changed since then.
+
+    Args:
+      config: as `config.json` holds it.
+
+    Raises:
+      InputError: it is not there any more.
+    """
+    name, source = config["experiment"], config.get("source")
+    if not source:
+        return find(name)
+    again, file = source["again"], source["file"]
+    distribution = source["distribution"]
+    if distribution is not None and name not in all_experiments():
         raise InputError(
-            f"there is no experiment {name!r}; `fedjax-admm list` shows them: {', '.join(known)}",
+            f"the experiment {name} came with {distribution}, which does not offer it here",
             value=name,
+            remedy="install that",
         )
-    return known[name]
+    if file is None or not again.startswith(file):
+        return find(again)
+    given = source["asked"].rpartition(".py")[0] + ".py"
+    for path in (file, given):  # the folder may have been moved
+        if Path(path).is_file():
+            return find(f"{path}:{name}")
+    raise InputError(
+        f"the experiment {name} stood in {file}, which is gone", value=file, remedy="put it back"
+    )
+
+
+def _free(experiment: Experiment) -> Experiment:
+    """Check that a user's experiment has a name that none of this package's own has."""
+    if experiment.name in built_in():
+        place = experiment.origin.asked if experiment.origin else ""
+        raise InputError(
+            f"{place} names its experiment {experiment.name!r}, as one of fedjax-admm's own is "
+            "named",
+            value=experiment.name,
+            remedy="give it another name",
+        )
+    return experiment
+
+
+def _plugins(known: Mapping[str, Experiment]) -> tuple[dict[str, Experiment], dict[str, str]]:
+    """Return the experiments of plug-ins by name, and why others are refused.
+
+    Args:
+      known: this package's own, whose names are taken.
+    """
+    added: dict[str, Experiment] = {}
+    refused: dict[str, str] = {}
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        distribution = point.dist and f"{point.dist.name} {point.dist.version}"
+        place = f"the plug-in {point.name}" + (f" of {distribution}" if distribution else "")
+        try:
+            found = offered(f"what {point.value} loads for {place}", point.load())
+        except InputError as error:
+            refused[point.name] = str(error)
+            continue
+        except (Exception, SystemExit) as error:
+            told = " ".join(str(error).split())
+            refused[point.name] = f"{place} cannot be loaded: {type(error).__name__}: {told}"
+            continue
+        module = sys.modules[point.module]
+        for each in found:
+            name = each.name
+            origin = Origin(name, name, file_of(module), digest_of(module), distribution)
+            if name in known:
+                clash = "fedjax-admm itself does, so that it is left out"
+            elif name in added:
+                clash = f"{_owner(added[name])} does, so that both are left out"
+            else:
+                added[name] = replace(each, origin=origin)
+                continue
+            refused[name] = f"{place} names an experiment {name!r}, as {clash}"
+    for name in refused.keys() & added.keys():  # nobody knows which of two is meant
+        del added[name]
+    return added, refused
+
+
+def _owner(experiment: Experiment) -> str:
+    origin = experiment.origin
+    return (origin and origin.distribution) or "another plug-in"
+
+
+def _looks_like_path(name: str) -> bool:
+    there = Path(name).exists() or Path(f"{name}.py").is_file()
+    return there or "/" in name or "\\" in name or Path(name).suffix != ""
+
+
+def _no_path(name: str) -> InputError:
+    """Return what is wrong with a name that may be meant for a path or a module."""
+    path = Path(f"{name}.py")
+    if path.is_file():
+        return InputError(
+            f"there is no experiment {name!r}", value=name, remedy=f"did you mean {path}?"
+        )
+    if Path(name).is_dir():
+        told = f"{name} is a folder, not a file"
+    elif all(part.isidentifier() for part in name.split(".")):
+        told = f"there is no experiment {name!r}"
+    else:
+        told = f"an experiment's file is called PATH.py or PATH.py:NAME, but this is {name!r}"
+        return InputError(told, value=name)
+    return InputError(told, value=name, remedy="write PATH.py or package.module:NAME")

@@ -19,3 +19,4 @@ from fedjax_admm.trials.figures._tasks import (
     task_curves_figure as task_curves_figure,
     task_sweep_figure as task_sweep_figure,
 )
+from fedjax_admm.trials.figures._usual import usual_figure as usual_figure

@@ -21,6 +21,7 @@ from fedjax_admm.trials.results import Results, Summary
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "x", "P")
+_ROUNDING = 1e-3  # a share of the largest number drawn
 _MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
 
 
@@ -84,9 +85,15 @@ def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, label: str, style: dict[
 
 
 def logarithmic(axes: Axes, *, rounds: bool = False) -> None:
-    """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds."""
+    """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds.
+
+    Numbers that are negative by more than rounding, as an objective may be, keep it linear.
+    """
+    drawn = [np.asarray(line.get_ydata(), np.float64) for line in axes.lines]
+    numbers = np.concatenate([values[np.isfinite(values)] for values in drawn] or [np.zeros(0)])
+    least, largest = np.min(numbers, initial=0), np.max(numbers, initial=0)
     # Errors may all be zero: matplotlib warns of a logarithmic axis without positive numbers.
-    if any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
+    if largest > 0 and -least <= _ROUNDING * largest:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_PlainNumbers())
         axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2.5, 0.4)))

@@ -25,17 +25,21 @@ from fedjax_admm.trials.figures._style import (
 from fedjax_admm.trials.results import Results, summarize
 
 
-def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> Figure:
+def sweep_figure(
+    results: Results, *, metric: str, share: str | None = None, floor: float | None = None
+) -> Figure:
     """Draw the last record against the swept number: mean, median and share of failures.
 
     Args:
       results: of a finished run.
       metric: what is averaged; the bands are one standard error, and the 10 to 90 % quantiles.
-      share: a metric of 0 and 1, whose mean is a share.
+      share: a metric of 0 and 1, whose mean is a share; no panel of failures without one.
       floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
     """
-    figure = Figure(figsize=(13, 4.6), layout="constrained")
-    mean, median, failures = figure.subplots(1, 3)
+    width = 2 if share is None else 3
+    figure = Figure(figsize=(4 * width + 1, 4.6), layout="constrained")
+    panels = figure.subplots(1, width)
+    mean, median = panels[:2]
     label = metric_label(results, metric)
     below = []
     for name, style in family_styles(results.methods).items():
@@ -45,22 +49,26 @@ def sweep_figure(results: Results, *, metric: str, share: str, floor: float) -> 
         table = summarize(values[:, :, -1], axis=1)
         line_with_band(mean, results.sweep, *with_error(table), name, style)
         line_with_band(median, results.sweep, *with_quantiles(table), name, style)
-        if np.any(table.median < floor) and not np.any(table.median >= floor):
+        if floor is not None and np.any(table.median < floor) and not np.any(table.median >= floor):
             below.append(readable(name))
-        failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
-        line_with_band(failures, results.sweep, *with_error(failed), name, style)
+        if share is not None:
+            failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
+            line_with_band(panels[2], results.sweep, *with_error(failed), name, style)
     for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
         logarithmic(axes)
-        axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
+        if floor is not None:
+            axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
         axes.set_ylabel(label)
         axes.set_title(title)
     if below:
         note = f"{', '.join(below)}: median below {floor:g}"
         median.text(0.02, 0.02, note, transform=median.transAxes, fontsize=8)
-    failures.set_ylabel(f"{metric_label(results, share)} (%)")
-    failures.set_ylim(0, max(failures.get_ylim()[1], 1))
-    failures.set_title("failures ± standard error")
-    for axes in (mean, median, failures):
+    if share is not None:
+        failures = panels[2]
+        failures.set_ylabel(f"{metric_label(results, share)} (%)")
+        failures.set_ylim(0, max(failures.get_ylim()[1], 1))
+        failures.set_title("failures ± standard error")
+    for axes in panels:
         axes.set_xlabel(results.config["parameter_label"])
     finish(figure, results, mean)
     return figure

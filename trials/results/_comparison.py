@@ -19,7 +19,7 @@ _HEADINGS = (
 )
 
 
-def compare(folders: Sequence[Path], *, against: str | None, metric: str) -> str:
+def compare(folders: Sequence[Path], *, against: str | None, metric: str | None) -> str:
     """Compare at the last record every method with one of them, paired by trial.
 
     Args:
@@ -27,10 +27,11 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str) -> str
         share experiment, seed, trials and swept values, and each method of the later ones is
         compared with the same method of the first, unless `against` names one.
       against: the method to subtract; the first one (or the same one) if None.
-      metric: what to compare.
+      metric: what to compare; if None, the error, or what the experiment names first.
 
     Returns:
-      A table as text, smaller is better: one line per swept value and method.
+      A table as text, smaller is better: one line per swept value and method. Where a user's file
+      has changed between the runs, a line above it says so.
 
     Raises:
       InputError: the runs are not paired, or a name is unknown.
@@ -44,6 +45,9 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str) -> str
             f"{folders[0]} has no method {against!r}; it has {', '.join(first.methods)}",
             value=against,
         )
+    if metric is None:
+        metrics = list(first.config["metrics"])
+        metric = "error" if "error" in metrics else metrics[0]
     baseline = against if against is not None or len(runs) > 1 else first.methods[0]
     rows = []
     for folder, run in zip(folders, runs, strict=True):
@@ -59,6 +63,11 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str) -> str
         f"{metric} minus that of {baseline or 'the same method'} in {folders[0]}, "
         f"after {first.rounds[-1]} rounds; {first.config['parameter_label']}"
     )
+    if len({run.config.get("digest") for run in runs}) > 1:
+        title += (
+            "\nThe file of the experiment has changed between these runs: they are paired only if "
+            "their problems are the same."
+        )
     return f"{title}\n\n{_table(rows)}"
 
 

@@ -50,15 +50,25 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
     rounds = count("rounds", chosen["rounds"])
     traffic = experiment.traffic(settings, rounds)
     device = jax.local_devices()[0]
+    origin = experiment.origin
     return {
         "experiment": experiment.name,
+        # Where it was found, and its file's digest, if it is not one of this package's own.
+        "source": origin
+        and {
+            "asked": origin.asked,
+            "again": origin.again,
+            "file": origin.file,
+            "distribution": origin.distribution,
+        },
+        "digest": origin and origin.digest,
         "title": experiment.title,
         "paper": experiment.paper,
         "findings": experiment.findings,
         "statement": experiment.statement and experiment.statement(settings, rounds),
         "parameter": experiment.sweep.name,
         "parameter_label": experiment.sweep.label,
-        "metrics": dict(experiment.metrics),
+        "metrics": experiment.labels(),
         "methods": list(traffic),
         "trials": count("trials", chosen["trials"]),
         "rounds": rounds,
@@ -99,7 +109,8 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def repeating_command(experiment: Experiment, config: Mapping[str, Any]) -> str:
     """Return the command that repeats a run, in full."""
-    words = ["fedjax-admm", "run", experiment.name]
+    name = experiment.origin.again if experiment.origin else experiment.name
+    words = ["fedjax-admm", "run", name]
     for name in ("trials", "rounds", "seed"):
         words += [f"--{name}", str(config[name])]
     for name, value in settings_of(config).items():

@@ -13,6 +13,7 @@ from fedjax_admm.trials.running._configuration import Request, as_text
 
 IDENTITY = (
     "experiment",
+    "digest",
     "trials",
     "rounds",
     "seed",
@@ -91,7 +92,14 @@ def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path)
     Raises:
       InputError: it differs in its identity, its versions or its devices.
     """
-    pairs = {name: (earlier[name], config[name]) for name in IDENTITY if name != "settings"}
+    if earlier["experiment"] == config["experiment"] and earlier["digest"] != config["digest"]:
+        raise InputError(
+            f"{out} was begun with other contents of {_file(config) or _file(earlier)}",
+            value=config["digest"],
+            remedy="restore that file or choose another --out",
+        )
+    simple = [name for name in IDENTITY if name not in ("digest", "settings")]
+    pairs = {name: (earlier[name], config[name]) for name in simple}
     then_settings, now_settings = earlier["settings"], config["settings"]
     for name in sorted(then_settings.keys() | now_settings.keys()):
         pairs[f"the setting {name}"] = (then_settings.get(name), now_settings.get(name))
@@ -126,3 +134,8 @@ def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path)
             value=now,
             remedy="resume there or choose another --out",
         )
+
+
+def _file(config: Mapping[str, Any]) -> str | None:
+    """Return the file that the experiment of a run stands in, if it is a user's own."""
+    return (config["source"] or {}).get("file")

@@ -1,0 +1,411 @@
+"""Experiments in files of a user's own, in modules, and in installed plug-ins."""
+
+import json
+import pickle
+import re
+import shlex
+import shutil
+import sys
+
+import pytest
+
+from fedjax_admm.trials import run_experiment
+from fedjax_admm.trials.engine import ChunkStore
+from fedjax_admm.trials.experiments import find, find_again
+from fedjax_admm.trials.running import Request, _running
+from tests.cli.outcomes import called, stand_aside
+from tests.cli.processes import same_results
+
+FILE = """
+from pathlib import Path
+import jax, jax.numpy as jnp
+from fedjax_admm.trials.experiments import DirectMethod, Experiment, Sweep
+from beside import mean
+
+SHIFT = float((Path(__file__).parent / "shift.txt").read_text())
+
+def problem(settings, scale, key):
+    return SHIFT + scale * jax.random.normal(key, (settings["size"],))
+
+def distance(problem, answer):
+    return {"distance": jnp.abs(answer - SHIFT)}
+
+def methods(settings, scale):
+    return {"mean": DirectMethod(mean, distance), "median": DirectMethod(jnp.median, distance)}
+
+EXPERIMENT = Experiment(
+    name="middle", title="how far off the middle is", sweep=Sweep("scale", "scale", (1.0, 2.0)),
+    problem=problem, methods=methods, metrics={"distance": "distance"}, settings={"size": 5},
+    trials=6, rounds=2, quick={"trials": 2, "rounds": 1},
+)
+"""
+RUN = ("run", "my.py", "--batch", "2")
+
+
+def write(folder, text=FILE, name="my.py"):
+    """Write a user's file, what it imports, and what it reads."""
+    folder.mkdir(exist_ok=True)
+    (folder / "shift.txt").write_text("0.5")
+    (folder / "beside.py").write_text("import jax.numpy as jnp\ndef mean(x): return jnp.mean(x)\n")
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.fixture(autouse=True)
+def forget_what_was_imported(monkeypatch):
+    """Every test has a folder of its own, and with it another `beside`."""
+    path, known = list(sys.path), set(sys.modules)
+    yield
+    assert [folder for folder in sys.path if "site-plug" not in folder] == path
+    for name in set(sys.modules) - known:
+        if name.partition(".")[0] in ("beside", "mine", "plug", "plug2", "plug3"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Most of the time of so small a run is its figure's."""
+    monkeypatch.setattr(_running, "save_figure", lambda figure, out: (out / "figure.png").touch())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a file and of its finished run, made once: copy it."""
+    folder = tmp_path_factory.mktemp("finished")
+    write(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        stand_aside(patch)
+        outcome = called(folder, *RUN)
+    assert outcome.code == 0, outcome.err
+    assert "Wrote results/middle/figure.png" in outcome.out
+    return folder
+
+
+@pytest.fixture
+def config(finished):
+    return json.loads((finished / "results/middle/config.json").read_text())
+
+
+# Files
+
+
+def test_a_run_tells_where_its_experiment_was_found(finished, config):
+    file = finished / "my.py"
+    assert config["experiment"] == "middle"
+    assert config["source"] == {
+        "asked": "my.py",
+        "again": str(file),
+        "file": str(file),
+        "distribution": None,
+    }
+    assert re.fullmatch("[0-9a-f]{64}", config["digest"])
+    assert config["command"].startswith(f"fedjax-admm run {file} --trials 6 ")
+    assert config["metrics"]["numbers_up"] == "numbers sent by all clients"
+    assert (finished / "results/middle/figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.thorough
+def test_the_command_in_the_configuration_repeats_the_run(finished, config, command, tmp_path):
+    program, *words = shlex.split(config["command"])
+    assert program == "fedjax-admm"
+    assert command(*words, "--out", "again").code == 0
+    assert same_results(tmp_path / "again", finished / "results/middle")
+
+
+def test_show_tells_of_a_file(command, tmp_path):
+    write(tmp_path)
+    outcome = command("show", "my.py")
+    assert (outcome.code, outcome.err) == (0, "")
+    title, place, *_ = outcome.out.splitlines()
+    assert title == "middle: how far off the middle is"
+    assert place == f"from {tmp_path}/my.py"
+    for word in ("size", "mean", "median", "distance", "2 trials, 1 rounds"):
+        assert f"  {word}" in outcome.out or word in outcome.out
+    assert "findings" not in outcome.out
+
+
+def test_plot_draws_again_with_a_changed_figure_and_says_so(command, finished, tmp_path):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    run = tmp_path / "results/middle"
+    (run / "figure.png").unlink()
+    # The folder has been moved: the file is looked for where it was, then as it was named.
+    outcome = command("plot", run)
+    assert (outcome.code, outcome.out) == (0, f"Wrote {run}/figure.png and figure.pdf\n")
+    config = json.loads((run / "config.json").read_text())
+    moved = config | {"source": config["source"] | {"file": "/gone/my.py", "again": "/gone/my.py"}}
+    (run / "config.json").write_text(json.dumps(moved))
+    write(tmp_path, FILE + "\n# another figure\n")
+    told = command("plot", run).out
+    assert told.endswith(f"; {tmp_path}/my.py has changed since the run\n")
+    (tmp_path / "my.py").unlink()
+    sentence = "the experiment middle stood in /gone/my.py, which is gone; put it back."
+    assert command("plot", run).mistake() == sentence
+    # The numbers are there without the file.
+    outcome = command("compare", run)
+    assert outcome.out.startswith("distance minus that of mean in ")
+
+
+def test_compare_tells_that_the_file_has_changed_between_two_runs(command, finished, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(finished / "results/middle", tmp_path / name)
+    assert "has changed" not in command("compare", "one", "two").out
+    config = json.loads((tmp_path / "two/config.json").read_text())
+    (tmp_path / "two/config.json").write_text(json.dumps(config | {"digest": "0" * 64}))
+    outcome = command("compare", "one", "two")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[1].startswith("The file of the experiment has changed between")
+
+
+def begin(monkeypatch, folder):
+    """Begin the run of a file, as the command does, and stop after one of three chunks."""
+    save = ChunkStore.save
+
+    def stopping(self, number, arrays):
+        if number:
+            raise KeyboardInterrupt
+        save(self, number, arrays)
+
+    experiment, out = find("my.py"), folder / "results/middle"
+    with monkeypatch.context() as patch:
+        patch.setattr(ChunkStore, "save", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(experiment, Request(batch=1), out, resume=False, progress=False)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_goes_on_unless_its_file_has_changed(command, monkeypatch, tmp_path):
+    write(tmp_path)
+    begin(monkeypatch, tmp_path)
+    (kept,) = tmp_path.glob("results/middle/chunks/0*.npz")
+    before = kept.stat().st_mtime_ns
+    write(tmp_path, FILE + "\n# changed\n")
+    sentence = command("run", "my.py", "--resume").mistake()
+    assert sentence == (
+        f"results/middle was begun with other contents of {tmp_path}/my.py; restore that file or "
+        "choose another --out."
+    )
+    write(tmp_path)
+    assert kept.stat().st_mtime_ns == before
+    assert command("run", "my.py", "--resume").code == 0
+    assert command("run", "my.py", "--batch", "1", "--out", "whole").code == 0
+    assert same_results(tmp_path / "results/middle", tmp_path / "whole")
+
+
+def test_an_interrupted_run_tells_how_to_go_on(command, monkeypatch, tmp_path):
+    write(tmp_path / "a folder")
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ChunkStore, "save", interrupt)
+    outcome = command("run", "a folder/my.py", "--batch", "2", "--out", "run")
+    assert outcome.code == 130
+    assert outcome.err.endswith("go on with: fedjax-admm run 'a folder/my.py' --out run --resume\n")
+
+
+def test_a_file_is_imported_once_under_a_name_of_its_own(monkeypatch, tmp_path):
+    path = write(tmp_path)
+    first, second = find(str(path)), find(str(path))
+    assert first.problem is second.problem  # what is compiled stays compiled
+    assert pickle.loads(pickle.dumps(first.methods)) is first.methods
+    assert first.problem.__module__.startswith("my_")
+    write(tmp_path, FILE.replace("size", "number"))
+    changed = find(str(path))
+    assert list(changed.settings) == ["number"]
+    assert changed.problem.__module__ == first.problem.__module__
+    assert not list(tmp_path.glob("__pycache__/my*"))  # older bytecode could run instead
+
+
+MORE = FILE.replace("EXPERIMENT =", "one =") + (
+    "\nfrom dataclasses import replace\nEXPERIMENTS = [one, replace(one, name='other')]\n"
+    "EXTRA = replace(one, name='extra')\n"
+)
+
+
+def test_one_of_several_is_named(command, tmp_path):
+    write(tmp_path, MORE)
+    sentence = command("show", "my.py").mistake()
+    assert sentence == "my.py has several experiments; name one of my.py:middle, my.py:other."
+    for asked, name in (("other", "other"), ("one", "middle"), ("EXTRA", "extra")):
+        outcome = command("show", f"my.py:{asked}")
+        assert outcome.out.startswith(f"{name}: how far off")
+    sentence = command("show", "my.py:third").mistake()
+    assert re.search("my.py has no experiment 'third'; it has middle, other and extra", sentence)
+    assert find(f"{tmp_path}/my.py:other").origin.again == f"{tmp_path}/my.py:other"
+
+
+BARE = FILE.replace("EXPERIMENT =", "one =")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a = 1\nb = = 2\n", r"my.py cannot be imported: SyntaxError in line 2: invalid syntax"),
+        ("a = 1\n\n1 / 0\n", r"my.py cannot be imported: ZeroDivisionError in line 3: division"),
+        ("import sys\nsys.exit()\n", r"my.py cannot be imported: SystemExit in line 2\.$"),
+        ("raise ValueError('a\\nb')", r"ValueError in line 1: a b\.$"),
+        ("import nothing_such\n", r"ModuleNotFoundError in line 1: No module named 'nothing_such'"),
+        ("import broken\n", r"my.py cannot be imported: NameError in /.*/broken.py, line 2: "),
+        (
+            "import fedjax_admm as fa\n\nfa.solvers.fsmdm(local_updates=0)\n",
+            r"InputError in line 3:",
+        ),
+        ("\x00", "my.py cannot be imported: "),
+        ("", r"my.py has no EXPERIMENT and no EXPERIMENTS; name an Experiment so\.$"),
+        (BARE, r"my.py has no EXPERIMENT and no EXPERIMENTS; name one so or run my.py:middle\.$"),
+        ("EXPERIMENT = 3", r"^EXPERIMENT in my.py must be an Experiment or a .* but it is 3\.$"),
+        ("EXPERIMENTS = []", r"^EXPERIMENTS in my.py must be an .* but it is \[\]\.$"),
+        ("EXPERIMENTS = [3]", r"EXPERIMENTS in my.py must hold nothing but .* one entry is 3\.$"),
+        (BARE + "EXPERIMENTS = [one, one]", r"EXPERIMENTS in my.py has two .* named 'middle'"),
+        (
+            FILE.replace("middle", "fsmdm-cauchy"),
+            r"my.py names its experiment 'fsmdm-cauchy', as one",
+        ),
+        (FILE.replace('{"distance": "', '{"error": "'), r"methods of middle measure distance, but"),
+        (
+            FILE.replace("DirectMethod(mean, distance)", "3"),
+            r"'mean' of middle must be a Method, but",
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sentence):
+    write(tmp_path, text)
+    (tmp_path / "broken.py").write_text("\nunknown\n")
+    assert re.search(sentence, command(*RUN).mistake())
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("there.py", "there is no file there.py."),
+        ("folder.py", "folder.py is a folder, not a file."),
+        ("folder", "folder is a folder, not a file; write PATH.py or package.module:NAME."),
+        ("my", "there is no experiment 'my'; did you mean my.py?"),
+        ("./my", "there is no experiment './my'; did you mean my.py?"),
+        ("notes.ipynb", "there is no experiment 'notes.ipynb'; write PATH.py or "),
+        ("a/notes.txt", "an experiment's file is called PATH.py or PATH.py:NAME, but this is"),
+        ("mine.deeper", "there is no experiment 'mine.deeper'; write PATH.py or package.module"),
+        ("nowhere.deeper:x", "there is no module nowhere; install it or run from the folder"),
+        ("json.nowhere:x", "there is no module json.nowhere; install it"),
+        ("json:x", "json has no experiment 'x'."),
+        ("json:dumps", "dumps in json must be an Experiment or a sequence of them, but it is <f"),
+        ("json:", "an experiment's file is called PATH.py or PATH.py:NAME, but this is 'json:'."),
+        (":x", "an experiment's file is called PATH.py or PATH.py:NAME, but this is ':x'."),
+    ],
+)
+def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
+    write(tmp_path)
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "folder").mkdir()
+    assert command("show", name).mistake().startswith(sentence)
+
+
+# Modules
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_module_below_the_working_directory(command, tmp_path):
+    write(tmp_path / "mine", MORE, name="sizes.py")
+    shutil.move(tmp_path / "mine/beside.py", tmp_path / "beside.py")
+    outcome = command("run", "mine.sizes:other", "--quick", "--batch", "2")
+    assert outcome.code == 0, outcome.err
+    config = json.loads((tmp_path / "results/other/config.json").read_text())
+    assert config["source"]["again"] == "mine.sizes:other"
+    assert config["source"]["file"] == f"{tmp_path}/mine/sizes.py"
+    assert len(config["digest"]) == 64
+    assert config["command"].startswith("fedjax-admm run mine.sizes:other ")
+    assert find_again(config).name == "other"
+    assert find("mine.sizes:EXTRA").name == "extra"
+
+
+def test_a_module_that_fails_is_told_with_its_line(command, tmp_path):
+    write(tmp_path / "mine", "\nimport nothing_such", name="broken.py")
+    sentence = command("show", "mine.broken:x").mistake()
+    assert sentence == (
+        f"mine.broken cannot be imported: ModuleNotFoundError in {tmp_path}/mine/broken.py, "
+        "line 2: No module named 'nothing_such'."
+    )
+
+
+# Plug-ins
+
+
+@pytest.fixture
+def install(monkeypatch, tmp_path):
+    """Install a distribution that offers experiments, as pip would leave it."""
+
+    def call(name, points, text):
+        site = tmp_path / f"site-{name}"
+        info = site / f"{name}-1.5.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+        lines = [f"{point} = {value}" for point, value in points.items()]
+        (info / "entry_points.txt").write_text("\n".join(["[fedjax_admm.experiments]", *lines]))
+        write(site, text, name=f"{name}.py")
+        monkeypatch.syspath_prepend(site)
+
+    return call
+
+
+@pytest.mark.parametrize("value", ["plug", "plug:EXPERIMENTS", "plug:one"])
+def test_an_installed_plug_in_is_listed_and_found(command, install, value):
+    install("plug", {"sizes": value}, MORE)
+    outcome = command("list")
+    assert (outcome.code, outcome.err) == (0, "")
+    names = ["middle"] if value == "plug:one" else ["middle", "other"]
+    listed = outcome.out.splitlines()[-2 * len(names) :]
+    assert [line.split()[0] for line in listed[::2]] == names
+    assert all(line.strip() == "from plug 1.5" for line in listed[1::2])
+    assert command("show", "middle").out.splitlines()[1] == "from plug 1.5"
+    origin = find("middle").origin
+    assert (origin.asked, origin.again, origin.distribution) == ("middle", "middle", "plug 1.5")
+    assert len(origin.digest) == 64
+
+
+def test_a_plug_in_that_is_gone_is_named_when_its_run_is_drawn(command, finished, tmp_path):
+    run = shutil.copytree(finished / "results/middle", tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    source = {"asked": "middle", "again": "middle", "file": None, "distribution": "plug 1.5"}
+    (run / "config.json").write_text(json.dumps(config | {"source": source}))
+    sentence = command("plot", "run").mistake()
+    assert sentence == (
+        "the experiment middle came with plug 1.5, which does not offer it here; install that."
+    )
+
+
+def test_a_plug_in_cannot_take_the_name_of_another(command, install):
+    install("plug", {"sizes": "plug"}, FILE)
+    install("plug2", {"more": "plug2"}, FILE)
+    install("plug3", {"taken": "plug3"}, FILE.replace("middle", "fsmdm-cauchy"))
+    outcome = command("list")
+    assert outcome.code == 0
+    assert "middle" not in outcome.out
+    told = (
+        "fedjax-admm: the plug-in sizes of plug 1.5 names an experiment 'middle', as plug2 1.5 "
+        "does, so that both are left out.\n"
+        "fedjax-admm: the plug-in taken of plug3 1.5 names an experiment 'fsmdm-cauchy', as "
+        "fedjax-admm itself does, so that it is left out.\n"
+    )
+    assert outcome.err == told
+    assert command("show", "middle").mistake() in told
+    assert find("fsmdm-cauchy").origin is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "sentence"),
+    [
+        ("plug", "1 / 0", "the plug-in sizes of plug 1.5 cannot be loaded: ZeroDivisionError: "),
+        ("plug:none", "", "the plug-in sizes of plug 1.5 cannot be loaded: AttributeError: "),
+        ("plug", "", "what plug loads for the plug-in sizes of plug 1.5 has no EXPERIMENT and no "),
+        ("plug:x", "x = 3", "what plug:x loads for the plug-in sizes of plug 1.5 must be an "),
+    ],
+)
+def test_a_plug_in_that_cannot_be_used_disturbs_nobody(command, install, value, text, sentence):
+    install("plug", {"sizes": value}, text)
+    outcome = command("list")
+    assert outcome.code == 0
+    assert "fsmdm-cauchy" in outcome.out
+    assert outcome.err.startswith(f"fedjax-admm: {sentence}")
+    assert command("show", "fsmdm-cauchy").code == 0
+    assert command("show", "sizes").mistake().startswith(sentence)

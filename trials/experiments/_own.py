@@ -1,0 +1,237 @@
+"""Experiments of a user's own: in a file, or in an importable module.
+
+A file or a module names them `EXPERIMENT` (one) or `EXPERIMENTS` (a sequence). A mistake in it is
+told in one sentence with its place.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+
+from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm.trials.experiments._experiment import Experiment, Origin
+
+_NAMES = ("EXPERIMENT", "EXPERIMENTS")
+_loaded: dict[Path, tuple[tuple[str, bool], ModuleType]] = {}
+
+
+def in_file(asked: str, path: str, wanted: str | None) -> Experiment:
+    """Return an experiment of a file.
+
+    Args:
+      asked: how the user named it.
+      path: of the file.
+      wanted: the experiment's name, or that of a variable; the file's only one if None.
+
+    Raises:
+      InputError: the file cannot be read or imported, or has no such experiment.
+    """
+    module, digest = _load(Path(path))
+    return _chosen(asked, path, str(Path(path).resolve()), module, digest, wanted)
+
+
+def in_module(asked: str, name: str, wanted: str) -> Experiment:
+    """Return an experiment of an importable module; the working directory is looked at last.
+
+    Raises:
+      InputError: the module cannot be imported, or has no such experiment.
+    """
+    with _search(str(Path.cwd()), last=True):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise _mistake(name, error) from error
+            raise InputError(
+                f"there is no module {error.name}",
+                value=name,
+                remedy="install it or run from the folder that holds it",
+            ) from None
+        except (Exception, SystemExit) as error:
+            raise _mistake(name, error) from error
+    return _chosen(asked, name, name, module, digest_of(module), wanted)
+
+
+def offered(place: str, value: Any) -> tuple[Experiment, ...]:
+    """Return the experiments that a module, a sequence of experiments or an experiment offers.
+
+    Args:
+      place: where the value was found, for the message.
+      value: what was found there.
+
+    Raises:
+      InputError: there are none, two have one name, or something else is called so.
+    """
+    if isinstance(value, ModuleType):
+        names = [name for name in _NAMES if hasattr(value, name)]
+        if not names:
+            raise _nothing_offered(place, value)
+        parts = [offered(f"{name} in {place}", vars(value)[name]) for name in names]
+        found = list({id(each): each for part in parts for each in part}.values())
+    elif isinstance(value, Experiment):
+        return (value,)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
+        wrong = [each for each in value if not isinstance(each, Experiment)]
+        if wrong:
+            raise InputError(
+                f"{place} must hold nothing but objects of type Experiment, but one entry is "
+                f"{one_line(wrong[0])}",
+                value=value,
+            )
+        found = list(value)
+    else:
+        raise InputError(
+            f"{place} must be an Experiment or a sequence of them, but it is {one_line(value)}",
+            value=value,
+        )
+    names = [each.name for each in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"{place} has two experiments named {twice[0]!r}", remedy="give one another name"
+        )
+    return tuple(found)
+
+
+def digest_of(module: ModuleType) -> str | None:
+    """Return the SHA-256 of the file that a module was imported from; None without a file."""
+    file = getattr(module, "__file__", None)
+    return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+def file_of(module: ModuleType) -> str | None:
+    """Return the absolute path of the file that a module was imported from."""
+    file = getattr(module, "__file__", None)
+    return None if file is None else str(Path(file).resolve())
+
+
+def _chosen(
+    asked: str, shown: str, again: str, module: ModuleType, digest: str | None, wanted: str | None
+) -> Experiment:
+    """Return the experiment that is wanted of a module, with its origin."""
+    everywhere = _anywhere(module)
+    declared = any(hasattr(module, name) for name in _NAMES)
+    found = offered(shown, module) if declared or wanted is None else ()
+    named = everywhere | {each.name: each for each in found}
+    if wanted is None:
+        chosen = found
+    elif wanted in named:
+        chosen = (named[wanted],)
+    elif wanted in vars(module):
+        chosen = offered(f"{wanted} in {shown}", vars(module)[wanted])
+    else:
+        has = f"it has {listed(named)}" if named else None
+        raise InputError(f"{shown} has no experiment {wanted!r}", value=wanted, remedy=has)
+    if len(chosen) > 1:
+        choices = ", ".join(f"{shown}:{each.name}" for each in chosen)
+        raise InputError(f"{shown} has several experiments; name one of {choices}", value=shown)
+    again = again if wanted is None else f"{again}:{wanted}"
+    return replace(chosen[0], origin=Origin(asked, again, file_of(module), digest))
+
+
+def _anywhere(module: ModuleType) -> dict[str, Experiment]:
+    """Return by name all experiments that a module's variables hold."""
+    values = vars(module).values()
+    alone = [value for value in values if isinstance(value, Experiment)]
+    inside = [
+        each
+        for value in values
+        if isinstance(value, list | tuple)
+        for each in value
+        if isinstance(each, Experiment)
+    ]
+    return {each.name: each for each in (*inside, *alone)}
+
+
+def _nothing_offered(place: str, module: ModuleType) -> InputError:
+    others = list(_anywhere(module))
+    remedy = f"name one so or run {place}:{others[0]}" if others else "name an Experiment so"
+    return InputError(f"{place} has no EXPERIMENT and no EXPERIMENTS", value=place, remedy=remedy)
+
+
+def _load(path: Path) -> tuple[ModuleType, str]:
+    """Import a file under a name that is its own, once as long as it stays as it is.
+
+    Arrays that it makes are of the width that JAX has then, so that another width loads it anew.
+    """
+    try:
+        source = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}", value=path) from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder, not a file", value=path) from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", value=path) from None
+    place = path.resolve()
+    digest = hashlib.sha256(source).hexdigest()
+    made = (digest, bool(jax.config.read("jax_enable_x64")))
+    if place in _loaded and _loaded[place][0] == made:
+        return _loaded[place][1], digest
+    _loaded.pop(place, None)
+    words = "".join(letter if letter.isalnum() else "_" for letter in place.stem)
+    module = ModuleType(f"{words}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}")
+    module.__file__ = str(place)
+    sys.modules[module.__name__] = module  # pickling and dataclasses look there
+    try:
+        with _search(str(place.parent)):
+            # Not by an importer: what runs must be what the digest is of, and no older bytecode.
+            exec(compile(source, str(place), "exec", dont_inherit=True), module.__dict__)
+    except BaseException as error:
+        del sys.modules[module.__name__]
+        if isinstance(error, Exception | SystemExit):
+            raise _mistake(str(path), error, place) from error
+        raise
+    _loaded[place] = made, module
+    return module, digest
+
+
+@contextlib.contextmanager
+def _search(folder: str, *, last: bool = False) -> Iterator[None]:
+    """Have modules looked for in a folder too."""
+    sys.path.insert(len(sys.path) if last else 0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def _mistake(shown: str, error: BaseException, file: Path | None = None) -> InputError:
+    """Return what went wrong while a user's code was imported, with the line where it did.
+
+    Args:
+      shown: how the user named the file or the module.
+      error: what was raised.
+      file: the file, if it is one.
+    """
+    if isinstance(error, SyntaxError):
+        told, place, line = error.msg, error.filename, error.lineno
+    else:
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename not in (__file__, importlib.__file__)
+            and not frame.filename.startswith("<frozen ")
+        ]
+        # The last line of the user's own: what it calls elsewhere is not his.
+        folder = file.parent if file else Path(frames[0].filename).parent if frames else None
+        own = [frame for frame in frames if Path(frame.filename).parent == folder]
+        place, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
+        told = str(error)
+    where = "" if place is None else f" in {place}"
+    if file is not None and place == str(file):
+        where = ""
+    if line is not None:
+        where += f", line {line}" if where else f" in line {line}"
+    told = f": {' '.join(told.split())}" if told else ""
+    kind = type(error).__name__
+    return InputError(f"{shown} cannot be imported: {kind}{where}{told}", value=shown)
