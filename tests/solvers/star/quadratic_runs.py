@@ -1,0 +1,59 @@
+"""Runs of star solvers on the quadratic clients, and what is known there."""
+
+import jax
+import numpy as np
+
+import fedjax_admm as fa
+from fedjax_admm import participation
+from tests.solvers.quadratics import CLIENTS, DIM, Quadratics, draw, masks, quadratics
+
+ROUNDS = 60
+START = np.array([1.0, -2.0, 0.5, 0.0, 3.0])
+WEIGHT = 0.05  # of l1
+SPARSE = np.array([0, -0.3674043977, 0, 0.6936161345, -0.1179695396])
+PRESENT = {"everybody": np.ones((1000, CLIENTS), bool), "some": masks()}
+
+
+def whole_state(solver, problem, state):
+    """Measure all of the state."""
+    return state._asdict()
+
+
+def follow(solver, problem=None, rounds=ROUNDS, present="some", measure=whole_state):
+    """Run a solver on the quadratics, from `START`, with the masks of those who are present."""
+    return fa.run(
+        solver,
+        quadratics(START) if problem is None else problem,
+        jax.random.key(0),
+        rounds=rounds,
+        participation=participation.replay(PRESENT[present][:rounds]),
+        measure=measure,
+    )
+
+
+def is_the_reference(trace, wanted, atol=1e-9):
+    """Assert that a trace is the reference's, and that something moves in it."""
+    for name, values in wanted.items():
+        np.testing.assert_allclose(trace[name], values, rtol=0, atol=atol, err_msg=name)
+        assert np.abs(np.diff(values[1:], axis=0)).max() > 1e-3
+
+
+def scaled(factor):
+    """Return the quadratics with all losses times a factor."""
+    hessians, linear = draw()
+    return Quadratics(*map(jax.numpy.asarray, (factor * hessians, factor * linear, np.zeros(DIM))))
+
+
+def distances(models, to, rounds=(50, 200)):
+    """Return the distances from a point after some rounds."""
+    return [np.linalg.norm(models[done - 1] - to) for done in rounds]
+
+
+def near(found, wanted):
+    """Assert that distances are those of a table with two digits, where 0 is below 1e-14."""
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert (
+            mine < 1e-14
+            if theirs == 0
+            else abs(mine - theirs) < 0.051 * 10 ** np.floor(np.log10(theirs))
+        ), (found, wanted)

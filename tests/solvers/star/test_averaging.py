@@ -1,0 +1,219 @@
+"""FedAvg and FedProx on quadratic clients: trajectories, biased limits, regularisers, mistakes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import participation, penalties
+from fedjax_admm.solvers import fed_prox, federated_averaging, local_gradient, local_prox
+from tests.reference import star_averaging as reference
+from tests.solvers.quadratics import draw, minimizer, quadratics
+from tests.solvers.star.quadratic_runs import (
+    PRESENT,
+    ROUNDS,
+    START,
+    WEIGHT,
+    distances,
+    follow,
+    is_the_reference,
+    near,
+    scaled,
+)
+
+GRADIENT = {"rate": 0.5, "steps": 5}
+thorough = pytest.mark.thorough
+
+
+def l1():
+    return penalties.l1(WEIGHT)
+
+
+METHODS = {
+    "FedAvg": (
+        lambda g: federated_averaging(0.2, local_steps=5, regularizer=g),
+        lambda *data, **options: reference.fed_avg(*data, 0.2, 5, **options),
+    ),
+    "FedAvg, one step": (
+        lambda g: federated_averaging(1.0, regularizer=g),
+        lambda *data, **options: reference.fed_avg(*data, 1.0, 1, **options),
+    ),
+    "FedProx": (
+        lambda g: fed_prox(1.0, local=local_gradient(**GRADIENT), regularizer=g),
+        lambda *data, **options: reference.fed_prox(*data, 1.0, **GRADIENT, **options),
+    ),
+    "FedProx, exact": (
+        lambda g: fed_prox(0.7, local=local_prox(), regularizer=g),
+        lambda *data, **options: reference.fed_prox(*data, 0.7, **options),
+    ),
+}
+FIRST = ("FedAvg", "FedProx")
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("name", "weight", "present"),
+    [
+        pytest.param(
+            name,
+            weight,
+            present,
+            marks=() if name in FIRST and weight and present == "some" else thorough,
+        )
+        for name in METHODS
+        for weight in (0.0, WEIGHT)
+        for present in PRESENT
+    ],
+)
+def test_trajectory_is_the_reference(name, weight, present):
+    build, loop = METHODS[name]
+    trace = follow(build(l1() if weight else None), present=present).trace
+    wanted = loop(*draw(), START, PRESENT[present][:ROUNDS], weight=weight)
+    is_the_reference(trace, wanted)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("build", "full", "some"),
+    [
+        (lambda: federated_averaging(1.0), (1.2e-7, 0), (6.7e-1, 3.4e-1)),
+        (lambda: federated_averaging(0.2, local_steps=5), (1.6e-1, 1.6e-1), (6.3e-1, 4.1e-1)),
+        (lambda: fed_prox(1.0, local=local_prox()), (2.5e-1, 2.5e-1), (6.3e-1, 4.4e-1)),
+    ],
+)
+def test_distances_that_others_found(build, full, some):
+    for present, wanted in (("everybody", full), ("some", some)):
+        models = follow(build(), quadratics(), 200, present).trace["model"]
+        near(distances(models, minimizer()), wanted)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("build", "limit"),
+    [
+        (
+            lambda: federated_averaging(0.2, local_steps=5),
+            lambda A, b: reference.fed_avg_limit(A, b, 0.2, 5),
+        ),
+        (
+            lambda: fed_prox(0.7, local=local_prox()),
+            lambda A, b: reference.fed_prox_limit(A, b, 0.7),
+        ),
+        (
+            lambda: fed_prox(0.7, local=local_gradient(**GRADIENT)),
+            lambda A, b: reference.fed_prox_limit(A, b, 0.7, **GRADIENT),
+        ),
+    ],
+)
+def test_ends_at_the_biased_limit(build, limit):
+    model = follow(build(), rounds=600, present="everybody").estimate
+    np.testing.assert_allclose(model, limit(*draw()), rtol=0, atol=6e-15)
+    assert np.linalg.norm(model - minimizer()) > 0.1
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_one_step_of_everybody_is_the_proximal_gradient_method():
+    A, b = draw()
+    x, models = START, []
+    for _ in range(ROUNDS):
+        x = reference.soft(x - 0.8 * (A.mean(0) @ x - b.mean(0)), 0.8 * WEIGHT)
+        models.append(x)
+    solver = federated_averaging(0.8, regularizer=l1())
+    trace = follow(solver, present="everybody").trace
+    np.testing.assert_allclose(trace["model"], models, rtol=0, atol=1e-13)
+    found = follow(solver, rounds=600, present="everybody").estimate
+    np.testing.assert_allclose(found, reference.lasso(A, b, WEIGHT), rtol=0, atol=1e-13)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_fed_prox_without_penalty_is_fed_avg():
+    mine = fed_prox(0.0, local=local_gradient(0.2, steps=5), regularizer=l1())
+    other = federated_averaging(0.2, local_steps=5, regularizer=l1())
+    found, wanted = (follow(solver).trace["model"] for solver in (mine, other))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_exact_fed_prox_minimises_the_mean_of_moreau_envelopes_and_the_regulariser():
+    A, b = draw()
+    x = np.asarray(
+        follow(
+            fed_prox(0.7, local=local_prox(), regularizer=l1()), rounds=800, present="everybody"
+        ).estimate
+    )
+    proxes = [np.linalg.solve(a + 0.7 * np.eye(5), q + 0.7 * x) for a, q in zip(A, b, strict=True)]
+    slope = 0.7 * (x - np.mean(proxes, 0))
+    assert np.abs(l1().optimality(jnp.asarray(x), jnp.asarray(slope))).max() < 1e-13
+    assert np.any(x == 0)
+    assert np.any(x != 0)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("factor", [1e3, 1.0, 1e-3])
+def test_builders_without_arguments_converge_at_every_scale(factor):
+    problem = scaled(factor)
+    A, b = np.asarray(problem.hessians), np.asarray(problem.linear)
+    one = follow(federated_averaging(), problem, 1000, "everybody").estimate
+    np.testing.assert_allclose(one, minimizer(), rtol=0, atol=1e-10)
+
+    several = follow(federated_averaging(local_steps=5), problem, 1000, "everybody")
+    L = float(several.state.solver.curvature)
+    assert 0.95 * factor < L < 1.1 * factor
+    wanted = reference.fed_avg_limit(A, b, 0.2 / L, 5)
+    np.testing.assert_allclose(several.estimate, wanted, rtol=0, atol=1e-10)
+
+    tied = follow(fed_prox(), problem, 1000, "everybody").estimate
+    wanted = reference.fed_prox_limit(A, b, L, 1 / (L + L), 5)
+    np.testing.assert_allclose(tied, wanted, rtol=0, atol=1e-10)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", METHODS)
+def test_drawn_clients_alone_do_what_masked_ones_do(name):
+    problem, solver = quadratics(START), METHODS[name][0](l1())
+    state = solver.init(problem, jax.random.key(0))
+    drawn = jnp.array([1, 4, 7], jnp.int32)
+    active = jnp.zeros(10, bool).at[drawn].set(True)
+    key = jax.random.key(1)
+    masked = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active))
+    key = jax.random.clone(key)
+    gathered = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active, drawn))
+    np.testing.assert_allclose(gathered.model, masked.model, rtol=0, atol=1e-15)
+
+
+@thorough
+def test_a_problem_without_access_or_graph_is_taken(dtype):
+    process = participation.without_replacement(3)
+    for solver in (federated_averaging(0.5), fed_prox(1.0)):
+        run = fa.run(solver, quadratics(), jax.random.key(0), rounds=5, participation=process)
+        assert run.estimate.shape == (5,)
+        assert run.estimate.dtype == dtype
+        np.testing.assert_array_equal(run.trace["messages"], 3)
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: fed_prox(-1.0), "penalty must be at least 0, but it is -1."),
+        (
+            lambda: fed_prox(0.0, local=local_prox()),
+            "penalty must be greater than 0, but it is 0.",
+        ),
+        (lambda: fed_prox(local=3), r"local must be local_gradient\(...\) or local_prox\(\), but"),
+        (
+            lambda: federated_averaging(regularizer=0.1),
+            r"regularizer must be a penalty such as penalties.l1\(0.1\), but it is 0.1.",
+        ),
+    ],
+)
+def test_mistakes_get_a_sentence(build, sentence):
+    with pytest.raises(fa.InputError, match=sentence):
+        build()

@@ -1,0 +1,152 @@
+"""SCAFFOLD on quadratic clients: trajectories, the mean of controls, limits, weights."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import penalties
+from fedjax_admm.solvers import federated_averaging, scaffold
+from tests.reference import star_averaging as reference
+from tests.solvers.quadratics import CLIENTS, Quadratics, draw, minimizer, quadratics
+from tests.solvers.star.quadratic_runs import (
+    PRESENT,
+    ROUNDS,
+    START,
+    WEIGHT,
+    distances,
+    follow,
+    is_the_reference,
+    near,
+    scaled,
+)
+
+thorough = pytest.mark.thorough
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("steps", "weight", "present"),
+    [
+        (5, WEIGHT, "some"),
+        pytest.param(5, 0.0, "some", marks=thorough),
+        pytest.param(5, 0.0, "everybody", marks=thorough),
+        pytest.param(1, WEIGHT, "everybody", marks=thorough),
+        pytest.param(1, 0.0, "some", marks=thorough),
+    ],
+)
+def test_trajectory_is_the_reference(steps, weight, present):
+    options = {"local_steps": steps, "server_step": 0.9}
+    solver = scaffold(0.2, regularizer=penalties.l1(weight) if weight else None, **options)
+    trace = follow(solver, present=present).trace
+    masks = PRESENT[present][:ROUNDS]
+    wanted = reference.scaffold(*draw(), START, masks, 0.2, steps, 0.9, weight)
+    is_the_reference(trace, wanted)
+    # Whoever took part: what the server knows is the mean of what all clients know.
+    mean = np.mean(trace["controls"], 1)
+    np.testing.assert_allclose(trace["control"], mean, rtol=0, atol=1e-14)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("present", "wanted"), [("everybody", (3.7e-7, 0)), ("some", (1.5e-5, 0))])
+def test_distances_that_others_found(present, wanted):
+    models = follow(scaffold(0.2), quadratics(), 200, present).trace["model"]
+    near(distances(models, minimizer()), wanted)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_ends_at_the_minimiser_with_the_gradients_there():
+    A, b = draw()
+    state = follow(scaffold(0.2), rounds=400).state.solver
+    np.testing.assert_allclose(state.model, minimizer(), rtol=0, atol=6e-15)
+    slopes = A @ minimizer() - b
+    np.testing.assert_allclose(state.controls, slopes, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(state.control, 0, rtol=0, atol=1e-14)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_one_step_of_everybody_is_gradient_descent():
+    one = scaffold(0.4, local_steps=1, server_step=1.5)
+    found, wanted = (
+        follow(solver, present="everybody").trace["model"]
+        for solver in (one, federated_averaging(0.4 * 1.5))
+    )
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("present", PRESENT)
+def test_a_regulariser_is_exact_with_one_step(present):
+    solver = scaffold(0.5, local_steps=1, regularizer=penalties.l1(WEIGHT))
+    found = follow(solver, rounds=800, present=present).estimate
+    np.testing.assert_allclose(found, reference.lasso(*draw(), WEIGHT), rtol=0, atol=1e-13)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_a_regulariser_is_biased_in_the_order_of_the_rate_with_several_steps():
+    wanted = reference.lasso(*draw(), WEIGHT)
+    biases = []
+    for rate in (0.1, 0.05, 0.025):
+        solver = scaffold(rate, regularizer=penalties.l1(WEIGHT))
+        found = follow(solver, rounds=1000, present="everybody", measure=None).estimate
+        biases.append(np.linalg.norm(found - wanted))
+    assert biases[0] > 1e-3
+    np.testing.assert_allclose(np.divide(biases[:-1], biases[1:]), 2, rtol=0.25)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_weights_belong_in_the_losses():
+    A, b = draw()
+    weights = np.arange(1, CLIENTS + 1) / np.sum(np.arange(1, CLIENTS + 1))
+    weighted = np.linalg.solve(np.tensordot(weights, A, 1), weights @ b)
+    heavy = CLIENTS * weights
+    problem = Quadratics(
+        jnp.asarray(heavy[:, None, None] * A), jnp.asarray(heavy[:, None] * b), jnp.zeros(5)
+    )
+    found = follow(scaffold(), problem, 600).estimate
+    np.testing.assert_allclose(found, weighted, rtol=0, atol=1e-12)
+    # Weighting the server's average alone, whoever is present, is the unweighted mean after all.
+    for masks in (PRESENT["everybody"][:400], PRESENT["some"][:400]):
+        trap = reference.scaffold(A, b, START, masks, 0.2, 5, averages=weights)["model"][-1]
+        np.testing.assert_allclose(trap, minimizer(), rtol=0, atol=1e-12)
+    assert np.linalg.norm(weighted - minimizer()) > 0.05
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("factor", [1e3, 1.0, 1e-3])
+def test_the_builder_without_arguments_converges_at_every_scale(factor):
+    found = follow(scaffold(), scaled(factor), 400, measure=None).estimate
+    np.testing.assert_allclose(found, minimizer(), rtol=0, atol=1e-12)
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+def test_drawn_clients_alone_do_what_masked_ones_do():
+    problem, solver = quadratics(START), scaffold(0.2)
+    state = follow(solver, rounds=5, measure=None).state.solver
+    drawn = jnp.array([1, 4, 7], jnp.int32)
+    active = jnp.zeros(CLIENTS, bool).at[drawn].set(True)
+    key = jax.random.key(1)
+    masked = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active))
+    key = jax.random.clone(key)
+    gathered = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active, drawn))
+    for mine, other in zip(gathered, masked, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-15)
+
+
+def test_numbers_sent_and_mistakes():
+    assert scaffold().traffic(quadratics()) == fa.Traffic(up=10, down=10)
+    with pytest.raises(fa.InputError, match="rate must be greater than 0, but it is 0"):
+        scaffold(0.0)
+    with pytest.raises(fa.InputError, match="local_steps must be at least 1, but it is 0"):
+        scaffold(local_steps=0)
+    with pytest.raises(fa.InputError, match="regularizer must be a penalty such as"):
+        scaffold(regularizer="l1")
