@@ -33,7 +33,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.capabilities import Clients, check_capabilities
 from fedjax_admm.protocol import Solver
 from fedjax_admm.traffic import Traffic
 
@@ -70,7 +70,8 @@ class Anderson:
     regularization: jax.Array | None  # shape=(): eta; by the dtype if None
     safeguard: jax.Array  # shape=(): D
 
-    requires: ClassVar[tuple[type, ...]] = ()  # what the solver inside requires
+    # What every solver needs; the solver inside adds what it requires.
+    requires: ClassVar[tuple[type, ...]] = (Clients,)
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return what the solver inside asks for."""
