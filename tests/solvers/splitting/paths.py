@@ -40,9 +40,9 @@ def finish(solver, present, start=START, problem=None, measure=server):
     )
 
 
-def path(solver, present, start=START, problem=None, measure=server):
+def path(solver, present, start=START, problem=None):
     """Return the server's model after each round, (rounds, dim)."""
-    return np.asarray(finish(solver, present, start, problem, measure).trace["server"])
+    return np.asarray(finish(solver, present, start, problem).trace["server"])
 
 
 def errors(solver, present, minimizer):

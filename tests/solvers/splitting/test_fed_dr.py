@@ -29,10 +29,6 @@ LOCAL = {"prox": (local_prox(), reference.exact)}
 LOCAL["gradient"] = local_gradient(0.5), reference.gradient_steps(0.5, 5)
 
 
-def admm_model(solver, problem, state):
-    return {"server": state.model}
-
-
 @pytest.mark.parametrize(
     ("local", "alpha", "regularized"),
     [
@@ -70,7 +66,7 @@ def test_is_composite_fed_admm_under_any_participation(regularized):
 def test_is_fed_admm_after_a_first_round_of_all(alpha, weight):
     common = {"relaxation": alpha, "local": local_prox(), "regularizer": penalties.l1(weight)}
     first = np.concatenate([everybody(1), some()])
-    found = path(fed_admm(2.0, **common), first, measure=admm_model)[1:]
+    found = path(fed_admm(2.0, **common), first)[1:]
     truth = path(fed_dr(0.5, **common), some())
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12)
 
