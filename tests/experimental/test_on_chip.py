@@ -342,6 +342,10 @@ def running_sum(k):
             {"solver": fa.solvers.fsmdm(mu_h=schedules.schedule(running_sum))},
             "mu_h must be made of elementwise arithmetic for the kernel, but it uses cumsum",
         ),
+        (
+            {"solver": fa.solvers.fsmdm(regularizer=fa.penalties.l1(0.1))},
+            r"regularizer must be penalties.zero\(\) for the kernel, but it is a L1; use",
+        ),
         ({"participation": participation.replay(np.ones((3, 4), bool))}, "masks holds 3 rounds"),
     ],
 )

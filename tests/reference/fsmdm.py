@@ -177,6 +177,7 @@ def fsmdm(
     masks=None,
     start=None,
     z_sign=+1,
+    l1=0.0,
 ):
     """FSMDM on one trial, with loops over rounds and clients.
 
@@ -193,6 +194,7 @@ def fsmdm(
         masks: Which clients are active (rounds, L); all of them by default.
         start: First ``w``; the origin by default.
         z_sign: -1 gives the sign in the z-step as the paper prints it.
+        l1: Weight of ``||w||_1``, which the server adds to the sum of the losses.
 
     Returns:
         A dict of the states after every round: ``w`` (rounds, 3), ``x``, ``z``, ``g``, ``q``,
@@ -233,6 +235,7 @@ def fsmdm(
             weights[number] = d * math.sqrt(client["k"] + 1)
             messages[number] = weights[number] * client["q"] - client["zeta"]
         w = np.sum(messages, axis=0) / math.fsum(weights)
+        w = np.sign(w) * np.maximum(np.abs(w) - l1 / math.fsum(weights), 0.0)
 
         out["w"][index] = w
         for number, client in enumerate(clients):

@@ -12,6 +12,7 @@ from fedjax_admm import participation, schedules
 from fedjax_admm.measures import total_loss
 from fedjax_admm.solvers import subgradient_steps
 from tests.reference import expected_fsmdm as expected, fsmdm as reference
+from tests.solvers.quadratics import quadratics
 
 STEPS = {
     "dsrl_16_sqrt": ("16 k^-0.5", reference.sqrt_step(16.0)),
@@ -73,6 +74,34 @@ def test_default_step_and_mistake():
     assert float(default(jnp.int32(4))) == pytest.approx(8.0)
     with pytest.raises(fa.InputError, match="step_size must be a schedule, a function"):
         fa.solvers.federated_subgradient("3")
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_subgradient_steps_with_a_regulariser_on_a_problem_of_ones_own():
+    """Constant steps of everybody are the proximal gradient method where losses are smooth."""
+    l1 = fa.penalties.l1(0.05)
+    solver = fa.solvers.federated_subgradient(schedules.constant(0.8), regularizer=l1)
+    other = fa.solvers.federated_averaging(0.8, regularizer=l1)
+    problem, key = quadratics(), jax.random.key(0)
+    trace = fa.run(solver, problem, key, rounds=60, measure=server).trace
+    wanted = fa.run(other, problem, key, rounds=60).estimate
+    np.testing.assert_allclose(trace["w"][-1], wanted, rtol=0, atol=1e-14)
+    assert np.abs(trace["w"][0]).max() > 0.1
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_a_regulariser_counts_as_much_as_the_losses_of_those_who_take_part():
+    l1, problem = fa.penalties.l1(0.05), quadratics(np.ones(5))
+    solver = fa.solvers.federated_subgradient(schedules.constant(0.8), regularizer=l1)
+    state = solver.init(problem, jax.random.key(0))
+    slopes = problem.gradients(jnp.ones((10, 5)))
+    for present in (0, 3):
+        active = jnp.arange(10) < present
+        new = solver.step(problem, state, fa.Turn(jnp.int32(0), jax.random.key(present), active))
+        walked = jnp.ones(5) - 0.08 * jnp.sum(slopes[:present], 0)
+        np.testing.assert_allclose(new.server, l1.prox(walked, 0.08 * present), rtol=0, atol=1e-15)
 
 
 class TestCentralised:

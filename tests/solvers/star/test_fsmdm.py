@@ -1,5 +1,7 @@
 """FSMDM: trajectories, invariants, the misprinted sign, and the paper's numbers."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,9 +9,11 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
+from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import prox_negative_moreau_norm
 from fedjax_admm.solvers import FSMDM_PRESETS, fsmdm_convergence_conditions
-from tests.reference import expected_fsmdm as expected, fsmdm as reference
+from tests.reference import expected_fsmdm as expected, fsmdm as reference, star_averaging as star
+from tests.solvers.quadratics import Quadratics, draw
 
 CONSTANTS = {"published": reference.PUBLISHED, "tuned": reference.TUNED}
 
@@ -83,6 +87,60 @@ def test_any_dimension(dim):
     estimate = fa.run(fa.solvers.fsmdm("tuned"), problem, jax.random.key(0), rounds=2000).estimate
     assert estimate.shape == (dim,)
     assert np.linalg.norm(estimate - problem.target) < 0.6
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_trajectory_with_a_regulariser_is_the_reference():
+    rounds, weight = 60, 3.0
+    anchors, distances, _ = reference.cauchy_trial(2025, 3, 1.0)
+    masks = np.random.default_rng(5).random((rounds, 21)) < 0.4
+    truth = reference.fsmdm(
+        anchors, distances, rounds=rounds, masks=masks, l1=weight, **reference.TUNED
+    )
+    trace = fa.run(
+        fa.solvers.fsmdm("tuned", regularizer=fa.penalties.l1(weight)),
+        problem_of(anchors, distances),
+        jax.random.key(0),
+        rounds=rounds,
+        participation=participation.replay(masks),
+        measure=whole_state,
+    ).trace
+    np.testing.assert_allclose(trace["server"], truth["w"], rtol=0, atol=1e-9)
+    for name in ("x", "q", "zeta"):
+        np.testing.assert_allclose(trace[name], truth[name], rtol=0, atol=1e-9, err_msg=name)
+    plain = reference.fsmdm(anchors, distances, rounds=rounds, masks=masks, **reference.TUNED)
+    assert np.abs(truth["w"] - plain["w"]).max() > 1e-2
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Convex(Quadratics):
+    """Quadratic losses as differences of convex functions: less nothing."""
+
+    def prox_convex_part(self, points, step):
+        return self.prox(points, step, ())[0]
+
+    def prox_concave_part(self, points, step, mu):
+        return points
+
+    def take(self, clients):
+        return Convex(self.hessians[clients], self.linear[clients], self.start)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    "process", [participation.everyone(), participation.without_replacement(4)]
+)
+def test_a_problem_of_ones_own_with_a_regulariser(process):
+    """The regulariser is added to the sum of the ten losses: 0.5 there is 0.05 with their mean."""
+    problem = Convex(*map(jnp.asarray, draw()), jnp.zeros(5))
+    regularizer = fa.penalties.l1(0.5)
+    solver = fa.solvers.fsmdm(c=0.1, alpha=20, d=0.1, beta=0.1, omega=5, regularizer=regularizer)
+    found = fa.run(solver, problem, jax.random.key(0), rounds=3000, participation=process).estimate
+    np.testing.assert_allclose(found, star.lasso(*draw(), 0.05), rtol=0, atol=5e-4)
+    np.testing.assert_array_equal(found == 0, [True, False, True, False, False])
 
 
 @pytest.mark.usefixtures("x64")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import participation
+from fedjax_admm import participation, penalties
 from fedjax_admm.direct import cluster_models, cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems import (
@@ -24,6 +24,7 @@ from fedjax_admm.problems import (
 )
 from fedjax_admm.solvers import federated_averaging, federated_proximal_averaging, ifca
 from tests.reference import networked as reference
+from tests.solvers.quadratics import quadratics
 
 ROUNDS = 60
 NODES = 8
@@ -107,9 +108,7 @@ def round_by_round(nodes, masks, average):
 def check_averaging(solver, problem, wanted, masks=None):
     run = follow(solver, problem, masks, whole_state)
     np.testing.assert_allclose(run.trace["model"], wanted, rtol=0, atol=1e-9)
-    copies = np.broadcast_to(wanted[:, None], (ROUNDS, NODES, wanted.shape[1]))
-    np.testing.assert_allclose(run.trace["copies"], copies, rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(run.estimate, run.trace["copies"][-1])
+    np.testing.assert_array_equal(run.estimate, run.trace["model"][-1])
     assert np.abs(np.diff(wanted[1:], axis=0)).max() > 1e-2
 
 
@@ -193,8 +192,7 @@ def squared_error(w, x, y):
 def test_averaging_single_steps_ends_at_the_pooled_model():
     nodes = draw()
     run = follow(federated_averaging(0.1), regression(nodes), rounds=2000)
-    wanted = np.broadcast_to(reference.pooled_model(nodes), (NODES, 3))
-    np.testing.assert_allclose(run.estimate, wanted, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(run.estimate, reference.pooled_model(nodes), rtol=0, atol=1e-10)
 
 
 # --- iterative federated clustering -------------------------------------------------------------
@@ -293,6 +291,32 @@ def test_a_model_that_nobody_uses_is_told():
     # The inaccessible nodes read the first model, which does not count as its use.
     np.testing.assert_array_equal(run.state.solver.choice, np.where(access_of(nodes), 1, 0))
     np.testing.assert_array_equal(run.state.solver.models[::2], start[::2])
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_clustering_with_a_regulariser_is_stationary_whoever_says_what_is_accessible():
+    """A problem of one's own, without `accessible`: all are heard."""
+    problem, rate = quadratics(), 0.5
+    start = np.stack([np.ones(5), -np.ones(5)])
+    solver = ifca(start, rate, regularizer=penalties.l1(0.05))
+    run = fa.run(solver, problem, jax.random.key(0), rounds=2000)
+    state = run.state.solver
+    assert int(solver.nonempty(state)) == 2
+    slopes = problem.gradients(run.estimate)
+    for j in range(2):
+        slope = jnp.sum(jnp.where((state.choice == j)[:, None], slopes, 0), 0) / 10
+        off = penalties.l1(0.05).optimality(state.models[j], slope)
+        np.testing.assert_allclose(off, 0, atol=1e-10)
+    assert np.any(np.asarray(state.models) == 0)
+    # Where few take part, the regulariser counts no more than the losses do, and nobody is no step.
+    nobody = fa.Turn(jnp.int32(0), jax.random.key(1), jnp.zeros(10, bool))
+    np.testing.assert_array_equal(solver.step(problem, state, nobody).models, state.models)
+    one = fa.Turn(jnp.int32(0), jax.random.key(2), jnp.arange(10) == 3)
+    moved = solver.step(problem, state, one).models
+    j = int(state.choice[3])
+    wanted = penalties.l1(0.05).prox(state.models[j] - rate / 10 * slopes[3], rate / 10)
+    np.testing.assert_allclose(moved[j], wanted, rtol=0, atol=1e-14)
 
 
 # --- pooled models ------------------------------------------------------------------------------
