@@ -5,7 +5,7 @@ takes the proximal map of the problem, exact or inexact as the problem has it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -163,7 +163,7 @@ def check_local(local: Any) -> LocalSolver:
             value=local,
             remedy="build it with one of these functions of fedjax_admm.solvers",
         )
-    return local
+    return cast(LocalSolver, local)
 
 
 def curvature_at_start(
