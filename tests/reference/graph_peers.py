@@ -67,8 +67,10 @@ def distance(x, optimum):
 # --- methods: each returns the models after every round, shape (rounds, nodes, dim) ---------------
 
 
-def admm_nodes(h, b, start, c, rounds, lasso=0.0, edges=EDGES):
-    """Run decentralised ADMM with a multiplier per node; everybody takes part in every round.
+def admm_nodes(h, b, start, c, masks, lasso=0.0, edges=EDGES):
+    """Run decentralised ADMM with a multiplier per node, which only those present update.
+
+    The paper has everybody take part in every round; else the multipliers do not add up to zero.
 
     W. Shi, Q. Ling, K. Yuan, G. Wu, W. Yin, "On the Linear Convergence of the ADMM in
     Decentralized Consensus Optimization", IEEE TSP 62(7), 2014, Algorithm 1.
@@ -79,14 +81,15 @@ def admm_nodes(h, b, start, c, rounds, lasso=0.0, edges=EDGES):
     near = neighbours(edges, len(start))
     x, alpha = start.copy(), np.zeros_like(start)
     models, multipliers = [], []
-    for _ in range(rounds):
-        new = np.empty_like(x)
-        for i, js in enumerate(near):
-            weight = 2 * c * len(js)
-            centre = (c * sum(x[i] + x[j] for j in js) - alpha[i]) / weight
+    for mask in masks:
+        new = x.copy()
+        for i in np.flatnonzero(mask):
+            weight = 2 * c * len(near[i])
+            centre = (c * sum(x[i] + x[j] for j in near[i]) - alpha[i]) / weight
             new[i] = prox(h[i], b[i], centre, weight, lasso)
-        x = new
-        alpha = alpha + np.array([c * sum(x[i] - x[j] for j in js) for i, js in enumerate(near)])
+        x, alpha = new, alpha.copy()
+        for i in np.flatnonzero(mask):
+            alpha[i] += c * sum(x[i] - x[j] for j in near[i])
         models.append(x)
         multipliers.append(alpha)
     return np.array(models), np.array(multipliers)

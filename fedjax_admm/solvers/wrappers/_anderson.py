@@ -142,13 +142,15 @@ class Anderson:
         valid = jnp.arange(self.memory, dtype=jnp.int32) < history.rows
         s = jnp.where(valid[:, None], history.points, 0)
         y = jnp.where(valid[:, None], history.residuals, 0)
-        scale = jnp.sum(s * s) + jnp.sum(y * y)
-        scale = jnp.where(scale > 0, scale, 1)
-        diagonal = jnp.where(valid, self.eta(s.dtype), 1)
-        gram = jnp.matmul(y, y.T, precision=_HIGHEST) / scale + jnp.diag(diagonal)
-        right = jnp.matmul(y, history.last_residual, precision=_HIGHEST) / scale
-        gamma = jnp.linalg.solve(gram, right)
-        return jnp.matmul(gamma, s + y, precision=_HIGHEST)
+        # The weights gamma do not depend on the unit: with this one no square underflows.
+        unit = jax.lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(s)), jnp.max(jnp.abs(y))))
+        unit = jnp.where(unit > 0, unit, 1)
+        s, y, f = s / unit, y / unit, history.last_residual / unit
+        total = jnp.sum(s * s) + jnp.sum(y * y)
+        diagonal = jnp.where(valid & (total > 0), self.eta(s.dtype) * total, 1)
+        gram = jnp.matmul(y, y.T, precision=_HIGHEST) + jnp.diag(diagonal)
+        gamma = jnp.linalg.solve(gram, jnp.matmul(y, f, precision=_HIGHEST))
+        return unit * jnp.matmul(gamma, s + y, precision=_HIGHEST)
 
     def eta(self, dtype) -> jax.Array:
         """Return the weight of the regulariser, shape ()."""

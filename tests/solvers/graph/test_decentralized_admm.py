@@ -44,7 +44,7 @@ def close(found, wanted):
 def test_trajectories_with_everybody_are_those_of_nodes_with_multipliers():
     start = first_models()
     found = trajectory(decentralized_admm(0.2), nodes(lasso=0.1, start=start))
-    wanted, multipliers = reference.admm_nodes(H, B, start, 0.2, ROUNDS, 0.1)
+    wanted, multipliers = reference.admm_nodes(H, B, start, 0.2, EVERYBODY[:ROUNDS], 0.1)
     close(found, wanted)
     np.testing.assert_allclose(multipliers.sum(1), 0, atol=1e-13)
     assert reference.distance(found[-1], reference.minimizer(H, B, 0.1)) < 1e-9
@@ -84,6 +84,11 @@ def test_masks_do_not_move_the_limit():
     optimum = reference.minimizer(H, B)
     np.testing.assert_allclose(reference.distance(found[99], optimum), 3.026e-8, rtol=5e-3)
     assert reference.distance(found[-1], optimum) < 1e-14
+    # The multipliers of nodes, updated by those present alone, agree on another point.
+    biased, multipliers = reference.admm_nodes(H, B, np.zeros_like(H), 0.2, MASKS)
+    assert np.abs(biased[-1] - biased[-1].mean(0)).max() < 1e-6
+    assert np.abs(multipliers[-1].sum(0)).max() > 0.1
+    assert reference.distance(biased[-1], optimum) > 0.01
 
 
 def test_its_own_weight_suits_problems_of_any_scale():

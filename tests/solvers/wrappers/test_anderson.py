@@ -143,7 +143,7 @@ def test_a_round_without_everybody_is_plain_and_forgets():
 @pytest.mark.usefixtures("x64")
 def test_what_grows_is_refused_and_forgotten():
     solver = anderson(mapped(0.3), memory=3, safeguard=1.2)
-    run = follow(solver, None, BOTH, measure=of_anderson)
+    run = follow(solver, nodes(), BOTH, measure=of_anderson)
     trace = run.trace
 
     def step(k, x):
@@ -186,11 +186,11 @@ def test_linear_maps_are_solved_in_one_round_more_than_their_dimension():
     expected = (2.35, 2.71, 1.52, 1.23, 0.623, 0.134, 0.0994)
     for eta, last in ((0.0, 1e-13), (1e-10, 1e-6)):
         solver = anderson(mapped(0.0), memory=6, regularization=eta)
-        trace = follow(solver, None, BOTH, 8, of_anderson).trace
+        trace = follow(solver, nodes(), BOTH, 8, of_anderson).trace
         np.testing.assert_allclose(trace["size"][:7], expected, rtol=1e-2)
         assert trace["size"][7] < last
         np.testing.assert_allclose(trace["x"][6], limit, rtol=last, atol=last)
-    plain = follow(mapped(0.0), None, BOTH, 8).trace["x"]
+    plain = follow(mapped(0.0), nodes(), BOTH, 8).trace["x"]
     np.testing.assert_allclose(np.linalg.norm(plain[7] - plain[6]), 1.28, rtol=1e-2)
 
 
