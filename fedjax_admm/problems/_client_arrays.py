@@ -79,9 +79,9 @@ def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
 def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
     if not data:
         raise InputError("must hold a client, but it is empty", argument="data", value=data)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data)):
-        return _stacked_traced(data, dtype)
-    arrays = [_host_arrays(f"data[{i}]", client, dtype) for i, client in enumerate(data)]
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data))
+    arrays_of = device_arrays if traced else _host_arrays
+    arrays = [arrays_of(f"data[{i}]", client, dtype) for i, client in enumerate(data)]
     first = _described(arrays[0])
     for i, client in enumerate(arrays):
         described = _described(client)
@@ -92,28 +92,43 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
                 argument=f"data[{i}]",
                 value=data[i],
             )
-        lengths = {len(leaf) for leaf in jax.tree.leaves(client)}
-        if len(lengths) > 1:
+        lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(client)}
+        if () in lengths:
             raise InputError(
-                f"must have arrays with equally many samples, but they have "
-                f"{listed(map(str, sorted(lengths)))}",
+                "must hold arrays with a leading axis of samples, but one has no axis",
                 argument=f"data[{i}]",
                 value=data[i],
             )
-        if lengths == {0}:
+        if len(lengths) > 1:
+            raise InputError(
+                f"must have arrays with equally many samples, but they have "
+                f"{listed(str(length) for (length,) in sorted(lengths))}",
+                argument=f"data[{i}]",
+                value=data[i],
+            )
+        if lengths == {(0,)}:
             raise InputError(
                 "must hold at least one sample, but it holds none",
                 argument=f"data[{i}]",
                 value=data[i],
                 remedy="leave that client out",
             )
-    return bucketed(arrays)
+    return _padded(arrays) if traced else bucketed(arrays)
 
 
-def _stacked_traced(data: Sequence[Any], dtype: Any) -> StackedData:
-    """Return clients of equal sizes that are traced, as inside a trial."""
-    whole = jax.tree.map(lambda *parts: jnp.stack(parts), *data)
-    return _stacked_clients(whole, None, dtype)
+def _padded(clients: Sequence[Any]) -> StackedData:
+    """Return clients that are traced, as inside a trial, padded to the size of the largest."""
+    sizes = np.array([jax.tree.leaves(client)[0].shape[0] for client in clients], np.int32)
+
+    def longest(*parts: jax.Array) -> jax.Array:
+        return jnp.stack(
+            [
+                jnp.pad(part, [(0, sizes.max() - part.shape[0])] + [(0, 0)] * (part.ndim - 1))
+                for part in parts
+            ]
+        )
+
+    return stacked(jax.tree.map(longest, *clients), jnp.asarray(sizes))
 
 
 def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
