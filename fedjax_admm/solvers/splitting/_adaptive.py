@@ -268,7 +268,7 @@ def _agreed(seen: Agreement) -> tuple[jax.Array, jax.Array]:
     """Return m, shape (dim,), and the duals that the server agrees with, shape (clients, dim)."""
     rho = seen.rho[:, None]
     mean = jnp.sum(rho * seen.models, 0) / jnp.sum(seen.rho)
-    return mean, rho * (seen.server - mean) - seen.duals
+    return mean, rho * (seen.server - mean)[None, :] - seen.duals
 
 
 def _residuals(seen: Agreement) -> tuple[jax.Array, jax.Array]:
@@ -279,7 +279,7 @@ def _residuals(seen: Agreement) -> tuple[jax.Array, jax.Array]:
     def length(x: jax.Array) -> jax.Array:
         return jnp.sqrt(jnp.sum(x * x))
 
-    apart = length(seen.models - mean)
+    apart = length(seen.models - mean[None, :])
     late = length(seen.rho) * length(seen.server - mean)
     means = jnp.sqrt(jnp.asarray(seen.models.shape[0], mean.dtype)) * length(mean)
     size = jnp.maximum(length(seen.models), means)

@@ -73,7 +73,7 @@ class FedADMMClients(NamedTuple):
 class FedADMMState(NamedTuple):
     """The server's model, the stacked clients, and the penalty parameters."""
 
-    model: jax.Array  # shape=(dim,): z, sent to those who take part
+    server: jax.Array  # shape=(dim,): z, sent to those who take part
     centre: jax.Array  # shape=(dim,): c, what z is the prox of
     clients: FedADMMClients
     rho: jax.Array  # shape=(clients,): rho_i
@@ -152,20 +152,20 @@ class FedADMM(StarSolver):
             drawn = jnp.maximum(present, 1).astype(share.dtype)
             share = share * (self.server_step * problem.num_clients / drawn)
         centre = state.centre + share
-        model = jnp.where(present > 0, self._server(centre, state.rho), state.model)
+        server = jnp.where(present > 0, self._server(centre, state.rho), state.server)
         if not self._adapts():
-            return state._replace(model=model, centre=centre, clients=clients)
+            return state._replace(server=server, centre=centre, clients=clients)
 
-        seen = self._seen(model, clients, state.rho, turn.active)
+        seen = self._seen(server, clients, state.rho, turn.active)
         rho, penalty = self.rho.update(seen, state.penalty)
         weighted = rho[:, None] * clients.models + clients.duals
         centre = jnp.where(present > 0, jnp.sum(weighted, 0) / jnp.sum(rho), centre)
-        model = jnp.where(present > 0, self._server(centre, rho), model)
-        return FedADMMState(model, centre, clients, rho, state.curvature, penalty)
+        server = jnp.where(present > 0, self._server(centre, rho), server)
+        return FedADMMState(server, centre, clients, rho, state.curvature, penalty)
 
     def estimate(self, state: FedADMMState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
-        return state.model
+        return state.server
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
@@ -174,7 +174,7 @@ class FedADMM(StarSolver):
 
     def _client(self, problem, client: FedADMMClients, rho, state, key) -> FedADMMClients:
         """Return what clients of a problem hold after the round."""
-        weight, start = rho[:, None], copies(state.model, problem)
+        weight, start = rho[:, None], copies(state.server, problem)
         e = self.relaxation * start + (1 - self.relaxation) * client.models
 
         def once(client, key):
@@ -182,16 +182,24 @@ class FedADMM(StarSolver):
             models, memory = self.local(
                 problem, centre, rho, start, client.memory, key, state.curvature
             )
-            return FedADMMClients(models, client.duals + weight * (models - e), memory), None
+            return FedADMMClients(models, client.duals + weight * (models - e), memory)
 
-        return jax.lax.scan(once, client, jax.random.split(key, self.dual_updates))[0]
+        if self.dual_updates == 1:
+            return once(client, key)
+
+        def again(client, data):
+            return once(client, jax.random.wrap_key_data(data, impl=kind)), None
+
+        # As numbers: JAX's check of reused keys loses count of keys in nested scans under vmap.
+        kind, keys = jax.random.key_impl(key), jax.random.split(key, self.dual_updates)
+        return jax.lax.scan(again, client, jax.random.key_data(keys))[0]
 
     def _server(self, centre: jax.Array, rho: jax.Array) -> jax.Array:
         return self.regularizer.prox(centre, 1 / jnp.mean(rho))
 
-    def _seen(self, model, clients: FedADMMClients, rho, active) -> Agreement:
+    def _seen(self, server, clients: FedADMMClients, rho, active) -> Agreement:
         regularized = not isinstance(self.regularizer, Zero)
-        return Agreement(clients.models, clients.duals, model, rho, active, regularized)
+        return Agreement(clients.models, clients.duals, server, rho, active, regularized)
 
     def _adapts(self) -> bool:
         return hasattr(self.rho, "initial")
