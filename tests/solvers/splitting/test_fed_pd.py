@@ -39,7 +39,7 @@ def coins_of_a_run(averaging, rounds=ROUNDS):
         turn = jax.random.split(jax.random.fold_in(jax.random.key(KEY), index))[1]
         return jax.random.bernoulli(jax.random.split(turn)[0], averaging)
 
-    return np.array([coin(index) for index in range(rounds)])
+    return np.asarray(jax.vmap(coin)(jnp.arange(rounds)))
 
 
 def tossed(solver, coins):
