@@ -30,6 +30,7 @@ Algorithms 1 and 2.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -39,7 +40,6 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
-from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._present import (
     StarSolver,
@@ -95,18 +95,19 @@ class ProxSkip(StarSolver):
             moved = client.model - gamma * (slopes - client.control)
             return client._replace(model=moved), moved - stretch * client.control
 
-        moved, sent, number = update_present(problem, turn, state.client, update)
+        client, sent, number = update_present(problem, turn, state.client, update)
         mean = sent / jnp.maximum(number, 1).astype(sent.dtype)
         average = self.regularizer.prox(mean, stretch)
-        answered = ProxSkipClients(
-            copies(average, problem), moved.control + (average[None, :] - moved.model) / stretch
-        )
         heads = jax.random.bernoulli(coin_key, self.probability)
-        return ProxSkipState(
-            jnp.where(heads & (number > 0), average, state.server),
-            where_active(turn.active & heads, answered, moved),
-            state.curvature,
-        )
+
+        def answer(problem, client, key):
+            control = client.control + (average[None, :] - client.model) / stretch
+            answered = ProxSkipClients(copies(average, problem), control)
+            return jax.tree.map(partial(jnp.where, heads), answered, client), ()
+
+        client, _, _ = update_present(problem, turn, client, answer)
+        server = jnp.where(heads & (number > 0), average, state.server)
+        return ProxSkipState(server, client, state.curvature)
 
     def heard(self, turn) -> jax.Array:
         """Return who is present and talks: nobody where the coin of the round shows tails."""
