@@ -142,7 +142,8 @@ def run_until(
       solver: as in `run`.
       problem: as in `run`.
       key: as in `run`.
-      residual: `residual(solver, problem, state) -> scalar`, a module-level function.
+      residual: `residual(solver, problem, state) -> scalar`, a module-level function; a measure
+        that returns one number under a name is taken too.
       tolerance: stop as soon as the residual is at most this (a leaf: it may be vmapped); a new
         run does at least one round, a resumed one may do none.
       max_rounds: stop after this many rounds, counted from the start of the run proper (rounds

@@ -108,12 +108,22 @@ def measured(measure, solver, problem, state) -> dict[str, Any]:
 
 
 def traced_residual(residual, solver, problem, state) -> jax.Array:
-    """Return the residual, shape (), while it is traced.
+    """Return the residual, shape (), while it is traced; a measure of one number is one.
 
     Raises:
       InputError: the residual is not one floating number.
     """
-    distance = jnp.asarray(residual(solver, problem, state))
+    seen = residual(solver, problem, state)
+    if isinstance(seen, Mapping) and len(seen) == 1:
+        seen = next(iter(seen.values()))
+    if isinstance(seen, Mapping):
+        raise InputError(
+            f"must return one number, but it returns {listed(map(repr, seen))}",
+            argument="residual",
+            value=residual,
+            remedy="write a function that returns one of these",
+        )
+    distance = jnp.asarray(seen)
     if distance.shape != () or not jnp.issubdtype(distance.dtype, jnp.floating):
         raise InputError(
             "must return one floating number, but it returns an array of dtype "

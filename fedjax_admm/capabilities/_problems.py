@@ -58,6 +58,34 @@ class Subset(Clients, Protocol):
         ...
 
 
+class PublicStart(Clients, Protocol):
+    """First models that hold no data, at which private solvers may begin."""
+
+    public_start: jax.Array  # of the shape of `start`
+
+
+class PrivateParts(Clients, Protocol):
+    """Models of which a part stays with every client."""
+
+    private: jax.Array  # shape=(clients, private_dim): these parts at the start
+
+    def with_private(self, private: jax.Array) -> Any:
+        """Return the problem with other parts (clients, private_dim)."""
+        ...
+
+    def private_gradients(self, points: jax.Array, key: Any = None) -> jax.Array:
+        """Return the gradients in these parts at models (clients, dim), (clients, private_dim)."""
+        ...
+
+
+class Scores(Clients, Protocol):
+    """Models that are judged by a score of each sample, such as whether its class is right."""
+
+    def scores(self, points: jax.Array) -> jax.Array:
+        """Return the mean score of every client's model: (clients, dim) to (clients,)."""
+        ...
+
+
 class Parameters(Protocol):
     """Models that a user reads as a pytree, such as the weights of a neural network."""
 
@@ -90,6 +118,17 @@ class Gradients(Protocol):
 
         Returns:
           Shape (clients, dim).
+        """
+        ...
+
+
+class Minibatches(Gradients, Protocol):
+    """Gradients of minibatches, of which several steps share a key."""
+
+    def batches(self, key: jax.Array, steps: int) -> Any:
+        """Return what `gradients` takes for a key in each of some steps, stacked: (steps,).
+
+        Steps of one key can take every sample once before any comes again.
         """
         ...
 

@@ -15,6 +15,16 @@ from fedjax_admm.measures._localization import (
     localization_error as localization_error,
     position_error as position_error,
 )
+from fedjax_admm.measures._models import (
+    accuracy as accuracy,
+    disagreement as disagreement,
+    dual_residual as dual_residual,
+    error_rate as error_rate,
+    objective as objective,
+    optimum_distance as optimum_distance,
+    primal_residual as primal_residual,
+    stationarity as stationarity,
+)
 from fedjax_admm.measures._networks import (
     model_error as model_error,
     network_error as network_error,

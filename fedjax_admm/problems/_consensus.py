@@ -5,7 +5,8 @@ r"""Regression on a network whose clients agree on one model.
 
 over the models of K clients; client k has M_k samples of its own. The loss is one of
 `fedjax_admm.losses`: least squares with both weights is the elastic net, the absolute value without
-any is least absolute deviation. `optimum` is the common minimiser, with all data in one place.
+any is least absolute deviation; or one of the user's own, which `losses.check_sample_loss` checks.
+`optimum` is the common minimiser, with all data in one place.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", problem (1).
@@ -26,14 +27,20 @@ from fedjax_admm._checks import (
     default_float,
     finite_array,
     is_concrete,
-    one_line,
     scalar,
     typed_key,
 )
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.graphs import Graph, check_connected
 from fedjax_admm.kernels import safe_norm, safe_ratio
-from fedjax_admm.losses import SampleLoss, minimize_regression
+from fedjax_admm.losses import (
+    Absolute,
+    Logistic,
+    Quantile,
+    SampleLoss,
+    check_sample_loss,
+    minimize_regression,
+)
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 # A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.
@@ -53,7 +60,7 @@ class ConsensusRegression:
     loss: SampleLoss
     l1: jax.Array  # shape=(): weight of ||w||_1
     l2: jax.Array  # shape=(): weight of ||w||^2
-    optimum: jax.Array  # shape=(dim,): w_c, the common minimiser; NaN if there is none
+    optimum: jax.Array  # shape=(dim,): w_c, the common minimiser; NaN if none is known
     truth: jax.Array | None = None  # shape=(clients, dim): each client's true model, where known
 
     spread: ClassVar[tuple[str, ...]] = ("features", "targets", "reach", "sizes", "truth")
@@ -153,7 +160,7 @@ def consensus_regression(
       graph: who is whose neighbour; connected. Weights of edges are not used.
       features: one array (samples of that client, dim) per client; their lengths may differ.
       targets: one array (samples of that client,) per client; -1 and 1 for the logistic loss.
-      loss: of `fedjax_admm.losses`.
+      loss: of `fedjax_admm.losses`, or a `losses.SampleLoss` of one's own.
       l1: weight of ||w||_1, not negative.
       l2: weight of ||w||^2, not negative.
       truth: every client's true model, shape (clients, dim), if it is known.
@@ -163,7 +170,8 @@ def consensus_regression(
 
     Raises:
       InputError: the graph is not connected, a client has no sample, a shape does not fit, an entry
-        is not finite, a label is neither -1 nor 1, or a weight is negative.
+        is not finite, a label is neither -1 nor 1, a weight is negative, or a loss of one's own is
+        not what it says.
     """
     clients = graph.num_nodes
     check_connected(graph)
@@ -174,7 +182,7 @@ def consensus_regression(
                 argument=name,
                 value=given,
             )
-    _check_loss(loss)
+    check_sample_loss(loss)
     arrays = [finite_array(f"features[{k}]", part, (None, None)) for k, part in enumerate(features)]
     dim, dtype = arrays[0].shape[-1], arrays[0].dtype
     sizes = np.array([len(part) for part in arrays], np.int32)
@@ -200,7 +208,7 @@ def consensus_regression(
         wrong = np.flatnonzero(loss.labels & (np.abs(y[k, :m]) != 1))
         if wrong.size:
             raise InputError(
-                f"must hold -1 and 1 for the logistic loss, but entry {wrong[0]} is "
+                f"must hold -1 and 1 for {_named(loss)}, but entry {wrong[0]} is "
                 f"{y[k, wrong[0]]:g}",
                 argument=f"targets[{k}]",
                 value=targets[k],
@@ -233,7 +241,7 @@ def draw_consensus_regression(
     Args:
       key: a typed key.
       graph: who is whose neighbour; connected.
-      loss: of `fedjax_admm.losses`.
+      loss: of `fedjax_admm.losses`, or a `losses.SampleLoss` of one's own.
       samples: per client.
       dim: number of parameters.
       noise: variance, not negative.
@@ -250,7 +258,7 @@ def draw_consensus_regression(
     Reference: the simulations of the paper; the variance 0.1 of the noise is not stated there.
     """
     typed_key(key)
-    _check_loss(loss)
+    check_sample_loss(loss)
     if is_concrete(graph) and np.all(np.isfinite(np.asarray(graph.weights))):
         check_connected(graph)
     dtype = default_float()
@@ -290,7 +298,7 @@ def with_loss(
       InputError: a weight is negative, or the loss needs labels where the targets are numbers, or
         the other way round.
     """
-    _check_loss(loss)
+    check_sample_loss(loss)
     if loss.labels != problem.loss.labels:
         raise InputError(
             f"must suit the targets, but {type(problem.loss).__name__} and "
@@ -326,7 +334,7 @@ def pooled_correlation(problem: ConsensusRegression) -> jax.Array:
 def _assembled(graph, x, y, sizes, loss, l1, l2, truth) -> ConsensusRegression:
     dtype = x.dtype
     graph = replace(graph, weights=graph.weights.astype(dtype))
-    loss = jax.tree.map(lambda leaf: leaf.astype(dtype), loss)
+    loss = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), loss)
     l1, l2 = l1.astype(dtype), l2.astype(dtype)
     reach = safe_ratio(1.0, safe_norm(x))
     optimum = pooled_optimum(x, y, _shares(sizes, y.shape[-1], dtype), loss, l1, l2)
@@ -337,8 +345,11 @@ def _assembled(graph, x, y, sizes, loss, l1, l2, truth) -> ConsensusRegression:
 def pooled_optimum(x, y, shares, loss, l1, l2) -> jax.Array:
     """Pool the data and minimise; every sample weighs 1 / M_k of its own client.
 
-    Where there is no minimiser, as for separable classes without l2, it is NaN.
+    Where there is no minimiser, as for separable classes without l2, it is NaN; and where there is
+    no method for it, which is so for a loss of one's own that is not smooth.
     """
+    if not (loss.smooth or isinstance(loss, Absolute | Quantile)):
+        return jnp.full(x.shape[-1], jnp.nan, x.dtype)
     dim = x.shape[-1]
     flat = (x.reshape(-1, dim), y.reshape(-1), shares.reshape(-1))
     found = minimize_regression(*flat, loss, l1, l2)
@@ -350,15 +361,9 @@ def _shares(sizes, samples, dtype) -> jax.Array:
     return here.astype(dtype) / sizes.astype(dtype)[:, None]
 
 
+def _named(loss) -> str:
+    return "the logistic loss" if isinstance(loss, Logistic) else type(loss).__name__
+
+
 def _weights(l1: ArrayLike, l2: ArrayLike) -> tuple[jax.Array, jax.Array]:
     return scalar("l1", l1, at_least=0), scalar("l2", l2, at_least=0)
-
-
-def _check_loss(loss) -> None:
-    if isinstance(loss, type) or not hasattr(loss, "slope"):
-        raise InputError(
-            "must be one of fedjax_admm.losses, such as losses.squared(), but it is "
-            f"{one_line(loss)}",
-            argument="loss",
-            value=loss,
-        )

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm, safe_ratio
@@ -195,6 +196,32 @@ class Federated:
     def project(self, points: jax.Array) -> jax.Array:
         """Return the points: the parameters obey no constraint."""
         return points
+
+    def scores(self, points: jax.Array) -> jax.Array:
+        """Return the mean score of every client's model, shape (clients,).
+
+        Over the held-out samples, where there are some; else over the client's own.
+
+        Raises:
+          InputError: the problem was built without `score`.
+        """
+        score = self.score
+        if score is None:
+            raise InputError(
+                "must be given to what builds the problem, as score(params, sample)",
+                argument="score",
+                value=None,
+            )
+
+        def mean(point, client, scale, private):
+            params = self._read(point, private)
+            if self.held_out is None:
+                found = jax.vmap(score, (None, 0))(params, client.samples)
+                total = jnp.sum(jnp.where(_present(client), found, 0))
+                return total.astype(point.dtype) / client.size.astype(point.dtype)
+            return jnp.mean(jax.vmap(score, (None, 0))(params, self.held_out)).astype(point.dtype)
+
+        return self._each(mean, points)
 
     # --- minimisation -----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from fedjax_admm.solvers._local import (
     local_gradient as local_gradient,
     local_prox as local_prox,
 )
+from fedjax_admm.solvers._present import StarSolver as StarSolver
 from fedjax_admm.solvers.factors._fedmavg import (
     FedMAvg as FedMAvg,
     FedMAvgState as FedMAvgState,
@@ -53,6 +54,21 @@ from fedjax_admm.solvers.private._p_admm import PADMM as PADMM, p_admm as p_admm
 from fedjax_admm.solvers.private._subgradient import (
     PrivateSubgradient as PrivateSubgradient,
     private_subgradient as private_subgradient,
+)
+from fedjax_admm.solvers.splitting._adaptive import (
+    AdaptivePenalty as AdaptivePenalty,
+    Agreement as Agreement,
+    BalancedPenalty as BalancedPenalty,
+    SpectralMemory as SpectralMemory,
+    SpectralPenalty as SpectralPenalty,
+    balanced_penalty as balanced_penalty,
+    spectral_penalty as spectral_penalty,
+)
+from fedjax_admm.solvers.splitting._fed_admm import (
+    FedADMM as FedADMM,
+    FedADMMClients as FedADMMClients,
+    FedADMMState as FedADMMState,
+    fed_admm as fed_admm,
 )
 from fedjax_admm.solvers.splitting._fed_dr import (
     FedDR as FedDR,
@@ -153,4 +169,9 @@ from fedjax_admm.solvers.wrappers._anderson import (
     AndersonHistory as AndersonHistory,
     AndersonState as AndersonState,
     anderson as anderson,
+)
+from fedjax_admm.solvers.wrappers._personal import (
+    Personal as Personal,
+    PersonalState as PersonalState,
+    personal as personal,
 )

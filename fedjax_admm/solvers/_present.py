@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm.capabilities import Gradients, Subset, has
+from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.traffic import Traffic
@@ -96,7 +96,7 @@ def descend(
     Args:
       problem: of the clients that take part.
       start: shape (clients, dim).
-      key: is split, one key per step.
+      key: is split, one key per step; a problem with minibatches takes them from it in turn.
       rate: shape () or (clients, 1).
       steps: how many.
       pull: what is added to the gradients, (clients, dim) to the same; nothing if None.
@@ -105,11 +105,14 @@ def descend(
       Shape (clients, dim).
     """
 
-    def step(w: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
+    def step(w: jax.Array, key: Any) -> tuple[jax.Array, None]:
         slope = problem.gradients(w, key)
         return w - rate * (slope if pull is None else slope + pull(w)), None
 
-    return jax.lax.scan(step, start, jax.random.split(key, steps))[0]
+    draws = (
+        problem.batches(key, steps) if has(problem, Minibatches) else jax.random.split(key, steps)
+    )
+    return jax.lax.scan(step, start, draws)[0]
 
 
 def check_regularizer(regularizer: Any) -> Penalty:

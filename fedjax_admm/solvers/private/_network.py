@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
+from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
@@ -32,9 +33,10 @@ class PrivateState(NamedTuple):
         return self.clients.releases
 
 
-def zero_clients(problem: Any) -> PrivateClients:
-    """Return clients that have sent nothing; zero is public, a problem's own start may not be."""
-    w = jnp.zeros_like(problem.start)
+def first_clients(problem: Any) -> PrivateClients:
+    """Return clients that have sent nothing, at a public start; zero where none is known."""
+    public = has(problem, PublicStart)
+    w = problem.public_start if public else jnp.zeros_like(problem.start)
     return PrivateClients(w, w, jnp.zeros(problem.num_clients, jnp.int32))
 
 
@@ -63,8 +65,8 @@ class DualFlows(Broadcasting):
     rho: jax.Array
 
     def init(self, problem, key) -> PrivateState:
-        """Start at zero, which is public: nothing is sent."""
-        clients = zero_clients(problem)
+        """Start where everybody knows it: nothing is sent."""
+        clients = first_clients(problem)
         u = jnp.zeros((problem.graph.num_edges, clients.w.shape[-1]), clients.w.dtype)
         return PrivateState(clients, u)
 

@@ -27,9 +27,9 @@ from fedjax_admm.solvers.private._network import (
     PrivateClients,
     check_release,
     check_releases,
+    first_clients,
     released_gradients,
     step_schedule,
-    zero_clients,
 )
 
 
@@ -52,8 +52,8 @@ class PrivateSubgradient(Broadcasting):
         check_releases(self.release, rounds)
 
     def init(self, problem, key) -> PrivateClients:
-        """Start at zero, which is public: nothing is sent."""
-        return zero_clients(problem)
+        """Start where everybody knows it: nothing is sent."""
+        return first_clients(problem)
 
     def step(self, problem, state: PrivateClients, turn) -> PrivateClients:
         """Return the state after one round."""

@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import number
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values
+from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values, first_model
 from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
@@ -79,13 +79,13 @@ class CentralizedSubgradient:
 
     def init(self, problem, key) -> CentralizedState:
         """Start at the problem's start."""
-        return CentralizedState(problem.start, jnp.zeros((), jnp.int32))
+        return CentralizedState(first_model(problem), jnp.zeros((), jnp.int32))
 
     def step(self, problem, state: CentralizedState, turn) -> CentralizedState:
         """Return the state after one step."""
         count, model = state.rounds + 1, state.model
         copies = jnp.broadcast_to(model, (problem.num_clients, *model.shape))
-        terms = jnp.where(turn.active[:, None], problem.gradients(copies), 0)
+        terms = jnp.where(turn.active[:, None], problem.gradients(copies, turn.key), 0)
         penalty, slope = jax.value_and_grad(self.regularizer.value)(model)
         gradient = jnp.mean(terms, 0) + slope
         norm = safe_norm(gradient)

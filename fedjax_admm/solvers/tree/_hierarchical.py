@@ -41,7 +41,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count, one_of
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import OnTree
+from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.solvers.tree._client_updates import (
@@ -94,9 +94,10 @@ class HierarchicalADMM:
 
     def init(self, problem, key) -> HierarchyState:
         """Start every model and every copy at the problem's start, every dual at zero."""
+        start = first_model(problem)
 
         def nodes(number: int) -> TreeNodes:
-            copies = jnp.broadcast_to(problem.start, (number, *problem.start.shape))
+            copies = jnp.broadcast_to(start, (number, *start.shape))
             counts = jnp.zeros(number, jnp.int32)
             return TreeNodes(copies, copies, copies, jnp.zeros_like(copies), counts)
 
@@ -104,7 +105,7 @@ class HierarchicalADMM:
         servers = tuple(nodes(size) for size in tree.level_sizes[1:])
         clients = nodes(tree.num_clients)
         memory = self.client_update.memory(problem, clients.w)
-        return HierarchyState(problem.start, servers, clients, memory)
+        return HierarchyState(start, servers, clients, memory)
 
     def step(self, problem, state: HierarchyState, turn) -> HierarchyState:
         """Return the state after one round: all passes, then the root."""
@@ -126,7 +127,7 @@ class HierarchicalADMM:
 
     def traffic(self, problem) -> Traffic:
         """Return dim + 1 numbers up (sigma q - Gamma, and sigma) and dim down (the model)."""
-        dim = problem.start.shape[0]
+        dim = problem.start.shape[-1]
         return Traffic(up=dim + 1, down=dim)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:

@@ -1,0 +1,144 @@
+r"""Personal parts: what does not travel is learnt by each client beside what all share.
+
+A problem with private parts h_l (`federated(..., shared="body")`) has losses f_l(w, h_l). In a
+round, every client that takes part first fits its own part to the model that it reads,
+
+    h_l <- h_l - rate grad_h f_l(w, h_l)                              (some steps)
+
+and then the solver inside takes its round on w -> f_l(w, h_l) with the new parts. A fixed point of
+both is a stationary point of `sum_l f_l(w, h_l)` in w and in all h_l.
+
+Reference: L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, "Exploiting shared representations
+for personalized federated learning", ICML 2021 (FedRep: heads first, then the body); M. G.
+Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with personalization
+layers", arXiv:1912.00818.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import count, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import (
+    Minibatches,
+    OnStar,
+    PrivateParts,
+    check_capabilities,
+    has,
+)
+from fedjax_admm.protocol import Solver
+from fedjax_admm.solvers._present import update_present
+from fedjax_admm.traffic import Traffic
+
+
+class PersonalState(NamedTuple):
+    """What the solver inside keeps, and the clients' own parts."""
+
+    inner: Any  # the state of the solver inside
+    private: jax.Array  # shape=(clients, private_dim)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Personal:
+    """A solver for the shared part, and gradient steps for the private ones; see `personal`."""
+
+    solver: Solver
+    rate: jax.Array  # shape=()
+    steps: int = field(metadata={"static": True})
+
+    requires: ClassVar[tuple[type, ...]] = (OnStar, PrivateParts)
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return the mask of the solver inside."""
+        return self.solver.participants(problem)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check what the solver inside checks.
+
+        Raises:
+          InputError: the problem lacks something, or the solver cannot run for so many rounds.
+        """
+        check_capabilities(self.solver, problem)
+        check = getattr(self.solver, "check", None)
+        if check is not None:
+            check(problem, rounds)
+
+    def init(self, problem, key) -> PersonalState:
+        """Start both parts where the problem does."""
+        return PersonalState(self.solver.init(problem, key), problem.private)
+
+    def step(self, problem, state: PersonalState, turn) -> PersonalState:
+        """Return the state after one round."""
+        read = self._read(problem, state)
+        fit = _clients_turn(problem, turn)
+        (_, private), _, _ = update_present(problem, fit, (read, state.private), self._fit)
+        inner = self.solver.step(problem.with_private(private), state.inner, turn)
+        return PersonalState(inner, private)
+
+    def heard(self, turn) -> jax.Array:
+        """Return who of those present talks in a round, as the solver inside says."""
+        heard = getattr(self.solver, "heard", None)
+        return turn.active if heard is None else heard(turn)
+
+    def estimate(self, state: PersonalState) -> jax.Array:
+        """Return every client's whole model, shape (clients, dim + private_dim)."""
+        shared = self.solver.estimate(state.inner)
+        rows = jnp.broadcast_to(shared, (state.private.shape[0], shared.shape[-1]))
+        return jnp.concatenate([rows, state.private], -1)
+
+    def traffic(self, problem) -> Traffic:
+        """Return what the solver inside sends: private parts stay where they are."""
+        return self.solver.traffic(problem)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Return what the solver inside counts."""
+        return self.solver.messages(problem, active)
+
+    def _read(self, problem, state: PersonalState) -> jax.Array:
+        shared = self.solver.estimate(state.inner)
+        return jnp.broadcast_to(shared, (problem.num_clients, shared.shape[-1]))
+
+    def _fit(self, problem, clients, key):
+        """Return the private parts of some clients after the steps; nothing is sent."""
+        read, private = clients
+        many = has(problem, Minibatches)
+        draws = problem.batches(key, self.steps) if many else jax.random.split(key, self.steps)
+
+        def descend(own, draw):
+            slope = problem.with_private(own).private_gradients(read, draw)
+            return own - self.rate * slope, None
+
+        return (read, jax.lax.scan(descend, private, draws)[0]), ()
+
+
+def _clients_turn(problem, turn):
+    """Return the turn of the clients alone, with a key of its own.
+
+    A tree's mask has passes and servers, too: a client takes part that does so in any pass.
+    """
+    key = jax.random.fold_in(jax.random.clone(turn.key), 1)
+    active = jnp.any(turn.active.reshape(-1, turn.active.shape[-1]), 0)[: problem.num_clients]
+    selected = turn.selected if turn.active.shape == active.shape else None
+    return turn._replace(key=key, active=active, selected=selected)
+
+
+def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Personal:
+    """Build a solver that learns the clients' private parts beside the shared one.
+
+    Args:
+      solver: for the shared part; any whose clients read a model.
+      rate: length of the steps on the private parts, positive.
+      steps: per round.
+
+    Returns:
+      The solver; its estimate is a whole model per client.
+
+    Raises:
+      InputError: a number is out of range.
+    """
+    return Personal(solver, scalar("rate", rate, above=0), count("steps", steps))
