@@ -11,6 +11,7 @@ import typer
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli._doctor import doctor
 from fedjax_admm.trials.cli._experiments import list_experiments, show
+from fedjax_admm.trials.cli._new import new_experiment, new_kernel, new_solver
 from fedjax_admm.trials.cli._options import Command
 from fedjax_admm.trials.cli._results import compare_runs, plot
 from fedjax_admm.trials.cli._run import run
@@ -33,6 +34,17 @@ for _name, _command in {
     "doctor": doctor,
 }.items():
     app.command(_name, cls=Command)(_command)
+
+_new = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Write a file of your own to begin with."
+)
+app.add_typer(_new, name="new")
+for _name, _command in {
+    "experiment": new_experiment,
+    "solver": new_solver,
+    "kernel": new_kernel,
+}.items():
+    _new.command(_name, cls=Command)(_command)
 
 _solve = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Solve one problem of your own, from a file."

@@ -75,8 +75,9 @@ def offered(place: str, value: Any) -> tuple[Experiment, ...]:
         names = [name for name in _NAMES if hasattr(value, name)]
         if not names:
             raise _nothing_offered(place, value)
-        parts = [offered(f"{name} in {place}", vars(value)[name]) for name in names]
-        found = list({id(each): each for part in parts for each in part}.values())
+        named = [(f"{name} in {place}", vars(value)[name]) for name in names]
+        parts = [each for there, inside in named for each in offered(there, inside)]
+        found = list({id(each): each for each in parts}.values())
     elif isinstance(value, Experiment):
         return (value,)
     elif isinstance(value, Sequence) and not isinstance(value, str) and value:
@@ -120,12 +121,12 @@ def _chosen(
     """Return the experiment that is wanted of a module, with its origin."""
     everywhere = _anywhere(module)
     declared = any(hasattr(module, name) for name in _NAMES)
-    found = offered(shown, module) if declared or wanted is None else ()
+    found: Sequence[Experiment] = offered(shown, module) if declared or wanted is None else []
     named = everywhere | {each.name: each for each in found}
     if wanted is None:
         chosen = found
     elif wanted in named:
-        chosen = (named[wanted],)
+        chosen = [named[wanted]]
     elif wanted in vars(module):
         chosen = offered(f"{wanted} in {shown}", vars(module)[wanted])
     else:

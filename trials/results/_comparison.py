@@ -45,9 +45,8 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str | None)
             f"{folders[0]} has no method {against!r}; it has {', '.join(first.methods)}",
             value=against,
         )
-    if metric is None:
-        metrics = list(first.config["metrics"])
-        metric = "error" if "error" in metrics else metrics[0]
+    metrics = list(first.config["metrics"])
+    measured = metric or ("error" if "error" in metrics else metrics[0])
     baseline = against if against is not None or len(runs) > 1 else first.methods[0]
     rows = []
     for folder, run in zip(folders, runs, strict=True):
@@ -56,11 +55,11 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str | None)
             if run is first and ((len(runs) > 1 and baseline is None) or method == reference):
                 continue
             label = method if len(runs) == 1 else f"{folder.name}: {method}"
-            rows += _rows(label, run, method, first, reference, metric)
+            rows += _rows(label, run, method, first, reference, measured)
     if not rows:
         raise InputError("there is nothing to compare: the runs have one method between them.")
     title = (
-        f"{metric} minus that of {baseline or 'the same method'} in {folders[0]}, "
+        f"{measured} minus that of {baseline or 'the same method'} in {folders[0]}, "
         f"after {first.rounds[-1]} rounds; {first.config['parameter_label']}"
     )
     if len({run.config.get("digest") for run in runs}) > 1:

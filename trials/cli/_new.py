@@ -1,0 +1,82 @@
+"""`new`: files to begin with: an experiment, a solver, a kernel, with tests that check them."""
+
+import importlib.util
+import io
+import keyword
+import tokenize
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import files
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called, as in Python.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder of the new files (this one).")]
+
+
+def new_experiment(name: Name, out: Folder = Path()) -> None:
+    """Write an experiment to begin with: own loss, own data, two solvers."""
+    (path,) = _write("experiment", name, out, tested=False)
+    typer.echo(f"Wrote {path}; run it: fedjax-admm run {path} --quick")
+
+
+def new_solver(name: Name, out: Folder = Path()) -> None:
+    """Write a solver to begin with, and the test that it obeys the protocol."""
+    path, test = _write("solver", name, out, tested=True)
+    typer.echo(f"Wrote {path} and {test}; check it: pytest {test}")
+
+
+def new_kernel(name: Name, out: Folder = Path()) -> None:
+    """Write a proximal map to begin with, and the test that it minimises what it says."""
+    path, test = _write("kernel", name, out, tested=True)
+    typer.echo(f"Wrote {path} and {test}; check it: pytest {test}")
+
+
+def _write(kind: str, name: str, out: Path, *, tested: bool) -> tuple[Path, ...]:
+    """Write the files of a kind under a new name, and return where they are.
+
+    Raises:
+      InputError: the name cannot be used, or a file is there already.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise InputError(
+            f"NAME must be a name as in Python, such as my_{kind}, but it is {name!r}", value=name
+        )
+    texts = {out / f"{name}.py": _template(kind)}
+    if tested:
+        texts[out / f"test_{name}.py"] = _template(f"test_{kind}")
+    for path in texts:
+        if path.exists():
+            raise InputError(
+                f"{path} is there already", value=path, remedy="choose another NAME or --out"
+            )
+    taken = set().union(*map(_identifiers, texts.values())) - {f"own_{kind}"}
+    if name in taken or importlib.util.find_spec(name) is not None:
+        what = "stands for something else in the file" if name in taken else "is a module's name"
+        raise InputError(f"{name} {what}", value=name, remedy="choose another NAME")
+    for path, text in texts.items():
+        files.write_text(path, _named(text, kind, name))
+    return tuple(texts)
+
+
+def _template(name: str) -> str:
+    """Return the text of a file to begin with, which runs as it is."""
+    folder = resources.files("fedjax_admm.trials.cli") / "templates"
+    return (folder / f"{name}.py.txt").read_text("utf-8")
+
+
+def _named(text: str, kind: str, name: str) -> str:
+    """Return the text with its own names replaced."""
+    title = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    if title in (name, ""):
+        title = f"{name}{kind.capitalize()}"
+    return text.replace(f"own_{kind}", name).replace(f"Own{kind.capitalize()}", title)
+
+
+def _identifiers(text: str) -> set[str]:
+    """Return the names that a program uses."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {token.string for token in tokens if token.type == tokenize.NAME}
