@@ -107,8 +107,7 @@ def test_decisions_do_not_hang_on_the_scale(penalty):
         trace(
             exact(penalty(10.0 * kappa), regularizer=penalties.l1(0.1 * kappa)),
             star(*separable(), kappa),
-            24,
-            participation.bernoulli(0.7),
+            16,
         )
         for kappa in (1.0, 1000.0)
     ]
