@@ -4,8 +4,9 @@ r"""One linear model for all samples, to rounding: the optimum that networked me
 
 Every modulus is a row a^T w - b with a bound B: c_j |x_j^T w - y_j| and l1 |w_i|. A Huber loss is a
 modulus that gives way by d = 1 / c_j per unit of force: the largest value of
-`lambda (a^T w - b) - d lambda^2 / 2` over |lambda| <= B = c_j threshold. With phi the smooth rest,
-w is optimal if there are forces lambda, |lambda| <= B, and u, v >= 0 with
+`lambda (a^T w - b) - d lambda^2 / 2` over |lambda| <= B = c_j threshold. A quantile loss is half a
+modulus, B = c_j / 2, and the linear term `c_j (1/2 - level) x_j^T w`. With phi the smooth rest, w
+is optimal if there are forces lambda, |lambda| <= B, and u, v >= 0 with
 
     grad phi(w) + A^T lambda = 0,     A w - b = d lambda + u - v,
     u (B - lambda) = 0,     v (B + lambda) = 0
@@ -19,8 +20,8 @@ zero. Newton's equations for products that become t_u and t_v leave a system in 
     dlambda = (A dw + g) / q
 
 (g also takes up what rounding leaves of the second equation.) Bounds of zero switch a row off.
-Without rows this is Newton's method. Only the logistic loss is not quadratic in phi: there the
-steps are shortened until gradient and products decrease.
+Without rows this is Newton's method. Only the logistic loss, and a smooth one of a user's own, is
+not quadratic in phi: there the steps are shortened until gradient and products decrease.
 
 Reference: S. Portnoy, R. Koenker, "The Gaussian Hare and the Laplacian Tortoise", Statistical
 Science 12(4), 1997 (least absolute deviations by interior points); S. Mehrotra, "On the
@@ -48,12 +49,20 @@ from fedjax_admm._checks import (
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm, safe_ratio
-from fedjax_admm.losses._samples import Absolute, Huber, Logistic, SampleLoss, Squared
+from fedjax_admm.losses._samples import (
+    Absolute,
+    Huber,
+    Logistic,
+    Quantile,
+    SampleLoss,
+    Squared,
+)
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 _LENGTHS = 12  # step lengths that are tried where phi is not quadratic, each half the last
 _PATIENCE = 40  # iterations that may pass before the residual halves
 _PATIENCE_AT_THE_END = 6  # the same, once it is below the root of a rounding
+_OURS = (Squared, Absolute, Huber, Logistic, Quantile)
 
 
 @register_dataclass
@@ -99,7 +108,10 @@ def minimize_regression(
       targets: shape (samples,): y_j; -1 and 1 for the logistic loss.
       weights: shape (samples,): c_j, at least 0; a sample of weight zero is not looked at, but must
         be finite.
-      loss: `losses.squared()`, `absolute()`, `huber(threshold)` or `logistic()`.
+      loss: `losses.squared()`, `absolute()`, `huber(threshold)`, `logistic()` or `quantile(level)`,
+        or a smooth one with the members of `losses.SampleLoss`. That is not normalised: its
+        predictions should be of unit scale, and where its curvature vanishes the residual may stay
+        large.
       l1: weight of the sum of moduli, at least 0, a scalar that may be traced.
       l2: weight of the sum of squares, likewise.
       iterations: at most so many; it stops by itself, usually after 5 to 25.
@@ -110,7 +122,7 @@ def minimize_regression(
 
     Raises:
       InputError: a shape does not fit or is empty, an entry is not finite, a weight is negative, a
-        target of the logistic loss is not -1 or 1, or the loss is none of the four.
+        target of the logistic loss is not -1 or 1, or the loss is none of these.
     """
     features = finite_array("features", features, (None, None))
     if 0 in features.shape:
@@ -125,18 +137,22 @@ def minimize_regression(
     weights = weights.astype(dtype)
     l1, l2 = (scalar(n, v, at_least=0).astype(dtype) for n, v in (("l1", l1), ("l2", l2)))
     iterations = count("iterations", iterations)
-    if not isinstance(loss, Squared | Absolute | Huber | Logistic):
-        raise InputError(
-            f"must be squared(), absolute(), huber() or logistic(), but it is {one_line(loss)}",
-            argument="loss",
-            value=loss,
-        )
-    if isinstance(loss, Logistic) and is_concrete((targets, weights)):
+    if not isinstance(loss, _OURS):
+        known = all(hasattr(loss, name) for name in ("value", "slope", "curvature", "labels"))
+        if isinstance(loss, type) or not known or not loss.smooth:
+            raise InputError(
+                "must be squared(), absolute(), huber(), logistic() or quantile(), or a smooth "
+                f"loss with value, slope and curvature, but it is {one_line(loss)}",
+                argument="loss",
+                value=loss,
+            )
+    if loss.labels and is_concrete((targets, weights)):
         seen = np.asarray(targets)[np.asarray(weights) > 0]
         if not np.all(np.abs(seen) == 1):
             wrong = seen[np.abs(seen) != 1][0]
+            whose = "the logistic loss" if isinstance(loss, Logistic) else type(loss).__name__
             raise InputError(
-                f"must be -1 and 1 for the logistic loss, but one of them is {wrong:g}",
+                f"must be -1 and 1 for {whose}, but one of them is {wrong:g}",
                 argument="targets",
                 value=targets,
             )
@@ -156,17 +172,18 @@ def _minimize(features, targets, weights, loss, l1, l2, iterations) -> Regressio
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class _Smooth:
-    """`phi(w) = sum_j c_j loss(x_j^T w, y_j) + sum_i ridge_i w_i^2`; there may be no samples."""
+    """`sum_j c_j loss(x_j^T w, y_j) + linear^T w + sum_i ridge_i w_i^2`; samples may be none."""
 
     features: jax.Array  # shape=(samples, dim)
     targets: jax.Array  # shape=(samples,)
     weights: jax.Array  # shape=(samples,)
     ridge: jax.Array  # shape=(dim,)
+    linear: jax.Array  # shape=(dim,)
     loss: SampleLoss
 
     def gradient(self, w):
         slopes = self.loss.slope(_times(self.features, w), self.targets)
-        return _times(self.features.T, self.weights * slopes) + 2 * self.ridge * w
+        return _times(self.features.T, self.weights * slopes) + self.linear + 2 * self.ridge * w
 
     def hessian(self, w):
         curvature = self.loss.curvature(_times(self.features, w), self.targets)
@@ -178,7 +195,7 @@ class _Smooth:
         if isinstance(self.loss, Squared):
             values, slopes = p**2 + y**2, 2 * (jnp.abs(p) + jnp.abs(y))
         else:
-            values, slopes = self.loss.value(p, y), jnp.abs(self.loss.slope(p, y))
+            values, slopes = jnp.abs(self.loss.value(p, y)), jnp.abs(self.loss.slope(p, y))
         value = jnp.sum(self.weights * values) + jnp.sum(self.ridge * w**2)
         return value, _times(jnp.abs(self.features).T, self.weights * slopes)
 
@@ -249,17 +266,17 @@ def _normalised(features, targets, weights, loss, l1, l2) -> tuple[_Task, jax.Ar
     c = weights / total
     largest = _or_one(jnp.max(jnp.abs(x), 0))
     spread = largest * _or_one(jnp.sqrt(jnp.sum(c[:, None] * (x / largest[None]) ** 2, 0)))
-    labels = isinstance(loss, Logistic)
-    size = jnp.ones((), dtype) if labels else _or_one(jnp.sum(c * jnp.abs(y)))
+    # A loss is as many times size as its degree is high; w is size / spread. Without a degree the
+    # targets stay as they are.
+    degree = {Absolute: 1, Quantile: 1, Squared: 2, Huber: 2}.get(type(loss), 0)
+    size = _or_one(jnp.sum(c * jnp.abs(y))) if degree else jnp.ones((), dtype)
     x, y = x / spread[None], y / size
-    # A loss is as many times size as its degree is high; w is size / spread.
-    degree = {Absolute: 1, Logistic: 0}.get(type(loss), 2)
     l1 = l1 / total / spread * size ** (1 - degree)
     l2 = l2 / total / spread / spread * size ** (2 - degree)
 
     # No slope at the optimum is greater than `most`, since F(w) <= F(0): where l1 is, w_i is zero.
     most = jnp.sum(c[:, None] * jnp.abs(x), 0)
-    limits, gives = c, jnp.zeros_like(c)
+    limits, gives, linear = c, jnp.zeros_like(c), jnp.zeros(dim, dtype)
     if isinstance(loss, Squared):
         most = jnp.full(dim, 2 * jnp.sqrt(jnp.sum(c * y**2)))
     elif isinstance(loss, Huber):
@@ -269,14 +286,19 @@ def _normalised(features, targets, weights, loss, l1, l2) -> tuple[_Task, jax.Ar
         # Likewise for the forces of samples: a bound that is far away would cost digits.
         limits = jnp.minimum(c * threshold, 2 * jnp.sqrt(2 * at_zero * c))
         gives = 1 / jnp.where(seen, c, 1)
+    elif isinstance(loss, Quantile):
+        limits, linear = c / 2, _times(x.T, c * (0.5 - jnp.asarray(loss.level, dtype)))
+    elif not isinstance(loss, _OURS):
+        most = jnp.full(dim, jnp.inf, dtype)
     zero = l1 > most
     x, l1 = jnp.where(zero[None], 0, x), jnp.where(zero, 0, l1)
+    linear = jnp.where(zero, 0, linear)
 
     matrix, offset = jnp.eye(dim, dtype=dtype), jnp.zeros(dim, dtype)
     bound, give = l1, jnp.zeros(dim, dtype)
-    smooth = _Smooth(x, y, c, l2, loss)
-    if isinstance(loss, Absolute | Huber):
-        smooth = _Smooth(x[:0], y[:0], c[:0], l2, Squared())
+    smooth = _Smooth(x, y, c, l2, linear, loss)
+    if isinstance(loss, Absolute | Huber | Quantile):
+        smooth = _Smooth(x[:0], y[:0], c[:0], l2, linear, Squared())
         matrix, offset = jnp.concatenate([x, matrix]), jnp.concatenate([y, offset])
         bound, give = jnp.concatenate([limits, bound]), jnp.concatenate([gives, give])
     live = bound > 0
@@ -290,8 +312,8 @@ def _normalised(features, targets, weights, loss, l1, l2) -> tuple[_Task, jax.Ar
     )
     # The minimum of a parabola that is above the loss and touches it at w = 0 (for a modulus, of
     # plain least squares).
-    curvature = loss.largest_curvature() or 1.0
-    fitted = 2 * y if labels else y
+    curvature = _or_one(jnp.asarray(loss.largest_curvature(), dtype))
+    fitted = y if degree else -loss.slope(jnp.zeros_like(y), y) / curvature
     solve = _solver(curvature * _gram(x, c) + jnp.diag(2 * l2))
     start = solve(curvature * _times(x.T, c * fitted))
     sizes = jnp.abs(_times(rows.matrix, start)) + jnp.abs(rows.offset)
@@ -395,7 +417,7 @@ def _next(task: _Task, point: _Point) -> _Point:
         )
         return change, jnp.minimum(part * longest, 1)
 
-    if not isinstance(task.smooth.loss, Logistic):
+    if isinstance(task.smooth.loss, Squared):
         return point.moved(*corrected(1.0, goal))
 
     # The gradient is not linear: mu must not run ahead of it, and steps that are too long raise it.

@@ -3,9 +3,11 @@
     squared    (p - y)^2                    absolute    |p - y|
     logistic   log(1 + exp(-y p)), y = -1 or 1
     huber      (p - y)^2 / 2 up to |p - y| = threshold, then linear
+    quantile   level (y - p) below the target, (1 - level) (p - y) above
 
-All are convex in p. A gradient in w is `slope(p, y) x`: clipping it to the norm c is clipping the
-slope to `[-c / ||x||, c / ||x||]`, again the slope of a convex loss.
+All are convex in p, and so must be a loss of one's own: a pytree with the members of `SampleLoss`,
+which `check_sample_loss` checks. A gradient in w is `slope(p, y) x`: clipping it to the norm c is
+clipping the slope to `[-c / ||x||, c / ||x||]`, again the slope of a convex loss.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
+from fedjax_admm._checks import InputError, is_concrete, scalar
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -30,7 +32,7 @@ class SampleLoss(Protocol):
         ...
 
     def slope(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
-        """Return the derivative by the prediction; 0 at the kink of the absolute value."""
+        """Return the derivative by the prediction; at a kink the middle of both sides'."""
         ...
 
     def curvature(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
@@ -38,7 +40,7 @@ class SampleLoss(Protocol):
         ...
 
     def largest_curvature(self) -> float:
-        """Return the least upper bound of the curvature."""
+        """Return the least upper bound of the curvature, 0 for pieces that are straight."""
         ...
 
 
@@ -82,6 +84,40 @@ class Absolute:
     def slope(self, prediction, target):
         """Return the sign of `p - y`, 0 at 0."""
         return jnp.sign(prediction - target)
+
+    def curvature(self, prediction, target):
+        """Return 0."""
+        return jnp.zeros_like(prediction)
+
+    def largest_curvature(self):
+        """Return 0: both pieces are straight."""
+        return 0.0
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Quantile:
+    """`level (y - p)` for p <= y, else `(1 - level) (p - y)`: the pinball loss.
+
+    The constant that minimises its mean is the quantile of the targets at that level. It is
+    `|p - y| / 2 + (1/2 - level) (p - y)`, for the level 1/2 half of `Absolute`.
+
+    Reference: R. Koenker, G. Bassett, "Regression Quantiles", Econometrica 46(1), 1978.
+    """
+
+    level: jax.Array  # shape=(), between 0 and 1
+
+    smooth: ClassVar[bool] = False
+    labels: ClassVar[bool] = False
+
+    def value(self, prediction, target):
+        """Return the loss."""
+        residual = prediction - target
+        return jnp.maximum(-self.level * residual, (1 - self.level) * residual)
+
+    def slope(self, prediction, target):
+        """Return `-level` below the target, `1 - level` above, `1/2 - level` at it."""
+        return jnp.sign(prediction - target) / 2 + (0.5 - self.level)
 
     def curvature(self, prediction, target):
         """Return 0."""
@@ -155,6 +191,14 @@ def squared() -> Squared:
 def absolute() -> Absolute:
     """Build `Absolute`."""
     return Absolute()
+
+
+def quantile(level: ArrayLike) -> Quantile:
+    """Build `Quantile`; the level must lie between 0 and 1, and be neither."""
+    level = scalar("level", level, above=0, at_most=1)
+    if is_concrete(level) and float(level) == 1:
+        raise InputError("must be less than 1, but it is 1", argument="level", value=level)
+    return Quantile(level)
 
 
 def huber(threshold: ArrayLike = 1.0) -> Huber:

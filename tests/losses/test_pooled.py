@@ -17,10 +17,12 @@ from fedjax_admm.losses import (
     huber,
     logistic,
     minimize_regression,
+    quantile,
     squared,
 )
 from fedjax_admm.losses._pooled import RegressionSolution
 from tests.bits import hangs_on_rounding
+from tests.losses.own import Insensitive, PseudoHuber, SquaredHinge
 
 SAMPLES, DIM, CLIENTS = 2500, 8, 50
 ROWS, COLUMNS = 64, 4  # small problems; padded to the shape of the large ones, to compile once
@@ -126,10 +128,11 @@ def test_equals_cvxpy(name, l1, l2):
     assert residual < 1e-14
 
 
-def by_linear_program(x, y, c, l1=0.0):
-    """Least absolute deviations as a linear program in u, v >= 0 and w."""
+def by_linear_program(x, y, c, l1=0.0, level=None):
+    """Least absolute deviations, or quantiles, as a linear program in u, v >= 0 and w."""
     n, dim = x.shape
-    cost = np.concatenate([c, c, np.full(2 * dim, l1)])
+    above, below = (1, 1) if level is None else (1 - level, level)
+    cost = np.concatenate([above * c, below * c, np.full(2 * dim, l1)])
     fits = np.hstack([np.eye(n), -np.eye(n), -x, x])  # u - v = x w - y
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     result = linprog(cost, A_eq=fits, b_eq=-y, bounds=(0, None), method="highs", options=tight)
@@ -207,6 +210,41 @@ def test_the_subgradient_is_zero(kind, name, penalties):
     slack = slack + l1 * at_zero
     gradient = x.T @ slopes + 2 * l2 * w + l1 * np.where(at_zero, 0, np.sign(w))
     assert np.all(np.abs(gradient) <= slack + 1e-10 * (np.abs(x).T @ (c * (np.abs(y) + 1))))
+
+
+@pytest.mark.parametrize("l1", [0.0, pytest.param(0.3, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("level", [0.5, 0.1, pytest.param(0.97, marks=pytest.mark.thorough)])
+@pytest.mark.usefixtures("x64")
+def test_quantiles_reach_the_value_of_the_linear_program(level, l1):
+    rng = np.random.default_rng([int(100 * level), int(10 * l1)])
+    for kind in ("normal", "columns of all sizes", "weights of all sizes", "outliers"):
+        x, y, c = draw_small(rng, kind)
+        w, residual = solved(x, y, c, quantile(level), l1)
+        best = by_linear_program(x, y, c, l1, level)
+
+        def total(w, x=x, y=y, c=c):
+            r = x @ w - y
+            return c @ np.maximum(-level * r, (1 - level) * r) + l1 * np.abs(w).sum()
+
+        assert total(w) <= total(best) * (1 + 1e-9)
+        assert residual < 1e-10
+
+
+@pytest.mark.kin(2)
+@pytest.mark.parametrize("penalties", [(0.0, 0.2), (0.5, 0.0), (0.5, 0.2), (0.0, 0.0)])
+@pytest.mark.parametrize("loss", [PseudoHuber(0.7), SquaredHinge()], ids=["huber", "hinge"])
+@pytest.mark.usefixtures("x64")
+def test_a_smooth_loss_of_ones_own_is_minimised(loss, penalties):
+    """The subgradient is zero."""
+    l1, l2 = penalties
+    x, y, c = draw_small(np.random.default_rng(3), "normal")
+    y = np.where(y > 0, 1.0, -1.0) if loss.labels else y
+    w, residual = solved(x, y, c, loss, l1, l2)
+    assert residual < 1e-11
+    slopes = c * np.asarray(loss.slope(jnp.asarray(x @ w), jnp.asarray(y)))
+    at_zero = np.abs(w) < 1e-9 * np.abs(w).max()
+    gradient = x.T @ slopes + 2 * l2 * w + l1 * np.where(at_zero, 0, np.sign(w))
+    assert np.all(np.abs(gradient) <= l1 * at_zero + 1e-9 * (np.abs(x).T @ c))
 
 
 # --- float32 ---
@@ -467,6 +505,11 @@ def test_the_residual_tells_when_it_is_not_done():
         ({"l1": -1.0}, "l1 must be at least 0"),
         ({"l2": [1.0, 1.0]}, "l2 must be one number"),
         ({"loss": "squared"}, r"loss must be squared\(\), absolute\(\)"),
+        (
+            {"loss": Insensitive()},
+            "or a smooth loss with value, slope and curvature, but it is Ins",
+        ),
+        ({"loss": SquaredHinge(), "targets": [1.0, 0.5]}, "must be -1 and 1 for SquaredHinge"),
         ({"iterations": 0}, "iterations must be at least 1"),
     ],
 )

@@ -6,14 +6,24 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.losses import Absolute, Huber, Squared, absolute, huber, logistic, squared
+from fedjax_admm.losses import (
+    Absolute,
+    Huber,
+    Squared,
+    absolute,
+    huber,
+    logistic,
+    quantile,
+    squared,
+)
 
-THRESHOLD = 0.75  # a number of few digits: kinks lie where they should in float32 too
+THRESHOLD, LEVEL = 0.75, 0.25  # of few digits: kinks lie where they should in float32 too
 BUILDERS = {
     "squared": squared,
     "absolute": absolute,
     "huber": lambda: huber(THRESHOLD),
     "logistic": logistic,
+    "quantile": lambda: quantile(LEVEL),
 }
 FORMULAS = {
     "squared": lambda p, y: (p - y) ** 2,
@@ -22,18 +32,21 @@ FORMULAS = {
         (p - y) ** 2 / 2 if abs(p - y) <= THRESHOLD else THRESHOLD * (abs(p - y) - THRESHOLD / 2)
     ),
     "logistic": lambda p, y: np.log(1 + np.exp(-y * p)),
+    "quantile": lambda p, y: LEVEL * (y - p) if p < y else (1 - LEVEL) * (p - y),
 }
 SLOPES = {
     "squared": lambda p, y: 2 * (p - y),
     "absolute": lambda p, y: np.sign(p - y),
     "huber": lambda p, y: min(max(p - y, -THRESHOLD), THRESHOLD),
     "logistic": lambda p, y: -y / (1 + np.exp(y * p)),
+    "quantile": lambda p, y: {-1: -LEVEL, 0: 0.5 - LEVEL, 1: 1 - LEVEL}[np.sign(p - y)],
 }
 CURVATURES = {
     "squared": lambda p, y: 2,
     "absolute": lambda p, y: 0,
     "huber": lambda p, y: float(abs(p - y) <= THRESHOLD),
     "logistic": lambda p, y: np.exp(p) / (1 + np.exp(p)) ** 2,
+    "quantile": lambda p, y: 0,
 }
 
 
@@ -90,7 +103,7 @@ def test_the_largest_curvature_is_the_least_bound(name, x64):
     assert float(jnp.max(loss.curvature(p, y))) == pytest.approx(bound, abs=1e-12)
     # The slope never rises faster, and never falls: the loss is convex.
     rises = np.diff(loss.slope(p, y)) / np.diff(p)
-    if name != "absolute":
+    if bound > 0:
         assert rises.max() <= bound * (1 + 1e-9)
     assert rises.min() >= 0
 
@@ -112,6 +125,7 @@ def test_the_tangent_is_below_the_loss(name, x64):
         ("absolute", False, False),
         ("huber", True, False),
         ("logistic", True, True),
+        ("quantile", False, False),
     ],
 )
 def test_what_a_loss_says_of_itself(name, smooth, labels):
@@ -121,6 +135,30 @@ def test_what_a_loss_says_of_itself(name, smooth, labels):
 
 def test_the_absolute_value_has_slope_zero_at_zero():
     assert float(absolute().slope(jnp.array(2.0), jnp.array(2.0))) == 0
+
+
+def test_the_quantile_is_what_minimises_the_mean(x64):
+    y = jnp.asarray(np.random.default_rng(5).standard_normal(101))
+    p = jnp.sort(y)
+    means = jnp.mean(quantile(LEVEL).value(p[:, None], y[None]), 1)
+    assert int(jnp.argmin(means)) == 25  # of 101 in order
+    half = quantile(0.5)
+    np.testing.assert_allclose(2 * half.value(p, y), absolute().value(p, y), rtol=1e-14)
+    np.testing.assert_allclose(2 * half.slope(p, y), absolute().slope(p, y), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        (0, "level must be greater than 0, but it is 0"),
+        (1.0, "level must be less than 1, but it is 1"),
+        (1.5, "level must be at most 1, but it is 1.5"),
+        ([0.1, 0.9], r"level must be one number, but it has shape \(2,\)"),
+    ],
+)
+def test_quantile_refuses(level, message):
+    with pytest.raises(InputError, match=message):
+        quantile(level)
 
 
 def test_logistic_far_out(dtype):
