@@ -113,10 +113,8 @@ class ProximalUpdate:
 
     def __call__(self, problem, model, clients, key, curvature):
         """Return the models, (clients, dim), what is remembered, and lengths, (clients,)."""
-        shared, penalty = (
-            copies(model, problem),
-            curvature if self.penalty is None else self.penalty,
-        )
+        shared = copies(model, problem)
+        penalty = curvature if self.penalty is None else self.penalty
         weight = jnp.broadcast_to(penalty, (problem.num_clients,))
         moved, memory = self.local(problem, shared, weight, shared, clients, key, curvature)
         length = self.local.length(penalty, curvature)

@@ -1,5 +1,7 @@
 """FedAvg and FedProx on quadratic clients: trajectories, biased limits, regularisers, mistakes."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,9 +9,10 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation, penalties
+from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.solvers import fed_prox, federated_averaging, local_gradient, local_prox
 from tests.reference import star_averaging as reference
-from tests.solvers.quadratics import draw, minimizer, quadratics
+from tests.solvers.quadratics import Quadratics, draw, minimizer, quadratics
 from tests.solvers.star.quadratic_runs import (
     PRESENT,
     ROUNDS,
@@ -187,6 +190,35 @@ def test_drawn_clients_alone_do_what_masked_ones_do(name):
     key = jax.random.clone(key)
     gathered = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active, drawn))
     np.testing.assert_allclose(gathered.model, masked.model, rtol=0, atol=1e-15)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Guarded(Quadratics):
+    """Quadratic clients of whom some hold their data back."""
+
+    accessible: jax.Array  # shape=(clients,), bool
+
+    def take(self, clients):
+        return Guarded(**{**vars(super().take(clients)), "accessible": self.accessible[clients]})
+
+
+@thorough
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("selected", [False, True])
+def test_clients_whose_data_are_not_accessible_are_not_heard(selected):
+    hidden, drawn = (4, 5), jnp.array([1, 4, 7], jnp.int32)
+    accessible = jnp.ones(10, bool).at[jnp.array(hidden)].set(False)
+    problem = Guarded(**vars(quadratics(START)), accessible=accessible)
+    active = jnp.zeros(10, bool).at[drawn].set(True)
+    for solver, loop in ((build(l1()), loop) for build, loop in METHODS.values()):
+        state = solver.init(problem, jax.random.key(0))
+        turn = fa.Turn(jnp.int32(0), jax.random.key(1), active, drawn if selected else None)
+        masks = np.asarray(active & accessible)[None]
+        wanted = loop(*draw(), START, masks, weight=WEIGHT)["model"][0]
+        found = solver.step(problem, state, turn).model
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
+        assert int(solver.messages(problem, active)) == 2
 
 
 @thorough
