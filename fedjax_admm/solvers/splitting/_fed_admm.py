@@ -46,18 +46,23 @@ for Maximal Monotone Operators", Math. Program. 55 (1992).
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, number, one_line, scalar
+from fedjax_admm._checks import InputError, count, number, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import Gradients, OnStar, first_model, has
-from fedjax_admm.penalties import Penalty, Zero, zero
-from fedjax_admm.solvers._local import LocalGradient, LocalSolver, check_local
-from fedjax_admm.solvers._present import StarSolver, copies, largest_curvature, update_present
+from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.penalties import Penalty, Zero
+from fedjax_admm.solvers._local import (
+    LocalSolver,
+    check_curvature,
+    check_local,
+    curvature_at_start,
+)
+from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 from fedjax_admm.traffic import Traffic
 
@@ -100,17 +105,14 @@ class FedADMM(StarSolver):
         model = first_model(problem)
         models = copies(model, problem)
         clients = FedADMMClients(models, jnp.zeros_like(models), self.local.memory(problem, models))
-        first, rate_asks = self._first_rho(), isinstance(self.local, LocalGradient)
-        if first is None or (rate_asks and self.local.rate is None):
-            curvature = largest_curvature(problem, models)
-        else:
-            curvature = jnp.ones((), model.dtype)
+        first = self._first_rho()
+        curvature = curvature_at_start(problem, models, self.local, first)
         first = curvature if first is None else first
         rho = jnp.broadcast_to(first, (problem.num_clients,)).astype(model.dtype)
-        penalty = ()
-        if self._adapts():
+        adaptive, penalty = _adaptive(self.rho), ()
+        if adaptive is not None:
             active = jnp.zeros(problem.num_clients, bool)
-            penalty = self.rho.memory(self._seen(model, clients, rho, active))
+            penalty = adaptive.memory(self._seen(model, clients, rho, active))
         return FedADMMState(model, model, clients, rho, curvature, penalty)
 
     def check(self, problem, rounds: int) -> None:
@@ -120,12 +122,7 @@ class FedADMM(StarSolver):
           InputError: it has another shape, or is None and the problem has no gradients.
         """
         rho = self._first_rho()
-        if rho is None and not has(problem, Gradients):
-            raise InputError(
-                f"is to be found from gradients, which {type(problem).__name__} lacks",
-                argument="rho",
-                remedy="give it, about the largest curvature of the losses",
-            )
+        check_curvature(problem, "rho", rho)
         if rho is not None and rho.shape not in ((), (problem.num_clients,)):
             raise InputError(
                 f"must have shape () or ({problem.num_clients},), but it has {rho.shape}",
@@ -153,11 +150,12 @@ class FedADMM(StarSolver):
             share = share * (self.server_step * problem.num_clients / drawn)
         centre = state.centre + share
         server = jnp.where(present > 0, self._server(centre, state.rho), state.server)
-        if not self._adapts():
+        adaptive = _adaptive(self.rho)
+        if adaptive is None:
             return state._replace(server=server, centre=centre, clients=clients)
 
         seen = self._seen(server, clients, state.rho, turn.active)
-        rho, penalty = self.rho.update(seen, state.penalty)
+        rho, penalty = adaptive.update(seen, state.penalty)
         weighted = rho[:, None] * clients.models + clients.duals
         centre = jnp.where(present > 0, jnp.sum(weighted, 0) / jnp.sum(rho), centre)
         server = jnp.where(present > 0, self._server(centre, rho), server)
@@ -170,7 +168,9 @@ class FedADMM(StarSolver):
     def traffic(self, problem) -> Traffic:
         """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
         dim = problem.start.shape[-1]
-        return Traffic(up=2 * dim, down=dim + 1) if self._adapts() else Traffic(up=dim, down=dim)
+        if _adaptive(self.rho) is None:
+            return Traffic(up=dim, down=dim)
+        return Traffic(up=2 * dim, down=dim + 1)
 
     def _client(self, problem, client: FedADMMClients, rho, state, key) -> FedADMMClients:
         """Return what clients of a problem hold after the round."""
@@ -201,11 +201,9 @@ class FedADMM(StarSolver):
         regularized = not isinstance(self.regularizer, Zero)
         return Agreement(clients.models, clients.duals, server, rho, active, regularized)
 
-    def _adapts(self) -> bool:
-        return hasattr(self.rho, "initial")
-
     def _first_rho(self) -> jax.Array | None:
-        return self.rho.initial if self._adapts() else self.rho
+        adaptive = _adaptive(self.rho)
+        return cast("jax.Array | None", self.rho) if adaptive is None else adaptive.initial
 
 
 def fed_admm(
@@ -238,16 +236,8 @@ def fed_admm(
       InputError: a number is out of range, `local` is no local solver, the regulariser has no
         prox, or `server_step` is given beside a rho that adapts.
     """
-    adapts = hasattr(rho, "initial") and not isinstance(rho, type)
-    if regularizer is not None and (
-        isinstance(regularizer, type) or not hasattr(regularizer, "prox")
-    ):
-        raise InputError(
-            f"must be one of fedjax_admm.penalties, but it is {one_line(regularizer)}",
-            argument="regularizer",
-            value=regularizer,
-        )
-    if adapts and server_step is not None:
+    adaptive = _adaptive(rho)
+    if adaptive is not None and server_step is not None:
         raise InputError(
             "does not go with a {rho} that adapts",
             argument="server_step",
@@ -256,10 +246,15 @@ def fed_admm(
             others=["rho"],
         )
     return FedADMM(
-        rho if rho is None or adapts else number("rho", rho, above=0),
+        adaptive or (None if rho is None else number("rho", cast(ArrayLike, rho), above=0)),
         check_local(local),
         None if server_step is None else scalar("server_step", server_step, above=0),
         scalar("relaxation", relaxation, above=0, at_most=2),
-        zero() if regularizer is None else regularizer,
+        check_regularizer(regularizer),
         count("dual_updates", dual_updates),
     )
+
+
+def _adaptive(rho: Any) -> AdaptivePenalty | None:
+    """Return what adapts penalty parameters, None if they are numbers."""
+    return rho if hasattr(rho, "initial") and not isinstance(rho, type) else None
