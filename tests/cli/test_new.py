@@ -93,7 +93,7 @@ def test_the_wheel_holds_what_is_written():
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = config["tool"]["setuptools"]["package-data"]["fedjax_admm.trials.cli"]
     held = {path for pattern in patterns for path in folder.glob(pattern)}
-    assert held == set((folder / "templates").iterdir())
+    assert held == set((folder / "new-files").iterdir())
     assert len(held) == 5
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from fedjax_admm.trials import run_experiment
+from fedjax_admm.trials import figures, run_experiment
 from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.experiments import find, find_again
 from fedjax_admm.trials.running import Request, _running
@@ -124,13 +124,17 @@ def test_show_tells_of_a_file(command, tmp_path):
     assert "findings" not in outcome.out
 
 
-def test_plot_draws_again_with_a_changed_figure_and_says_so(command, finished, tmp_path):
+def test_plot_draws_again_with_a_changed_figure_and_says_so(
+    command, finished, tmp_path, monkeypatch
+):
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     run = tmp_path / "results/middle"
     (run / "figure.png").unlink()
-    # The folder has been moved: the file is looked for where it was, then as it was named.
     outcome = command("plot", run)
     assert (outcome.code, outcome.out) == (0, f"Wrote {run}/figure.png and figure.pdf\n")
+    assert (run / "figure.png").stat().st_size > 10_000
+    monkeypatch.setattr(figures, "save_figure", lambda figure, folder: None)
+    # The folder has been moved: the file is looked for where it was, then as it was named.
     config = json.loads((run / "config.json").read_text())
     moved = config | {"source": config["source"] | {"file": "/gone/my.py", "again": "/gone/my.py"}}
     (run / "config.json").write_text(json.dumps(moved))

@@ -64,7 +64,7 @@ def _write(kind: str, name: str, out: Path, *, tested: bool) -> tuple[Path, ...]
 
 def _template(name: str) -> str:
     """Return the text of a file to begin with, which runs as it is."""
-    folder = resources.files("fedjax_admm.trials.cli") / "templates"
+    folder = resources.files("fedjax_admm.trials.cli") / "new-files"
     return (folder / f"{name}.py.txt").read_text("utf-8")
 
 

@@ -132,11 +132,12 @@ def _chosen(
     else:
         has = f"it has {listed(named)}" if named else None
         raise InputError(f"{shown} has no experiment {wanted!r}", value=wanted, remedy=has)
-    if len(chosen) > 1:
+    experiment, *others = chosen
+    if others:
         choices = ", ".join(f"{shown}:{each.name}" for each in chosen)
         raise InputError(f"{shown} has several experiments; name one of {choices}", value=shown)
     again = again if wanted is None else f"{again}:{wanted}"
-    return replace(chosen[0], origin=Origin(asked, again, file_of(module), digest))
+    return replace(experiment, origin=Origin(asked, again, file_of(module), digest))
 
 
 def _anywhere(module: ModuleType) -> dict[str, Experiment]:

@@ -1,0 +1,89 @@
+"""Experiments by name, their usual figure, and what is seen before a run."""
+
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import Results, experiments, figures
+from fedjax_admm.trials.experiments import Origin, _finding, all_experiments, find, find_again
+from tests.trials.small import EXPERIMENT
+
+
+def test_the_packages_own_have_no_origin_and_are_found_without_plug_ins(monkeypatch):
+    def looked(**selection):
+        raise AssertionError("plug-ins were looked at")
+
+    monkeypatch.setattr(_finding.metadata, "entry_points", looked)
+    experiment = find("fsmdm-outliers")
+    assert experiment.origin is None
+    assert find_again({"experiment": "fsmdm-outliers"}) is experiment
+
+
+def test_an_unknown_name_gets_the_list(monkeypatch):
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
+    with pytest.raises(InputError) as told:
+        find("consensu")
+    assert str(told.value) == (
+        "there is no experiment 'consensu'; `fedjax-admm list` shows them: consensus."
+    )
+    assert list(all_experiments()) == ["consensus"]
+
+
+def test_what_a_plug_in_needs_is_public():
+    for name in ("DirectMethod", "Experiment", "Origin", "SolverMethod", "Sweep", "find"):
+        assert hasattr(experiments, name)
+    assert Origin("a.py", "/a.py").distribution is None
+    for name in ("curve_figure", "sweep_figure", "usual_figure"):
+        assert hasattr(figures, name)
+
+
+def test_labels_of_numbers_sent_may_be_left_out():
+    assert list(EXPERIMENT.labels()) == ["error", "numbers_up", "numbers_down"]
+    assert EXPERIMENT.labels()["numbers_up"] == "sent up"  # its own
+
+
+def results(values, metrics):
+    """Return results of one method whose metric has given values, shape (sweep, trial, round)."""
+    config = {
+        "experiment": "own",
+        "title": "a title",
+        "methods": ["mine"],
+        "metrics": metrics,
+        "parameter_label": "what is swept",
+        **dict.fromkeys(("trials", "rounds", "seed"), 3),
+    }
+    sweep, rounds = np.arange(len(values), dtype=float), np.arange(1, values.shape[-1] + 1)
+    return Results(config, sweep, rounds, {"mine/gain": values}, {})
+
+
+@pytest.mark.parametrize(
+    ("sweep", "panels", "across"), [(1, 3, "global round"), (3, 2, "what is swept")]
+)
+def test_the_usual_figure(sweep, panels, across):
+    values = 1 + np.random.default_rng(0).random((sweep, 4, 5))
+    metrics = {"nowhere": "not measured", "gain": "gain (m)", "numbers_up": "numbers sent"}
+    figure = figures.usual_figure(results(values, metrics))
+    assert len(figure.axes) == panels
+    first = figure.axes[0]
+    assert (first.get_xlabel(), first.get_ylabel()) == (across, "gain (m)")
+    mean = values[:, :, -1].mean(1) if sweep > 1 else values[0].mean(0)
+    np.testing.assert_allclose(first.lines[0].get_ydata(), mean)
+    assert first.get_yscale() == "log"
+    # Negative numbers are shown, too.
+    figure = figures.usual_figure(results(values - 2, metrics))
+    assert figure.axes[0].get_yscale() == "linear"
+
+
+def test_the_usual_figure_is_the_one_of_an_experiment_without():
+    bare = experiments.Experiment(
+        name="bare",
+        title="a title",
+        sweep=experiments.Sweep("a", "a", (1.0,)),
+        problem=EXPERIMENT.problem,
+        methods=EXPERIMENT.methods,
+        metrics={"gain": "gain"},
+    )
+    assert (bare.paper, bare.findings, bare.settings) == ("", "", {})
+    figure = bare.figure(results(np.ones((1, 2, 3)), bare.labels()))
+    figure.draw_without_rendering()  # without numbers sent, one panel is empty
+    assert [len(axes.lines) for axes in figure.axes] == [1, 1, 0]
