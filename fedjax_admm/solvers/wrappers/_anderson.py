@@ -10,7 +10,9 @@ the last m differences of points, rows of S, and of residuals f = F(x) - x, rows
 so that what does not follow the differences of the past is all that remains of the residual. Such a
 point is refused unless `||f|| <= D ||f_last||`, f_last being the last residual that was taken: the
 state is then what F made of the last point that was taken, and the differences are forgotten. Whole
-numbers in the state, such as counts of rounds, are those of the plain step.
+numbers in the state, such as counts of rounds, are those of the plain step. Where only rounding is
+left of f the plain step is taken, and the differences are forgotten: they would say nothing, and
+derivatives through them would be noise.
 
 **What it is not for.** It needs the same map in every round: everybody present, full gradients, and
 no coins, noise, compression, schedules over rounds, or penalties that adapt to the iterates. In a
@@ -118,12 +120,12 @@ class Anderson:
         history, x, g = state.history, _flat(state.inner), _flat(stepped)
         f = g - x
         size = jnp.linalg.norm(jax.lax.stop_gradient(f))
-        everybody = jnp.all(turn.active)
+        worthwhile = jnp.all(turn.active) & (size > _rounding(x, f))
         # Written so that a residual that is no number is refused.
         grown = ~(size <= self.safeguard * history.size)
-        refused = everybody & (history.rows > 0) & grown
-        pushed = _push(history, x, f, everybody & ~refused & history.known)
-        taken = everybody & ~refused
+        refused = jnp.all(turn.active) & (history.rows > 0) & grown
+        taken = worthwhile & ~refused
+        pushed = _push(history, x, f, taken & history.known)
         kept = AndersonHistory(
             pushed.points,
             pushed.residuals,
@@ -182,6 +184,12 @@ def _push(history: AndersonHistory, x: jax.Array, f: jax.Array, new: jax.Array) 
         residuals=push(history.residuals, f - history.last_residual),
         rows=jnp.minimum(history.rows + new.astype(jnp.int32), len(history.points)),
     )
+
+
+def _rounding(x: jax.Array, f: jax.Array) -> jax.Array:
+    """Return the norm of a residual in which only rounding is left, shape ()."""
+    x, f = jax.lax.stop_gradient((x, f))
+    return 16 * jnp.finfo(x.dtype).eps * jnp.linalg.norm(jnp.where(f == 0, 0, x))
 
 
 def _moves(leaf: jax.Array) -> bool:

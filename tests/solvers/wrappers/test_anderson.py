@@ -12,9 +12,10 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import InputError, participation
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.solvers import anderson, decentralized_admm, extra
+from fedjax_admm.solvers import anderson, decentralized_admm, extra, fed_admm, local_prox
 from tests.bits import same_bits
 from tests.reference import graph_peers as reference
+from tests.solvers import quadratics
 from tests.solvers.graph.nodes import nodes
 
 ROUNDS = 60
@@ -188,7 +189,8 @@ def test_linear_maps_are_solved_in_one_round_more_than_their_dimension():
         solver = anderson(mapped(0.0), memory=6, regularization=eta)
         trace = follow(solver, nodes(), BOTH, 8, of_anderson).trace
         np.testing.assert_allclose(trace["size"][:7], expected, rtol=1e-2)
-        assert trace["size"][7] < last
+        residual = MATRIX @ trace["x"][6] + OFFSET - trace["x"][6]
+        assert np.linalg.norm(residual) < last
         np.testing.assert_allclose(trace["x"][6], limit, rtol=last, atol=last)
     plain = follow(mapped(0.0), nodes(), BOTH, 8).trace["x"]
     np.testing.assert_allclose(np.linalg.norm(plain[7] - plain[6]), 1.28, rtol=1e-2)
@@ -213,6 +215,34 @@ def test_admm_is_accelerated_too():
             for solver in (inner, anderson(inner, memory=10))
         )
         assert fast < 1e-3 * plain
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_a_star_is_accelerated_too():
+    problem, plain = quadratics.quadratics(), fed_admm(local=local_prox())
+    errors = [
+        np.linalg.norm(np.asarray(run.estimate) - quadratics.minimizer())
+        for run in (
+            fa.run(solver, problem, jax.random.key(0), rounds=20)
+            for solver in (plain, anderson(plain), anderson(plain, memory=10))
+        )
+    ]
+    assert errors[0] > 1e-3
+    assert max(errors[1:]) < 1e-6
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("x64")
+def test_derivatives_are_those_of_the_rounds_and_stay_so_at_the_limit():
+    def loss(step, rounds):
+        run = fa.run(anderson(extra(step)), nodes(), jax.random.key(0), rounds=rounds)
+        return jnp.sum(run.estimate**2)
+
+    for rounds, tolerance in ((10, 1e-7), (200, 1e-8)):
+        wanted = (loss(0.5 + 1e-6, rounds) - loss(0.5 - 1e-6, rounds)) / 2e-6
+        found = jax.grad(loss)(0.5, rounds)
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.thorough
