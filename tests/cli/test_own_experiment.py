@@ -305,6 +305,28 @@ def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
     assert command("show", name).mistake().startswith(sentence)
 
 
+def test_a_figure_that_fails_loses_nothing(command, tmp_path):
+    drawn = "\ndef draw(results):\n    return results.nothing\n"
+    broken = FILE.replace("EXPERIMENT =", drawn + "\nEXPERIMENT =")
+    broken = broken.replace('name="middle"', 'name="middle", figure=draw')
+    write(tmp_path, broken)
+    sentence = command(*RUN, "--quick").mistake()
+    line = broken[: broken.index("results.nothing")].count("\n") + 1
+    assert sentence == (
+        f"the figure of middle cannot be drawn: AttributeError in line {line}: 'Results' object "
+        "has no attribute 'nothing'; repair it and draw the results that are there with "
+        "`fedjax-admm plot`."
+    )
+    assert command("plot", "results/middle").mistake() == sentence
+    config = json.loads((tmp_path / "results/middle/config.json").read_text())
+    assert config["status"] == "finished"
+    assert sorted(path.name for path in (tmp_path / "results/middle").iterdir()) == [
+        "config.json",
+        "summary.csv",
+        "trials.npz",
+    ]
+
+
 # Modules
 
 

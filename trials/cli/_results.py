@@ -14,7 +14,7 @@ def plot(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished 
 
     results = load(folder)
     experiment = find_again(results.config)
-    save_figure(experiment.figure(results), folder)
+    save_figure(experiment.draw(results), folder)
     changed = ""
     if experiment.origin and experiment.origin.digest != results.config.get("digest"):
         changed = f"; {experiment.origin.file} has changed since the run"

@@ -7,6 +7,7 @@ paired. Adding an experiment is adding a file to `experiments/`.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,6 +23,7 @@ from fedjax_admm.trials.experiments._methods import (
     recording_interval,
     solve_alike,
 )
+from fedjax_admm.trials.experiments._mistakes import described
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
 if TYPE_CHECKING:
@@ -94,6 +96,23 @@ class Experiment:
     def labels(self) -> dict[str, str]:
         """Return the label of every metric, those of the numbers sent included."""
         return {**self.metrics, **{k: v for k, v in _SENT.items() if k not in self.metrics}}
+
+    def draw(self, results: "Results") -> "Figure":
+        """Return the figure of results.
+
+        Raises:
+          InputError: a user's own function has failed.
+        """
+        try:
+            return self.figure(results)
+        except Exception as error:
+            if self.origin is None:
+                raise
+            file = Path(self.origin.file) if self.origin.file else None
+            raise InputError(
+                f"the figure of {self.name} cannot be drawn: {described(error, file)}",
+                remedy="repair it and draw the results that are there with `fedjax-admm plot`",
+            ) from error
 
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""

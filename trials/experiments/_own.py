@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import importlib
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import jax
 
 from fedjax_admm._checks import InputError, listed, one_line
 from fedjax_admm.trials.experiments._experiment import Experiment, Origin
+from fedjax_admm.trials.experiments._mistakes import described
 
 _NAMES = ("EXPERIMENT", "EXPERIMENTS")
 _loaded: dict[Path, tuple[tuple[str, bool], ModuleType]] = {}
@@ -208,32 +208,4 @@ def _search(folder: str, *, last: bool = False) -> Iterator[None]:
 
 
 def _mistake(shown: str, error: BaseException, file: Path | None = None) -> InputError:
-    """Return what went wrong while a user's code was imported, with the line where it did.
-
-    Args:
-      shown: how the user named the file or the module.
-      error: what was raised.
-      file: the file, if it is one.
-    """
-    if isinstance(error, SyntaxError):
-        told, place, line = error.msg, error.filename, error.lineno
-    else:
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename not in (__file__, importlib.__file__)
-            and not frame.filename.startswith("<frozen ")
-        ]
-        # The last line of the user's own: what it calls elsewhere is not his.
-        folder = file.parent if file else Path(frames[0].filename).parent if frames else None
-        own = [frame for frame in frames if Path(frame.filename).parent == folder]
-        place, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
-        told = str(error)
-    where = "" if place is None else f" in {place}"
-    if file is not None and place == str(file):
-        where = ""
-    if line is not None:
-        where += f", line {line}" if where else f" in line {line}"
-    told = f": {' '.join(told.split())}" if told else ""
-    kind = type(error).__name__
-    return InputError(f"{shown} cannot be imported: {kind}{where}{told}", value=shown)
+    return InputError(f"{shown} cannot be imported: {described(error, file)}", value=shown)

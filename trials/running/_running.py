@@ -137,12 +137,18 @@ def _finished(
         details = experiment.details(settings_of(config), config["rounds"], first)
         results = replace(results, details=jax.device_get(details))
     results.save(out)
-    save_figure(experiment.figure(results), out)
+    failure = None
+    try:
+        save_figure(experiment.draw(results), out)
+    except InputError as error:  # of a user's own figure: hours of computing are kept
+        failure = error
     spent = outcome.seconds._asdict() | {"total": time.perf_counter() - clock}
     rounded = {name: round(value, 3) for name, value in spent.items()}
     config = {**config, "status": "finished", "seconds": rounded}
     files.write_json(out / CONFIG, config)
     ChunkStore(out / CHUNKS).clear()
+    if failure is not None:
+        raise failure
     return replace(results, config=config)
 
 

@@ -1,0 +1,1 @@
+"""Solvers of the field beside each other, at equal tuning effort."""
