@@ -101,7 +101,7 @@ def federated(
     one_of("sampling", sampling, ("epochs", "replacement"))
     layout, first, private = _layout(start, shared)
     chosen_loss = _loss(loss)
-    clients, mean = client_data(data, mask, sizes, first.dtype), weights != "sum"
+    clients = client_data(data, mask, sizes, first.dtype)
     number = clients.sizes.shape[0]
     _check_topology(topology, number)
     sample = jax.eval_shape(one_sample, clients)
@@ -143,7 +143,7 @@ def federated(
         loss=chosen_loss,
         score=score,
         layout=layout,
-        mean=mean,
+        mean=not (isinstance(weights, str) and weights == "sum"),
         batch_size=None if batch_size is None else count("batch_size", batch_size),
         epochs=sampling == "epochs",
     )
@@ -270,7 +270,8 @@ def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
     if isinstance(weights, str):
         one_of("weights", weights, ("mean", "sum", "samples"))
         if weights == "samples":
-            return (sizes / jnp.mean(sizes.astype(default_float()))).astype(dtype)
+            numbers = sizes.astype(default_float())
+            return (numbers / jnp.mean(numbers)).astype(dtype)
         return jnp.ones(sizes.shape[0], dtype)
     chosen = per_client("weights", weights, sizes.shape[0])
     return chosen.astype(dtype)

@@ -216,10 +216,11 @@ class Federated:
         def mean(point, client, scale, private):
             params = self._read(point, private)
             if self.held_out is None:
-                found = jax.vmap(score, (None, 0))(params, client.samples)
+                found = jax.vmap(score, (None, 0))(params, client.samples).astype(point.dtype)
                 total = jnp.sum(jnp.where(_present(client), found, 0))
-                return total.astype(point.dtype) / client.size.astype(point.dtype)
-            return jnp.mean(jax.vmap(score, (None, 0))(params, self.held_out)).astype(point.dtype)
+                return total / client.size.astype(point.dtype)
+            found = jax.vmap(score, (None, 0))(params, self.held_out).astype(point.dtype)
+            return jnp.mean(found)
 
         return self._each(mean, points)
 

@@ -58,7 +58,8 @@ class RandomizedSmoothing:
         keys = jax.random.split(jax.random.key(self.seed), self.draws)
 
         def add(total, key):
-            aside = mu[:, None] * jax.random.normal(key, points.shape[-1:], points.dtype)
+            normal = jax.random.normal(key, points.shape[-1:], points.dtype)
+            aside = mu[:, None] * normal[None]
             both = problem.gradients(points + aside) + problem.gradients(points - aside)
             return total + both, None
 

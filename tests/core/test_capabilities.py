@@ -109,6 +109,10 @@ def a_model_each(problem: Any) -> dict[str, Any]:
     return {"truth": jnp.ones((problem.num_clients, 3))}
 
 
+def a_known_optimum(problem: Any) -> dict[str, Any]:
+    return {"optimum": jnp.ones(3)}
+
+
 MEASURES = {
     measures.localization_error: Measured("FSMDM"),
     measures.central_signal_error: Measured("CentralizedSubgradient", a_signal),
@@ -120,6 +124,14 @@ MEASURES = {
     measures.consensus_error: Measured("PrivateSubgradient"),
     measures.consensus_releases: Measured("PrivateNetworkedADMM"),
     measures.consensus_gap: Measured("PADMM"),
+    measures.objective: Measured("IFCA"),
+    measures.stationarity: Measured("Personal"),
+    measures.disagreement: Measured("FedADMM"),
+    measures.primal_residual: Measured("FedADMM"),
+    measures.dual_residual: Measured("FedADMM"),
+    measures.optimum_distance: Measured("EXTRA", a_known_optimum),
+    measures.accuracy: Measured("Personal"),
+    measures.error_rate: Measured("Personal"),
     measures.rating_error: Measured("FedMAvg, drawn users"),
     measures.fresh_rating_error: Measured("FedMCADMM"),
     measures.augmented_lagrangian: Measured("FedMCADMM"),
@@ -243,13 +255,13 @@ def test_the_sentence_groups_by_capability_and_finds_who_has_all():
         check_capabilities(solver, SOLVERS["IFCA"].problem())
     assert str(caught.value) == (
         "FSMDM needs a problem with prox_convex_part and prox_concave_part (DifferenceOfConvex), "
-        "which Networked lacks; problems.localization has them."
+        "which Networked lacks; problems.federated and localization have them."
     )
     with pytest.raises(InputError) as caught:
         check_capabilities(solver, None)
     assert str(caught.value) == (
         "FSMDM needs a problem with num_clients and start (OnStar), and prox_convex_part and "
-        "prox_concave_part (DifferenceOfConvex), which None lacks; problems.localization has them."
+        "prox_concave_part (DifferenceOfConvex), which None lacks; problems.federated and localization have them."
     )
 
 
@@ -291,7 +303,7 @@ def test_data_that_are_none_are_missing():
         (
             lambda: fa.solvers.hfsad(localization()),
             "hfsad needs a problem with tree (OnTree), which Localization lacks; "
-            "problems.phase_retrieval and robust_regression have it.",
+            "problems.federated, phase_retrieval and robust_regression have it.",
         ),
         (
             lambda: measures.signal_error(SimpleNamespace(truth=jnp.ones((2, 3))), jnp.ones(3)),

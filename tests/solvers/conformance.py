@@ -44,6 +44,7 @@ from fedjax_admm.solvers import (
     local_gradient,
     local_prox,
     p_admm,
+    personal,
     pg_extra,
     private_networked_admm,
     private_subgradient,
@@ -101,6 +102,27 @@ def two_levels() -> fa.problems.PhaseRetrieval:
 
 def consensus(weight: float) -> fa.solvers.TreeLink:
     return fa.solvers.tree_link(4.0, 2.0, penalties.l1(weight))
+
+
+def own_loss(params: Any, sample: Any) -> jax.Array:
+    x, y = sample
+    return jnp.log1p((jnp.vdot(x, params["body"]) + params["head"] - y) ** 2)
+
+
+def error_below_one(params: Any, sample: Any) -> jax.Array:
+    x, y = sample
+    return jnp.abs(jnp.vdot(x, params["body"]) + params["head"] - y) < 1
+
+
+def with_heads() -> fa.problems.Federated:
+    """Clients with 4, 2, 4, 3 and 4 samples, a shared model of two numbers and one of their own."""
+    _, x, y = network_data()
+    sizes = (4, 2, 4, 3, 4)
+    data = [(x[k, :size, :2], y[k, :size]) for k, size in enumerate(sizes)]
+    start = {"body": jnp.array([0.5, -1.0]), "head": jnp.ones(())}
+    return fa.problems.federated(
+        own_loss, data, start, batch_size=2, shared="body", score=error_below_one
+    )
 
 
 def nodes_below_the_root(state: Any) -> Any:
@@ -523,6 +545,12 @@ SOLVERS = {
         completion,
         lambda state: state.users,
         shapes=item_factors,
+    ),
+    "Personal": Case(
+        personal,
+        lambda build: build(scaffold(0.1, local_steps=2), 0.3, steps=2),
+        with_heads,
+        lambda state: (state.private, state.inner.clients),
     ),
     "PrivateNetworkedADMM": Case(
         private_networked_admm,

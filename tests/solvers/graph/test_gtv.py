@@ -838,7 +838,7 @@ def test_a_problem_without_a_graph_is_told():
     problem = SimpleNamespace(**dict.fromkeys(offered, 1.0))
     sentence = (
         r"^GTVPrimalDual needs a problem with graph \(OnGraph\), which SimpleNamespace lacks; "
-        r"problems\.networked_logistic, networked_regression and networked_training have it\.$"
+        r"problems\.federated, networked_logistic, networked_regression and networked_training have it\.$"
     )
     with pytest.raises(fa.InputError, match=sentence):
         fa.run(solver, problem, jax.random.key(0), rounds=1)

@@ -283,7 +283,8 @@ def test_measured_table_within_its_standard_error(setting, method, start):
                 rounds=1,
             ),
             "CentralizedSubgradient needs a problem with tree (OnTree), and project (Projection), "
-            "which Localization lacks; problems.phase_retrieval and robust_regression have them.",
+            "which Localization lacks; problems.federated, phase_retrieval and robust_regression "
+            "have them.",
         ),
     ],
 )

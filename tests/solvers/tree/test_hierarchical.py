@@ -1126,7 +1126,7 @@ MISTAKES = {
     "no prox": (
         lambda: run_once(fa.solvers.consensus_admm(a_link()), a_regression()),
         "HierarchicalADMM needs a problem with prox_memory and prox (Prox), which "
-        "RobustRegression lacks; problems.phase_retrieval has them.",
+        "RobustRegression lacks; problems.federated and phase_retrieval have them.",
     ),
     "no smoothed gradients": (
         lambda: run_once(
@@ -1134,8 +1134,8 @@ MISTAKES = {
             Quadratics(jnp.ones((2, DIM)), trees.star(2), jnp.zeros(DIM)),
         ),
         "HierarchicalADMM needs a problem with smoothed_gradients (SmoothedGradients), and project "
-        "(Projection), which Quadratics lacks; problems.phase_retrieval and robust_regression have "
-        "them.",
+        "(Projection), which Quadratics lacks; problems.federated, phase_retrieval and "
+        "robust_regression have them.",
     ),
     "mask": (
         lambda: fa.run(

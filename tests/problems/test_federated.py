@@ -1,0 +1,522 @@
+"""A loss of one's own: values, gradients and proximal maps against plain loops over clients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.optimize
+
+import fedjax_admm as fa
+from fedjax_admm import graphs, kernels, trees
+from fedjax_admm.problems import (
+    federated,
+    inner_lbfgs,
+    inner_steps,
+    moreau_smoothing,
+    randomized_smoothing,
+)
+from fedjax_admm.problems._client_data import BucketedData, GeneratedData, StackedData
+
+SIZES = (8, 40, 3, 20)
+DIM = 4  # of the vector: three weights and a bias
+
+
+def logistic(params, sample):
+    x, y = sample["x"], sample["y"]
+    return jnp.logaddexp(0.0, -y * (jnp.vdot(x, params["w"]) + params["b"]))
+
+
+def positive_loss(params, sample):
+    """A loss that is not finite for a sample of zeros."""
+    return jnp.log(sample["x"][0] ** 2) * jnp.sum(params["w"] ** 2) + params["b"] ** 2
+
+
+def clients(sizes=SIZES, seed=0):
+    rng = np.random.default_rng(seed)
+    return [{"x": rng.standard_normal((n, 3)), "y": rng.choice([-1.0, 1.0], n)} for n in sizes]
+
+
+def first():
+    return {"b": jnp.zeros(()), "w": jnp.zeros(3)}
+
+
+def points(seed=1, number=4):
+    return jnp.asarray(np.random.default_rng(seed).standard_normal((number, DIM)))
+
+
+def by_hand(loss, client, point, mean=True):
+    """Return a client's loss, by a loop over its samples: the bias stands before the weights."""
+    params = {"b": point[0], "w": point[1:]}
+    total = 0.0
+    for j in range(len(client["y"])):
+        total += loss(params, jax.tree.map(lambda leaf, j=j: leaf[j], client))
+    return total / (len(client["y"]) if mean else 1)
+
+
+@pytest.fixture
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def problem(float64):
+    return federated(logistic, clients(), first())
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def test_values_and_gradients_are_those_of_a_loop(problem):
+    assert isinstance(problem.data, BucketedData)
+    w = points()
+    values, gradients = problem.values(w), problem.gradients(w)
+    for k, client in enumerate(clients()):
+        np.testing.assert_allclose(values[k], by_hand(logistic, client, w[k]), rtol=1e-12)
+        slope = jax.grad(lambda p, c=client: by_hand(logistic, c, p))(w[k])
+        np.testing.assert_allclose(gradients[k], slope, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("weights", ["mean", "sum", "samples", (1.0, 2.0, 3.0, 0.5)])
+def test_weights_of_samples_and_clients(float64, weights):
+    chosen = np.asarray(weights) if isinstance(weights, tuple) else weights
+    problem = federated(logistic, clients(), first(), weights=chosen)
+    w, mean = points(), weights != "sum"
+    factor = {"mean": np.ones(4), "sum": np.ones(4), "samples": np.array(SIZES) / np.mean(SIZES)}
+    expected = [by_hand(logistic, c, w[k], mean) for k, c in enumerate(clients())]
+    own = factor.get(weights, chosen) if isinstance(weights, str) else chosen
+    np.testing.assert_allclose(problem.values(w), own * np.array(expected), rtol=1e-12)
+
+
+def padded(sizes=SIZES):
+    whole, mask = [], np.zeros((len(sizes), max(sizes)), bool)
+    for k, client in enumerate(clients(sizes)):
+        rest = max(sizes) - sizes[k]
+        # Padding in front: a mask may have any pattern.
+        x, y = np.pad(client["x"], ((rest, 0), (0, 0))), np.pad(client["y"], (rest, 0))
+        whole.append({"x": x, "y": y})
+        mask[k, rest:] = True
+    return jax.tree.map(lambda *parts: np.stack(parts), *whole), mask
+
+
+def test_stacked_data_with_a_mask_are_the_same_clients(problem):
+    data, mask = padded()
+    masked = federated(logistic, data, first(), mask=mask)
+    assert isinstance(masked.data, StackedData)
+    w = points()
+    np.testing.assert_allclose(masked.gradients(w), problem.gradients(w), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(masked.sizes, SIZES)
+
+
+def test_a_problem_can_be_built_inside_a_trace(problem):
+    data, mask = padded()
+
+    @jax.jit
+    def built(data, mask):
+        return federated(logistic, data, first(), mask=mask).gradients(points())
+
+    np.testing.assert_allclose(built(data, mask), problem.gradients(points()), rtol=1e-12)
+
+
+def test_data_that_are_made_on_demand(problem):
+    data, mask = padded()
+    order = np.argsort(~mask, axis=1, kind="stable")
+    rows = jax.tree.map(lambda a: jnp.asarray([b[i] for b, i in zip(a, order, strict=True)]), data)
+
+    def make(number):
+        return jax.tree.map(lambda leaf: leaf[number], rows)
+
+    made = federated(logistic, make, first(), sizes=SIZES)
+    assert isinstance(made.data, GeneratedData)
+    w = points()
+    np.testing.assert_allclose(made.gradients(w), problem.gradients(w), rtol=1e-12, atol=1e-14)
+    some = jnp.array([3, 1], jnp.int32)
+    np.testing.assert_allclose(
+        made.take(some).gradients(w[some]), problem.gradients(w)[some], rtol=1e-12, atol=1e-14
+    )
+
+
+def test_some_clients_alone_are_what_they_are_among_all(problem):
+    some = jnp.array([2, 0, 3], jnp.int32)
+    w = points()
+    part = problem.take(some)
+    assert part.num_clients == 3
+    np.testing.assert_array_equal(part.sizes, np.array(SIZES)[np.asarray(some)])
+    np.testing.assert_allclose(part.gradients(w[some]), problem.gradients(w)[some], rtol=1e-12)
+    again = part.take(jnp.array([1], jnp.int32))
+    np.testing.assert_allclose(again.gradients(w[:1]), problem.gradients(w)[:1], rtol=1e-12)
+
+
+def test_what_pads_a_client_is_never_looked_at(float64):
+    problem = federated(positive_loss, clients(), first())
+    assert np.all(np.isfinite(problem.gradients(points())))
+
+
+# --- minibatches ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", ["epochs", "replacement"])
+def test_the_mean_of_minibatches_is_the_gradient(float64, sampling):
+    problem = federated(logistic, clients(), first(), batch_size=3, sampling=sampling)
+    w, keys = points(), jax.random.split(jax.random.key(0), 2000)
+    drawn = jax.jit(jax.vmap(lambda key: problem.gradients(w, key)))(keys)
+    error = np.asarray(drawn.std(0)) / np.sqrt(len(keys))
+    assert np.all(np.abs(drawn.mean(0) - problem.gradients(w)) <= 5 * error + 1e-12)
+    np.testing.assert_allclose(problem.gradients(w, keys[0]), drawn[0], rtol=1e-12)
+
+
+def test_an_epoch_takes_every_sample_once(float64):
+    """Two samples a step: the gradients of an epoch add up to the whole one, client by client."""
+    problem = federated(logistic, clients((8, 4)), first(), batch_size=2)
+    w = points(number=2)
+    batches = problem.batches(jax.random.key(3), 8)
+    drawn = jax.vmap(lambda batch: problem.gradients(w, batch))(batches)
+    whole = problem.gradients(w)
+    np.testing.assert_allclose(drawn[:4, 0].mean(0), whole[0], rtol=1e-12)
+    np.testing.assert_allclose(drawn[4:, 0].mean(0), whole[0], rtol=1e-12)
+    for epoch in np.split(np.asarray(drawn[:, 1]), 4):
+        np.testing.assert_allclose(epoch.mean(0), whole[1], rtol=1e-12)
+    assert not np.allclose(drawn[:4, 0], drawn[4:, 0])
+
+
+def test_a_client_draws_what_it_draws_among_all(float64):
+    problem = federated(logistic, clients(), first(), batch_size=3)
+    w, key, some = points(), jax.random.key(7), jnp.array([3, 1], jnp.int32)
+    np.testing.assert_allclose(
+        problem.take(some).gradients(w[some], key), problem.gradients(w, key)[some], rtol=1e-12
+    )
+
+
+# --- proximal maps --------------------------------------------------------------------------------
+
+
+def optimal(problem, k, v, step):
+    """Return the prox of one client by SciPy."""
+    client = clients()[k]
+
+    def objective(z):
+        return float(by_hand(logistic, client, z)) + np.sum((z - v) ** 2) / (2 * step)
+
+    return scipy.optimize.minimize(objective, v, tol=1e-14).x
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("inner", [None, inner_steps(optax.sgd(0.08), 500)])
+def test_the_inexact_prox_comes_to_scipys(problem, inner):
+    problem = federated(logistic, clients(), first(), inner=inner)
+    v, step = points(2), jnp.array([0.5, 1.0, 2.0, 0.1])
+    memory, prox = problem.prox_memory(v), jax.jit(problem.prox)
+    slopes = []
+    for _ in range(5):
+        z, memory = prox(v, step, memory)
+        slopes.append(float(jnp.abs(problem.gradients(z) + (z - v) / step[:, None]).max()))
+    assert slopes[-1] < 1e-6 * slopes[0] or slopes[-1] < 1e-8
+    np.testing.assert_array_equal(memory.calls, 5)
+    for k in range(4):
+        np.testing.assert_allclose(z[k], optimal(problem, k, np.asarray(v[k]), step[k]), atol=1e-5)
+
+
+@pytest.mark.thorough
+def test_the_derivative_of_an_inner_search_is_that_of_the_minimiser(float64):
+    problem = federated(logistic, clients(), first(), inner=inner_lbfgs(accuracy=1e-10))
+    v, direction = points(2), points(3)
+
+    def total(size, shift):
+        z, _ = problem.prox(v + shift * direction, size * jnp.ones(4), problem.prox_memory(v))
+        return jnp.sum(z**2)
+
+    found = jax.jit(jax.grad(total, (0, 1)))(1.3, 0.2)
+    value = jax.jit(total)
+    for i, at in enumerate([(1e-5, 0.0), (0.0, 1e-5)]):
+        ahead, behind = value(1.3 + at[0], 0.2 + at[1]), value(1.3 - at[0], 0.2 - at[1])
+        np.testing.assert_allclose(found[i], (ahead - behind) / 2e-5, rtol=1e-5)
+
+
+def squared(params, sample):
+    return jnp.sum((params - sample) ** 2) / 2
+
+
+def squared_prox(params, step, samples, size):
+    """Of the mean of |w - s|^2 / 2: what pads the samples repeats the first of them."""
+    here = jnp.arange(samples.shape[0], dtype=size.dtype) < size
+    mean = jnp.sum(jnp.where(here[:, None], samples, 0), 0) / size.astype(params.dtype)
+    return (params + step * mean) / (1 + step)
+
+
+def test_an_exact_prox_is_the_users_with_the_clients_weight(float64):
+    data = [client["x"] for client in clients()]
+    weights = jnp.array([1.0, 2.0, 0.5, 3.0])
+    problem = federated(squared, data, jnp.zeros(3), weights=weights, prox=squared_prox)
+    v, step = points()[:, :3], jnp.array([0.5, 1.0, 2.0, 0.1])
+    assert problem.prox_memory(v) == ()
+    z, _ = problem.prox(v, step, ())
+    np.testing.assert_allclose(problem.gradients(z) + (z - v) / step[:, None], 0, atol=1e-12)
+
+
+def absolute(params, sample):
+    return jnp.sum(jnp.abs(params))
+
+
+def test_a_kernel_is_a_prox(float64):
+    def soft(params, step):
+        return kernels.prox_l1(params, step)
+
+    problem = federated(absolute, [np.zeros((2, 1))] * 3, jnp.ones(3), prox=soft)
+    v = points(number=3)[:, :3]
+    z, _ = problem.prox(v, jnp.full(3, 0.4), ())
+    np.testing.assert_allclose(z, np.sign(v) * np.maximum(np.abs(v) - 0.4, 0), atol=1e-15)
+
+
+# --- nonsmooth losses -----------------------------------------------------------------------------
+
+
+def convex(params, sample):
+    return jnp.sum((params - sample) ** 2)
+
+
+def concave(params, sample):
+    return jnp.sum((params - 2 * sample) ** 2) / 4
+
+
+@pytest.mark.thorough
+def test_a_difference_of_convex_functions(float64):
+    data = [client["x"] for client in clients()]
+    problem = federated((convex, concave), data, jnp.zeros(3), inner=inner_lbfgs(accuracy=1e-12))
+    w = points()[:, :3]
+    expected = [
+        np.mean([float(convex(w[k], s) - concave(w[k], s)) for s in d]) for k, d in enumerate(data)
+    ]
+    np.testing.assert_allclose(problem.values(w), expected, rtol=1e-12)
+    step, mu = jnp.full(4, 0.3), jnp.array([0.5, 1.0, 2.0, 0.4])
+    mean = np.stack([d.mean(0) for d in data])
+    # Both parts are squares around a mean: everything is known.
+    z = problem.prox_convex_part(w, step)
+    np.testing.assert_allclose(z, (w + 0.6 * mean) / 1.6, atol=1e-8)
+    z = problem.prox_concave_part(w, step, mu)
+    # e(z; mu) = |z - 2 mean|^2 / (4 (1 + mu / 2)) + constant
+    bent = 1 / (2 * (1 + mu / 2))[:, None]
+    np.testing.assert_allclose(-bent * (z - 2 * mean) + (z - w) / 0.3, 0, atol=1e-7)
+
+
+def smoothed_absolute(params, sample, mu):
+    return jnp.sum(jnp.sqrt(params**2 + mu**2))
+
+
+def test_smoothings(float64):
+    data, w, mu = [np.zeros((2, 1))] * 4, points()[:, :3], jnp.array([0.1, 0.5, 1.0, 2.0])
+
+    def of(smoothing):
+        problem = federated(
+            absolute,
+            data,
+            jnp.ones(3),
+            smoothing=smoothing,
+            prox=lambda params, step: kernels.prox_l1(params, step),
+        )
+        return problem.smoothed_gradients(w, mu)
+
+    np.testing.assert_array_equal(of(None), np.sign(w))
+    np.testing.assert_allclose(of(smoothed_absolute), w / np.sqrt(w**2 + mu[:, None] ** 2))
+    huber = np.clip(w / mu[:, None], -1, 1)
+    np.testing.assert_allclose(of(moreau_smoothing()), huber, atol=1e-12)
+    normal = 2 * scipy.stats.norm.cdf(w / mu[:, None]) - 1
+    np.testing.assert_allclose(of(randomized_smoothing(2000)), normal, atol=0.05)
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def test_the_user_reads_parameters(problem):
+    run = fa.run(fa.solvers.federated_averaging(0.5), problem, jax.random.key(0), rounds=3)
+    assert jax.tree.map(jnp.shape, run.estimate) == {"b": (), "w": (3,)}
+    stacked = problem.parameters(points())
+    assert jax.tree.map(jnp.shape, stacked) == {"b": (4,), "w": (4, 3)}
+    np.testing.assert_array_equal(stacked["w"], points()[:, 1:])
+
+
+def test_what_is_private_does_not_travel(float64):
+    problem = federated(logistic, clients(), first(), shared="w")
+    assert problem.start.shape == (3,)
+    assert problem.private.shape == (4, 1)
+    w = points()
+    own = problem.with_private(w[:, 3:])
+    whole = federated(logistic, clients(), first())
+    moved = jnp.concatenate([w[:, 3:], w[:, :3]], 1)  # the bias stands first in the whole vector
+    np.testing.assert_allclose(own.values(w[:, :3]), whole.values(moved), rtol=1e-12)
+    slopes = whole.gradients(moved)
+    np.testing.assert_allclose(own.gradients(w[:, :3]), slopes[:, 1:], rtol=1e-12)
+    np.testing.assert_allclose(own.private_gradients(w[:, :3]), slopes[:, :1], rtol=1e-12)
+    assert jax.tree.map(jnp.shape, own.parameters(w[:, :3])) == {"b": (4,), "w": (4, 3)}
+
+
+@pytest.mark.thorough
+def test_personal_parts_come_to_a_stationary_point_of_both(float64):
+    problem = federated(logistic, clients((8, 12, 9, 20)), first(), shared="w")
+    solver = fa.solvers.personal(fa.solvers.scaffold(), 1.0)
+    run = fa.run(solver, problem, jax.random.key(0), rounds=3000)
+    models = solver.estimate(run.state.solver)
+    np.testing.assert_allclose(models[:, :3], models[:1, :3].repeat(4, 0), atol=1e-15)
+    own = problem.with_private(models[:, 3:])
+    np.testing.assert_allclose(own.gradients(models[:, :3]).mean(0), 0, atol=1e-7)
+    np.testing.assert_allclose(own.private_gradients(models[:, :3]), 0, atol=1e-7)
+    assert jax.tree.map(jnp.shape, run.estimate) == {"b": (4,), "w": (4, 3)}
+
+
+def right(params, sample):
+    return (jnp.vdot(sample["x"], params["w"]) + params["b"]) * sample["y"] > 0
+
+
+def test_scores_over_own_and_held_out_samples(float64):
+    w = np.asarray(points())
+    own = federated(logistic, clients(), first(), score=right)
+    expected = [
+        np.mean((c["x"] @ w[k, 1:] + w[k, 0]) * c["y"] > 0) for k, c in enumerate(clients())
+    ]
+    np.testing.assert_allclose(own.scores(jnp.asarray(w)), expected, rtol=1e-12)
+    other = clients((50,), seed=9)[0]
+    judged = federated(logistic, clients(), first(), score=right, held_out=other)
+    expected = [np.mean((other["x"] @ w[k, 1:] + w[k, 0]) * other["y"] > 0) for k in range(4)]
+    np.testing.assert_allclose(judged.scores(jnp.asarray(w)), expected, rtol=1e-12)
+    with pytest.raises(fa.InputError, match="score must be given to what builds the problem"):
+        federated(logistic, clients(), first()).scores(w)
+
+
+def test_every_sample_is_clipped(float64):
+    problem = federated(logistic, clients(), first())
+    w = points()
+    clipped = problem.clipped_gradients(w, jnp.asarray(0.3))
+    for k, client in enumerate(clients()):
+        rows = []
+        for j in range(SIZES[k]):
+            one = {"x": client["x"][j : j + 1], "y": client["y"][j : j + 1]}
+            slope = np.asarray(jax.grad(lambda p, c=one: by_hand(logistic, c, p))(w[k]))
+            rows.append(slope * min(1, 0.3 / np.linalg.norm(slope)))
+        np.testing.assert_allclose(clipped[k], np.mean(rows, 0), rtol=1e-10)
+
+
+def test_the_same_loss_stands_on_all_three_topologies(problem):
+    tree = federated(logistic, clients(), first(), topology=trees.from_counts([2, 2]))
+    graph = federated(
+        logistic, clients(), first(), topology=graphs.from_edges(4, [(0, 1), (1, 2), (2, 3)])
+    )
+    assert tree.tree.depth == 2
+    assert graph.start.shape == (4, DIM)
+    w = points()
+    for other in (tree, graph):
+        np.testing.assert_allclose(other.gradients(w), problem.gradients(w), rtol=1e-12)
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+def two(**changes):
+    made = clients((4, 5))
+    for name, value in changes.items():
+        made[1][name] = value
+    return made
+
+
+def nan_loss(params, sample):
+    return jnp.log(-1.0 - sample["x"][0] ** 2) + params["b"]
+
+
+MISTAKES = {
+    "structure": (
+        lambda: federated(logistic, [*clients((4,)), {"x": np.ones((4, 3))}], first()),
+        r"^data\[1\] must have the structure, shapes and dtypes of data\[0\] .* but it has ",
+    ),
+    "dtype": (
+        lambda: federated(logistic, two(y=np.ones(5, np.int32)), first()),
+        r"^data\[1\] must have the structure, shapes and dtypes of data\[0\] .*int32",
+    ),
+    "lengths": (
+        lambda: federated(logistic, two(y=np.ones(4)), first()),
+        r"^data\[1\] must have arrays with equally many samples, but they have 4 and 5\.$",
+    ),
+    "no samples": (
+        lambda: federated(logistic, two(x=np.ones((0, 3)), y=np.ones(0)), first()),
+        r"^data\[1\] must hold at least one sample, but it holds none; leave that client out\.$",
+    ),
+    "no clients": (
+        lambda: federated(logistic, [], first()),
+        r"^data must hold a client, but it is empty\.$",
+    ),
+    "no scalar": (
+        lambda: federated(lambda params, sample: params["w"], clients(), first()),
+        r"^loss must return one floating number for one sample, but it returns an array of shape "
+        r"\(3,\) and dtype float32; it gets a single sample, without the axis of samples\.$",
+    ),
+    "nan": (
+        lambda: federated(nan_loss, clients(), first()),
+        r"^loss must be finite at the start, but it is nan for client 0; look at that client's "
+        r"data, or begin elsewhere\.$",
+    ),
+    "integer parameters": (
+        lambda: federated(logistic, clients(), {"b": jnp.zeros(()), "w": jnp.zeros(3, jnp.int32)}),
+        r"^start\['w'\] must hold floating numbers, but its dtype is int32; ",
+    ),
+    "batch": (
+        lambda: federated(logistic, clients(), first(), batch_size=4),
+        r"^batch_size must be at most the number of samples of every client, but it is 4, and "
+        r'client 2 has 3; take less, or sampling="replacement"\.$',
+    ),
+    "shape of the prox": (
+        lambda: federated(
+            logistic, clients(), first(), prox=lambda p, step, data: {"b": p["b"], "w": p["b"]}
+        ),
+        r"^prox must return parameters of the shapes \{'b': \(\), 'w': \(3,\)\}, but it returns "
+        r"\{'b': \(\), 'w': \(\)\}\.$",
+    ),
+    "tree": (
+        lambda: federated(logistic, clients(), first(), topology=trees.star(5)),
+        r"^topology must have as many leaves as there are clients \(4\), but it has 5\.$",
+    ),
+    "graph": (
+        lambda: federated(
+            logistic, clients(), first(), topology=graphs.from_edges(3, [(0, 1), (1, 2)])
+        ),
+        r"^topology must have as many nodes as there are clients \(4\), but it has 3\.$",
+    ),
+    "no topology": (
+        lambda: federated(logistic, clients(), first(), topology="ring"),
+        r"^topology must be a tree of fedjax_admm.trees or a graph of fedjax_admm.graphs, but it "
+        r"is 'ring'\.$",
+    ),
+    "weights": (
+        lambda: federated(logistic, clients(), first(), weights=[1.0, -1.0, 1.0, 1.0]),
+        r"^weights.*-1",
+    ),
+    "shared": (
+        lambda: federated(logistic, clients(), first(), shared="head"),
+        r"^shared must name entries of start, which are 'b' and 'w', but it is 'head'\.$",
+    ),
+    "inner": (
+        lambda: federated(logistic, clients(), first(), inner="adam"),
+        r"^inner must be an optax optimiser, inner_steps\(\.\.\.\) or inner_lbfgs\(\.\.\.\), but ",
+    ),
+    "both": (
+        lambda: federated(logistic, clients(), first(), prox=lambda p, s: p, inner=inner_lbfgs()),
+        r"^inner is given, and so is prox, which needs none; leave one of the two out\.$",
+    ),
+    "mask of a list": (
+        lambda: federated(logistic, clients(), first(), mask=np.ones((4, 2), bool)),
+        r"^mask is for stacked data, but data is a list of clients\.$",
+    ),
+    "empty mask": (
+        lambda: federated(logistic, padded()[0], first(), mask=np.zeros((4, max(SIZES)), bool)),
+        r"^mask must leave every client a sample, but client 0 has none; leave that client out\.$",
+    ),
+    "sizes": (
+        lambda: federated(logistic, lambda number: padded()[0], first()),
+        r"^sizes must say how many samples each client has",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_get_a_sentence(mistake):
+    build, sentence = MISTAKES[mistake]
+    with pytest.raises(fa.InputError, match=sentence) as caught:
+        build()
+    assert "\n" not in str(caught.value)
