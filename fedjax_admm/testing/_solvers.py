@@ -456,7 +456,8 @@ def _replayed(b: _Bench) -> None:
     for index, mask in enumerate(masks):
         state = _step(b.solver, b.problem, state, b.turn(mask, index))
     where = f"Estimates of {b.name} after a run with recorded masks, and after its steps one by one"
-    demand_close(where, replayed.estimate, b.solver.estimate(state), b.tolerance, b.tolerance)
+    found, wanted = map(b.solver.estimate, (replayed.state.solver, state))
+    demand_close(where, found, wanted, b.tolerance, b.tolerance)
 
 
 def _keys(b: _Bench) -> None:

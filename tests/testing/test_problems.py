@@ -1,0 +1,219 @@
+"""Problems that are wrong in one way each, and good ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm import InputError
+from fedjax_admm.testing import PROBLEM_CHECKS, check_problem
+from tests.testing.own import Squares, changed, squares
+
+
+def stretched(method, factor):
+    return lambda self, *args: factor * getattr(Squares, method)(self, *args)
+
+
+def only_first(self, points, key=None):
+    if key is None:
+        return Squares.gradients(self, points)
+    return self.x[:, 0] * self.errors(points)[:, :1]
+
+
+def sum_of_batch(self, points, key=None):
+    return Squares.gradients(self, points, key) * (1 if key is None else 2)
+
+
+def wrong_step(self, points, step, memory):
+    return Squares.prox(self, points, 1 / step, memory)
+
+
+def growing(self, points, step, memory):
+    return Squares.prox(self, points, step, ())[0], (*memory, points)
+
+
+def clip_the_mean(self, points, clip, key=None):
+    slope = Squares.gradients(self, points)
+    return slope * (1 + clip)
+
+
+def renumbered(self, clients):
+    part = Squares.take(self, clients)
+    numbers = jnp.arange(part.num_clients, dtype=jnp.int32)
+    return type(self)(part.x, part.y, part.start, numbers)
+
+
+BROKEN = {
+    "a gradient of the wrong sign": (
+        {"gradients": stretched("gradients", -1)},
+        "gradients",
+        "gradients must be the derivative of values, but for client 0 at .* along .* it gives .*, "
+        "and the values have .* Is its sign wrong",
+    ),
+    "a gradient that is a little long": (
+        {"gradients": stretched("gradients", 1.001)},
+        "gradients",
+        "must be the derivative of values",
+    ),
+    "a minibatch of the first sample": (
+        {"gradients": only_first},
+        "minibatches",
+        "must be right in the mean, but entry .* of client .* over 256 draws",
+    ),
+    "a minibatch that is not divided": ({"gradients": sum_of_batch}, "minibatches", "divide by"),
+    "a prox of the wrong step": (
+        {"prox": wrong_step},
+        "prox",
+        r"prox must minimise f\(w\) \+ .* but for client .* at v = .* and step = 0.01 it returns",
+    ),
+    "a memory that grows": (
+        {"prox": growing},
+        "memory",
+        "prox must return a memory with the structure, shapes and dtypes",
+    ),
+    "values that are added up": (
+        {"values": lambda self, points: jnp.sum(Squares.values(self, points))},
+        "dtype",
+        r"values of float32 data must return an array of shape \(4,\), but its shape is \(\)",
+    ),
+    "a dtype of its own": (
+        {"gradients": lambda self, p, key=None: Squares.gradients(self, p).astype(jnp.float32)},
+        "dtype",
+        "gradients of float64 data must return float64",
+    ),
+    "clients that are mixed": (
+        {"values": lambda self, p: Squares.values(self, p) + jnp.mean(p)},
+        "apart",
+        r"clients other than the first .* differ: entry \(0,\) .* belongs to client l alone",
+    ),
+    "a clipped gradient that is not": (
+        {"clipped_gradients": clip_the_mean},
+        "clipped",
+        "must clip the gradient of every sample to 0.001|to 0.1|to 10",
+    ),
+    "a smoothing of another loss": (
+        {"smoothed_gradients": lambda self, p, mu: 2 * Squares.gradients(self, p)},
+        "smoothed",
+        "smoothed_gradients with mu = 1e-6 must be nearly the gradients",
+    ),
+    "minimisers that are none": (
+        {"minimizers": lambda self: jnp.zeros_like(self.x[:, 0])},
+        "minimizers",
+        "minimizers must minimise each client's loss",
+    ),
+    "a projection that goes on": (
+        {"project": lambda self, p: 0.5 * p},
+        "projection",
+        "project twice and once differ",
+    ),
+    "some clients in another order": (
+        {"take": lambda self, clients: Squares.take(self, jnp.sort(clients))},
+        "take",
+        r"take\(clients\)\.values and the rows of values differ",
+    ),
+    "draws that depend on the place": (
+        {"take": renumbered},
+        "take",
+        "gradients with a key .* differ: .* Draws must depend on a client's number among all",
+    ),
+    "parameters that lose a number": (
+        {"parameters": lambda self, p: {"weights": p[..., :-1]}},
+        "parameters",
+        "must hold every number of a model",
+    ),
+    "a branch on points": (
+        {"values": lambda self, p: Squares.values(self, p) if p[0, 0] > -99 else p[:, 0]},
+        "transforms",
+        "values under jax.vmap raised",
+    ),
+}
+
+
+@pytest.mark.kin(6)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_one_is_caught(name):
+    members, check, message = BROKEN[name]
+    problem = squares(changed(Squares, **members))
+    with pytest.raises(AssertionError, match=f"(?s){message}"):
+        check_problem(problem, only=check)
+
+
+def test_a_start_of_another_number_of_clients_is_caught():
+    good = squares()
+    points = np.ones((4, 3))
+    bad = Squares(good.x, good.y, jnp.zeros((3, 3)), good.numbers)
+    with pytest.raises(AssertionError, match=r"start must have shape \(3,\), or \(4, 3\)"):
+        check_problem(bad, points=points, only="clients")
+
+
+def test_a_good_one_passes():
+    check_problem(squares())
+
+
+@pytest.mark.thorough
+def test_kinks_take_every_subgradient():
+    def values(self, points):
+        return jnp.sum(jnp.abs(points), -1)
+
+    for slope, fits in ((0.0, True), (1.0, True), (1.1, False)):
+
+        def gradients(self, points, key=None, slope=slope):
+            return jnp.sign(points) + slope * (points == 0).astype(points.dtype)
+
+        problem = squares(changed(Squares, values=values, gradients=gradients))
+        points = np.zeros((4, 3))
+        if fits:
+            check_problem(problem, points=points, only="gradients")
+        else:
+            with pytest.raises(AssertionError, match="have between -"):
+                check_problem(problem, points=points, only="gradients")
+
+
+@pytest.mark.thorough
+def test_ours_pass():
+    from tests.solvers import conformance
+
+    for build in (conformance.localization, conformance.two_levels, conformance.agreeing):
+        check_problem(build())
+    check_problem(conformance.network())
+    check_problem(conformance.trained_network())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"problem": Squares}, "problem must be an object with a whole number of clients"),
+        ({"problem": 3}, "problem must be an object with a whole number of clients"),
+        ({"points": np.ones((2, 3))}, r"points must have shape \(4, any\), but it has \(2, 3\)"),
+        ({"key": 3}, "key must be a typed key"),
+        ({"steps": (-1.0,)}, "steps must be positive"),
+        ({"only": "speed"}, "only must be one of 'clients'"),
+    ],
+)
+def test_wrong_arguments_are_input_errors(change, message):
+    given = {"problem": squares()} | change
+    with pytest.raises(InputError, match=message):
+        check_problem(given.pop("problem"), **given)
+
+
+def test_no_start_wants_points():
+    bare = changed(Squares, num_clients=4)
+    problem = squares(bare)
+    object.__setattr__(problem, "start", None)
+    with pytest.raises(InputError, match="points must be given, because MineSquares has no start"):
+        check_problem(problem)
+
+
+def test_the_docstring_names_every_check():
+    assert all(f"`{name}`" in (check_problem.__doc__ or "") for name in PROBLEM_CHECKS)
+
+
+def test_no_check_needs_more_than_it_is_given():
+    """A problem with values alone passes what does not concern it."""
+
+    @jax.tree_util.register_static
+    class Nothing:
+        num_clients, start = 2, np.zeros(3)
+
+    with pytest.raises(AssertionError, match="Nothing can do nothing that a solver asks for"):
+        check_problem(Nothing())

@@ -1,0 +1,248 @@
+"""Proximal maps and penalties that are wrong in one way each, and good ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm import InputError, kernels
+from fedjax_admm.testing import PENALTY_CHECKS, PROX_CHECKS, check_penalty, check_prox
+from tests.testing.own import Modulus, changed, modulus
+
+
+def value(x, weight):
+    return weight * jnp.abs(x)
+
+
+def shrink(v, step, weight):
+    return v - jnp.clip(v, -step * weight, step * weight)
+
+
+def total(x):
+    return kernels.safe_norm(x)
+
+
+def shorten(v, step):
+    return kernels.prox_group_l2(v, step)
+
+
+def naive_shorten(v, step):
+    length = jnp.sqrt(jnp.sum(v * v, -1, keepdims=True))
+    return jnp.where(length > step, v * (1 - step / length), 0)
+
+
+def divided(v, step):
+    length = jnp.sqrt(jnp.sum(v * v, -1, keepdims=True))
+    return jnp.where(length > step, v / length * (length - step), 0)
+
+
+def stopped(v, step, weight):
+    return shrink(v, jax.lax.stop_gradient(jnp.asarray(step)), weight)
+
+
+def hard(v, step, weight):
+    return jnp.where(jnp.abs(v) > jnp.sqrt(2 * step * weight), v, 0)
+
+
+PROXES = {
+    "multiplies where it should divide": (
+        lambda v, step, weight: shrink(v, 1 / step, weight),
+        value,
+        "minimises",
+        r"must minimise g\(x\) \+ \|x - v\|\^2 / \(2 step\), but at v = .* and step = 0.001 it "
+        r"returns .* with the objective .*, while x = .* has",
+    ),
+    "of another function": (hard, value, "minimises", "a branch missing"),
+    "has a dtype of its own": (
+        lambda v, step, weight: shrink(v, step, weight).astype(jnp.float32),
+        value,
+        "dtype",
+        "of points of dtype float16 must return float16 .* but it returns float32",
+    ),
+    "branches": (
+        lambda v, step, weight: shrink(v, step, weight) if v[0, 0] < 0 else v,
+        value,
+        "jit",
+        "under jax.jit raised .*Take jnp.where",
+    ),
+    "stops the derivative by the step": (
+        stopped,
+        value,
+        "derivatives",
+        "The derivative of stopped by the step at step 0.001 and its finite difference differ",
+    ),
+    "mixes rows": (
+        lambda v, step, weight: shrink(v, step, weight) + 0 * jnp.sum(v) + 0.01 * jnp.mean(v),
+        value,
+        "vmap",
+        "with and without jax.vmap differ",
+    ),
+    "falls": (
+        lambda v, step, weight: jnp.where(v > 1, v - 1, v),
+        value,
+        "monotone",
+        "A proximal map never falls, but that of .* falls by",
+    ),
+    "spreads": (
+        lambda v, step, weight: 1.5 * v,
+        value,
+        "monotone",
+        "firmly nonexpansive, but for .* at step 0.001",
+    ),
+}
+
+
+@pytest.mark.kin(4)
+@pytest.mark.parametrize("name", PROXES)
+def test_a_broken_prox_is_caught(name):
+    prox, g, check, message = PROXES[name]
+    with pytest.raises(AssertionError, match=f"(?s){message}"):
+        check_prox(prox, g, 0.7, kinks=[0.7], convex=True, only=check)
+
+
+@pytest.mark.parametrize(
+    ("prox", "check", "message"),
+    [
+        (
+            naive_shorten,
+            "kinks",
+            r"The derivative of naive_shorten at its kinks, .* must be finite, but .*nan",
+        ),
+        (
+            divided,
+            "range",
+            r"result of divided at points between .* must be finite, .* Scale before",
+        ),
+    ],
+)
+def test_a_norm_that_is_not_safe_is_caught(prox, check, message):
+    with pytest.raises(AssertionError, match=f"(?s){message}"):
+        check_prox(prox, total, only=check)
+
+
+def test_good_proxes_pass():
+    check_prox(shrink, value, 0.7, kinks=[0.7], convex=True)
+
+
+@pytest.mark.thorough
+def test_a_good_prox_of_rows_passes():
+    check_prox(shorten, total, convex=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("prox", "g", "parameters", "convex"),
+    [
+        (kernels.prox_mcp, kernels.mcp_value, (1.0, 3.0), False),
+        (kernels.prox_scad, kernels.scad_value, (1.0, 3.5), False),
+        (kernels.prox_pinball, lambda x, t: jnp.maximum(t * x, (t - 1) * x), (0.25,), True),
+        (
+            kernels.prox_elastic_net,
+            lambda x, a, b: a * jnp.abs(x) + b * x * x / 2,
+            (1.2, 0.8),
+            True,
+        ),
+    ],
+)
+def test_our_kernels_pass(prox, g, parameters, convex):
+    check_prox(prox, g, *parameters, convex=convex, kinks=[1.0, 2.0, 3.0, 3.5])
+
+
+def test_a_missing_branch_of_a_nonconvex_prox_is_caught():
+    """Firm thresholding, as it is often copied: wrong once the step reaches gamma."""
+
+    def firm(v, step, lam, gamma):
+        inner = jnp.sign(v) * jnp.maximum(jnp.abs(v) - step * lam, 0) / (1 - step / gamma)
+        return jnp.where(jnp.abs(v) <= gamma * lam, inner, v)
+
+    check_prox(firm, kernels.mcp_value, 1.0, 3.0, steps=(0.4,), only="minimises")
+    with pytest.raises(AssertionError, match=r"at v = .* and step = 5 it returns"):
+        check_prox(firm, kernels.mcp_value, 1.0, 3.0, only="minimises")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prox": 3}, "prox must be a function, but it is 3"),
+        ({"value": None}, "value must be a function"),
+        ({"points": [1.0, 2.0]}, r"points must be finite numbers of shape \(rows, dim\)"),
+        ({"steps": (0.0,)}, "steps must be positive, but one of them is 0.0"),
+        ({"only": "speed"}, "only must be one of 'dtype'"),
+    ],
+)
+def test_wrong_arguments_are_input_errors(change, message):
+    given = {"prox": shrink, "value": value} | change
+    with pytest.raises(InputError, match=message):
+        check_prox(given.pop("prox"), given.pop("value"), 1.0, **given)
+
+
+PENALTIES = {
+    "a prox of another step": (
+        {"prox": lambda self, v, step: Modulus.prox(self, v, 2 * step)},
+        "minimises",
+        "MineModulus.prox must minimise .* at v = .* and step = 0.4",
+    ),
+    "a certificate of another weight": (
+        {"optimality": lambda self, x, g: Modulus.optimality(self, x, 2 * g)},
+        "certificate",
+        "do prox and optimality belong to the same function",
+    ),
+    "a certificate that is always zero": (
+        {"optimality": lambda self, x, g: jnp.zeros_like(x)},
+        "certificate",
+        "must be positive where 0 is not in gradient",
+    ),
+    "a smoothing of another function": (
+        {"smoothed_prox": lambda self, v, step, mu: v},
+        "smoothed",
+        "smoothed_prox with mu = 0.001 must be nearly as good as the prox, but its objective",
+    ),
+    "a value for each entry": (
+        {"value": lambda self, x: self.weight * jnp.abs(x)},
+        "dtype",
+        r"MineModulus.value must return an array of shape \(\), but its shape is \(5, 3\)",
+    ),
+    "a root at zero": (
+        {"value": lambda self, x: jnp.sum(self.weight * jnp.sqrt(x * x))},
+        "kinks",
+        "The derivative of MineModulus.value at kinks and zero must be finite",
+    ),
+    "a map that is not that of a convex function": (
+        {"prox": lambda self, v, step: 1.5 * v},
+        "nonexpansive",
+        "firmly nonexpansive, but for MineModulus.prox",
+    ),
+}
+
+
+@pytest.mark.kin(3)
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_broken_penalty_is_caught(name):
+    members, check, message = PENALTIES[name]
+    penalty = modulus(changed(Modulus, **members))
+    with pytest.raises(AssertionError, match=f"(?s){message}"):
+        check_penalty(penalty, convex=True, only=check)
+
+
+@pytest.mark.thorough
+def test_a_good_penalty_passes():
+    check_penalty(modulus(), convex=True)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "message"),
+    [
+        (Modulus, "penalty must be an object with the methods value, prox and optimality"),
+        (np.zeros(3), "penalty must be an object with the methods"),
+        (type("Plain", (Modulus,), {})(1.0), "Plain is registered as none; register the class"),
+    ],
+)
+def test_what_is_no_penalty_is_an_input_error(penalty, message):
+    with pytest.raises(InputError, match=message):
+        check_penalty(penalty)
+
+
+@pytest.mark.parametrize("check", [(check_prox, PROX_CHECKS), (check_penalty, PENALTY_CHECKS)])
+def test_the_docstring_names_every_check(check):
+    function, names = check
+    assert all(f"`{name}`" in (function.__doc__ or "") for name in names)
