@@ -126,7 +126,7 @@ def test_the_difference_to_the_received_model_has_another_limit():
     """The loop that subtracts the model just received ends at a proximal point of the start."""
     hessians, linear = draw()
     models = reference.fed_admm(
-        hessians, linear, rounds=1000, rho=1.0, start=START, server_step=1, loaded_base=True
+        hessians, linear, rounds=400, rho=1.0, start=START, server_step=1, loaded_base=True
     )[0]
     bent = hessians.mean(0) + np.eye(DIM) / 2
     proximal = np.linalg.solve(bent, linear.mean(0) + START / 2)
@@ -203,7 +203,7 @@ def test_fixed_point_with_weights_and_a_regulariser():
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("setting", ["constant", "spectral", "eta"])
 def test_drawn_clients_alone_give_what_masks_give(setting):
-    options = {"local": local_gradient(steps=2), "relaxation": 1.3}
+    options = {"local": local_gradient(0.4, steps=2), "relaxation": 1.3}
     solver = {
         "constant": fed_admm(OWN, **options),
         "spectral": fed_admm(spectral_penalty(OWN, node_wise=True), **options),
@@ -237,7 +237,7 @@ def test_absent_clients_cost_nothing():
 
     problem = quadratics()
     problem = Watched(problem.hessians, problem.linear, problem.start)
-    solver = fed_admm(1.0)
+    solver = fed_admm(1.0, local=local_gradient(0.5))
     state = solver.init(problem, jax.random.key(0))
     looked_at.clear()
     drawn = jnp.array([1, 4], jnp.int32)
