@@ -10,7 +10,7 @@ from fedjax_admm._checks import InputError, is_concrete, listed, one_line
 from fedjax_admm.losses._samples import Absolute, Huber, Logistic, Quantile, Squared
 
 _MEMBERS = ("value", "slope", "curvature", "largest_curvature", "smooth", "labels")
-_OURS = (Squared, Absolute, Huber, Logistic, Quantile)
+OURS = (Squared, Absolute, Huber, Logistic, Quantile)
 _FAR = np.array([0.01, 0.13, 0.7, 1.9, 6.3, 25.0])
 _OFFSETS = np.concatenate([-_FAR[::-1], [0.0], _FAR])
 
@@ -38,7 +38,7 @@ def check_sample_loss(loss: Any) -> None:
             argument="loss",
             value=loss,
         )
-    if isinstance(loss, _OURS):
+    if isinstance(loss, OURS):
         return
     name = type(loss).__name__
     missing = [member for member in _MEMBERS if not hasattr(loss, member)]
@@ -57,6 +57,37 @@ def check_sample_loss(loss: Any) -> None:
     if is_concrete(loss):
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             _check_numbers(loss, name)
+
+
+def check_minimizable(loss: Any, targets: jax.Array, weights: jax.Array) -> None:
+    """Check that pooled samples can be minimised over: by the loss, and by its labels.
+
+    Args:
+      loss: of this package, or a smooth one.
+      targets: shape (samples,).
+      weights: shape (samples,): a sample of weight zero may have any target.
+
+    Raises:
+      InputError: the loss is neither, or it needs labels and a target is not -1 or 1.
+    """
+    if not isinstance(loss, OURS):
+        known = all(hasattr(loss, name) for name in _MEMBERS)
+        if isinstance(loss, type) or not known or not loss.smooth:
+            raise _unfit(
+                loss,
+                "must be squared(), absolute(), huber(), logistic() or quantile(), or a smooth "
+                f"loss with value, slope and curvature, but it is {one_line(loss)}",
+            )
+    if loss.labels and is_concrete((targets, weights)):
+        seen = np.asarray(targets)[np.asarray(weights) > 0]
+        if not np.all(np.abs(seen) == 1):
+            wrong = seen[np.abs(seen) != 1][0]
+            whose = "the logistic loss" if isinstance(loss, Logistic) else type(loss).__name__
+            raise InputError(
+                f"must be -1 and 1 for {whose}, but one of them is {wrong:g}",
+                argument="targets",
+                value=targets,
+            )
 
 
 def _check_numbers(loss: Any, name: str) -> None:

@@ -34,25 +34,22 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
     InputError,
     count,
     finite_array,
-    is_concrete,
     number,
-    one_line,
     scalar,
 )
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm, safe_ratio
+from fedjax_admm.losses._loss_checks import OURS, check_minimizable
 from fedjax_admm.losses._samples import (
     Absolute,
     Huber,
-    Logistic,
     Quantile,
     SampleLoss,
     Squared,
@@ -62,7 +59,6 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 _LENGTHS = 12  # step lengths that are tried where phi is not quadratic, each half the last
 _PATIENCE = 40  # iterations that may pass before the residual halves
 _PATIENCE_AT_THE_END = 6  # the same, once it is below the root of a rounding
-_OURS = (Squared, Absolute, Huber, Logistic, Quantile)
 
 
 @register_dataclass
@@ -137,25 +133,7 @@ def minimize_regression(
     weights = weights.astype(dtype)
     l1, l2 = (scalar(n, v, at_least=0).astype(dtype) for n, v in (("l1", l1), ("l2", l2)))
     iterations = count("iterations", iterations)
-    if not isinstance(loss, _OURS):
-        known = all(hasattr(loss, name) for name in ("value", "slope", "curvature", "labels"))
-        if isinstance(loss, type) or not known or not loss.smooth:
-            raise InputError(
-                "must be squared(), absolute(), huber(), logistic() or quantile(), or a smooth "
-                f"loss with value, slope and curvature, but it is {one_line(loss)}",
-                argument="loss",
-                value=loss,
-            )
-    if loss.labels and is_concrete((targets, weights)):
-        seen = np.asarray(targets)[np.asarray(weights) > 0]
-        if not np.all(np.abs(seen) == 1):
-            wrong = seen[np.abs(seen) != 1][0]
-            whose = "the logistic loss" if isinstance(loss, Logistic) else type(loss).__name__
-            raise InputError(
-                f"must be -1 and 1 for {whose}, but one of them is {wrong:g}",
-                argument="targets",
-                value=targets,
-            )
+    check_minimizable(loss, targets, weights)
     return _minimize(features, targets, weights, loss, l1, l2, iterations)
 
 
@@ -288,7 +266,7 @@ def _normalised(features, targets, weights, loss, l1, l2) -> tuple[_Task, jax.Ar
         gives = 1 / jnp.where(seen, c, 1)
     elif isinstance(loss, Quantile):
         limits, linear = c / 2, _times(x.T, c * (0.5 - jnp.asarray(loss.level, dtype)))
-    elif not isinstance(loss, _OURS):
+    elif not isinstance(loss, OURS):
         most = jnp.full(dim, jnp.inf, dtype)
     zero = l1 > most
     x, l1 = jnp.where(zero[None], 0, x), jnp.where(zero, 0, l1)

@@ -39,7 +39,7 @@ def check_penalty(
     *,
     points: ArrayLike = POINTS,
     steps: Sequence[float] = (0.4, 5.0),
-    kinks: ArrayLike = (1.0, 2.0),
+    kinks: ArrayLike | Sequence[float] = (1.0, 2.0),
     convex: bool = False,
     only: str | Sequence[str] | None = None,
 ) -> None:
@@ -273,7 +273,7 @@ def _kinks(b: Bench) -> None:
                 demand_finite(f"The derivative of {name}.{part} at kinks and zero", found, _WHERE)
 
 
-def _at(points: Any, place: tuple[int, ...]) -> str:
+def _at(points: Any, place: Any) -> str:
     seen = np.asarray(points)[place]
     return np.array2string(seen, precision=5, separator=", ") if seen.ndim else f"{seen:.5g}"
 

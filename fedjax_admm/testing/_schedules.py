@@ -24,6 +24,8 @@ from fedjax_admm.testing._shared import (
     with_floats,
 )
 
+COUNTS = np.array([[1, 2, 3], [4, 100, 7]], np.int32)
+
 
 class _Bench(NamedTuple):
     schedule: Any
@@ -42,7 +44,7 @@ class _Bench(NamedTuple):
 def check_schedule(
     schedule: Any,
     *,
-    counts: ArrayLike = ((1, 2, 3), (4, 100, 7)),
+    counts: ArrayLike = COUNTS,
     positive: bool = True,
     only: str | Sequence[str] | None = None,
 ) -> None:

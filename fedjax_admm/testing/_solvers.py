@@ -371,7 +371,7 @@ def _traces(b: _Bench) -> None:
 
 def _static_numbers(solver: Any) -> list[str]:
     """Return the fields of a dataclass that hold floats and are part of its structure."""
-    if not dataclasses.is_dataclass(solver):
+    if not dataclasses.is_dataclass(solver) or isinstance(solver, type):
         return []
     found = []
     for field in dataclasses.fields(solver):
