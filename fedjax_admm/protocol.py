@@ -30,6 +30,9 @@ class Solver(Protocol):
     clients work in silence in some rounds may have `heard(turn)`, which returns the mask of those
     who take part in the round and talk; a run counts their messages. It draws what the step draws
     from a clone of the key.
+
+    One whose clients keep models of their own beside the estimate may have `client_models(state)`,
+    (clients, dim), by which measures judge whether they agree.
     """
 
     requires: ClassVar[tuple[type, ...]]

@@ -13,7 +13,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Clients, Gradients, KnownOptimum, Scores, Values, needs
+from fedjax_admm.capabilities import (
+    Clients,
+    Gradients,
+    KnownOptimum,
+    OnStar,
+    Scores,
+    Values,
+    needs,
+)
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.measures._shared import total_loss
 
@@ -22,9 +30,9 @@ from fedjax_admm.measures._shared import total_loss
 def objective(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "objective", F at the model, shape ().
 
-    Where nothing else is said the regulariser is zero.
+    Where the solver has no regulariser, g is zero.
     """
-    model = _model(solver, state)
+    problem, model = _judged(solver, problem, state)
     mean = total_loss(problem, model) / problem.num_clients
     regularizer = getattr(solver, "regularizer", None)
     return {"objective": mean if regularizer is None else mean + regularizer.value(model)}
@@ -37,15 +45,11 @@ def stationarity(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     `|| w - Prox_g(w - grad f(w); 1) ||`, with f the mean of the losses: the length of the mean
     gradient where there is no regulariser, and zero exactly at stationary points of F.
     """
-    model = _model(solver, state)
-    slope = jnp.mean(problem.gradients(_rows(model, problem)), 0)
-    regularizer = getattr(solver, "regularizer", None)
-    moved = model - slope
-    nearest = moved if regularizer is None else regularizer.prox(moved, jnp.ones((), model.dtype))
-    return {"stationarity": safe_norm(model - nearest)}
+    problem, model = _judged(solver, problem, state)
+    return {"stationarity": _residual(solver, model, problem.gradients(_rows(model, problem)))}
 
 
-@needs(Clients)
+@needs(OnStar)
 def disagreement(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "disagreement", how far the clients' models are from their mean, shape ().
 
@@ -56,14 +60,14 @@ def disagreement(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     return {"disagreement": _spread(models - jnp.mean(models, 0)[None])}
 
 
-@needs(Clients)
+@needs(OnStar)
 def primal_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "primal", `sqrt(1/N sum_l ||w_l - w||^2)`, shape ().
 
     The w_l are the clients' models, as in `disagreement`; w is the model.
     """
-    models = _client_models(solver, problem, state)
-    return {"primal": _spread(models - _model(solver, state)[None])}
+    _, model = _judged(solver, problem, state)
+    return {"primal": _spread(_client_models(solver, problem, state) - model[None])}
 
 
 @needs(Clients, Gradients)
@@ -74,18 +78,16 @@ def dual_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]
     duals of a consensus method are the clients' gradients with the sign changed, and at a solution
     their mean is a subgradient of the regulariser.
     """
-    model = _model(solver, state)
-    slope = jnp.mean(problem.gradients(_client_models(solver, problem, state)), 0)
-    regularizer = getattr(solver, "regularizer", None)
-    moved = model - slope
-    nearest = moved if regularizer is None else regularizer.prox(moved, jnp.ones((), model.dtype))
-    return {"dual": safe_norm(model - nearest)}
+    problem, model = _judged(solver, problem, state)
+    slopes = problem.gradients(_client_models(solver, problem, state))
+    return {"dual": _residual(solver, model, slopes)}
 
 
 @needs(KnownOptimum)
 def optimum_distance(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "distance", the distance of the model to the known optimum, shape ()."""
-    return {"distance": safe_norm(_model(solver, state) - problem.optimum)}
+    problem, model = _judged(solver, problem, state)
+    return {"distance": safe_norm(model - problem.optimum)}
 
 
 @needs(Clients, Scores)
@@ -104,9 +106,20 @@ def _mean_score(solver: Any, problem: Any, state: Any) -> jax.Array:
     return jnp.mean(problem.scores(_rows(solver.estimate(state), problem)))
 
 
-def _model(solver: Any, state: Any) -> jax.Array:
+def _judged(solver: Any, problem: Any, state: Any) -> tuple[Any, jax.Array]:
+    """Return the problem as it stands in a state, and the one model that is judged, (dim,)."""
+    judged = getattr(solver, "judged", None)
     estimate = solver.estimate(state)
-    return estimate if estimate.ndim == 1 else jnp.mean(estimate, 0)
+    problem, models = (problem, estimate) if judged is None else judged(problem, state)
+    return problem, models if models.ndim == 1 else jnp.mean(models, 0)
+
+
+def _residual(solver: Any, model: jax.Array, slopes: jax.Array) -> jax.Array:
+    """Return the length of a proximal-gradient step from the model, shape ()."""
+    moved = model - jnp.mean(slopes, 0)
+    regularizer = getattr(solver, "regularizer", None)
+    one = jnp.ones((), model.dtype)
+    return safe_norm(model - (moved if regularizer is None else regularizer.prox(moved, one)))
 
 
 def _rows(models: jax.Array, problem: Any) -> jax.Array:
@@ -114,13 +127,11 @@ def _rows(models: jax.Array, problem: Any) -> jax.Array:
 
 
 def _spread(differences: jax.Array) -> jax.Array:
-    return safe_norm(safe_norm(differences)) / jnp.sqrt(
-        jnp.asarray(differences.shape[0], differences.dtype)
-    )
+    number = jnp.asarray(differences.shape[0], differences.dtype)
+    return safe_norm(safe_norm(differences)) / jnp.sqrt(number)
 
 
 def _client_models(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the models that clients keep, shape (clients, dim)."""
-    estimate = solver.estimate(state)
-    kept = getattr(solver, "client_models", None)
-    return _rows(estimate, problem) if kept is None else kept(state)
+    models = getattr(solver, "client_models", solver.estimate)(state)
+    return _rows(models, problem)

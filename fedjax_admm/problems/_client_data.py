@@ -30,8 +30,15 @@ class Client(NamedTuple):
 class ClientData(Protocol):
     """The samples of some clients."""
 
-    sizes: jax.Array  # shape=(clients,), int32
-    numbers: jax.Array  # shape=(clients,), int32: of each client among all
+    @property
+    def sizes(self) -> jax.Array:
+        """Return how many samples each client has, shape (clients,), int32."""
+        ...
+
+    @property
+    def numbers(self) -> jax.Array:
+        """Return the number of each client among all, shape (clients,), int32."""
+        ...
 
     def each(self, function: Callable[..., Any], *rows: Any) -> Any:
         """Return `function(client, *row)` for every client, a pytree of arrays (clients, ...).

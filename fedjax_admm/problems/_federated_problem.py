@@ -289,14 +289,21 @@ class Federated:
     # --- one client -------------------------------------------------------------------------------
 
     def _each(self, function: Callable[..., Any], *rows: Any, draw: Any = None) -> Any:
-        """Return `function(row, client, scale, private, *others)` for every client."""
+        """Return `function(row, client, scale, private, *others)` for every client.
+
+        Rows of whole models, as personal ones are, bring their private parts with them.
+        """
+        points, *others = rows
+        private, dim = self.private, self.start.shape[-1]
+        if points.shape[-1] > dim:
+            points, private = points[:, :dim], points[:, dim:]
 
         def one(client, weight, private, row, *others):
             scale = weight / client.size.astype(weight.dtype) if self.mean else weight
             client, scale = (client, scale) if draw is None else draw(client, scale)
             return function(row, client, scale, private, *others)
 
-        return self.data.each(one, self.client_weights, self.private, *rows)
+        return self.data.each(one, self.client_weights, private, points, *others)
 
     def _read(self, point: jax.Array, private: jax.Array) -> Any:
         return self.layout.tree(jnp.concatenate([point, private]))

@@ -550,7 +550,7 @@ SOLVERS = {
         personal,
         lambda build: build(scaffold(0.1, local_steps=2), 0.3, steps=2),
         with_heads,
-        lambda state: (state.private, state.inner.clients),
+        lambda state: (state.private, state.inner.controls),
     ),
     "PrivateNetworkedADMM": Case(
         private_networked_admm,

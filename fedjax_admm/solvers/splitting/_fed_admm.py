@@ -171,6 +171,10 @@ class FedADMM(StarSolver):
         """Return the server's model, shape (dim,)."""
         return state.server
 
+    def client_models(self, state: FedADMMState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.clients.models
+
     def traffic(self, problem) -> Traffic:
         """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
         dim = problem.start.shape[-1]

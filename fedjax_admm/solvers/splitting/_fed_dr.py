@@ -120,6 +120,10 @@ class FedDR(StarSolver):
         """Return the server's model, shape (dim,)."""
         return state.server
 
+    def client_models(self, state: FedDRState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.clients.x
+
     def traffic(self, problem) -> Traffic:
         """Return dim numbers up and dim down, and the start: dim numbers up from everybody."""
         dim = problem.start.shape[-1]

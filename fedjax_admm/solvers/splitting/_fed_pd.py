@@ -130,6 +130,10 @@ class FedPD(StarSolver):
         """Return the last average, shape (dim,)."""
         return state.server
 
+    def client_models(self, state: FedPDState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.clients.x
+
     def heard(self, turn) -> jax.Array:
         """Return who talks in a round, shape (clients,): nobody without an average."""
         coin_key, _ = jax.random.split(jax.random.clone(turn.key))

@@ -116,6 +116,10 @@ class FedPLT(StarSolver):
         """Return the server's model, shape (dim,)."""
         return state.server
 
+    def client_models(self, state: FedPLTState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.clients.x
+
     def _length(self, curvature: jax.Array) -> jax.Array:
         return 1 / curvature if self.length is None else self.length
 

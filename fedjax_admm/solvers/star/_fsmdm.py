@@ -132,6 +132,10 @@ class FSMDM(StarSolver):
         """Return the server's model, shape (dim,)."""
         return state.server
 
+    def client_models(self, state: FSMDMState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.client.x
+
     def traffic(self, problem) -> Traffic:
         """Return dim + 1 numbers up (message and weight) and dim down."""
         dim = problem.start.shape[-1]

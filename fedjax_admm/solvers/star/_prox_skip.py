@@ -118,6 +118,10 @@ class ProxSkip(StarSolver):
         """Return the server's last answer, shape (dim,)."""
         return state.server
 
+    def client_models(self, state: ProxSkipState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.client.model
+
 
 def prox_skip(
     step: ArrayLike | None = None,

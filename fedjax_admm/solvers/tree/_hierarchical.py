@@ -125,6 +125,10 @@ class HierarchicalADMM:
         """Return the root's model (dim,), or the clients' (clients, dim) if `personal`."""
         return state.clients.w if self.personal else state.root
 
+    def client_models(self, state: HierarchyState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.clients.w
+
     def traffic(self, problem) -> Traffic:
         """Return dim + 1 numbers up (sigma q - Gamma, and sigma) and dim down (the model)."""
         dim = problem.start.shape[-1]

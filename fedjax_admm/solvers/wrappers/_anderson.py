@@ -164,6 +164,10 @@ class Anderson:
         """Return the estimate of the solver inside."""
         return self.solver.estimate(state.inner)
 
+    def client_models(self, state: AndersonState) -> jax.Array:
+        """Return the clients' models of the solver inside, or its estimate where it tells none."""
+        return getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
+
     def traffic(self, problem) -> Traffic:
         """Return that of the solver inside."""
         return self.solver.traffic(problem)

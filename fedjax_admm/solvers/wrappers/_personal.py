@@ -91,6 +91,15 @@ class Personal:
         rows = jnp.broadcast_to(shared, (state.private.shape[0], shared.shape[-1]))
         return jnp.concatenate([rows, state.private], -1)
 
+    def client_models(self, state: PersonalState) -> jax.Array:
+        """Return the clients' models of the shared part, shape (clients, dim)."""
+        inner = getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
+        return jnp.broadcast_to(inner, (state.private.shape[0], inner.shape[-1]))
+
+    def judged(self, problem, state: PersonalState) -> tuple[Any, jax.Array]:
+        """Return the problem with the clients' present parts, and the shared model or models."""
+        return problem.with_private(state.private), self.solver.estimate(state.inner)
+
     def traffic(self, problem) -> Traffic:
         """Return what the solver inside sends: private parts stay where they are."""
         return self.solver.traffic(problem)
