@@ -310,8 +310,8 @@ def test_data_that_are_none_are_missing():
         (
             lambda: fa.solvers.gtv_primal_dual(localization(), 0.1),
             "gtv_step_ratio needs a problem with typical_norm (TypicalNorm), which Localization "
-            "lacks; problems.federated, networked_logistic, networked_regression and networked_training have "
-            "it.",
+            "lacks; problems.federated, networked_logistic, networked_regression and "
+            "networked_training have it.",
         ),
         (
             lambda: fa.solvers.hfsad(localization()),
