@@ -452,7 +452,7 @@ def _replayed(b: _Bench) -> None:
     masks = np.random.default_rng(0).random((b.rounds, *b.mask)) < 0.5
     with doing(f"A run of {b.name} with recorded masks"):
         replayed = b.run(process=participation.replay(masks))
-    state = b.solver.init(b.problem, jax.random.key(0))
+        state = b.run(0).state.solver
     for index, mask in enumerate(masks):
         state = _step(b.solver, b.problem, state, b.turn(mask, index))
     where = f"Estimates of {b.name} after a run with recorded masks, and after its steps one by one"
