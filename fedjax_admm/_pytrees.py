@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import GetAttrKey, PyTreeDef, register_pytree_with_keys
+from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 Class = TypeVar("Class", bound=type)
 
@@ -53,7 +53,7 @@ def register_dataclass(cls: Class) -> Class:
 class FlatLayout:
     """Where the arrays of a pytree stand in one vector; two layouts of equal trees are equal."""
 
-    structure: PyTreeDef
+    structure: Any  # a jax.tree_util.PyTreeDef
     shapes: tuple[tuple[int, ...], ...]  # of the leaves
     order: tuple[int, ...]  # the leaves in the order in which they stand in the vector
 

@@ -79,7 +79,7 @@ def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
 def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
     if not data:
         raise InputError("must hold a client, but it is empty", argument="data", value=data)
-    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(data))
+    traced = not is_concrete(data)
     arrays_of = device_arrays if traced else _host_arrays
     arrays = [arrays_of(f"data[{i}]", client, dtype) for i, client in enumerate(data)]
     first = _described(arrays[0])

@@ -1,7 +1,7 @@
 """Building a federated problem from a user's own loss, data and parameters, with all its checks."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -219,7 +219,7 @@ def _loss(loss: Any) -> Loss:
             argument="loss",
             value=loss,
         )
-    return loss
+    return cast(Loss, loss)
 
 
 def _check_scalar(name: str, function: Any, start: Any, sample: Any) -> None:

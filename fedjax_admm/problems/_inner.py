@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -263,7 +263,7 @@ def as_inner(inner: Any) -> ProximalMap:
             argument="inner",
             value=inner,
         )
-    return inner
+    return cast(ProximalMap, inner)
 
 
 def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any) -> ExactProx:

@@ -6,7 +6,7 @@ gradients of the smoothed losses, (clients, dim), for mu of shape (clients,).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -119,4 +119,4 @@ def as_smoothing(smoothing: Any) -> Smoothing:
             argument="smoothing",
             value=smoothing,
         )
-    return OwnSmoothing(smoothing)
+    return OwnSmoothing(cast(Callable[[Any, Any, jax.Array], jax.Array], smoothing))
