@@ -1,4 +1,4 @@
-"""Images of the digits 0 to 3: found on the host, dealt to the nodes of a network inside a trial.
+"""Images of digits: found on the host, dealt to the nodes of a network inside a trial.
 
 Which images are used, by the setting `data`:
 
@@ -43,12 +43,13 @@ _SYNTHETIC_IMAGES = 180  # of each digit, as many as scikit-learn has
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """All images of the digits 0 to 3."""
+    """All images of some digits, from 0 on."""
 
     pixels: np.ndarray  # shape=(images, height * width), uint8
-    digits: np.ndarray  # shape=(images,), int32: 0 to 3
+    digits: np.ndarray  # shape=(images,), int32, from 0
     white: int  # the pixel that stands for 1
     source: str  # what they are, in a few words
+    kinds: int = DIGITS  # how many digits
 
     def scaled(self) -> np.ndarray:
         """Return the pixels as float32 in [0, 1]."""
@@ -56,20 +57,24 @@ class Images:
 
     def places(self) -> list[np.ndarray]:
         """Return where the images of each digit are."""
-        return [np.flatnonzero(self.digits == digit) for digit in range(DIGITS)]
+        return [np.flatnonzero(self.digits == digit) for digit in range(self.kinds)]
 
 
-def load_digits(data: str) -> Images:
+def load_digits(data: str, kinds: int = DIGITS) -> Images:
     """Load the images that a setting `data` asks for, as above; once for the same files.
+
+    Args:
+      data: as above.
+      kinds: how many digits, from 0 on: at most 10.
 
     Raises:
       InputError: the folder holds no such files, one is damaged, or scikit-learn is asked for and
         not installed.
     """
     if data == SYNTHETIC:
-        return drawn_digits()
+        return drawn_digits(kinds=kinds)
     if data == SCIKIT_LEARN:
-        if found := scikit_learn_digits():
+        if found := scikit_learn_digits(kinds):
             return found
         raise InputError(
             f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or set "
@@ -78,7 +83,7 @@ def load_digits(data: str) -> Images:
     folder = data or os.environ.get(VARIABLE)
     pair = find_files(Path(folder).expanduser()) if folder else None
     if pair is not None:
-        return _read_pair(pair)
+        return _read_pair(pair, kinds)
     if data:
         raise InputError(
             f"must name a folder with MNIST files, but {data} holds none",
@@ -87,7 +92,7 @@ def load_digits(data: str) -> Images:
             remedy="put train-images-idx3-ubyte and train-labels-idx1-ubyte there (or the t10k "
             f"pair, gzipped or not), or set data={SCIKIT_LEARN} or data={SYNTHETIC}",
         )
-    return scikit_learn_digits() or drawn_digits()
+    return scikit_learn_digits(kinds) or drawn_digits(kinds=kinds)
 
 
 def find_files(folder: Path) -> tuple[Path, Path] | None:
@@ -150,13 +155,13 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def _read_pair(pair: tuple[Path, Path]) -> Images:
+def _read_pair(pair: tuple[Path, Path], kinds: int) -> Images:
     stamps = tuple((str(path.resolve()), path.stat().st_mtime_ns) for path in pair)
-    return _read_stamped(stamps)
+    return _read_stamped(stamps, kinds)
 
 
 @lru_cache(maxsize=2)
-def _read_stamped(stamps: tuple[tuple[str, int], ...]) -> Images:
+def _read_stamped(stamps: tuple[tuple[str, int], ...], kinds: int) -> Images:
     images_file, labels_file = (Path(name) for name, _ in stamps)
     images, labels = read_idx(images_file, _IMAGES), read_idx(labels_file, _LABELS)
     if len(images) != len(labels):
@@ -164,7 +169,7 @@ def _read_stamped(stamps: tuple[tuple[str, int], ...]) -> Images:
             f"{images_file} must hold as many images as {labels_file.name} holds labels "
             f"({len(labels)}), but it holds {len(images)}; take both from one place."
         )
-    kept = labels < DIGITS
+    kept = labels < kinds
     _, height, width = images.shape
     part = images_file.name.split("-")[0]
     return Images(
@@ -172,27 +177,29 @@ def _read_stamped(stamps: tuple[tuple[str, int], ...]) -> Images:
         labels[kept].astype(np.int32),
         255,
         f"MNIST files ({part}), {height} x {width}",
+        kinds,
     )
 
 
-@lru_cache(maxsize=1)
-def scikit_learn_digits() -> Images | None:
+@lru_cache(maxsize=2)
+def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
     """Return scikit-learn's digits, or None where it is not installed."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         return None
     pixels, digits = load_digits(return_X_y=True)
-    kept = digits < DIGITS
+    kept = digits < kinds
     return Images(
         pixels[kept].astype(np.uint8),
         digits[kept].astype(np.int32),
         16,
         "scikit-learn's digits, 8 x 8",
+        kinds,
     )
 
 
-# Strokes from (x, y) to (x, y), y downwards, in a square of side 1: an o, a bar, a 2 and a 3.
+# Strokes from (x, y) to (x, y), y downwards, in a square of side 1: the digits from 0 on.
 _STROKES = (
     (
         (0.25, 0.2, 0.75, 0.2),
@@ -203,15 +210,36 @@ _STROKES = (
     ((0.5, 0.1, 0.5, 0.9), (0.5, 0.1, 0.35, 0.3), (0.4, 0.9, 0.6, 0.9), (0.5, 0.3, 0.5, 0.6)),
     ((0.25, 0.25, 0.7, 0.2), (0.7, 0.2, 0.7, 0.45), (0.7, 0.45, 0.25, 0.8), (0.25, 0.8, 0.75, 0.8)),
     ((0.3, 0.2, 0.7, 0.2), (0.7, 0.2, 0.7, 0.8), (0.4, 0.5, 0.7, 0.5), (0.3, 0.8, 0.7, 0.8)),
+    (
+        (0.3, 0.15, 0.25, 0.55),
+        (0.25, 0.55, 0.8, 0.55),
+        (0.65, 0.2, 0.65, 0.5),
+        (0.65, 0.5, 0.65, 0.9),
+    ),
+    ((0.75, 0.2, 0.3, 0.2), (0.3, 0.2, 0.3, 0.5), (0.3, 0.5, 0.7, 0.55), (0.7, 0.55, 0.3, 0.85)),
+    (
+        (0.65, 0.15, 0.3, 0.55),
+        (0.3, 0.55, 0.35, 0.85),
+        (0.35, 0.85, 0.7, 0.8),
+        (0.7, 0.8, 0.3, 0.55),
+    ),
+    ((0.25, 0.2, 0.75, 0.2), (0.75, 0.2, 0.55, 0.5), (0.55, 0.5, 0.4, 0.9), (0.35, 0.5, 0.75, 0.5)),
+    ((0.3, 0.2, 0.7, 0.2), (0.7, 0.2, 0.3, 0.8), (0.3, 0.8, 0.7, 0.8), (0.7, 0.8, 0.3, 0.2)),
+    (
+        (0.35, 0.5, 0.3, 0.2),
+        (0.3, 0.2, 0.65, 0.15),
+        (0.65, 0.15, 0.35, 0.5),
+        (0.65, 0.15, 0.6, 0.9),
+    ),
 )
 
 
-@lru_cache(maxsize=1)
-def drawn_digits(side: int = 8) -> Images:
+@lru_cache(maxsize=2)
+def drawn_digits(side: int = 8, kinds: int = DIGITS) -> Images:
     """Draw strokes whose ends, place and thickness vary, with noise; always the same images."""
     generator = np.random.default_rng(0)
-    shape = (DIGITS, _SYNTHETIC_IMAGES, 4)
-    ends = np.array(_STROKES)[:, None] + generator.normal(0, 0.035, (*shape, 4))
+    shape = (kinds, _SYNTHETIC_IMAGES, 4)
+    ends = np.array(_STROKES[:kinds])[:, None] + generator.normal(0, 0.035, (*shape, 4))
     ends = ends + np.tile(generator.normal(0, 0.035, (*shape[:2], 1, 2)), 2)
     grid = (np.arange(side) + 0.5) / side
     points = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)  # x, y of every pixel
@@ -224,9 +252,10 @@ def drawn_digits(side: int = 8) -> Images:
     ink = np.clip(ink + generator.normal(0, 0.08, ink.shape), 0, 1)
     return Images(
         np.round(16 * ink).astype(np.uint8).reshape(-1, side * side),
-        np.repeat(np.arange(DIGITS, dtype=np.int32), _SYNTHETIC_IMAGES),
+        np.repeat(np.arange(kinds, dtype=np.int32), _SYNTHETIC_IMAGES),
         16,
         f"synthetic strokes, {side} x {side}",
+        kinds,
     )
 
 

@@ -116,6 +116,22 @@ def test_scikit_learn(monkeypatch):
         digits.load_digits("scikit-learn")
 
 
+def test_ten_digits(tmp_path, shaped_like_mnist):
+    images, labels = shaped_like_mnist
+    everything = digits.load_digits(str(write(tmp_path, images, labels)), 10)
+    np.testing.assert_array_equal(everything.digits, labels)
+    assert len(digits.load_digits(str(tmp_path)).digits) == np.sum(labels < 4)
+    loaded = digits.load_digits("scikit-learn", 10)
+    assert loaded.pixels.shape == (1797, 64)
+    assert [len(places) for places in loaded.places()][4:] == [181, 182, 181, 179, 174, 180]
+    drawn = digits.load_digits("synthetic", 10)
+    assert [len(places) for places in drawn.places()] == [180] * 10
+    rows = drawn.scaled()
+    means = np.stack([rows[places].mean(0) for places in drawn.places()])
+    nearest = np.argmin(((rows[:, None] - means[None]) ** 2).sum(-1), 1)
+    assert 0.7 < np.mean(nearest == drawn.digits) < 1
+
+
 def test_synthetic_images_differ_by_digit_and_within():
     loaded = digits.load_digits("synthetic")
     assert [len(places) for places in loaded.places()] == [180] * 4
