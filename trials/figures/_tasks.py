@@ -40,11 +40,11 @@ def task_curves_figure(
       floor: in dB; what is smaller is drawn there.
       logarithmic: whether rounds are spread evenly in their logarithms.
     """
-    tasks = _tasks(results)
+    tasks = tasks_in(results)
     shape = (len(results.sweep), len(tasks))
     figure = Figure(figsize=(4.4 * shape[1], 1.6 + 3.2 * shape[0]), layout="constrained")
     grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
-    styles = distinct_styles(_bare_names(results))
+    styles = distinct_styles(bare_names(results))
     for row, (value, line) in enumerate(zip(results.sweep, grid, strict=True)):
         for axes, (task, methods) in zip(line, tasks.items(), strict=True):
             for bare, name in methods.items():
@@ -72,10 +72,10 @@ def task_sweep_figure(
       floor: in dB; what is smaller is drawn there.
       logarithmic: whether the swept numbers are spread evenly in their logarithms.
     """
-    tasks = _tasks(results)
+    tasks = tasks_in(results)
     figure = Figure(figsize=(4.4 * len(tasks), 4.8), layout="constrained")
     grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
-    styles = distinct_styles(_bare_names(results))
+    styles = distinct_styles(bare_names(results))
     for axes, (task, methods) in zip(grid[0], tasks.items(), strict=True):
         for bare, name in methods.items():
             if results.has(name, metric):
@@ -90,7 +90,7 @@ def task_sweep_figure(
     return figure
 
 
-def _tasks(results: Results) -> dict[str, dict[str, str]]:
+def tasks_in(results: Results) -> dict[str, dict[str, str]]:
     """Return task -> bare name -> name of the method."""
     tasks: dict[str, dict[str, str]] = {}
     for name in results.methods:
@@ -99,7 +99,8 @@ def _tasks(results: Results) -> dict[str, dict[str, str]]:
     return tasks
 
 
-def _bare_names(results: Results) -> list[str]:
+def bare_names(results: Results) -> list[str]:
+    """Return the methods' names without their tasks, each once."""
     return list(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in results.methods))
 
 

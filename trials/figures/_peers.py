@@ -1,0 +1,77 @@
+"""Figures of many methods on several tasks: what is reached for what it costs.
+
+A method's name says its task before a colon, as in the figures of several tasks.
+"""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedjax_admm.trials.figures._style import (
+    distinct_styles,
+    draw_line,
+    finish,
+    line_with_band,
+    logarithmic,
+    metric_label,
+    with_error,
+)
+from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
+from fedjax_admm.trials.results import Results, summarize
+
+_COSTS = ("global round", "numbers sent, up and down", "gradients of single samples")
+
+
+def peers_figure(results: Results, *, metric: str) -> Figure:
+    """Draw a metric against its costs at the first swept value, and its end against all values.
+
+    Args:
+      results: of a finished run, with the metrics numbers_up, numbers_down and gradients.
+      metric: means over trials; where values are swept, with one standard error.
+    """
+    tasks = tasks_in(results)
+    swept = len(results.sweep) > 1
+    rows = len(_COSTS) + swept
+    figure = Figure(figsize=(4.8 * len(tasks), 1.6 + 3.1 * rows), layout="constrained")
+    grid = figure.subplots(rows, len(tasks), sharey="row", squeeze=False)
+    styles = distinct_styles(bare_names(results))
+    first = f"{results.config['parameter_label']}: {results.sweep[0]:g}"
+    for column, (task, methods) in enumerate(tasks.items()):
+        for bare, name in methods.items():
+            middle = summarize(results.values(name, metric)[0], axis=0).mean
+            for axes, along in zip(grid[:, column], _costs(results, name), strict=False):
+                # Without bands: those of twelve methods would cover each other.
+                draw_line(axes, along, middle, bare, styles[bare])
+            if swept:
+                table = summarize(results.values(name, metric)[:, :, -1], axis=1)
+                places = np.arange(len(results.sweep))
+                line_with_band(grid[-1, column], places, *with_error(table), bare, styles[bare])
+        for axes, cost in zip(grid[:, column], _COSTS, strict=False):
+            axes.set_title(
+                f"{task}, mean\n{first}" if axes is grid[0, column] else task, fontsize=9
+            )
+            axes.set_xlabel(cost)
+        if swept:
+            _label_values(grid[-1, column], results, task)
+    for axes in grid.flat:
+        logarithmic(axes)
+    for axes in grid[: len(_COSTS)].flat:
+        axes.set_xscale("log")
+    for axes in grid[:, 0]:
+        axes.set_ylabel(metric_label(results, metric))
+    lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
+    finish(figure, results, lines)
+    return figure
+
+
+def _costs(results: Results, name: str) -> tuple[np.ndarray, ...]:
+    """Return rounds, numbers sent and gradients at the first swept value, each (round,)."""
+    sent = results.values(name, "numbers_up")[0] + results.values(name, "numbers_down")[0]
+    gradients = results.values(name, "gradients")[0]
+    return results.rounds, np.mean(sent, axis=0), np.mean(gradients, axis=0)
+
+
+def _label_values(axes: Axes, results: Results, task: str) -> None:
+    axes.set_xticks(np.arange(len(results.sweep)), [f"{value:g}" for value in results.sweep])
+    axes.set_xlabel(results.config["parameter_label"])
+    axes.set_title(f"{task}, last round, mean ± standard error", fontsize=9)
