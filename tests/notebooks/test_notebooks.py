@@ -15,6 +15,20 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 # What must hold after the last cell, in the notebook's own variables.
 CHECKS = {
+    "own_problem": """
+        assert TRIALS == {trials}
+        # Averaging wanders; the others end where each other does.
+        ends = {{name: model["slope"] for name, model in found.items()}}
+        for name in ("FedADMM", "FedDR", "heavy ball"):
+            np.testing.assert_allclose(ends[name], ends["SCAFFOLD"], atol=1e-4)
+        assert np.max(np.abs(ends["FedAvg, 5 local steps"] - ends["SCAFFOLD"])) > 0.01
+
+        # The dead zone holds one slope at its edge, and the best of forty is inside the grid.
+        assert np.isclose(run.estimate["slope"][2], 0.5)
+        assert halves[0] < best < halves[-1] and np.all(np.isfinite(objectives))
+        lines = Path("mine", "summary.csv").read_text().splitlines()
+        assert sum(line.startswith("my_experiment,FedADMM,spread,2,200,") for line in lines) == 3
+    """,
     "schedules": """
         assert TRIALS == {trials}
         assert errors["published"].shape == errors["hand-made"].shape == (TRIALS, ROUNDS // EVERY)
