@@ -122,6 +122,7 @@ def test_the_largest_safe_step_is_that_of_the_dense_matrix(shape, loss):
     assert math.isinf(largest_safe_step(problem, 50.0))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_a_large_network_by_its_dense_matrix():
     """50 clients with 8 numbers each: more than the steps of Lanczos' method."""

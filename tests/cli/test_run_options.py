@@ -98,6 +98,7 @@ def test_too_little_memory_is_told_before_anything_is_written(command, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 @pytest.mark.bits
 def test_enough_memory_changes_no_bit(run, tmp_path):
     run("usual")

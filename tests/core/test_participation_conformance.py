@@ -110,6 +110,7 @@ def test_the_same_under_jit_and_alone(case):
         np.testing.assert_array_equal(presence.active, inside.active)
 
 
+@pytest.mark.thorough
 def test_a_batch_of_keys_is_the_keys_one_by_one(case):
     process, keys = case.build(), jax.random.split(jax.random.key(9), 3)
     _, batch = jax.jit(jax.vmap(lambda key: follow(process, key, rounds=30)))(keys)

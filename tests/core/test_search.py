@@ -106,6 +106,7 @@ def test_scores_are_those_of_runs():
     assert float(same[0]) == float(same[1]) == float(same[2])
 
 
+@pytest.mark.thorough
 def test_values_may_run_side_by_side():
     """Two by two, and one is left over."""
     rates = jnp.float32([0.1, 0.5, 0.2])

@@ -259,6 +259,7 @@ def test_graphs_without_edges():
 # --- stacks and transformations ---
 
 
+@pytest.mark.thorough
 def test_a_stack_under_vmap_is_its_graphs_one_by_one():
     several = [graphs.chain(6), graphs.star(6, 2.0), graphs.grid(2, 3), graphs.from_edges(6, [])]
     stacked = graphs.stack(several)

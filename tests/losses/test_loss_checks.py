@@ -92,6 +92,7 @@ def test_others_are_refused_in_one_sentence(loss, message):
     assert str(caught.value).count("\n") == 0
 
 
+@pytest.mark.thorough
 def test_ours_cost_nothing(monkeypatch):
     monkeypatch.setattr(jax, "enable_x64", None)
     check_sample_loss(quantile(0.3))

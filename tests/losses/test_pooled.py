@@ -299,6 +299,7 @@ def test_no_lapack():
 # --- units ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["squared", "absolute", "huber"])
 @pytest.mark.usefixtures("x64")
 def test_units_do_not_matter(name):

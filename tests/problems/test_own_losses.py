@@ -28,6 +28,7 @@ def reaches(solver, task, rounds):
     return float(jnp.max(jnp.abs(found - task.optimum[None])))
 
 
+@pytest.mark.thorough
 def test_a_smooth_loss_is_solved_by_all_three(x64):
     task = problem(PseudoHuber(0.7))
     total = jax.grad(lambda w: jnp.sum(task.values(jnp.broadcast_to(w, (4, 3)))))
@@ -58,6 +59,7 @@ def test_other_smooth_losses_are_solved_by_p_admm(loss, x64):
     assert reaches(solvers.p_admm(privacy.exact_release(), rho=0.5), problem(loss), 400) < 1e-6
 
 
+@pytest.mark.thorough
 def test_an_optimum_that_nobody_can_compute_is_nan():
     task = problem(Insensitive())
     assert np.all(np.isnan(task.optimum))

@@ -239,6 +239,7 @@ SOLVERS = {
         lambda build: build("tuned", local_updates=3),
         localization,
         lambda state: state.client,
+        thorough=True,
     ),
     "FederatedSubgradient": Case(
         federated_subgradient,
@@ -251,6 +252,7 @@ SOLVERS = {
         lambda build: build(schedules.power_decay(100.0, 1.0)),
         localization,
         lambda state: (),
+        thorough=True,
     ),
     "HFSAD, 2 passes": Case(
         hfsad,
@@ -299,6 +301,7 @@ SOLVERS = {
         lambda build: build(trained_network(), 0.3, penalties.mocha(), ratio=1.0),
         trained_network,
         lambda state: state.nodes,
+        thorough=True,
     ),
     "DecentralizedADMM": Case(
         decentralized_admm,

@@ -9,8 +9,11 @@ from tests.bits import TOLERANCE
 from tests.builders import builders
 from tests.solvers.conformance import SOLVERS
 
-# Dear, and seldom the only one to fail: it runs a step without jit.
-SLOW = ("structure",)
+# Dear, and seldom the only ones to fail.
+SLOW = ("structure", "vmap", "replayed")
+SLOW_FOR = {  # derivatives through levels of servers; those of a star are in every run
+    "gradients": ("HFSAD, 2 passes", "HierarchicalADMM, depth 3, linearised, personal"),
+}
 
 
 def marks(*wanted: tuple[bool, str]) -> list[pytest.MarkDecorator]:
@@ -43,7 +46,7 @@ def checked(name: str, only: str) -> None:
             only,
             name,
             marks=marks(
-                (case.thorough or only in SLOW, "thorough"),
+                (case.thorough or only in SLOW or name in SLOW_FOR.get(only, ()), "thorough"),
                 (only in ("resumes", "replayed"), "bits"),
             ),
         )

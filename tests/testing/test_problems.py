@@ -146,6 +146,7 @@ def test_a_start_of_another_number_of_clients_is_caught():
         check_problem(bad, points=points, only="clients")
 
 
+@pytest.mark.thorough
 def test_a_good_one_passes():
     check_problem(squares())
 

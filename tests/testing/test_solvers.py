@@ -19,6 +19,7 @@ def models(state):
     return state.models
 
 
+@pytest.mark.thorough
 def test_a_good_one_passes_without_a_word_about_clients():
     check_solver(averaging(), squares(), only=("absent", "nobody", "structure"))
 

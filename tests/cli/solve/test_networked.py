@@ -161,6 +161,7 @@ def test_two_clusters_are_found_and_beat_local_and_pooled_models(solve, tmp_path
     assert "converged" not in outcome.out
 
 
+@pytest.mark.thorough
 def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     outcome = solve(
         text(measured()), *BASIC, "--threshold", 20, "--lam", 1.5, "--seed", 7, "--out", "one two"

@@ -202,6 +202,7 @@ def test_the_ledger_is_the_plan_s(solve, tmp_path, accounting):
         np.testing.assert_allclose(found, getattr(all_spent, name), rtol=1e-11)
 
 
+@pytest.mark.thorough
 def test_the_curve_shows_how_far_released_models_are_apart(fit):
     _, _, found = fit()
     apart = found.released - found.released.mean(0)

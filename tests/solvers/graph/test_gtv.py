@@ -447,6 +447,7 @@ def test_ratio_and_margin_of_the_steps(ratio, margin, penalty):
     compare(network, regression(network), penalty, ratio=ratio, margin=margin)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("unit", [False, True])
 def test_weights_scale_the_flows_and_not_the_degrees(unit):
@@ -706,6 +707,7 @@ def length_by_hand(network, ranks):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("m", "dim"), [(5, 3), (2, 3), (2, 8)])
 def test_ratio_by_its_formula(m, dim):
@@ -838,7 +840,8 @@ def test_a_problem_without_a_graph_is_told():
     problem = SimpleNamespace(**dict.fromkeys(offered, 1.0))
     sentence = (
         r"^GTVPrimalDual needs a problem with graph \(OnGraph\), which SimpleNamespace lacks; "
-        r"problems\.federated, networked_logistic, networked_regression and networked_training have it\.$"
+        r"problems\.federated, networked_logistic, networked_regression and networked_training "
+        r"have it\.$"
     )
     with pytest.raises(fa.InputError, match=sentence):
         fa.run(solver, problem, jax.random.key(0), rounds=1)

@@ -131,6 +131,7 @@ def chosen(task, method, epsilon, curves=False):
 # --- problems -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_tasks_of_a_trial_share_graph_and_data():
     tasks = tasks_of(3)
     assert tuple(sorted(tasks)) == tuple(sorted(TASKS))
@@ -757,6 +758,7 @@ def test_unusual_numbers_are_drawn_without_warnings(draw, options, change):
     assert sorted(legend_of(figure)) == ["X", "Y", "Z"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
 def test_failed_trials_are_left_out_of_the_median(draw):
     usual, other = made_up(), made_up(change=failed_trials)
