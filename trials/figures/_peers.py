@@ -6,8 +6,10 @@ A method's name says its task before a colon, as in the figures of several tasks
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from fedjax_admm.trials.figures._style import (
+    COLOURS,
     distinct_styles,
     draw_line,
     finish,
@@ -19,6 +21,27 @@ from fedjax_admm.trials.figures._style import (
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
 
+# Seven colours are fewer than methods: from the eighth on, in another order and with other markers.
+_MARKERS = (
+    "o",
+    "s",
+    "^",
+    "D",
+    "v",
+    "x",
+    "P",
+    "*",
+    "<",
+    "h",
+    "+",
+    ">",
+    "d",
+    "1",
+    "p",
+    "X",
+    "2",
+    "8",
+)
 _COSTS = ("global round", "numbers sent, up and down", "gradients of single samples")
 
 
@@ -34,7 +57,14 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
     rows = len(_COSTS) + swept
     figure = Figure(figsize=(4.8 * len(tasks), 1.6 + 3.1 * rows), layout="constrained")
     grid = figure.subplots(rows, len(tasks), sharey="row", squeeze=False)
-    styles = distinct_styles(bare_names(results))
+    styles = {
+        name: {
+            **style,
+            "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)],
+            "marker": _MARKERS[i % len(_MARKERS)],
+        }
+        for i, (name, style) in enumerate(distinct_styles(bare_names(results)).items())
+    }
     first = f"{results.config['parameter_label']}: {results.sweep[0]:g}"
     for column, (task, methods) in enumerate(tasks.items()):
         for bare, name in methods.items():
@@ -57,6 +87,7 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
         logarithmic(axes)
     for axes in grid[: len(_COSTS)].flat:
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     for axes in grid[:, 0]:
         axes.set_ylabel(metric_label(results, metric))
     lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}

@@ -20,9 +20,7 @@ BY_LABEL = 0.0
 """The concentration that stands for two labels per client."""
 
 
-def label_odds(
-    key: jax.Array, concentration: jax.Array, clients: int, labels: int
-) -> jax.Array:
+def label_odds(key: jax.Array, concentration: jax.Array, clients: int, labels: int) -> jax.Array:
     """Return the logarithms of every client's odds of labels, shape (clients, labels).
 
     Args:
@@ -35,10 +33,11 @@ def label_odds(
     gamma_key, *pair_keys = jax.random.split(key, 3)
     # Logarithms of gamma variables: the variables themselves underflow at small concentrations.
     shape = jnp.maximum(concentration, jnp.finfo(concentration.dtype).tiny)
-    drawn = jax.random.loggamma(gamma_key, shape, (clients, labels), concentration.dtype)
+    drawn = jax.random.loggamma(gamma_key, shape, (clients * labels,), concentration.dtype)
+    drawn = drawn.reshape(clients, labels)
     spread = jnp.arange(clients, dtype=jnp.int32) % labels  # every label equally often
     both = jnp.stack([jax.random.permutation(pair_key, spread) for pair_key in pair_keys])
-    held = jnp.any(both[..., None] == jnp.arange(labels, dtype=jnp.int32), 0)
+    held = jnp.any(jax.nn.one_hot(both, labels, dtype=bool), 0)
     pairs = jnp.where(held, 0, -jnp.inf).astype(drawn.dtype)
     return jnp.where(concentration == BY_LABEL, pairs, drawn)
 
@@ -69,21 +68,25 @@ def deal(
     clients, kinds = odds.shape
     order_key, label_key = jax.random.split(key)
     # Samples in random order within each label; where those of each label begin and end.
-    shuffled = jax.random.permutation(order_key, labels.shape[0]).astype(jnp.int32)
-    order = shuffled[jnp.argsort(labels[shuffled], stable=True)]
-    counts = jnp.bincount(labels, length=kinds).astype(jnp.int32)
+    shares = jax.random.uniform(order_key, labels.shape, odds.dtype)
+    order = jnp.argsort(labels.astype(odds.dtype) + shares).astype(jnp.int32)
+    counts = jnp.sum(jax.nn.one_hot(labels, kinds, dtype=jnp.int32), 0, dtype=jnp.int32)
     begin = jnp.cumsum(counts, dtype=jnp.int32) - counts
-    noise = jax.random.gumbel(label_key, (largest * clients, kinds), odds.dtype)
+    # Drawn along one axis, which compiles faster.
+    noise = jax.random.gumbel(label_key, (largest * clients * kinds,), odds.dtype)
 
-    def one(left, turn):
-        number, drawn = turn
-        client, round_ = number % clients, number // clients
-        chances = jnp.where(left > 0, odds[client] + drawn, -jnp.inf)
-        label = jnp.argmax(chances)
-        gets = (round_ < sizes[client]) & (chances[label] > -jnp.inf)
-        place = order[jnp.minimum(begin[label] + counts[label] - left[label], labels.shape[0] - 1)]
-        return left.at[label].add(-gets.astype(jnp.int32)), (jnp.where(gets, place, 0), gets)
+    chances = jnp.tile(odds, (largest, 1)) + noise.reshape(-1, kinds)
+    turns = jnp.arange(largest * clients, dtype=jnp.int32)
+    wanted = turns // clients < sizes[turns % clients]
 
-    numbers = jnp.arange(largest * clients, dtype=jnp.int32)
-    _, (places, gets) = jax.lax.scan(one, counts, (numbers, noise))
-    return places.reshape(largest, clients).T, gets.reshape(largest, clients).T
+    def one(next_place, turn):
+        chance, wants = turn
+        chance = jnp.where(next_place < begin + counts, chance, -jnp.inf)
+        gets = wants & jnp.any(chance > -jnp.inf)
+        chosen = (jnp.arange(kinds, dtype=jnp.int32) == jnp.argmax(chance)) & gets
+        place = jnp.sum(jnp.where(chosen, next_place, 0), dtype=jnp.int32)
+        return next_place + chosen.astype(jnp.int32), (place, gets)
+
+    _, (places, gets) = jax.lax.scan(one, begin, (chances, wanted))
+    places = order[places].reshape(largest, clients).T
+    return places, gets.reshape(largest, clients).T

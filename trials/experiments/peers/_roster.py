@@ -1,0 +1,166 @@
+"""What a benchmark runs: a solver with the settings that are tried for it, and what it costs.
+
+Every method has two numbers to tune, or one, and `GRID` settings in all: the same effort for
+everybody.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import Measure
+from fedjax_admm.participation import without_replacement
+from fedjax_admm.penalties import Penalty
+from fedjax_admm.protocol import Solver
+from fedjax_admm.search import grid_search
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
+
+GRID = 12
+"""How many settings of a method are tried."""
+
+
+class Setting(NamedTuple):
+    """The numbers of a method that are tuned; where there is one, nobody looks at `second`."""
+
+    first: Any
+    second: Any
+
+
+class Recipe(NamedTuple):
+    """A method before its numbers are known."""
+
+    build: Callable[[Setting, Penalty], Solver]
+    firsts: Sequence[float]  # values of the first number
+    seconds: Sequence[float]  # values of the second number
+    passes: float  # over the samples of a client that takes part, per round
+    passes_before: float = 0.0  # over everybody's samples, before the first round
+    sums: bool = False  # the sum of the losses is minimised, not their mean
+
+    def grid(self) -> list[Setting]:
+        """Return every setting that is tried, `GRID` of them."""
+        return [Setting(*pair) for pair in product(self.firsts, self.seconds)]
+
+    def solver(self, setting: Setting, regularizer: Callable[[Any], Penalty], clients: int) -> Any:
+        """Return the solver of a setting.
+
+        Args:
+          setting: numbers, which may be traced.
+          regularizer: factor -> what is added to the mean of the losses, times that factor.
+          clients: how many there are.
+        """
+        return self.build(setting, regularizer(float(clients) if self.sums else 1.0))
+
+
+def between(low: float, high: float, number: int) -> tuple[float, ...]:
+    """Return so many numbers from `low` to `high`, in equal ratios, with three digits."""
+    ratio = (high / low) ** (1 / max(number - 1, 1))
+    return tuple(float(f"{low * ratio**i:.3g}") for i in range(number))
+
+
+ONLY = (1.0,)
+"""The values of a second number where there is none."""
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class PeerMethod(Method):
+    """A solver on one of a trial's problems, with some clients drawn in every round."""
+
+    solver: Solver
+    passes: jax.Array  # shape=(): see `Recipe`
+    passes_before: jax.Array  # shape=()
+    task: jax.Array  # shape=(), int32: which problem of those that are stacked
+    family: str = field(metadata={"static": True})  # under which name these stand
+    drawn: int = field(metadata={"static": True})  # clients per round
+    measure: Measure = field(metadata={"static": True})
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the solver; "gradients" counts gradients of single samples.
+
+        It is what is to be expected of clients drawn at random: passes times clients that take part
+        times their mean number of samples.
+        """
+        chosen = self.problem_of(problem)
+        method = SolverMethod(self.solver, self.measure, without_replacement(self.drawn))
+        sizes = chosen.sizes.astype(chosen.start.dtype)
+        done = jnp.asarray(recorded_rounds(rounds, every), sizes.dtype)
+        spent = done * self.passes * self.drawn * jnp.mean(sizes)
+        spent = spent + self.passes_before * jnp.sum(sizes)
+        return {**method(chosen, key, rounds, every), "gradients": spent}
+
+    def traffic(self, problem):
+        """Return what the solver says."""
+        chosen = jax.eval_shape(self.problem_of, problem)
+        return self.solver.traffic(chosen)
+
+    def problem_of(self, problem):
+        """Return the problem that the method solves."""
+        return jax.tree.map(lambda leaf: leaf[self.task], problem[self.family])
+
+
+def tuning_scores(
+    recipe: Recipe,
+    problems: Any,
+    keys: jax.Array,
+    regularizer: Callable[[Any], Penalty],
+    *,
+    rounds: int,
+    drawn: int,
+    measure: Measure,
+) -> jax.Array:
+    """Return the "error" after the last round of every setting of the grid, shape (trials, GRID).
+
+    One compiled call; infinite where a run failed. No test data are in the problems that it gets:
+    their held-out samples are for validation.
+
+    Args:
+      recipe: of the method.
+      problems: stacked, (trials, ...).
+      keys: typed keys, (trials,).
+      regularizer: factor -> what is added to the mean of the losses, times that factor.
+      rounds: of every run.
+      drawn: clients per round.
+      measure: has the entry "error".
+    """
+    grid = recipe.grid()
+    values = Setting(*(jnp.asarray(column, float) for column in zip(*grid, strict=True)))
+
+    def one(problem, key):
+        found = grid_search(
+            lambda setting: recipe.solver(setting, regularizer, problem.num_clients),
+            values,
+            problem,
+            key,
+            rounds=rounds,
+            measure=measure,
+            metric="error",
+            participation=without_replacement(drawn),
+            width=len(grid),
+        )
+        return found.scores
+
+    return jax.vmap(one)(problems, keys)
+
+
+def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: Any) -> Setting:
+    """Return the setting of the nearest tuned value, which may be traced.
+
+    Values above zero are compared by their ratio; zero is near to zero only.
+
+    Args:
+      grid: the settings that were tried.
+      places: tuned value -> place of the best setting in the grid.
+      value: of the sweep.
+    """
+    known = jnp.asarray(list(places), float)
+    value = jnp.asarray(value, known.dtype)
+    tiny = jnp.finfo(known.dtype).tiny
+    away = jnp.abs(jnp.log(jnp.maximum(known, tiny)) - jnp.log(jnp.maximum(value, tiny)))
+    nearest = jnp.argmin(away)
+    best = [grid[place] for place in places.values()]
+    return Setting(*(jnp.asarray(c, float)[nearest] for c in zip(*best, strict=True)))
