@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm.trials.experiments.peers import federated, nonsmooth
-from fedjax_admm.trials.experiments.peers._roster import tuning_scores
 
 SEED = 77
 MODULES = {"federated-benchmark": federated, "nonsmooth-benchmark": nonsmooth}
@@ -27,7 +26,7 @@ def scorer(recipe, rounds, drawn, measure):
     """Return (problems, keys, penalty of a mean, penalty of a sum) -> scores, compiled once."""
 
     def score(problems, keys, of_mean, of_sum):
-        return tuning_scores(
+        return federated.tuning_scores(
             recipe,
             problems,
             keys,

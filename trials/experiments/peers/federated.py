@@ -44,7 +44,12 @@ from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments.peers._roster import PeerMethod, Recipe, chosen_setting
+from fedjax_admm.trials.experiments.peers._roster import (
+    PeerMethod,
+    Recipe,
+    chosen_setting,
+    tuning_scores as tuning_scores,
+)
 from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds
 from fedjax_admm.trials.experiments.peers._tuned import FEDERATED
