@@ -249,7 +249,7 @@ def test_a_method_runs_on_all_losses_with_kinks():
         (DIGITS, {**SMALL, "largest": "3"}, "largest must be at least 4"),
         (DIGITS, {**SMALL, "split": "-1"}, "split must be at least 0"),
         (KINKS, {"shift": "-1"}, "shift must be at least 0"),
-        (KINKS, {"gamma": "0"}, "gamma must be greater than 0"),
+        (KINKS, {"dim": "0"}, "dim must be at least 1"),
     ],
 )
 def test_a_setting_that_does_not_fit_is_told(experiment, given, words):
