@@ -27,6 +27,8 @@ from fedjax_admm.trees import Tree
 
 # Iterations of L-BFGS with which a client learns on its own.
 _SOLO_STEPS = 200
+# The number of a call that is to be accurate: 0.1 / k is 1e-7 there.
+_LATE = 1_000_000
 
 
 class Batch(NamedTuple):
@@ -257,10 +259,10 @@ class Federated:
     def prox_convex_part(self, points: jax.Array, step: jax.Array) -> jax.Array:
         """Return the prox of the convex part, which is the loss where it is no difference.
 
-        An inexact one begins at the points.
+        An inexact one begins at the points, and is as accurate as a late call of `prox`.
         """
         loss = self.loss.convex if isinstance(self.loss, Difference) else self.loss
-        return self._prox_of(loss, points, step, self.prox_memory(points))[0]
+        return self._lone_prox(loss, points, step)
 
     def prox_concave_part(self, points: jax.Array, step: jax.Array, mu: jax.Array) -> jax.Array:
         """Return `argmin_z -e_l(z) + ||z - x_l||^2 / (2 step_l)`, e_l the envelope of phi_l.
@@ -277,7 +279,7 @@ class Federated:
         if not isinstance(self.loss, Difference):
             return points
         rest = mu - step
-        nearest = self._prox_of(self.loss.concave, points, rest, self.prox_memory(points))[0]
+        nearest = self._lone_prox(self.loss.concave, points, rest)
         return (mu[:, None] * points - step[:, None] * nearest) / rest[:, None]
 
     def minimizers(self) -> jax.Array:
@@ -333,6 +335,14 @@ class Federated:
             return Client(samples, jnp.full((), size, jnp.int32), client.number), scale * share
 
         return draw
+
+    def lone_prox(self, points: jax.Array, step: jax.Array) -> jax.Array:
+        """Return the prox for a single time: begun at the points, as accurate as a late call."""
+        return self._lone_prox(self.loss, points, step)
+
+    def _lone_prox(self, loss, points, step) -> jax.Array:
+        memory = jax.vmap(lambda point: self.proximal.memory(point, _LATE))(points)
+        return self._prox_of(loss, points, step, memory)[0]
 
     def _prox_of(self, loss, points, step, memory) -> tuple[jax.Array, Any]:
         value = client_value(loss, self)

@@ -40,8 +40,11 @@ class InnerMemory(NamedTuple):
 class ProximalMap(Protocol):
     """How a problem finds the prox of one client's loss."""
 
-    def memory(self, start: jax.Array) -> Any:
-        """Return what it remembers before the first call, for a model (dim,)."""
+    def memory(self, start: jax.Array, calls: int = 0) -> Any:
+        """Return what it remembers after so many calls, the last of which returned a model (dim,).
+
+        A call that stands alone is asked for as if it were a late one: as accurate.
+        """
         ...
 
     def __call__(
@@ -77,7 +80,7 @@ class ExactProx:
     layout: FlatLayout = field(metadata={"static": True})
     arguments: tuple[str, ...] = field(metadata={"static": True})  # what follows (params, step)
 
-    def memory(self, start):
+    def memory(self, start, calls=0):
         """Return nothing."""
         return ()
 
@@ -99,9 +102,9 @@ class InnerSteps:
     steps: int = field(metadata={"static": True})
     warm: bool = field(metadata={"static": True})
 
-    def memory(self, start):
-        """Return the start, the optimiser's first state, and no call."""
-        return InnerMemory(start, self.optimizer.init(start), jnp.zeros((), jnp.int32))
+    def memory(self, start, calls=0):
+        """Return the start, the optimiser's first state, and the number of calls."""
+        return InnerMemory(start, self.optimizer.init(start), jnp.asarray(calls, jnp.int32))
 
     def __call__(self, loss, point, step, memory, samples, size, weight):
         """Return the model after the steps; the map can be differentiated through them."""
@@ -131,9 +134,9 @@ class InnerLBFGS:
     steps: int = field(metadata={"static": True})
     warm: bool = field(metadata={"static": True})
 
-    def memory(self, start):
-        """Return the start, and no call."""
-        return InnerMemory(start, (), jnp.zeros((), jnp.int32))
+    def memory(self, start, calls=0):
+        """Return the start, and the number of calls."""
+        return InnerMemory(start, (), jnp.asarray(calls, jnp.int32))
 
     def __call__(self, loss, point, step, memory, samples, size, weight):
         """Return the model; its derivatives are those of the exact minimiser."""

@@ -74,8 +74,7 @@ class MoreauSmoothing:
 
     def gradients(self, problem, points, mu):
         """Return the gradients of the envelopes, by the problem's prox begun at the points."""
-        nearest = problem.prox(points, mu, problem.prox_memory(points))[0]
-        return (points - nearest) / mu[:, None]
+        return (points - problem.lone_prox(points, mu)) / mu[:, None]
 
 
 def randomized_smoothing(draws: int = 16, *, seed: int = 0) -> RandomizedSmoothing:

@@ -311,6 +311,7 @@ def test_the_step_of_the_published_rates_passes_and_converges():
     assert trace["error"][-1] < 1e-7
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_settings_of_the_experiments_pass():
     ridge = simulated()

@@ -153,6 +153,7 @@ def test_every_measure_of_a_state_is_in_the_table():
     assert {function for function in public if takes_a_state(function)} == set(MEASURES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
 def test_a_measure_reads_what_it_declares_and_no_more(measure):
     case = SOLVERS[MEASURES[measure].case]

@@ -120,6 +120,7 @@ def test_a_batch_of_keys_is_the_keys_one_by_one(case):
         assert np.any(np.asarray(batch[0]) != np.asarray(batch[1]))
 
 
+@pytest.mark.thorough
 def test_its_numbers_can_be_stacked_and_mapped(case):
     process, key = case.build(), jax.random.key(1)
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), process)

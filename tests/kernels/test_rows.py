@@ -86,6 +86,7 @@ def test_negative_moreau_returns_the_anchor_where_no_direction_is_distinguished(
 # --- both on batches ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["prox_range_excess", "prox_negative_moreau_norm"])
 def test_localization_rows_are_independent_and_equivariant(name, dtype):
     kernel = getattr(kernels, name)

@@ -121,6 +121,7 @@ def test_the_index_of_trivial_partitions(count, dtype):
     assert float(index(relation(together), relation(apart))) == (1 if count == 1 else 0)
 
 
+@pytest.mark.thorough
 def test_the_index_of_many_clients_in_float32():
     """More pairs than float32 has whole numbers."""
     rng = np.random.default_rng(0)

@@ -411,6 +411,7 @@ def test_neighbours_that_are_not_the_worst_reveal_less(name):
     assert least_epsilon(first, second, LOOSE) <= plan.exact_epsilon
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["ADMM", "subgradient"])

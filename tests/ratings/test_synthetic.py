@@ -79,6 +79,7 @@ def test_popularity_falls_and_users_differ():
     assert np.bincount(users, minlength=943).min() >= 1
 
 
+@pytest.mark.thorough
 def test_values_have_the_spread_of_ratings():
     users, items, values = found(movies())
     assert np.mean(values) == pytest.approx(3.5, abs=0.1)

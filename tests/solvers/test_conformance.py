@@ -9,11 +9,18 @@ from tests.bits import TOLERANCE
 from tests.builders import builders
 from tests.solvers.conformance import SOLVERS
 
-# Dear, and seldom the only ones to fail.
-SLOW = ("structure", "vmap", "replayed")
-SLOW_FOR = {  # derivatives through levels of servers; those of a star are in every run
-    "gradients": ("HFSAD, 2 passes", "HierarchicalADMM, depth 3, linearised, personal"),
-}
+# Dear, and seldom the only ones to fail; resumption is in the run for last bits, too, and a key
+# that is used twice raises in every test.
+SLOW = ("structure", "vmap", "resumes", "replayed", "keys")
+# Derivatives are in every run for one solver of each room, and for all in the thorough one.
+DERIVATIVES = (
+    *("FSMDM", "SCAFFOLD", "FedADMM", "HierarchicalADMM, star", "GTVPrimalDual", "EXTRA"),
+    *("FedMCADMM", "PrivateNetworkedADMM", "Personal"),
+)
+
+
+def slow(only: str, name: str) -> bool:
+    return only in SLOW or (only == "gradients" and name not in DERIVATIVES)
 
 
 def marks(*wanted: tuple[bool, str]) -> list[pytest.MarkDecorator]:
@@ -46,7 +53,7 @@ def checked(name: str, only: str) -> None:
             only,
             name,
             marks=marks(
-                (case.thorough or only in SLOW or name in SLOW_FOR.get(only, ()), "thorough"),
+                (case.thorough or slow(only, name), "thorough"),
                 (only in ("resumes", "replayed"), "bits"),
             ),
         )

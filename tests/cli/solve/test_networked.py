@@ -181,6 +181,7 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     assert {path.name: path.read_bytes() for path in first.glob("*.csv")} == before
 
 
+@pytest.mark.thorough
 def test_one_cluster_is_told_to_need_pooling_only(solve):
     table = measured(truth=TRUTH[[0, 0]])
     outcome = solve(text(table), *BASIC, "--graph", "edges.csv", edges=CLIQUES)
@@ -426,6 +427,7 @@ def test_distances_are_those_of_the_features_and_the_target(read):
         assert distances[i, j] == distances[j, i]
 
 
+@pytest.mark.thorough
 def test_the_threshold_that_is_chosen_is_the_smallest_good_one(read, monkeypatch):
     seen = read(text(measured()))
     assert build_graph(seen).isolated.sum() == 0  # 5 % of 12, rounded down

@@ -256,6 +256,7 @@ def objective(w, table, target, loss, l1, l2):
     return weights @ values + l1 * np.abs(w).sum() + l2 * w @ w
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("method", "loss", "more"),

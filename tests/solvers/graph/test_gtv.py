@@ -579,6 +579,7 @@ def test_fixed_points_do_not_depend_on_who_is_present():
         chex.assert_trees_all_close(limit, moved, atol=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", ["star", "chain"])
 @pytest.mark.parametrize("penalty", ["nlasso", "l1"])

@@ -461,6 +461,7 @@ def test_residuals_certify_every_entry(names):
 # --- absence ------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("loss", ["mean", "training"])
 @pytest.mark.usefixtures("x64")

@@ -136,6 +136,7 @@ def spec_problem():
     return simulated()
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(

@@ -264,6 +264,7 @@ def test_gradients_are_divided_by_the_number_of_all_nodes():
     assert np.sum(access_of(nodes)) != NODES
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_clustering_finds_what_the_oracle_knows_from_a_good_start():
     nodes = draw(spread=0.0, m=8)

@@ -227,6 +227,7 @@ def test_a_method_runs_on_digits():
     assert (losses[0] != losses[1]).all()  # the weight of the penalty arrives
 
 
+@pytest.mark.thorough
 def test_a_method_runs_on_all_losses_with_kinks():
     names = [f"{task}: FedADMM, prox" for task in nonsmooth.TASKS]
     settings = {"clients": "9", "drawn": "9", "dim": "4", "largest": "8", "shift": "0"}
