@@ -108,7 +108,7 @@ def federated(
     _check_scalar("loss", chosen_loss, start, sample)
     if score is not None:
         _check_scalar("score", score, start, sample)
-    proximal = as_inner(inner)
+    proximal = _in_dtype(as_inner(inner), first.dtype)
     if prox is not None:
         if inner is not None:
             raise InputError(
@@ -136,7 +136,7 @@ def federated(
         start=first,
         private=jnp.broadcast_to(private, (number, *private.shape)),
         proximal=proximal,
-        smoothing=as_smoothing(smoothing),
+        smoothing=_in_dtype(as_smoothing(smoothing), first.dtype),
         tree=topology if isinstance(topology, Tree) else star(number),
         graph=graph,
         held_out=None if held_out is None else device_arrays("held_out", held_out, first.dtype),
@@ -275,6 +275,16 @@ def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
         return jnp.ones(sizes.shape[0], dtype)
     chosen = per_client("weights", weights, sizes.shape[0])
     return chosen.astype(dtype)
+
+
+def _in_dtype(part: Any, dtype: Any) -> Any:
+    """Return an inner solver or a smoothing with its numbers in the dtype of the parameters."""
+
+    def cast_leaf(leaf: Any) -> Any:
+        array = jnp.asarray(leaf)
+        return array.astype(dtype) if jnp.issubdtype(array.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast_leaf, part)
 
 
 def _check_batch(problem: Federated) -> None:

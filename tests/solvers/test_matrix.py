@@ -102,7 +102,8 @@ def of_envelopes(task, solver, state, steps=None):
 
 
 def of_node_envelopes(task, solver, state):
-    return of_envelopes(task, solver, state, solver.update.ratio / task.graph.degrees)
+    degrees = task.graph.degrees.astype(task.start.dtype)
+    return of_envelopes(task, solver, state, solver.update.ratio / degrees)
 
 
 def of_groups(task, solver, state):

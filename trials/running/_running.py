@@ -137,11 +137,13 @@ def _finished(
         details = experiment.details(settings_of(config), config["rounds"], first)
         results = replace(results, details=jax.device_get(details))
     results.save(out)
-    failure = None
+    figure, failure = None, None
     try:
-        save_figure(experiment.draw(results), out)
+        figure = experiment.draw(results)
     except InputError as error:  # of a user's own figure: hours of computing are kept
         failure = error
+    if figure is not None:  # where there is no room for it the run goes on later
+        save_figure(figure, out)
     spent = outcome.seconds._asdict() | {"total": time.perf_counter() - clock}
     rounded = {name: round(value, 3) for name, value in spent.items()}
     config = {**config, "status": "finished", "seconds": rounded}

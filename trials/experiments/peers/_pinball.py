@@ -40,7 +40,7 @@ class PinballProx:
     samples: int = field(metadata={"static": True})  # of a padded client
     passes: int = field(metadata={"static": True})
 
-    def memory(self, start):
+    def memory(self, start, calls=0):
         """Return multipliers of zero, shape (samples,)."""
         return jnp.zeros(self.samples, start.dtype)
 
