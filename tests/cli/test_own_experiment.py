@@ -124,6 +124,7 @@ def test_show_tells_of_a_file(command, tmp_path):
     assert "findings" not in outcome.out
 
 
+@pytest.mark.thorough
 def test_plot_draws_again_with_a_changed_figure_and_says_so(
     command, finished, tmp_path, monkeypatch
 ):
@@ -176,6 +177,7 @@ def begin(monkeypatch, folder):
             run_experiment(experiment, Request(batch=1), out, resume=False, progress=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_goes_on_unless_its_file_has_changed(command, monkeypatch, tmp_path):
     write(tmp_path)

@@ -91,6 +91,7 @@ def test_what_it_remembers_keeps_its_structure(case):
     chex.assert_trees_all_equal_shapes_and_dtypes(state, new)
 
 
+@pytest.mark.thorough
 def test_rounds_in_parts_are_the_rounds_at_once(case):
     process, key = case.build(), jax.random.key(5)
     last, whole = followed(process, key, rounds=40)

@@ -14,6 +14,7 @@ def test_good_ones_pass(loss):
     check_sample_loss(loss)
 
 
+@pytest.mark.thorough
 def test_numbers_that_are_traced_are_believed_and_constants_are_checked_inside_a_trace():
     def widened(width):
         check_sample_loss(PseudoHuber(width))

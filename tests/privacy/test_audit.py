@@ -219,6 +219,7 @@ def test_p_admm_with_samples_that_are_clipped_here_and_not_there(samples, dim, s
         assert np.all(ratio <= 1 + 1e-8), ratio.max()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", SOLVERS)
 def test_without_clipping_there_is_no_sensitivity(name):

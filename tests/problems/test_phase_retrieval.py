@@ -425,6 +425,7 @@ def test_the_signal_has_eight_entries_anywhere(drawn):
     assert np.mean(entries**2) == pytest.approx(1, abs=4 * np.sqrt(2 / (8 * TRIALS)))
 
 
+@pytest.mark.thorough
 def test_vectors_keep_twenty_entries_the_same_within_a_cluster(drawn):
     present = (drawn.x[:, 0] != 0).reshape(TRIALS, 5, 50, 25)
     kept = present[:, :, 0]

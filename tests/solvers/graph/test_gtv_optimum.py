@@ -240,6 +240,7 @@ def watched(solver, problem, rounds=1600, every=20):
     return {key: np.asarray(value) for key, value in trace.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")

@@ -210,6 +210,7 @@ def run_small(experiment, given, rounds, *names):
     return jax.tree.map(np.asarray, trial(jax.random.key(1)))
 
 
+@pytest.mark.thorough
 def test_a_method_runs_on_digits():
     names = ("logistic: FedAvg", "l1 logistic: FedAvg")
     found = run_small(DIGITS, {**SMALL, "l1_weight": "0.1"}, 4, *names)
