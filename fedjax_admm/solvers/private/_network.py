@@ -10,7 +10,7 @@ from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
 
 
 class PrivateClients(NamedTuple):
@@ -40,28 +40,10 @@ def first_clients(problem: Any) -> PrivateClients:
     return PrivateClients(w, w, jnp.zeros(problem.num_clients, jnp.int32))
 
 
-class Broadcasting:
-    """A solver whose clients send dim numbers to all their neighbours."""
-
-    release: Release
-
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(clients,)`."""
-        return (problem.num_clients,)
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers for every message that is sent along an edge, and received."""
-        dim = problem.start.shape[-1]
-        return Traffic(up=dim, down=dim)
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Count the neighbours of the clients that take part."""
-        return jnp.sum(jnp.where(active, problem.graph.degrees, 0), dtype=jnp.int32)
-
-
-class DualFlows(Broadcasting):
+class DualFlows(NeighbourSolver):
     """Networked ADMM whose dual variables are the divergence of flows on the edges."""
 
+    release: Release
     rho: jax.Array
 
     def init(self, problem, key) -> PrivateState:

@@ -22,8 +22,8 @@ from fedjax_admm.graphs import metropolis_weights
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
 from fedjax_admm.solvers.private._network import (
-    Broadcasting,
     PrivateClients,
     check_release,
     check_releases,
@@ -35,7 +35,7 @@ from fedjax_admm.solvers.private._network import (
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class PrivateSubgradient(Broadcasting):
+class PrivateSubgradient(NeighbourSolver):
     """Private distributed subgradient steps; build it with `private_subgradient`."""
 
     release: Release

@@ -35,9 +35,9 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import Clients, check_capabilities
+from fedjax_admm.capabilities import Clients
 from fedjax_admm.protocol import Solver
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers.wrappers._around import Around
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -64,7 +64,7 @@ class AndersonState(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Anderson:
+class Anderson(Around):
     """A solver whose rounds are extrapolated; build it with `anderson`."""
 
     solver: Solver
@@ -74,26 +74,6 @@ class Anderson:
 
     # What every solver needs; the solver inside adds what it requires.
     requires: ClassVar[tuple[type, ...]] = (Clients,)
-
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return what the solver inside asks for."""
-        return self.solver.participants(problem)
-
-    def check(self, problem, rounds: int) -> None:
-        """Check what the solver inside checks.
-
-        Raises:
-          InputError: the problem lacks something, or the solver cannot run for so many rounds.
-        """
-        check_capabilities(self.solver, problem)
-        check = getattr(self.solver, "check", None)
-        if check is not None:
-            check(problem, rounds)
-
-    def heard(self, turn) -> jax.Array:
-        """Return who of those present talks in a round, as the solver inside says."""
-        heard = getattr(self.solver, "heard", None)
-        return turn.active if heard is None else heard(turn)
 
     def init(self, problem, key) -> AndersonState:
         """Start as the solver inside does, without a history."""
@@ -163,18 +143,6 @@ class Anderson:
     def estimate(self, state: AndersonState) -> jax.Array:
         """Return the estimate of the solver inside."""
         return self.solver.estimate(state.inner)
-
-    def client_models(self, state: AndersonState) -> jax.Array:
-        """Return the clients' models of the solver inside, or its estimate where it tells none."""
-        return getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
-
-    def traffic(self, problem) -> Traffic:
-        """Return that of the solver inside."""
-        return self.solver.traffic(problem)
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Count those of the solver inside."""
-        return self.solver.messages(problem, active)
 
 
 def _push(history: AndersonHistory, x: jax.Array, f: jax.Array, new: jax.Array) -> AndersonHistory:

@@ -27,12 +27,11 @@ from fedjax_admm.capabilities import (
     Minibatches,
     OnStar,
     PrivateParts,
-    check_capabilities,
     has,
 )
 from fedjax_admm.protocol import Solver
 from fedjax_admm.solvers._present import update_present
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers.wrappers._around import Around
 
 
 class PersonalState(NamedTuple):
@@ -44,7 +43,7 @@ class PersonalState(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Personal:
+class Personal(Around):
     """A solver for the shared part, and gradient steps for the private ones; see `personal`."""
 
     solver: Solver
@@ -52,21 +51,6 @@ class Personal:
     steps: int = field(metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, PrivateParts)
-
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return the mask of the solver inside."""
-        return self.solver.participants(problem)
-
-    def check(self, problem, rounds: int) -> None:
-        """Check what the solver inside checks.
-
-        Raises:
-          InputError: the problem lacks something, or the solver cannot run for so many rounds.
-        """
-        check_capabilities(self.solver, problem)
-        check = getattr(self.solver, "check", None)
-        if check is not None:
-            check(problem, rounds)
 
     def init(self, problem, key) -> PersonalState:
         """Start both parts where the problem does."""
@@ -80,33 +64,15 @@ class Personal:
         inner = self.solver.step(problem.with_private(private), state.inner, turn)
         return PersonalState(inner, private)
 
-    def heard(self, turn) -> jax.Array:
-        """Return who of those present talks in a round, as the solver inside says."""
-        heard = getattr(self.solver, "heard", None)
-        return turn.active if heard is None else heard(turn)
-
     def estimate(self, state: PersonalState) -> jax.Array:
         """Return every client's whole model, shape (clients, dim + private_dim)."""
         shared = self.solver.estimate(state.inner)
         rows = jnp.broadcast_to(shared, (state.private.shape[0], shared.shape[-1]))
         return jnp.concatenate([rows, state.private], -1)
 
-    def client_models(self, state: PersonalState) -> jax.Array:
-        """Return the clients' models of the shared part, shape (clients, dim)."""
-        inner = getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
-        return jnp.broadcast_to(inner, (state.private.shape[0], inner.shape[-1]))
-
     def judged(self, problem, state: PersonalState) -> tuple[Any, jax.Array]:
         """Return the problem with the clients' present parts, and the shared model or models."""
         return problem.with_private(state.private), self.solver.estimate(state.inner)
-
-    def traffic(self, problem) -> Traffic:
-        """Return what the solver inside sends: private parts stay where they are."""
-        return self.solver.traffic(problem)
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Return what the solver inside counts."""
-        return self.solver.messages(problem, active)
 
     def _read(self, problem, state: PersonalState) -> jax.Array:
         shared = self.solver.estimate(state.inner)

@@ -1,0 +1,50 @@
+"""What solvers around another solver leave to it."""
+
+from typing import Any
+
+import jax
+
+from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.protocol import Solver
+from fedjax_admm.traffic import Traffic
+
+
+class Around:
+    """A solver around another one, which takes part, talks and is checked as that does.
+
+    The state of that one is the field `inner` of the state.
+    """
+
+    solver: Solver
+
+    def participants(self, problem: Any) -> tuple[int, ...]:
+        """Return the mask of the solver inside."""
+        return self.solver.participants(problem)
+
+    def check(self, problem: Any, rounds: int) -> None:
+        """Check what the solver inside checks.
+
+        Raises:
+          InputError: the problem lacks something, or the solver cannot run for so many rounds.
+        """
+        check_capabilities(self.solver, problem)
+        check = getattr(self.solver, "check", None)
+        if check is not None:
+            check(problem, rounds)
+
+    def heard(self, turn: Any) -> jax.Array:
+        """Return who of those present talks in a round, as the solver inside says."""
+        heard = getattr(self.solver, "heard", None)
+        return turn.active if heard is None else heard(turn)
+
+    def client_models(self, state: Any) -> jax.Array:
+        """Return the clients' models of the solver inside, or its estimate where it tells none."""
+        return getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
+
+    def traffic(self, problem: Any) -> Traffic:
+        """Return that of the solver inside."""
+        return self.solver.traffic(problem)
+
+    def messages(self, problem: Any, active: jax.Array) -> jax.Array:
+        """Count those of the solver inside."""
+        return self.solver.messages(problem, active)
