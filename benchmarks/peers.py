@@ -48,12 +48,18 @@ def draw(key):
     return x, jnp.argmax(x @ truth / 4 + noise, -1)
 
 
+def one_device() -> None:
+    """Let JAX have one CPU device; before anything is computed."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 1)
+
+
 def timed(trial) -> dict[str, float]:
     """Compile and run all trials at once; the data are drawn beforehand."""
     import jax
     import jax.numpy as jnp
 
-    jax.config.update("jax_num_cpu_devices", 1)
     keys = jax.random.split(jax.random.key(0), TRIALS)
     data = jax.block_until_ready(jax.jit(jax.vmap(draw))(keys))
     clock = time.perf_counter()
@@ -69,6 +75,7 @@ def ours(build):
     """Return a configuration: a solver of the package on `problems.federated`."""
 
     def configuration():
+        one_device()
         import fedjax_admm as fa
 
         solver = build(fa.solvers)
@@ -103,6 +110,7 @@ def gradients_by_hand(data):
 
 
 def fed_admm_by_hand():
+    one_device()
     import jax
     import jax.numpy as jnp
 
@@ -129,6 +137,7 @@ def fed_admm_by_hand():
 
 
 def scaffold_by_hand():
+    one_device()
     import jax
     import jax.numpy as jnp
 
@@ -188,9 +197,9 @@ def many_clients(name: str, clients: int):
     """Return a configuration: rounds in which 100 of many clients are drawn."""
 
     def configuration():
+        one_device()
         import jax
 
-        jax.config.update("jax_num_cpu_devices", 1)
         import fedjax_admm as fa
 
         keys = jax.random.split(jax.random.key(0), 4)
