@@ -188,7 +188,7 @@ def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
         from sklearn.datasets import load_digits
     except ImportError:
         return None
-    pixels, digits = load_digits(return_X_y=True)
+    pixels, digits = map(np.asarray, load_digits(return_X_y=True))
     kept = digits < kinds
     return Images(
         pixels[kept].astype(np.uint8),
