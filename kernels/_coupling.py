@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from jax import Array
 
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels._arguments import Real
 
 
 def couple_pair(

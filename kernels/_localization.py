@@ -8,8 +8,8 @@ of the axes before it. Both work on the radius alone and take one square root pe
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._safe import sum_of_squares
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._safe import safe_norm
 
 
 def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Array:
@@ -36,12 +36,13 @@ def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Ar
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, equations (15)-(18).
     """
+    p, anchor, distance, step = matched(p, anchor, distance, step)
     offset = p - anchor
-    squared = sum_of_squares(offset)
-    positive = squared > 0
-    radius = jnp.sqrt(jnp.where(positive, squared, 1.0))
+    radius = safe_norm(offset)
+    positive = radius > 0
     excess = jnp.clip(radius - jnp.maximum(distance, 0.0), 0.0, 2 * step)
-    return p - jnp.where(positive, excess / radius, 0.0)[..., None] * offset
+    share = jnp.where(positive, excess / jnp.where(positive, radius, 1.0), 0.0)
+    return p - share[..., None] * offset
 
 
 def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> Array:
@@ -72,10 +73,9 @@ def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> 
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, equations (20)-(22).
     """
+    c, anchor, step, mu = matched(c, anchor, step, mu)
     offset = c - anchor
-    squared = sum_of_squares(offset)
-    positive = squared > 0
-    radius = jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
+    radius = safe_norm(offset)
     divisor = jnp.maximum(radius, mu - step)
     distinguished = divisor > 0
     stretch = jnp.where(distinguished, step / jnp.where(distinguished, divisor, 1.0), 0.0)

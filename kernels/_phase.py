@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._projections import clip_entries
+from fedjax_admm.kernels._arguments import Real, matched
 from fedjax_admm.kernels._safe import safe_ratio
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels.elementwise._boxes import clip_entries
 
 _Three = tuple[Array, Array, Array]
 
@@ -41,6 +41,7 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex functions", Journal of
     Optimization Theory and Applications 179, 2018 (the loss).
     """
+    v, step, x, y = matched(v, step, x, y)
     squared = jnp.sum(x * x, axis=-1)
     projection = jnp.sum(x * v, axis=-1)
     sign = jnp.where(projection >= 0, 1.0, -1.0)
@@ -76,6 +77,7 @@ def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius:
     Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
     Federated Learning", client update of robust phase retrieval.
     """
+    v, radius = matched(v, radius)
     return _clip_rows(prox_phase_residual(v, step, x, y), radius)
 
 
@@ -114,7 +116,7 @@ def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Rea
     "Breakpoint searching algorithms for the continuous quadratic knapsack problem", Mathematical
     Programming 112, 2008 (the curve and its breakpoints).
     """
-    return _minimise_in_box(v, step, x, y, radius)
+    return _minimise_in_box(*matched(v, step, x, y, radius))
 
 
 _clip_rows = jnp.vectorize(clip_entries, signature="(n),()->(n)")

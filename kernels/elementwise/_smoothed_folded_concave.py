@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._folded_concave import mcp_value, scad_value
-from fedjax_admm.kernels._smoothed_abs import smoothed_abs
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
+from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
 
 
 def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
@@ -44,6 +44,7 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
     Federated Learning", smoothed link penalties; C.-H. Zhang, "Nearly unbiased variable selection
     under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
+    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
     return _prox_smoothed(
         v,
         step,
@@ -84,6 +85,7 @@ def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -
     nonconcave penalized likelihood and its oracle properties", Journal of the American Statistical
     Association 96, 2001.
     """
+    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
     return _prox_smoothed(
         v,
         step,

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels._arguments import Real, matched
 
 
 def smoothed_abs(v: Array, mu: Real) -> Array:
@@ -25,6 +25,7 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, the smoothing f(e, mu) of the consensus penalty.
     """
+    v, mu = matched(v, mu)
     magnitude = jnp.abs(v)
     # Clipped before it is squared: the branch not taken must not overflow.
     inside = jnp.clip(v, -mu, mu)
@@ -51,4 +52,5 @@ def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, closed form after equation (23).
     """
+    v, step, mu = matched(v, step, mu)
     return v - step * jnp.clip(v / (mu + step), -1.0, 1.0)

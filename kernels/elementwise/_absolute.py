@@ -1,22 +1,22 @@
-"""Proximal maps of convex penalties: l1, elastic net, group l2, pinball, quadratic.
+"""Proximal maps of convex penalties: l1, elastic net, pinball, quadratic.
 
 `Prox_g(v; step) = argmin_x g(x) + (x - v)**2 / (2 step)`. All arguments broadcast and may be
-traced; Python numbers keep the dtype of `v`.
+traced; the result has the dtype of `v`.
 """
 
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels._arguments import Real, matched
 
 
 def soft_threshold(v: Array, threshold: Real) -> Array:
     """Shrink every entry towards 0 by a threshold.
 
-    `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `v - clip(v, -t, t)`.
+    `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`.
 
     At the kinks `|v| = t > 0` the derivative is 1/2, the middle of the generalised derivative
-    [0, 1].
+    [0, 1]; that in the threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
 
     Args:
       v: points, any shape, floating dtype.
@@ -28,7 +28,9 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
     """
-    return v - jnp.clip(v, -threshold, threshold)
+    v, threshold = matched(v, threshold)
+    # Not v - clip(v, -t, t): at t = 0 both bounds tie, and negative points lose their derivative.
+    return jnp.maximum(v - threshold, 0.0) + jnp.minimum(v + threshold, 0.0)
 
 
 def prox_l1(v: Array, step: Real) -> Array:
@@ -71,40 +73,15 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     Journal of the Royal Statistical Society B 67, 2005; N. Parikh and S. Boyd, "Proximal
     Algorithms", 2014, section 6.5.3.
     """
+    v, step, l1, l2 = matched(v, step, l1, l2)
     return soft_threshold(v, step * l1) / (1 + step * l2)
-
-
-def prox_group_l2(v: Array, step: Real, axis: int = -1) -> Array:
-    """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis.
-
-    `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`.
-
-    Derivative at `v = 0`: 0 (exact for `step > 0`); at the kink `||v|| = step`: the mean of
-    both sides.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a group.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin, "Model selection and
-    estimation in regression with grouped variables", 2006.
-    """
-    squared = jnp.sum(v * v, axis=axis, keepdims=True)
-    positive = squared > 0
-    norm = jnp.sqrt(jnp.where(positive, squared, 1.0))
-    return jnp.where(positive, jnp.maximum(1 - step / norm, 0.0), 0.0) * v
 
 
 def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     """Proximal map of the pinball (quantile) loss, `g(x) = max(q x, (q - 1) x)`.
 
-    `Prox(v; step) = v - clip(v, step (q - 1), step q)`: 0 in between, shifted by the slope
-    outside.
+    `Prox(v; step) = max(v - step q, 0) + min(v + step (1 - q), 0)`: 0 in between, shifted by the
+    slope outside.
 
     Derivative at the kinks `v = step q` and `v = step (q - 1)`: 1/2, the mean of both sides.
 
@@ -120,7 +97,9 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.1.3 (piecewise linear scalar
     functions).
     """
-    return v - jnp.clip(v, step * (quantile - 1), step * quantile)
+    v, step, quantile = matched(v, step, quantile)
+    above, below = step * quantile, step * (1 - quantile)
+    return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
 
 def shrink_quadratic(v: Array, step: Real, weight: Real) -> Array:
@@ -139,4 +118,5 @@ def shrink_quadratic(v: Array, step: Real, weight: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1.
     """
+    v, step, weight = matched(v, step, weight)
     return v / (1 + step * weight)

@@ -8,8 +8,8 @@ several stationary points and the global minimiser jumps. All regimes are here.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._convex import soft_threshold
-from fedjax_admm.kernels._typing import Real
+from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
 
 def _magnitude(x: Array) -> Array:
@@ -36,6 +36,7 @@ def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
     Reference: C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty",
     Annals of Statistics 38(2), 2010, equation (2.1).
     """
+    v, lam, gamma = matched(v, lam, gamma)
     capped = jnp.minimum(_magnitude(v), gamma * lam)
     return capped * (lam - 0.5 * capped / gamma)
 
@@ -61,6 +62,7 @@ def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
     Reference: J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its
     oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.7).
     """
+    v, lam, gamma = matched(v, lam, gamma)
     magnitude = _magnitude(v)
     linear = lam * jnp.minimum(magnitude, lam)
     # Beyond lam the slope falls linearly to 0 at gamma lam: length times mean slope.
@@ -92,6 +94,7 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     Annals of Statistics 38(2), 2010 (penalty, firm threshold); H.-Y. Gao and A. G. Bruce,
     "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
+    v, step, lam, gamma = matched(v, step, lam, gamma)
     magnitude = jnp.abs(v)
     single_valued = jnp.less(step, gamma)
     contraction = jnp.where(single_valued, 1 - step / gamma, 1.0)
@@ -127,6 +130,7 @@ def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.8)
     (unit step); the regimes of larger steps follow by comparing the stationary points.
     """
+    v, step, lam, gamma = matched(v, step, lam, gamma)
     magnitude = jnp.abs(v)
     curvature = gamma - 1
     single_valued = jnp.less(step, curvature)

@@ -1,0 +1,1 @@
+"""Proximal maps made of proximal maps."""

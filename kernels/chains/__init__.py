@@ -1,0 +1,1 @@
+"""Total variation and trends: proximal maps on chains and images."""

@@ -1,0 +1,1 @@
+"""Proximal maps of functions of one number, applied entry by entry."""

@@ -1,0 +1,1 @@
+"""Proximal maps that shrink whole groups of entries."""

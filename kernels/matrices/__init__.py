@@ -1,0 +1,1 @@
+"""Proximal maps and projections of matrices, which fill the last two axes."""

@@ -1,0 +1,1 @@
+"""Proximal maps and projections of vectors, which lie along an axis."""

@@ -1,0 +1,5 @@
+"""Rows: losses."""
+
+from tests.kernels.table.row import Row
+
+ROWS: list[Row] = []

@@ -1,0 +1,90 @@
+"""What the suite has to know of one proximal map or projection."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import fedjax_admm.kernels as kernels
+
+# Rows long and short; entries on usual kinks, far away, and at zero.
+POINTS = np.array(
+    [[-6.3, -2.0, -0.7], [0.0, 0.2, 1.0], [1.9, 3.1, 6.0], [0.0, 0.0, 0.0], [0.05, -0.02, 0.01]]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One kernel with one kind of parameters, its twin and its value.
+
+    Attributes:
+      name: of the kernel, `kernel(v, step, *parameters, **static)`; a projection has no step.
+      twin: the same in NumPy, float64, written independently: `twin(points, step, *parameters,
+        **static)` for points of the shape of `points`.
+      value: g in JAX, `value(x, *parameters, **static)`: entry by entry for a separable g, else a
+        number for x of the shape of one row; infinite outside its domain. A projection may leave it
+        out: then its twin is the judge.
+      parameters: numbers or arrays, after the step.
+      static: what is no array: axis, counts.
+      steps: at which the map is compared with its twin and its value.
+      points: shape (rows, dim); of matrices and images (rows, ...), with `value` None.
+      kinks: entries of points where the map, at the first step, has a kink or a jump.
+      convex: whether g is convex: then the map is firmly nonexpansive.
+      projection: whether the kernel is a projection without a step.
+      scaled: `scaled(s)` returns `(step factor, parameters)` such that the map of s v at the step
+        times that factor, with those parameters, is s times the map of v: how the map is tried at
+        1e-30 and 1e30. None where g knows no such scaling: then the map is tried where it stands.
+      tolerance: of the comparison with the twin in float64.
+    """
+
+    name: str
+    twin: Callable[..., Any]
+    value: Callable[..., Any] | None = None
+    parameters: tuple[Any, ...] = ()
+    static: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[float, ...] = (0.4, 5.0)
+    points: np.ndarray = field(default_factory=lambda: POINTS)
+    kinks: tuple[float, ...] = ()
+    convex: bool = True
+    projection: bool = False
+    scaled: Callable[[float], tuple[float, tuple[Any, ...]]] | None = None
+    tolerance: float = 1e-9
+
+    @cached_property
+    def prox(self) -> Callable[..., Any]:
+        """Return the map as `prox(v, step, *parameters)`, always the same function."""
+        kernel = getattr(kernels, self.name)
+
+        def prox(v, step, *parameters):
+            parts = parameters if self.projection else (step, *parameters)
+            return kernel(v, *parts, **self.static)
+
+        prox.__name__ = self.name
+        return prox
+
+    @cached_property
+    def penalty(self) -> Callable[..., Any] | None:
+        """Return the value as `value(x, *parameters)`, always the same function."""
+        if self.value is None:
+            return None
+        value = self.value
+
+        def penalty(x, *parameters):
+            return value(x, *parameters, **self.static)
+
+        penalty.__name__ = f"value of {self.name}"
+        return penalty
+
+    def expected(self, points, step, parameters=None) -> np.ndarray:
+        """Return what the twin makes of points, float64."""
+        parameters = self.parameters if parameters is None else parameters
+        parts = parameters if self.projection else (step, *parameters)
+        wide = [np.asarray(part, np.float64) for part in parts]
+        return np.asarray(self.twin(np.asarray(points, np.float64), *wide, **self.static))
+
+    def __str__(self) -> str:
+        """Return the name and the small parameters, for the test's name."""
+        numbers = [*self.parameters, *self.static.values()]
+        return f"{self.name}({', '.join(str(n) for n in numbers if np.ndim(n) == 0)})"
