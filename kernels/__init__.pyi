@@ -24,6 +24,7 @@ from fedjax_admm.kernels._safe import (
     safe_ratio as safe_ratio,
     sum_of_squares as sum_of_squares,
 )
+from fedjax_admm.kernels.calculus._trees import tree_prox as tree_prox
 from fedjax_admm.kernels.elementwise._absolute import (
     prox_elastic_net as prox_elastic_net,
     prox_l1 as prox_l1,
