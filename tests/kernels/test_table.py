@@ -51,10 +51,9 @@ def arrays(parameters, dtype):
 
 def image(row, points, step, parameters=None, dtype=np.float64):
     parameters = row.parameters if parameters is None else parameters
-    found = mapped(
+    return mapped(
         row.prox, jnp.asarray(points, dtype), jnp.asarray(step, dtype), arrays(parameters, dtype)
     )
-    return found[0] if isinstance(found, tuple) else found
 
 
 def test_every_proximal_map_and_projection_has_its_row():
@@ -91,7 +90,6 @@ def test_the_result_has_the_dtype_of_the_point(row):
         points = jax.ShapeDtypeStruct(shape, dtype)
         step = jax.ShapeDtypeStruct((), jnp.float32)
         found = jax.eval_shape(row.prox, points, step, *arrays(row.parameters, np.float32))
-        found = found[0] if isinstance(found, tuple) else found
         assert (found.dtype, found.shape) == (dtype, shape)
     points = jax.ShapeDtypeStruct(shape, jnp.complex64)
     with pytest.raises(TypeError, match="real"):
@@ -128,16 +126,17 @@ def test_derivatives_by_numbers_lie_between_the_one_sided_ones(row, x64):
     points = jnp.asarray(special_points(row))
     for step in (row.steps[0], 0.0):
         arguments = (jnp.asarray(step), *arrays(row.parameters, np.float64))
-        for place in range(1 if row.projection else 0, len(arguments)):
-            if jnp.issubdtype(jnp.result_type(arguments[place]), jnp.floating):
-                by_one = partial(moved, row, points, arguments, place)
-                compare_with_one_sided(by_one, arguments[place], step == place == 0, points)
+        numbers, shape = jax.tree.flatten(arguments)
+        for place in range(1 if row.projection else 0, len(numbers)):
+            if jnp.issubdtype(jnp.result_type(numbers[place]), jnp.floating):
+                by_one = partial(moved, row, points, numbers, shape, place)
+                compare_with_one_sided(by_one, numbers[place], step == place == 0, points)
 
 
-def moved(row, points, arguments, place, number):
+def moved(row, points, numbers, shape, place, number):
     """Return the map with one of its numbers replaced."""
-    found = row.prox(points, *arguments[:place], number, *arguments[place + 1 :])
-    return found[0] if isinstance(found, tuple) else found
+    arguments = jax.tree.unflatten(shape, [*numbers[:place], number, *numbers[place + 1 :]])
+    return row.prox(points, *arguments)
 
 
 def compare_with_one_sided(by_one, here, from_above, points):

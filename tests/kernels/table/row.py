@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
 import fedjax_admm.kernels as kernels
@@ -26,7 +27,7 @@ class Row:
       value: g in JAX, `value(x, *parameters, **static)`: entry by entry for a separable g, else a
         number for x of the shape of one row; infinite outside its domain. A projection may leave it
         out: then its twin is the judge.
-      parameters: numbers or arrays, after the step.
+      parameters: numbers, arrays or trees of arrays (a factor), after the step.
       static: what is no array: axis, counts.
       steps: at which the map is compared with its twin and its value.
       points: shape (rows, dim); of matrices and images (rows, ...), with `value` None.
@@ -54,12 +55,16 @@ class Row:
 
     @cached_property
     def prox(self) -> Callable[..., Any]:
-        """Return the map as `prox(v, step, *parameters)`, always the same function."""
+        """Return the map as `prox(v, step, *parameters)`, always the same function.
+
+        Of a kernel that returns more (a residual, a memory) it is the first part.
+        """
         kernel = getattr(kernels, self.name)
 
         def prox(v, step, *parameters):
             parts = parameters if self.projection else (step, *parameters)
-            return kernel(v, *parts, **self.static)
+            found = kernel(v, *parts, **self.static)
+            return found[0] if isinstance(found, tuple) else found
 
         prox.__name__ = self.name
         return prox
@@ -81,10 +86,11 @@ class Row:
         """Return what the twin makes of points, float64."""
         parameters = self.parameters if parameters is None else parameters
         parts = parameters if self.projection else (step, *parameters)
-        wide = [np.asarray(part, np.float64) for part in parts]
+        wide = jax.tree.map(lambda part: np.asarray(part, np.float64), parts)
         return np.asarray(self.twin(np.asarray(points, np.float64), *wide, **self.static))
 
     def __str__(self) -> str:
         """Return the name and the small parameters, for the test's name."""
         numbers = [*self.parameters, *self.static.values()]
-        return f"{self.name}({', '.join(str(n) for n in numbers if np.ndim(n) == 0)})"
+        told = [str(n) for n in numbers if not isinstance(n, tuple) and np.ndim(n) == 0]
+        return f"{self.name}({', '.join(told)})"
