@@ -29,12 +29,12 @@ from fedjax_admm.kernels.elementwise._absolute import (
     prox_elastic_net as prox_elastic_net,
     prox_l1 as prox_l1,
     prox_pinball as prox_pinball,
-    shrink_quadratic as shrink_quadratic,
+    prox_squared_l2 as prox_squared_l2,
     soft_threshold as soft_threshold,
 )
 from fedjax_admm.kernels.elementwise._boxes import (
-    clip_entries as clip_entries,
-    prox_box as prox_box,
+    project_box as project_box,
+    project_linf_ball as project_linf_ball,
 )
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value as mcp_value,

@@ -9,7 +9,7 @@ from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched
 from fedjax_admm.kernels._safe import safe_ratio
-from fedjax_admm.kernels.elementwise._boxes import clip_entries
+from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
 _Three = tuple[Array, Array, Array]
 
@@ -62,7 +62,7 @@ def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius:
     does not bind and in general nowhere else: the excess of the objective can be large there.
     `prox_phase_residual_box` is exact everywhere.
 
-    Ties and derivatives: as in `prox_phase_residual` and, at `|w_i| = radius`, `clip_entries`.
+    Ties and derivatives: as in `prox_phase_residual` and, at `|w_i| = radius`, `project_linf_ball`.
 
     Args:
       v: points, shape (..., dim), floating dtype.
@@ -119,7 +119,7 @@ def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Rea
     return _minimise_in_box(*matched(v, step, x, y, radius))
 
 
-_clip_rows = jnp.vectorize(clip_entries, signature="(n),()->(n)")
+_clip_rows = jnp.vectorize(project_linf_ball, signature="(n),()->(n)")
 
 
 def _amplitude(y: Real) -> Array:
@@ -134,14 +134,14 @@ def _minimise_in_box(v: Array, step: Array, x: Array, y: Array, radius: Array) -
     kind, low, high = _best_crossing(*stop_gradient((v, step, x, y, radius)))
     own, gain, level = (factor[kind] for factor in _crossings(v, step, x, y, radius))
     nu, _, _ = _solve_piece((own, gain, level), low, high, v, x, radius)
-    return clip_entries(v + nu * x, radius)
+    return project_linf_ball(v + nu * x, radius)
 
 
 def _best_crossing(v: Array, step: Array, x: Array, y: Array, radius: Array) -> _Three:
     """Which of the four functions crosses 0 at the minimiser, and the ends of that piece."""
     own, gain, level = crossings = _crossings(v, step, x, y, radius)
     # The minimiser has |x^T w| <= root and |nu| <= 2 step root; the ends of the curve keep away.
-    root = jnp.sqrt(jnp.maximum(y, jnp.sum(x * clip_entries(v, radius)) ** 2))
+    root = jnp.sqrt(jnp.maximum(y, jnp.sum(x * project_linf_ball(v, radius)) ** 2))
     end = 1 + 4 * step * root
     breaks = [jnp.where(x == 0, end, safe_ratio(side - v, x)) for side in (-radius, radius)]
     nodes = jnp.clip(jnp.concatenate([*breaks, jnp.stack([-end, end])]), -end, end)
@@ -149,7 +149,7 @@ def _best_crossing(v: Array, step: Array, x: Array, y: Array, radius: Array) -> 
     low, high = nodes[1:], nodes[:-1]
 
     def value(nu: Array) -> Array:
-        return own * nu + gain * jnp.sum(x * clip_entries(v + nu * x, radius)) - level
+        return own * nu + gain * jnp.sum(x * project_linf_ball(v + nu * x, radius)) - level
 
     def objective(low: Array, high: Array) -> Array:
         _, product, squared = _solve_piece(crossings, low, high, v, x, radius)
@@ -169,7 +169,7 @@ def _crossings(v: Array, step: Array, x: Array, y: Array, radius: Array) -> _Thr
     The first one belongs to the sign of the residual at `nu = 0`: there, for `step = 0` or
     `p(0) = 0`, both signs have their zero, and only this one has the right derivative.
     """
-    outside = jnp.sum(x * clip_entries(v, radius)) ** 2 >= y
+    outside = jnp.sum(x * project_linf_ball(v, radius)) ** 2 >= y
     pull = jnp.where(outside, 2 * step, -2 * step)
     amplitude = _amplitude(y)
     own = jnp.asarray([1, 0, 1, 0], v.dtype)
@@ -185,7 +185,7 @@ def _solve_piece(
     own, gain, level = crossing
     moved = v + (low + high) / 2 * x
     free = jnp.abs(moved) < radius
-    base = jnp.where(free, v, clip_entries(moved, radius))
+    base = jnp.where(free, v, project_linf_ball(moved, radius))
     offset, slope = jnp.sum(x * base), jnp.sum(jnp.where(free, x * x, 0.0))
     nu = jnp.clip(safe_ratio(level - gain * offset, own + gain * slope), low, high)
     return nu, offset + slope * nu, slope * nu**2 + jnp.sum((base - v) ** 2)

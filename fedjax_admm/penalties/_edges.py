@@ -91,7 +91,7 @@ class EntrywiseL1:
 
     def prox_conjugate(self, v, radius, sigma):
         """Return every entry clipped to the radius."""
-        return kernels.clip_entries(v, radius[:, None])
+        return kernels.project_linf_ball(v, radius[:, None])
 
     def dual_norm(self, gradients):
         """Return the largest modulus of every row."""

@@ -229,7 +229,7 @@ class SquaredL2:
 
     def prox(self, v, step):
         """Return `v / (1 + step * weight)`."""
-        return kernels.shrink_quadratic(v, step, self.weight)
+        return kernels.prox_squared_l2(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return the prox: there is no kink to smooth."""
@@ -255,7 +255,7 @@ class Box:
 
     def prox(self, v, step):
         """Return the projection onto the box."""
-        return kernels.prox_box(v, self.lower, self.upper)
+        return kernels.project_box(v, self.lower, self.upper)
 
     def smoothed_prox(self, v, step, mu):
         """Return the projection: an indicator is kept exact."""

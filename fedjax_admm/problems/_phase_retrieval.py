@@ -107,7 +107,7 @@ class PhaseRetrieval:
 
     def project(self, points: jax.Array) -> jax.Array:
         """Return points (..., dim) clipped to the box, if there is one."""
-        return points if self.box == "none" else kernels.clip_entries(points, self.radius)
+        return points if self.box == "none" else kernels.project_linf_ball(points, self.radius)
 
 
 def phase_retrieval(

@@ -102,7 +102,7 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
 
-def shrink_quadratic(v: Array, step: Real, weight: Real) -> Array:
+def prox_squared_l2(v: Array, step: Real, weight: Real) -> Array:
     """Proximal map of a quadratic, `g(x) = weight x**2 / 2`.
 
     `Prox(v; step) = v / (1 + step weight)`: smooth, no kink.

@@ -6,7 +6,7 @@ from jax import Array
 from fedjax_admm.kernels._arguments import Real, matched
 
 
-def prox_box(v: Array, lower: Real, upper: Real) -> Array:
+def project_box(v: Array, lower: Real, upper: Real) -> Array:
     """Project onto a box: the proximal map, for every step, of its indicator.
 
     `min(max(v, lower), upper)`. Infinite bounds are allowed; a half line is a box.
@@ -28,7 +28,7 @@ def prox_box(v: Array, lower: Real, upper: Real) -> Array:
     return jnp.clip(v, lower, upper)
 
 
-def clip_entries(v: Array, radius: Real) -> Array:
+def project_linf_ball(v: Array, radius: Real) -> Array:
     """Project onto the cube `||x||_inf <= radius`.
 
     `min(max(v, -radius), radius)`; derivative 1/2 at `|v| = radius > 0`, and `sign(v)` in the

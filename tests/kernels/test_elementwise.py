@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm.kernels import prox_box, prox_smoothed_abs, smoothed_abs, soft_threshold
+from fedjax_admm.kernels import project_box, prox_smoothed_abs, smoothed_abs, soft_threshold
 from tests.kernels.cases import ELEMENTWISE, PENALTIES, SIMPLE, SMOOTHED, Case
 from tests.reference import kernels as reference
 
@@ -172,7 +172,7 @@ def test_monotone(case, x64):
 def test_projections_are_idempotent_and_stay_inside(dtype):
     points = jnp.asarray(np.linspace(-5, 5, 41), dtype)
     for case in SIMPLE:
-        if case.name in ("prox_box", "clip_entries"):
+        if case.name in ("project_box", "project_linf_ball"):
             once = case.kernel(points, *case.parameters)
             np.testing.assert_array_equal(case.kernel(once, *case.parameters), once)
             assert jnp.min(once) >= -1.5
@@ -181,7 +181,7 @@ def test_projections_are_idempotent_and_stay_inside(dtype):
 
 def test_box_takes_infinite_bounds(x64):
     points = jnp.asarray([-2.0, 3.0])
-    np.testing.assert_array_equal(prox_box(points, 0.0, jnp.inf), [0.0, 3.0])
+    np.testing.assert_array_equal(project_box(points, 0.0, jnp.inf), [0.0, 3.0])
 
 
 def test_smoothed_abs_lies_above_by_half_mu_at_most(dtype):

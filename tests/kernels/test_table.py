@@ -24,7 +24,6 @@ ELSEWHERE = {
     "prox_phase_residual_box",
     "prox_phase_residual_clipped",
     "prox_range_excess",
-    "prox_smoothed_abs",
     "prox_smoothed_mcp",
     "prox_smoothed_scad",
 }

@@ -106,17 +106,17 @@ def prox_pinball(v, step, quantile):
 
 
 @_elementwise
-def prox_box(v, lower, upper):
+def project_box(v, lower, upper):
     return lower if v < lower else upper if v > upper else v
 
 
 @_elementwise
-def clip_entries(v, radius):
+def project_linf_ball(v, radius):
     return np.sign(v) * radius if abs(v) > radius else v
 
 
 @_elementwise
-def shrink_quadratic(v, step, weight):
+def prox_squared_l2(v, step, weight):
     return v / step / (weight + 1 / step) if step > 0 else v
 
 
@@ -236,7 +236,7 @@ def prox_phase_residual(v, step, x, y):
 
 
 def prox_phase_residual_clipped(v, step, x, y, radius):
-    return clip_entries(prox_phase_residual(v, step, x, y), radius)
+    return project_linf_ball(prox_phase_residual(v, step, x, y), radius)
 
 
 def phase_objective(w, v, step, x, y):
