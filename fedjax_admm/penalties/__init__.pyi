@@ -1,3 +1,9 @@
+from fedjax_admm.penalties._concave import (
+    MCP as MCP,
+    SCAD as SCAD,
+    mcp as mcp,
+    scad as scad,
+)
 from fedjax_admm.penalties._edges import (
     EdgePenalty as EdgePenalty,
     EntrywiseL1 as EntrywiseL1,
@@ -10,27 +16,29 @@ from fedjax_admm.penalties._edges import (
     quadratic_difference as quadratic_difference,
     squared_difference as squared_difference,
 )
-from fedjax_admm.penalties._models import (
+from fedjax_admm.penalties._entries import (
     L1 as L1,
-    MCP as MCP,
-    SCAD as SCAD,
     Box as Box,
     ElasticNet as ElasticNet,
-    GroupL2 as GroupL2,
     NonNegative as NonNegative,
-    Penalty as Penalty,
-    SmoothablePenalty as SmoothablePenalty,
     SquaredL2 as SquaredL2,
-    Sum as Sum,
     Zero as Zero,
-    add as add,
     box as box,
     elastic_net as elastic_net,
-    group_l2 as group_l2,
     l1 as l1,
-    mcp as mcp,
     non_negative as non_negative,
-    scad as scad,
     squared_l2 as squared_l2,
     zero as zero,
+)
+from fedjax_admm.penalties._groups import (
+    GroupL2 as GroupL2,
+    group_l2 as group_l2,
+)
+from fedjax_admm.penalties._protocols import (
+    Penalty as Penalty,
+    SmoothablePenalty as SmoothablePenalty,
+)
+from fedjax_admm.penalties._sums import (
+    Sum as Sum,
+    add as add,
 )

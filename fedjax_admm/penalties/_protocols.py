@@ -1,0 +1,52 @@
+"""Penalties: what a link, a node or a regulariser costs, with its proximal maps.
+
+Every penalty is a pytree whose numbers are leaves, with
+
+    value(x)                       the penalty, summed over all entries
+    prox(v, step)                  argmin_x g(x) + |x - v|^2 / (2 step), a global minimiser
+    smoothed_prox(v, step, mu)     the same for g with |t| replaced by its smoothing h_mu(t)
+    optimality(x, gradient)        distance of -gradient from the subdifferential of g at x, entry
+                                   by entry (row by row for `GroupL2`): zero where 0 lies in
+                                   gradient + dg(x), a certificate for nonconvex penalties too
+
+`h_mu(t)` is |t| for |t| >= mu and t^2 / (2 mu) + mu / 2 below. A penalty without a kink at zero
+(a square, an indicator) has nothing to smooth: its `smoothed_prox` is its `prox`.
+"""
+
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+
+class Penalty(Protocol):
+    """A function with a known proximal map."""
+
+    def value(self, x: jax.Array) -> jax.Array:
+        """Return g(x), a scalar."""
+        ...
+
+    def prox(self, v: jax.Array, step: ArrayLike) -> jax.Array:
+        """Return a minimiser of g(x) + |x - v|^2 / (2 step), in the shape of `v`."""
+        ...
+
+    def optimality(self, x: jax.Array, gradient: jax.Array) -> jax.Array:
+        """Return the distance of -gradient from the subdifferential of g at x."""
+        ...
+
+
+class SmoothablePenalty(Penalty, Protocol):
+    """A penalty whose modulus can be smoothed, as the smoothing ADMM needs for its links."""
+
+    def smoothed_prox(self, v: jax.Array, step: ArrayLike, mu: ArrayLike) -> jax.Array:
+        """Return a minimiser of the smoothed g plus |x - v|^2 / (2 step)."""
+        ...
+
+
+def interval_distance(
+    x: jax.Array, gradient: jax.Array, slope: jax.Array, slope_at_zero: jax.Array
+) -> jax.Array:
+    """Return the distance of -gradient from {slope} where x is not 0, from [-slope_at_zero, +] where it is."""
+    at_zero = jnp.maximum(jnp.abs(gradient) - slope_at_zero, 0)
+    return jnp.where(x == 0, at_zero, jnp.abs(gradient + slope))
