@@ -47,6 +47,9 @@ class SmoothablePenalty(Penalty, Protocol):
 def interval_distance(
     x: jax.Array, gradient: jax.Array, slope: jax.Array, slope_at_zero: jax.Array
 ) -> jax.Array:
-    """Return the distance of -gradient from {slope} where x is not 0, from [-slope_at_zero, +] where it is."""
+    """Return the distance of -gradient from a subdifferential, entry by entry.
+
+    It is {slope} where x is not 0, and [-slope_at_zero, slope_at_zero] where it is.
+    """
     at_zero = jnp.maximum(jnp.abs(gradient) - slope_at_zero, 0)
     return jnp.where(x == 0, at_zero, jnp.abs(gradient + slope))
