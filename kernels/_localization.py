@@ -12,7 +12,9 @@ from fedjax_admm.kernels._arguments import Real, matched
 from fedjax_admm.kernels._safe import safe_norm
 
 
-def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Array:
+def prox_range_excess(
+    p: Array, anchor: Array, distance: Real, step: Real, scaled: bool = True
+) -> Array:
     """Proximal map of twice the excess of a range, `g(x) = 2 max(0, ||x - anchor|| - distance)`.
 
     With `r = ||p - anchor||` the minimiser lies on the ray from the anchor through `p` at the
@@ -29,6 +31,7 @@ def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Ar
       anchor: anchors, broadcast with `p`.
       distance: ranges, shape (...) or a number; a negative range acts as 0.
       step: at least 0, shape (...) or a number.
+      scaled: False is faster and right for radii between 1e-16 and 1e18, see `safe_norm`.
 
     Returns:
       Minimisers, shape (..., dim), dtype of `p`.
@@ -38,14 +41,16 @@ def prox_range_excess(p: Array, anchor: Array, distance: Real, step: Real) -> Ar
     """
     p, anchor, distance, step = matched(p, anchor, distance, step)
     offset = p - anchor
-    radius = safe_norm(offset)
+    radius = safe_norm(offset, scaled=scaled)
     positive = radius > 0
     excess = jnp.clip(radius - jnp.maximum(distance, 0.0), 0.0, 2 * step)
     share = jnp.where(positive, excess / jnp.where(positive, radius, 1.0), 0.0)
     return p - share[..., None] * offset
 
 
-def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> Array:
+def prox_negative_moreau_norm(
+    c: Array, anchor: Array, step: Real, mu: Real, scaled: bool = True
+) -> Array:
     """Minimise a quadratic minus the Moreau envelope of a norm.
 
     `argmin_z -e_mu(z) + ||c - z||**2 / (2 step)` with `e_mu(z) = ||z - anchor||**2 / (2 mu)`
@@ -66,6 +71,7 @@ def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> 
       anchor: anchors, broadcast with `c`.
       step: at least 0, shape (...) or a number.
       mu: parameter of the envelope, positive, shape (...) or a number.
+      scaled: False is faster and right for radii between 1e-16 and 1e18, see `safe_norm`.
 
     Returns:
       Minimisers, shape (..., dim), dtype of `c`.
@@ -75,7 +81,7 @@ def prox_negative_moreau_norm(c: Array, anchor: Array, step: Real, mu: Real) -> 
     """
     c, anchor, step, mu = matched(c, anchor, step, mu)
     offset = c - anchor
-    radius = safe_norm(offset)
+    radius = safe_norm(offset, scaled=scaled)
     divisor = jnp.maximum(radius, mu - step)
     distinguished = divisor > 0
     stretch = jnp.where(distinguished, step / jnp.where(distinguished, divisor, 1.0), 0.0)

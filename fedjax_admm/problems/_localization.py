@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
@@ -26,6 +27,7 @@ from fedjax_admm._checks import (
     count,
     default_float,
     finite_array,
+    is_concrete,
     number,
     one_line,
     scalar,
@@ -84,14 +86,15 @@ class Localization:
 
     def prox_convex_part(self, points: jax.Array, step: jax.Array) -> jax.Array:
         """Return the prox of each `Gamma_l`; points (clients, dim), step (clients,)."""
-        return kernels.prox_range_excess(points, self.anchors, self.distances, step)
+        # Metres are far from the ends of the range: `localization` looks after that.
+        return kernels.prox_range_excess(points, self.anchors, self.distances, step, scaled=False)
 
     def prox_concave_part(self, points: jax.Array, step: jax.Array, mu: jax.Array) -> jax.Array:
         """Return the prox of minus the Moreau envelope of each `phi_l`, for `step < mu`.
 
         Points (clients, dim), step and mu (clients,).
         """
-        return kernels.prox_negative_moreau_norm(points, self.anchors, step, mu)
+        return kernels.prox_negative_moreau_norm(points, self.anchors, step, mu, scaled=False)
 
 
 class RangeNoise(Protocol):
@@ -178,6 +181,10 @@ def outlier_noise(probability: ArrayLike, largest: ArrayLike = 60 * 3**0.5) -> O
     )
 
 
+# Squares of lengths stay within float32, and those of differences too.
+_FARTHEST = 1e15
+
+
 def localization(
     anchors: ArrayLike,
     distances: ArrayLike,
@@ -197,9 +204,19 @@ def localization(
       The problem.
 
     Raises:
-      InputError: a shape does not fit, or an entry is not finite, or a range is not positive.
+      InputError: a shape does not fit, an entry is not finite, a range is not positive, or a
+        number is so large that its square is near the end of the range of float32.
     """
     anchors = finite_array("anchors", anchors, (None, None))
+    for name, numbers in (("anchors", anchors), ("distances", distances)):
+        if is_concrete(numbers) and np.max(np.abs(np.asarray(numbers)), initial=0) > _FARTHEST:
+            raise InputError(
+                f"must not exceed {_FARTHEST:g} m, but the largest entry is "
+                f"{np.max(np.abs(np.asarray(numbers))):g}",
+                argument=name,
+                value=numbers,
+                remedy="give lengths in a larger unit",
+            )
     clients, dim = anchors.shape
     if clients == 0 or dim == 0:
         raise InputError(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
+from fedjax_admm import InputError
 from fedjax_admm.problems import MINIMUM_RANGE
 
 
@@ -168,3 +169,9 @@ def test_mistakes_get_a_sentence(build, sentence):
     with pytest.raises(fa.InputError) as caught:
         build()
     assert str(caught.value) == sentence
+
+
+def test_lengths_whose_squares_leave_the_range_are_refused():
+    anchors = np.array([[0.0, 1.0], [3e16, 0.0]])
+    with pytest.raises(InputError, match=r"anchors must not exceed 1e\+15 m.*larger unit"):
+        fa.problems.localization(anchors, [1.0, 2.0])
