@@ -1,0 +1,204 @@
+"""The catalogue of kernels: `docs/kernels.md` and its pictures, from docstrings and the table.
+
+`python -m tests.kernels.catalogue` writes both anew. A section of the page is a folder of
+`kernels/`; the picture of a map shows what it makes of the points of its first row in the table.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fedjax_admm.kernels as kernels
+from tests.kernels import drawing
+from tests.kernels.peers import PACKAGES, Peer
+from tests.kernels.table import ROWS
+from tests.kernels.table.row import Row
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "kernels.md"
+PICTURES = DOCS / "kernels"
+SECTIONS = {
+    "elementwise": "Entry by entry",
+    "groups": "Groups",
+    "vectors": "Vectors",
+    "matrices": "Matrices",
+    "losses": "Losses of data",
+    "chains": "Chains and images",
+    "calculus": "Calculus: maps made of maps",
+    "": "Families of this package, and tools",
+}
+
+HEAD = """# The kernels
+
+<!-- written by `python -m tests.kernels.catalogue`: edit the docstrings, not this page -->
+
+`fedjax_admm.kernels` is a library of proximal maps and projections in JAX; it needs jax only.
+`Prox_g(v; step) = argmin_x g(x) + |x - v|^2 / (2 step)`: the point comes first, then the step, then
+the parameters of g. Everything may be traced, batched and differentiated; a result has the dtype of
+its point (float16, bfloat16, float32 or float64). Maps of nonconvex functions return a global
+minimiser at every step. Each map is compared with an independent NumPy twin, searched for better
+points, and tried at zero, at its kinks and at the ends of the range.
+
+In the pictures of maps that work entry by entry the point runs along the bottom and the result
+upwards, at two steps (the darker line has the smaller one); the dotted line is the identity. In the
+others pale bars are the point and dark ones the result; a matrix stands on the left and what becomes
+of it on the right, blue where it is positive and red where it is negative.
+"""
+
+
+class Documented(NamedTuple):
+    """A docstring, taken apart."""
+
+    purpose: str
+    formula: list[str]
+    ties: list[str]
+    derivative: list[str]
+    reference: str
+
+
+@cache
+def folders() -> dict[str, str]:
+    """Return the folder of `kernels/` of every public name, "" for what lies in the open."""
+    stub = ast.parse((Path(kernels.__file__).parent / "__init__.pyi").read_text())
+    found = {}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            place = node.module.removeprefix("fedjax_admm.kernels.").split(".")
+            found |= {alias.name: place[0] if len(place) > 1 else "" for alias in node.names}
+    return found
+
+
+def documented(name: str) -> Documented:
+    """Take the docstring of a public name apart."""
+    text = inspect.getdoc(getattr(kernels, name)) or ""
+    head, _, rest = text.partition("\nArgs:")
+    purpose, *paragraphs = [" ".join(part.split()) for part in head.split("\n\n") if part.strip()]
+    reference = ""
+    if "Reference:" in rest:
+        reference = " ".join(rest.partition("Reference:")[2].split("\n\n")[0].split())
+    ties = [p for p in paragraphs if p.startswith("Ties")]
+    derivative = [p for p in paragraphs if p.startswith(("Derivative", "At the kink"))]
+    formula = [p for p in paragraphs if p not in ties + derivative]
+    return Documented(purpose, formula, ties, derivative, reference)
+
+
+def pictured() -> dict[str, Row]:
+    """Return the first row of every map."""
+    return {row.name: row for row in reversed(ROWS)}
+
+
+def image(row: Row, points: np.ndarray, step: float) -> np.ndarray:
+    """Return what a map makes of points, float64."""
+    with jax.enable_x64(True):
+        parameters = jax.tree.map(
+            lambda part: (
+                jnp.asarray(part, jnp.float64)
+                if jnp.issubdtype(jnp.result_type(part), jnp.floating)
+                else part
+            ),
+            row.parameters,
+        )
+        found = jax.jit(row.prox)(jnp.asarray(points), step, *parameters)
+        return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+
+def picture(row: Row) -> str:
+    """Draw a map: a curve, entries before and after, or a matrix before and after."""
+    step = row.steps[0]
+    if folders()[row.name] == "elementwise":
+        v = np.linspace(-4, 4, 321)
+        steps = [0.0] if row.projection else [step, 2 * step]
+        return drawing.curves(v, [image(row, v, s) for s in steps])
+    before = row.points
+    after = image(row, before, step)
+    moved = np.abs(after - before).reshape(len(before), -1).max(1)
+    most = int(np.argmax(np.where(np.isfinite(moved), moved, 0)))
+    if before.ndim == 2:
+        return drawing.entries(before[most], after[most])
+    return drawing.matrices(before[most], after[most])
+
+
+def signature(name: str) -> str:
+    """Return `name(v, step, ...)` with defaults and without annotations."""
+    parameters = inspect.signature(getattr(kernels, name)).parameters.values()
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return f"{name}{inspect.Signature(plain)}"
+
+
+def entry(name: str, row: Row | None) -> Iterator[str]:
+    """Tell one kernel."""
+    found = documented(name)
+    yield f"### `{signature(name)}`\n"
+    if row is not None:
+        yield f'<img src="kernels/{name}.svg" alt="{name}: before and after" align="right">\n'
+    yield found.purpose + "\n"
+    yield from (paragraph + "\n" for paragraph in found.formula + found.ties + found.derivative)
+    if found.reference:
+        yield f"*{found.reference}*\n"
+
+
+def peers_table(peer: Peer) -> Iterator[str]:
+    """Tell what another package has, row by row."""
+    yield f"### {peer.title}\n"
+    yield "| there | here |\n|---|---|"
+    for theirs, ours in peer.maps.items():
+        yield f"| {', '.join(f'`{name}`' for name in theirs.split())} | {ours} |"
+    yield ""
+
+
+def page() -> str:
+    """Return the whole page."""
+    names = sorted(kernels.__all__)
+    rows = pictured()
+    lines = [
+        HEAD,
+    ]
+    for folder, title in SECTIONS.items():
+        inside = [name for name in names if folders()[name] == folder]
+        maps = [name for name in inside if name in rows]
+        others = [name for name in inside if name not in rows]
+        lines.append(f"## {title}\n")
+        if folder:
+            lines.append(inspect.getdoc(import_module(f"fedjax_admm.kernels.{folder}")) or "")
+            lines.append("")
+        for name in maps:
+            lines += entry(name, rows[name])
+        if folder in ("calculus", "", "losses"):
+            for name in others:
+                lines += entry(name, None)
+        elif others:
+            lines.append("Values and helpers:\n\n| | |\n|---|---|")
+            lines += [f"| `{signature(name)}` | {documented(name).purpose} |" for name in others]
+            lines.append("")
+    lines.append("## Beside other packages\n")
+    lines.append(
+        "What others export as a proximal map or a projection of arrays, and what it is called "
+        "here (versions of November 2026). General polyhedra and denoisers are left out.\n"
+    )
+    for peer in PACKAGES:
+        lines += peers_table(peer)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write the page and its pictures."""
+    PAGE.write_text(page())
+    PICTURES.mkdir(exist_ok=True)
+    rows = pictured()
+    for path in PICTURES.glob("*.svg"):
+        if path.stem not in rows:
+            path.unlink()
+    for name, row in rows.items():
+        (PICTURES / f"{name}.svg").write_text(picture(row))
+
+
+if __name__ == "__main__":
+    main()
