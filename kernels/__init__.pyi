@@ -24,6 +24,34 @@ from fedjax_admm.kernels._safe import (
     safe_ratio as safe_ratio,
     sum_of_squares as sum_of_squares,
 )
+from fedjax_admm.kernels.calculus._affine import (
+    postscale as postscale,
+    precompose_diagonal as precompose_diagonal,
+    regularise as regularise,
+    scale as scale,
+    tilt as tilt,
+    translate as translate,
+)
+from fedjax_admm.kernels.calculus._compositions import (
+    epicompose as epicompose,
+    precompose_orthogonal as precompose_orthogonal,
+    separable as separable,
+)
+from fedjax_admm.kernels.calculus._distances import (
+    distance_prox as distance_prox,
+    distance_to as distance_to,
+    squared_distance_prox as squared_distance_prox,
+    squared_distance_to as squared_distance_to,
+)
+from fedjax_admm.kernels.calculus._duality import (
+    conjugate as conjugate,
+    envelope_prox as envelope_prox,
+    moreau_envelope as moreau_envelope,
+)
+from fedjax_admm.kernels.calculus._mixtures import (
+    pointwise_minimum as pointwise_minimum,
+    proximal_average as proximal_average,
+)
 from fedjax_admm.kernels.calculus._trees import tree_prox as tree_prox
 from fedjax_admm.kernels.elementwise._absolute import (
     prox_elastic_net as prox_elastic_net,
@@ -36,11 +64,33 @@ from fedjax_admm.kernels.elementwise._boxes import (
     project_box as project_box,
     project_linf_ball as project_linf_ball,
 )
+from fedjax_admm.kernels.elementwise._capped import (
+    capped_l1_value as capped_l1_value,
+    capped_quadratic_value as capped_quadratic_value,
+    prox_capped_l1 as prox_capped_l1,
+    prox_capped_quadratic as prox_capped_quadratic,
+)
+from fedjax_admm.kernels.elementwise._concave import (
+    exponential_type_value as exponential_type_value,
+    geman_value as geman_value,
+    log_sum_value as log_sum_value,
+    prox_exponential_type as prox_exponential_type,
+    prox_geman as prox_geman,
+    prox_log_sum as prox_log_sum,
+)
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value as mcp_value,
     prox_mcp as prox_mcp,
     prox_scad as prox_scad,
     scad_value as scad_value,
+)
+from fedjax_admm.kernels.elementwise._powers import (
+    l0_value as l0_value,
+    l_half_value as l_half_value,
+    l_two_thirds_value as l_two_thirds_value,
+    prox_l0 as prox_l0,
+    prox_l_half as prox_l_half,
+    prox_l_two_thirds as prox_l_two_thirds,
 )
 from fedjax_admm.kernels.elementwise._smoothed_abs import (
     prox_smoothed_abs as prox_smoothed_abs,
@@ -50,5 +100,66 @@ from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
     prox_smoothed_mcp as prox_smoothed_mcp,
     prox_smoothed_scad as prox_smoothed_scad,
 )
-from fedjax_admm.kernels.groups._convex import prox_group_l2 as prox_group_l2
+from fedjax_admm.kernels.groups._concave import (
+    group_l0_value as group_l0_value,
+    group_l_half_value as group_l_half_value,
+    group_mcp_value as group_mcp_value,
+    group_scad_value as group_scad_value,
+    prox_group_l0 as prox_group_l0,
+    prox_group_l_half as prox_group_l_half,
+    prox_group_mcp as prox_group_mcp,
+    prox_group_scad as prox_group_scad,
+)
+from fedjax_admm.kernels.groups._convex import (
+    cube_l2_value as cube_l2_value,
+    group_l2_value as group_l2_value,
+    prox_cube_l2 as prox_cube_l2,
+    prox_group_l2 as prox_group_l2,
+    prox_sparse_group as prox_sparse_group,
+    sparse_group_value as sparse_group_value,
+)
+from fedjax_admm.kernels.groups._difference import (
+    l1_minus_l2_value as l1_minus_l2_value,
+    prox_l1_minus_l2 as prox_l1_minus_l2,
+)
+from fedjax_admm.kernels.groups._radial import shrink_norm as shrink_norm
+from fedjax_admm.kernels.groups._segments import (
+    prox_segments_l2 as prox_segments_l2,
+    prox_sparse_segments as prox_sparse_segments,
+    segments_l2_value as segments_l2_value,
+    sparse_segments_value as sparse_segments_value,
+)
+from fedjax_admm.kernels.groups._smoothed import (
+    prox_smoothed_group_mcp as prox_smoothed_group_mcp,
+    prox_smoothed_group_scad as prox_smoothed_group_scad,
+    smoothed_group_mcp_value as smoothed_group_mcp_value,
+    smoothed_group_scad_value as smoothed_group_scad_value,
+)
+from fedjax_admm.kernels.matrices._decompositions import (
+    eigh_by_rotations as eigh_by_rotations,
+    svd_by_rotations as svd_by_rotations,
+)
+from fedjax_admm.kernels.sets._affine import (
+    AffineFactor as AffineFactor,
+    GraphFactor as GraphFactor,
+    affine_factor as affine_factor,
+    graph_factor as graph_factor,
+    project_affine as project_affine,
+    project_graph as project_graph,
+)
+from fedjax_admm.kernels.sets._cones import (
+    project_rotated_second_order_cone as project_rotated_second_order_cone,
+    project_second_order_cone as project_second_order_cone,
+)
+from fedjax_admm.kernels.sets._exponential_cone import (
+    project_dual_exponential_cone as project_dual_exponential_cone,
+    project_exponential_cone as project_exponential_cone,
+)
+from fedjax_admm.kernels.sets._halfspaces import (
+    project_halfspace as project_halfspace,
+    project_hyperplane as project_hyperplane,
+    project_hyperslab as project_hyperslab,
+)
+from fedjax_admm.kernels.sets._intersection import project_intersection as project_intersection
+from fedjax_admm.kernels.sets._spheres import project_l2_sphere as project_l2_sphere
 from fedjax_admm.kernels.vectors._balls import project_l2_ball as project_l2_ball

@@ -75,7 +75,9 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
 
     `step < gamma` (firm threshold): `S(v, step lam) / (1 - step / gamma)` where
     `|v| <= gamma lam`, else `v`. `step >= gamma` (hard threshold): 0 where
-    `|v| <= lam sqrt(gamma step)`, else `v`. `S` is the soft threshold.
+    `|v| <= lam sqrt(gamma step)`, else `v`. `S` is the soft threshold. With `gamma = 1` and
+    `lam = sqrt(2 mu)` this is the map of the quadratic envelope of `mu` times the number of nonzero
+    entries, `mu - max(sqrt(2 mu) - |x|, 0)**2 / 2`.
 
     Ties, `|v| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned. Derivative at the
     kinks: at `|v| = step lam` the mean of both sides, at `|v| = gamma lam` that from within;

@@ -2,23 +2,43 @@
 
 import jax.numpy as jnp
 from jax import Array
+from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched
-from fedjax_admm.kernels._safe import safe_norm
+from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels.elementwise._absolute import soft_threshold
+from fedjax_admm.kernels.groups._radial import group_norm, radial_value, shrink_norm
 
 
-def prox_group_l2(v: Array, step: Real, axis: int = -1) -> Array:
-    """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis.
+def group_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+    """Euclidean norm of groups, `g(x) = ||x||_2`.
+
+    Derivative at the kink `x = 0`: 0.
+
+    Args:
+      x: points, any shape, floating dtype; the groups lie along `axis`.
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Norms, one for each group: the shape of `x` without `axis`, dtype of `x`.
+
+    Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
+    variables", Journal of the Royal Statistical Society B 68, 2006.
+    """
+    return radial_value(x, lambda norm: norm, axis)
+
+
+def prox_group_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Array:
+    """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis or several.
 
     `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`.
 
-    Derivative at `v = 0`: 0 (exact for `step > 0`); at the kink `||v|| = step`: the mean of
-    both sides.
+    Derivative at `v = 0`: 0 for `step > 0`, the identity for `step = 0` (both exact); at the kink
+    `||v|| = step`: the mean of both sides.
 
     Args:
       v: points, any shape, floating dtype; the groups lie along `axis`.
       step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a group.
+      axis: the axis that holds the entries of a group, or several.
 
     Returns:
       Minimisers, broadcast shape, dtype of `v`.
@@ -28,7 +48,106 @@ def prox_group_l2(v: Array, step: Real, axis: int = -1) -> Array:
     estimation in regression with grouped variables", 2006.
     """
     v, step = matched(v, step)
-    norm = safe_norm(v, axis, keepdims=True)
-    positive = norm > 0
-    kept = jnp.maximum(1 - step / jnp.where(positive, norm, 1.0), 0.0)
-    return jnp.where(positive, kept, 0.0) * v
+    return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
+
+
+def sparse_group_value(x: Array, l1: Real, group: Real, axis: int | tuple[int, ...] = -1) -> Array:
+    """Sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2` along an axis or several.
+
+    Derivative at the kinks `x_i = 0`: 0 in that entry.
+
+    Args:
+      x: points, any shape, floating dtype; the groups lie along `axis`.
+      l1: weight of the l1 norm, at least 0, broadcasts with `x` (one for each entry, too).
+      group: weight of the Euclidean norm, at least 0; size 1 along `axis` (or a number).
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
+
+    Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
+    of Computational and Graphical Statistics 22(2), 2013.
+    """
+    x, l1, group = matched(x, l1, group)
+    absolute = jnp.sum(widened(l1 * (x * jnp.sign(x))), axis, keepdims=True)
+    total = absolute + widened(group) * group_norm(x, axis)
+    return jnp.squeeze(total, axis).astype(x.dtype)
+
+
+def prox_sparse_group(
+    v: Array, step: Real, l1: Real, group: Real, axis: int | tuple[int, ...] = -1
+) -> Array:
+    """Proximal map of the sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2`.
+
+    `Prox(v; step) = max(0, 1 - step group / ||z||) z` with `z = S(v, step l1)`: the soft threshold
+    `S` entry by entry, then the block soft threshold of its result.
+
+    Derivative at the kinks: 1/2 of both sides at `|v_i| = step l1`, the mean of both sides at
+    `||z|| = step group`, 0 at `z = 0` for `step group > 0`.
+
+    Args:
+      v: points, any shape, floating dtype; the groups lie along `axis`.
+      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      l1: weight of the l1 norm, at least 0, broadcasts with `v` (one for each entry, too).
+      group: weight of the Euclidean norm, at least 0; size 1 along `axis` (or a number).
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
+    of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
+    Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
+    """
+    v, step, l1, group = matched(v, step, l1, group)
+    return prox_group_l2(soft_threshold(v, step * l1), step * group, axis)
+
+
+def cube_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+    """Cube of the Euclidean norm, `g(x) = ||x||_2**3` along an axis or several.
+
+    Derivative: `3 ||x|| x`, smooth: no kink.
+
+    Args:
+      x: points, any shape, floating dtype; the groups lie along `axis`.
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
+
+    Reference: Y. Nesterov and B. T. Polyak, "Cubic regularization of Newton method and its global
+    performance", Mathematical Programming 108, 2006.
+    """
+    return radial_value(x, lambda norm: norm * norm * norm, axis)
+
+
+def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Array:
+    """Proximal map of the cube of the Euclidean norm, `g(x) = ||x||_2**3`.
+
+    `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves
+    `r + 3 step r**2 = ||v||`.
+
+    Derivative at `v = 0`: the identity; smooth: no kink of the first order.
+
+    Args:
+      v: points, any shape, floating dtype; the groups lie along `axis`.
+      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: Y. Nesterov and B. T. Polyak, "Cubic regularization of Newton method and its global
+    performance", Mathematical Programming 108, 2006 (the cubic term); A. Beck, "First-Order Methods
+    in Optimization", SIAM 2017, theorem 6.18 (prox of a composition with the norm).
+    """
+    v, step = matched(v, step)
+    step = widened(step)
+
+    def shrink(norm: Array) -> Array:
+        # The product of step and norm may leave the range where the root of it does not.
+        long, wide = jnp.maximum(stop_gradient(norm), 1.0), jnp.maximum(stop_gradient(step), 1.0)
+        inside = (1 / long) / wide + 12 * (norm / long) * (step / wide)
+        return norm * (2 / (1 + jnp.sqrt(long) * jnp.sqrt(wide) * jnp.sqrt(inside)))
+
+    return shrink_norm(v, shrink, axis)

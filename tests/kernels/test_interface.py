@@ -11,7 +11,16 @@ import pytest
 import fedjax_admm.kernels as kernels
 
 # What kernels share among themselves.
-SHARED = {"matched", "scaled_norm", "widened"}
+SHARED = {
+    "group_norm",
+    "kept_share",
+    "matched",
+    "objective_at",
+    "radial_value",
+    "scaled_norm",
+    "segment_norm",
+    "widened",
+}
 
 
 def test_public_names_are_sorted_exist_and_are_all_there_is():

@@ -1,0 +1,259 @@
+"""Proximal maps of smooth concave functions of the magnitude: log-sum, Geman, exponential.
+
+With `t = |x|` each g rises concavely from 0, its slope falling convexly. The stationary points
+beyond 0 solve one equation in one variable; the largest root is the only local minimum, if there is
+a root at all. While the objective is convex (`step` times the curvature at 0 up to 1) the map is
+continuous and leaves 0 at `|v| = step g'(0)`. Beyond, it jumps where the objective at the root
+falls below that at 0, which is decided by comparing the two. Results are `|v| - step g'(x)`: exact
+to rounding of the point, wherever the root lies.
+
+The jumps are found again by brute force in the tests.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import stop_gradient
+
+from fedjax_admm.kernels._arguments import Real, matched, widened
+
+
+def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
+    """Return x with the sign of the point, and 0 where the minimiser is 0, in its dtype."""
+    return jnp.where(zero, 0.0, jnp.sign(wide) * jnp.maximum(x, 0.0)).astype(v.dtype)
+
+
+def log_sum_value(x: Array, epsilon: Real) -> Array:
+    """Log-sum penalty, `g(x) = log(1 + |x| / epsilon)`.
+
+    Derivative at the kink `x = 0`: 0, of [-1 / epsilon, 1 / epsilon].
+
+    Args:
+      x: points, any shape, floating dtype.
+      epsilon: positive, broadcasts with `x`; the smaller, the nearer to a count of nonzeros.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: E. J. Candes, M. B. Wakin and S. P. Boyd, "Enhancing Sparsity by Reweighted l1
+    Minimization", Journal of Fourier Analysis and Applications 14, 2008.
+    """
+    x, epsilon = matched(x, epsilon)
+    return _log_sum(widened(x * jnp.sign(x)), widened(epsilon)).astype(x.dtype)
+
+
+def _log_sum(x: Array, epsilon: Array) -> Array:
+    """Return the value for x >= 0; the ratio may exceed the range, its logarithm does not."""
+    large = x > epsilon
+    near = jnp.log1p(jnp.where(large, 1.0, x) / epsilon)
+    ratio = epsilon / jnp.where(large, x, epsilon)
+    far = jnp.log(jnp.where(large, x, 1.0)) - jnp.log(epsilon) + jnp.log1p(ratio)
+    return jnp.where(large, far, near)
+
+
+def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
+    """Proximal map of the log-sum penalty, `g(x) = log(1 + |x| / epsilon)`, for every step.
+
+    The candidate beside 0, of the sign of `v`, is `x = (|v| - epsilon + sqrt((|v| + epsilon)**2 - 4
+    step)) / 2`, where that root is real. `step <= epsilon**2`: 0 where `|v| <= step / epsilon`,
+    else `x`; continuous. `step > epsilon**2`: `x` where it is real, positive and `g(x) + (x -
+    |v|)**2 / (2 step)` is below `v**2 / (2 step)`, else 0. The threshold of existence `2 sqrt(step)
+    - epsilon` alone is not enough: up to the jump, 0 is the better of two local minima.
+
+    The penalty `log(|x| + delta)` differs by a constant from that with `epsilon = delta`;
+    `sigma log(1 + gamma |x|) / log(1 + gamma)` is `epsilon = 1 / gamma` and `step` times
+    `sigma / log(1 + gamma)`.
+
+    Ties, where both objectives are equal: 0 is returned.
+
+    Derivative: 0 at the kink `|v| = step / epsilon` and at the jump, that of the constant 0.
+
+    Args:
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      epsilon: positive, broadcasts with `v`.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: A. Prater-Bennette, L. Shen and E. E. Tripp, "The Proximity Operator of the Log-Sum
+    Penalty", Journal of Scientific Computing 93, 2022 (both regimes).
+    """
+    v, step, epsilon = matched(v, step, epsilon)
+    wide, step, epsilon = widened(v), widened(step), widened(epsilon)
+    magnitude = wide * jnp.sign(wide)
+    total = magnitude + epsilon
+    missing = stop_gradient(4 * (step / total) / total) >= 1
+    # Masked before the square root and after it: neither branch has an infinite derivative.
+    inside = 1 - 4 * (jnp.where(missing, 0.0, step) / total) / total
+    slope = jnp.where(missing, 0.0, step) / (0.5 * total * (1 + jnp.sqrt(inside)))
+    x = magnitude - slope
+
+    place, point = stop_gradient(x), stop_gradient(magnitude)
+    positive = jnp.where(place > 0, place, 1.0)
+    worse = (step / positive) * _log_sum(positive, epsilon) >= point - 0.5 * place
+    convex = step / epsilon <= epsilon
+    zero = jnp.where(convex, point <= step / epsilon, worse | (place <= 0))
+    return _chosen(v, wide, x, missing | stop_gradient(zero))
+
+
+@jax.custom_jvp
+def _excess(t: Array) -> Array:
+    """Return the root r >= 0 of `r**2 (1 + r) = t` for t from 0 to 4 / 27."""
+    s = jnp.sqrt(t)
+    r = s * (1 + s * (-0.47285943 + s * 0.33299285))  # a fit within 2e-3 of the root
+    for _ in range(3 if t.dtype.itemsize == 8 else 2):
+        r = r - (r * r * (1 + r) - t) / (jnp.where(r > 0, r, 1.0) * (2 + 3 * r))
+    return r
+
+
+@_excess.defjvp
+def _excess_slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    r = _excess(*primals)
+    return r, tangents[0] / (jnp.where(r > 0, r, 1.0) * (2 + 3 * r))
+
+
+def geman_value(x: Array, gamma: Real) -> Array:
+    """Geman penalty, `g(x) = |x| / (|x| + gamma)`.
+
+    Derivative at the kink `x = 0`: 0, of [-1 / gamma, 1 / gamma].
+
+    Args:
+      x: points, any shape, floating dtype.
+      gamma: positive, broadcasts with `x`; the magnitude at which g is 1/2.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: D. Geman and C. Yang, "Nonlinear image recovery with half-quadratic regularization",
+    IEEE Transactions on Image Processing 4(7), 1995.
+    """
+    x, gamma = matched(x, gamma)
+    magnitude = x * jnp.sign(x)
+    return magnitude / (magnitude + gamma)
+
+
+def prox_geman(v: Array, step: Real, gamma: Real) -> Array:
+    """Proximal map of the Geman penalty, `g(x) = |x| / (|x| + gamma)`, for every step.
+
+    The candidate beside 0, of the sign of `v`, is `x = a (2/3 + r) - gamma` with `a = |v| + gamma`
+    and the root `r >= 0` of `r**2 (1 + r) = 4/27 - step gamma / a**3`, where the right side is
+    positive: the largest root of the cubic `(x - |v|) (x + gamma)**2 + step gamma = 0`.
+    `step <= gamma**2 / 2`: 0 where `|v| <= step / gamma`, else `x`; continuous.
+    `step > gamma**2 / 2`: `x` where it is positive and `step / (x + gamma) < |v| - x / 2` (its
+    objective is below that of 0), else 0.
+
+    Ties, where both objectives are equal: 0 is returned.
+
+    Derivative: 0 at the kink `|v| = step / gamma` and at the jump, that of the constant 0.
+
+    Args:
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      gamma: positive, broadcasts with `v`.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: D. Geman and C. Yang, "Nonlinear image recovery with half-quadratic regularization",
+    IEEE Transactions on Image Processing 4(7), 1995 (penalty); cubic and regimes derived in the
+    comments of the module.
+    """
+    v, step, gamma = matched(v, step, gamma)
+    wide, step, gamma = widened(v), widened(step), widened(gamma)
+    magnitude = wide * jnp.sign(wide)
+    total = magnitude + gamma
+    share = gamma / total
+    missing = stop_gradient((step / total) * share / total) >= 4 / 27
+    present = jnp.where(missing, 0.0, step)
+    shifted = total * (2 / 3 + _excess(jnp.maximum(4 / 27 - (present / total) * share / total, 0)))
+    x = magnitude - (present / shifted) * (gamma / shifted)
+
+    place, point = stop_gradient(x), stop_gradient(magnitude)
+    worse = step / stop_gradient(shifted) >= point - 0.5 * place
+    convex = 2 * (step / gamma) <= gamma
+    zero = jnp.where(convex, point <= step / gamma, worse | (place <= 0))
+    return _chosen(v, wide, x, missing | stop_gradient(zero))
+
+
+@jax.custom_jvp
+def _branch(h: Array) -> Array:
+    """Return the root w <= 1 of `w exp(-w) = h` for h from 0 to 1 / e: minus Lambert's W of -h."""
+    p = jnp.sqrt(jnp.maximum(2 - 2 * jnp.e * h, 0.0))
+    fit = 0.3319999 + p * (-0.14256825 + p * (0.05262297 + p * -0.01010933))
+    w = 1 - p * (1 - p * fit)  # within 2e-4 of the distance to the branch point
+    for _ in range(2):
+        target = h * jnp.exp(w)
+        w = w - (w - target) / jnp.maximum(1 - target, jnp.finfo(h.dtype).eps ** 0.5)
+    return jnp.minimum(w, 1.0)
+
+
+@_branch.defjvp
+def _branch_slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    w = _branch(*primals)
+    return w, tangents[0] * (jnp.exp(w) / jnp.where(w < 1, 1 - w, 1.0))
+
+
+def exponential_type_value(x: Array, gamma: Real) -> Array:
+    """Exponential-type penalty, `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`.
+
+    Derivative at the kink `x = 0`: 0, of [-g'(0), g'(0)].
+
+    Args:
+      x: points, any shape, floating dtype.
+      gamma: positive, broadcasts with `x`; towards 0 g is `|x|`, towards infinity the count of
+        nonzeros.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: C. Gao, N. Wang, Q. Yu and Z. Zhang, "A Feasible Nonconvex Relaxation Approach to
+    Feature Selection", AAAI 2011.
+    """
+    x, gamma = matched(x, gamma)
+    return jnp.expm1(-gamma * (x * jnp.sign(x))) / jnp.expm1(-gamma)
+
+
+def prox_exponential_type(v: Array, step: Real, gamma: Real) -> Array:
+    """Proximal map of `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`, for every step.
+
+    With `c = step gamma**2 / (1 - exp(-gamma))` the candidate beside 0, of the sign of `v`, is
+    `x = |v| - w / gamma` with the root `w <= 1` of `w exp(-w) = c exp(-gamma |v|)` (minus Lambert's
+    W), where the right side is at most `1 / e`.
+    `c <= 1`: 0 where `gamma |v| <= c`, else `x`; continuous.
+    `c > 1`: `x` where it is positive and `g(x) + (x - |v|)**2 / (2 step)` is below
+    `v**2 / (2 step)`, else 0.
+
+    Ties, where both objectives are equal: 0 is returned.
+
+    Derivative: 0 at the kink `gamma |v| = c` and at the jump, that of the constant 0.
+
+    Args:
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      gamma: positive and finite, broadcasts with `v`.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: C. Gao, N. Wang, Q. Yu and Z. Zhang, "A Feasible Nonconvex Relaxation Approach to
+    Feature Selection", AAAI 2011 (penalty); R. M. Corless, G. H. Gonnet, D. E. G. Hare, D. J.
+    Jeffrey and D. E. Knuth, "On the Lambert W function", Advances in Computational Mathematics 5,
+    1996 (the root).
+    """
+    v, step, gamma = matched(v, step, gamma)
+    wide, step, gamma = widened(v), widened(step), widened(gamma)
+    magnitude = wide * jnp.sign(wide)
+    slope = step * (gamma / -jnp.expm1(-gamma))  # step g'(0)
+    # For a larger c the jump lies where exp(-gamma |v|) is 0 in every dtype.
+    c = jnp.minimum(slope * gamma, 1e8)
+    h = c * jnp.exp(-gamma * magnitude)
+    missing = stop_gradient(h) > 1 / jnp.e
+    x = magnitude - _branch(jnp.where(missing, 0.0, h)) / gamma
+
+    place, point = stop_gradient(x), stop_gradient(magnitude)
+    positive = jnp.where(place > 0, place, 1.0)
+    rise = jnp.expm1(-gamma * positive) / jnp.expm1(-gamma)
+    worse = (step / positive) * rise >= point - 0.5 * place
+    zero = jnp.where(c <= 1, point <= slope, worse | (place <= 0))
+    return _chosen(v, wide, x, missing | stop_gradient(zero))

@@ -1,0 +1,107 @@
+"""What the maps of groups share: an elementwise map applied to the norm of each group.
+
+Let `g(x) = phi(||x||)` with phi on [0, infinity), and let m(r) minimise `phi(t) + (t - r)**2 / (2
+step)` over t >= 0. For any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality for x in the
+direction of v (any direction where v = 0). So no x is better than that of norm `m(||v||)` in the
+direction of v, and this is the global minimiser, whatever phi is: convex or not, for every step,
+and with the ties of m. If phi is an even function on the line, its elementwise prox at `r >= 0` is
+such an m: |t| is as cheap as t and no farther from r.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import stop_gradient
+
+from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._safe import safe_norm
+
+
+def group_norm(v: Array, axis: int | tuple[int, ...]) -> Array:
+    """Norms along an axis or several, kept with size 1; float32 at least, right over the range."""
+    v = widened(v)
+    for one in (axis,) if isinstance(axis, int) else axis:
+        v = safe_norm(v, one, keepdims=True)
+    return v
+
+
+def radial_value(
+    x: Array, function: Callable[[Array], Array], axis: int | tuple[int, ...]
+) -> Array:
+    """Return a function of the norms of groups, without the axes of a group, in the dtype of x."""
+    (x,) = matched(x)
+    values = function(group_norm(x, axis))
+    return jnp.squeeze(values, axis).astype(x.dtype)
+
+
+def kept_share(norm: Array, shrink: Callable[[Array], Array]) -> Array:
+    """Return `shrink(norm) / norm`, at 0 its limit, with finite derivatives."""
+    finfo = jnp.finfo(norm.dtype)
+    positive = norm != 0  # the norm of NaN is NaN, and so is what is left of it
+    # The limit is read off near 0: 1 for the identity, 0 for a threshold.
+    near = jnp.where(positive, norm, 2.0 ** (finfo.minexp + 26))
+    near = jnp.minimum(near, float(finfo.max))
+    return shrink(near) / near
+
+
+def shrink_norm(
+    v: Array, shrink: Callable[[Array], Array], axis: int | tuple[int, ...] = -1
+) -> Array:
+    """Apply a map of numbers to the norms of groups: the proximal map of a function of the norm.
+
+    `v shrink(||v||) / ||v||`. With `shrink = lambda r: prox_x(r, step, ...)` of an even `g` of one
+    number this is the proximal map of `g(||x||_2)`: the objective depends on the
+    direction of x through `|x - v|**2 >= (||x|| - ||v||)**2` alone, with equality in the direction
+    of `v`. Nothing is asked of `g` besides: global minimisers become global minimisers.
+
+    Ties are those of `shrink`.
+
+    Derivative at `v = 0`: the identity times the limit of `shrink(r) / r` at 0; by what `shrink`
+    depends on, 0. Elsewhere exact.
+
+    Args:
+      v: points, any shape, floating dtype; the groups lie along `axis`.
+      shrink: maps positive norms, float32 or float64, size 1 along `axis`, entry by entry.
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Minimisers in the shape and the dtype of `v`.
+
+    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.18 (prox of a
+    composition with the Euclidean norm; the proof above asks for no convexity).
+    """
+    (v,) = matched(v)
+    return (widened(v) * kept_share(group_norm(v, axis), shrink)).astype(v.dtype)
+
+
+def segment_norm(
+    v: Array, segments: Array, count: int, axis: int
+) -> tuple[Array, Callable[[Array], Array]]:
+    """Return the norms of segments (size `count` along the axis), and how to hand back a share.
+
+    The second is a function of shares, one for each segment, that returns one for each entry: that
+    of its segment, and 1 where the entry belongs to none.
+    """
+    v = jnp.moveaxis(widened(v), axis, 0)
+    segments = jnp.asarray(segments)
+    member = (segments >= 0) & (segments < count)
+    # Entries without a segment go to one more, which is thrown away.
+    places = jnp.where(member, segments, count)
+    finfo = jnp.finfo(v.dtype)
+    largest = jax.ops.segment_max(stop_gradient(jnp.abs(v)), places, count + 1)
+    scale = jax.lax.reduce_precision(jnp.maximum(largest, 0.0), finfo.nexp, 0)
+    scale = jnp.clip(scale, 4 * float(finfo.tiny), 2.0 ** (finfo.maxexp - 3))
+    scaled = v / scale[places]
+    squared = jax.ops.segment_sum(scaled * scaled, places, count + 1)
+    zero = squared == 0
+    norm = jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, squared))) * scale
+
+    def for_each_entry(share: Array) -> Array:
+        share = jnp.moveaxis(share, axis, 0)
+        member_of = member.reshape(-1, *(1,) * (v.ndim - 1))
+        found = jnp.where(member_of, share[jnp.minimum(places, count - 1)], 1.0)
+        return jnp.moveaxis(found, 0, axis)
+
+    return jnp.moveaxis(norm[:count], 0, axis), for_each_entry
