@@ -2,16 +2,15 @@
 
 LAPACK's eigenvalue, singular value, LU and Cholesky routines, as JAX 0.10 calls them on a CPU, can
 wait for ever when several devices of one process solve batches of problems at once; what is here is
-made of sums and products only.
+made of sums and products only, like `fedjax_admm.kernels.eigh_by_rotations`.
 """
 
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from fedjax_admm.kernels import safe_norm, safe_ratio
+from fedjax_admm.kernels import eigh_by_rotations, safe_norm, safe_ratio
 
 # A relative gap of 2^-40 between the two largest eigenvalues is still told apart, nearly.
 _SQUARINGS = 40
@@ -117,81 +116,6 @@ def solve_least_norm(matrix: jax.Array, right: jax.Array) -> jax.Array:
 
 
 _DECOMPOSED = 128
-
-
-def eigh_by_rotations(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Decompose a symmetric matrix by Jacobi's rotations, many at once.
-
-    Each round rotates n / 2 disjoint pairs of rows and columns so that their common entries vanish;
-    n - 1 rounds, with the pairs of a round-robin tournament, make one sweep over all pairs.
-
-    Args:
-      matrix: shape (..., n, n), symmetric.
-
-    Returns:
-      The eigenvalues, shape (..., n), in no particular order, and the eigenvectors as the columns
-      of an orthogonal matrix, shape (..., n, n).
-
-    Reference: G. H. Golub, C. F. Van Loan, "Matrix Computations", 4th edition, sections 8.5.3 to
-    8.5.6 (cyclic and parallel Jacobi).
-    """
-    size = matrix.shape[-1]
-    vectors = jnp.broadcast_to(jnp.eye(size, dtype=matrix.dtype), matrix.shape)
-    if size == 1:
-        return matrix[..., 0], vectors
-    even = size + size % 2  # an odd matrix gets a row and a column of zeros: rotations leave them
-    room = [(0, 0)] * (matrix.ndim - 2) + [(0, even - size)] * 2
-    half, turn = even // 2, _tournament(even)
-
-    def rotate(carry, _):
-        a, v = carry
-        left, right = a[..., :half, :], a[..., half:, :]
-        a_ll = jnp.diagonal(left[..., :half], axis1=-2, axis2=-1)
-        a_lr = jnp.diagonal(left[..., half:], axis1=-2, axis2=-1)
-        a_rr = jnp.diagonal(right[..., half:], axis1=-2, axis2=-1)
-        # Rotating by rounding errors would stir up the eigenspaces of equal eigenvalues.
-        a_lr = jnp.where(jnp.abs(a_lr) <= negligible, 0, a_lr)
-        cosine, sine = _rotation(a_ll, a_lr, a_rr)
-        rows = _mix(left, right, cosine[..., None], sine[..., None], -2)
-        a = _mix(rows[..., :half], rows[..., half:], cosine[..., None, :], sine[..., None, :], -1)
-        v = _mix(v[..., :half], v[..., half:], cosine[..., None, :], sine[..., None, :], -1)
-        # The next pairs of the tournament stand at places i and half + i again.
-        return (a[..., turn, :][..., :, turn], v[..., turn]), None
-
-    # Quadratic convergence needs few sweeps; equal eigenvalues of a large matrix need more.
-    sweeps = _SWEEPS + size // 8 if even > 2 else 1
-    negligible = jnp.finfo(matrix.dtype).eps * jnp.sqrt(jnp.sum(matrix**2, (-2, -1)))[..., None]
-    first = (jnp.pad(matrix, room), jnp.pad(vectors, [*room[:-2], (0, 0), room[-1]]))
-    (a, v), _ = jax.lax.scan(rotate, first, length=sweeps * (even - 1))
-    # After whole sweeps every row is back at its place: the one of zeros is the last.
-    return jnp.diagonal(a, axis1=-2, axis2=-1)[..., :size], v[..., :size]
-
-
-_SWEEPS = 10
-
-
-def _tournament(size: int) -> np.ndarray:
-    """Return the permutation between rounds: player 0 stays, the others move on in a circle."""
-    half = size // 2
-    top, bottom = list(range(half)), list(range(half, size))
-    moved_top = [top[0], bottom[0], *top[1:-1]][:half]
-    moved_bottom = [*bottom[1:], top[-1] if half > 1 else bottom[0]]
-    return np.array([*moved_top, *moved_bottom])
-
-
-def _rotation(a: jax.Array, b: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return cosine and sine of the smaller angle that makes [[a, b], [b, c]] diagonal."""
-    zero = b == 0
-    theta = (c - a) / (2 * jnp.where(zero, 1, b))
-    sign = jnp.where(theta >= 0, 1, -1).astype(a.dtype)
-    tangent = jnp.where(zero, 0, sign / (jnp.abs(theta) + jnp.hypot(theta, 1)))
-    cosine = 1 / jnp.sqrt(1 + tangent * tangent)
-    return cosine, tangent * cosine
-
-
-def _mix(left, right, cosine, sine, axis):
-    """Rotate pairs of rows or columns."""
-    return jnp.concatenate([cosine * left - sine * right, sine * left + cosine * right], axis)
 
 
 def compensated_sum(

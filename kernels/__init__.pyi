@@ -54,15 +54,37 @@ from fedjax_admm.kernels.calculus._mixtures import (
 )
 from fedjax_admm.kernels.calculus._trees import tree_prox as tree_prox
 from fedjax_admm.kernels.elementwise._absolute import (
+    elastic_net_value as elastic_net_value,
+    l1_value as l1_value,
+    linear_value as linear_value,
+    pinball_value as pinball_value,
     prox_elastic_net as prox_elastic_net,
     prox_l1 as prox_l1,
+    prox_linear as prox_linear,
     prox_pinball as prox_pinball,
-    prox_squared_l2 as prox_squared_l2,
+    prox_sum_positive as prox_sum_positive,
     soft_threshold as soft_threshold,
+    sum_positive_value as sum_positive_value,
+)
+from fedjax_admm.kernels.elementwise._barriers import (
+    log_barrier_value as log_barrier_value,
+    poisson_value as poisson_value,
+    prox_log_barrier as prox_log_barrier,
+    prox_poisson as prox_poisson,
 )
 from fedjax_admm.kernels.elementwise._boxes import (
+    box_l1_value as box_l1_value,
+    box_squared_l2_value as box_squared_l2_value,
+    non_negative_l1_value as non_negative_l1_value,
+    non_negative_squared_l2_value as non_negative_squared_l2_value,
+    project_binary as project_binary,
     project_box as project_box,
     project_linf_ball as project_linf_ball,
+    project_non_negative as project_non_negative,
+    prox_box_l1 as prox_box_l1,
+    prox_box_squared_l2 as prox_box_squared_l2,
+    prox_non_negative_l1 as prox_non_negative_l1,
+    prox_non_negative_squared_l2 as prox_non_negative_squared_l2,
 )
 from fedjax_admm.kernels.elementwise._capped import (
     capped_l1_value as capped_l1_value,
@@ -78,11 +100,27 @@ from fedjax_admm.kernels.elementwise._concave import (
     prox_geman as prox_geman,
     prox_log_sum as prox_log_sum,
 )
+from fedjax_admm.kernels.elementwise._entropies import (
+    entropy_value as entropy_value,
+    kl_value as kl_value,
+    prox_entropy as prox_entropy,
+    prox_kl as prox_kl,
+)
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value as mcp_value,
     prox_mcp as prox_mcp,
     prox_scad as prox_scad,
     scad_value as scad_value,
+)
+from fedjax_admm.kernels.elementwise._losses import (
+    cross_entropy_value as cross_entropy_value,
+    hinge_value as hinge_value,
+    logistic_value as logistic_value,
+    prox_cross_entropy as prox_cross_entropy,
+    prox_hinge as prox_hinge,
+    prox_logistic as prox_logistic,
+    prox_squared_hinge as prox_squared_hinge,
+    squared_hinge_value as squared_hinge_value,
 )
 from fedjax_admm.kernels.elementwise._powers import (
     l0_value as l0_value,
@@ -99,6 +137,12 @@ from fedjax_admm.kernels.elementwise._smoothed_abs import (
 from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
     prox_smoothed_mcp as prox_smoothed_mcp,
     prox_smoothed_scad as prox_smoothed_scad,
+)
+from fedjax_admm.kernels.elementwise._squares import (
+    huber_value as huber_value,
+    prox_huber as prox_huber,
+    prox_squared_l2 as prox_squared_l2,
+    squared_l2_value as squared_l2_value,
 )
 from fedjax_admm.kernels.groups._concave import (
     group_l0_value as group_l0_value,

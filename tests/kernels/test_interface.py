@@ -17,8 +17,11 @@ SHARED = {
     "matched",
     "objective_at",
     "radial_value",
+    "rotate_symmetric",
+    "rotate_tall",
     "scaled_norm",
     "segment_norm",
+    "times",
     "widened",
 }
 
