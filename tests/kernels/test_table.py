@@ -171,7 +171,7 @@ def test_the_range_of_the_dtype_is_the_range_of_the_kernel(row, dtype, scale):
     """A point as large as its dtype has it, with step and parameters that fit, against the twin."""
     factor, parameters = row.scaled(scale)
     step = row.steps[0] * factor
-    if not np.finfo(dtype).tiny < step < np.finfo(dtype).max:
+    if not float(np.finfo(dtype).tiny) < step < float(np.finfo(dtype).max):
         pytest.skip(f"the step {step:g} is no number of {np.dtype(dtype)}")
     points = (row.points * scale).astype(dtype)
     found = np.asarray(image(row, points, step, parameters, dtype), np.float64)
