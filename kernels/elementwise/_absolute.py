@@ -1,4 +1,4 @@
-"""Proximal maps of convex penalties: l1, elastic net, pinball, quadratic.
+"""Convex functions with a kink: absolute value, elastic net, pinball, positive part, linear.
 
 `Prox_g(v; step) = argmin_x g(x) + (x - v)**2 / (2 step)`. All arguments broadcast and may be
 traced; the result has the dtype of `v`.
@@ -15,8 +15,8 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
 
     `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`.
 
-    At the kinks `|v| = t > 0` the derivative is 1/2, the middle of the generalised derivative
-    [0, 1]; that in the threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
+    Derivative at the kinks `|v| = t > 0`: 1/2, the middle of the generalised derivative [0, 1];
+    that in the threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
 
     Args:
       v: points, any shape, floating dtype.
@@ -31,6 +31,29 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     v, threshold = matched(v, threshold)
     # Not v - clip(v, -t, t): at t = 0 both bounds tie, and negative points lose their derivative.
     return jnp.maximum(v - threshold, 0.0) + jnp.minimum(v + threshold, 0.0)
+
+
+def _magnitude(x: Array) -> Array:
+    """Absolute value with the subgradient 0 at 0 (that of `jnp.abs` is 1)."""
+    return x * jnp.sign(x)
+
+
+def l1_value(x: Array) -> Array:
+    """Absolute value, `g(x) = |x|`.
+
+    Derivative at the kink `x = 0`: 0, of [-1, 1].
+
+    Args:
+      x: points, any shape, floating dtype.
+
+    Returns:
+      Values (not summed), shape and dtype of `x`.
+
+    Reference: R. Tibshirani, "Regression Shrinkage and Selection via the Lasso", Journal of the
+    Royal Statistical Society B 58(1), 1996.
+    """
+    (x,) = matched(x)
+    return _magnitude(x)
 
 
 def prox_l1(v: Array, step: Real) -> Array:
@@ -51,6 +74,26 @@ def prox_l1(v: Array, step: Real) -> Array:
     1(3), 2014, section 6.5.2.
     """
     return soft_threshold(v, step)
+
+
+def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
+    """Elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
+
+    Derivative at the kink `x = 0`: 0, of [-l1, l1].
+
+    Args:
+      x: points, any shape, floating dtype.
+      l1: weight of the absolute value, at least 0, broadcasts with `x`.
+      l2: weight of the half square, at least 0, broadcasts with `x`.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
+    Journal of the Royal Statistical Society B 67, 2005.
+    """
+    x, l1, l2 = matched(x, l1, l2)
+    return l1 * _magnitude(x) + 0.5 * (l2 * x) * x
 
 
 def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
@@ -75,6 +118,24 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     """
     v, step, l1, l2 = matched(v, step, l1, l2)
     return soft_threshold(v, step * l1) / (1 + step * l2)
+
+
+def pinball_value(x: Array, quantile: Real) -> Array:
+    """Pinball (quantile) loss, `g(x) = max(q x, (q - 1) x)`.
+
+    Derivative at the kink `x = 0`: `q - 1/2`, the mean of both sides.
+
+    Args:
+      x: residuals (observed minus predicted), any shape, floating dtype.
+      quantile: `q` in [0, 1], broadcasts with `x`.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978.
+    """
+    x, quantile = matched(x, quantile)
+    return quantile * jnp.maximum(x, 0.0) + (quantile - 1) * jnp.minimum(x, 0.0)
 
 
 def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
@@ -102,15 +163,76 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
 
-def prox_squared_l2(v: Array, step: Real, weight: Real) -> Array:
-    """Proximal map of a quadratic, `g(x) = weight x**2 / 2`.
+def sum_positive_value(x: Array) -> Array:
+    """Positive part, `g(x) = max(x, 0)`.
 
-    `Prox(v; step) = v / (1 + step weight)`: smooth, no kink.
+    Derivative at the kink `x = 0`: 1/2, the mean of both sides.
+
+    Args:
+      x: points, any shape, floating dtype.
+
+    Returns:
+      Values (not summed), shape and dtype of `x`.
+
+    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
+    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
+    """
+    (x,) = matched(x)
+    return jnp.maximum(x, 0.0)
+
+
+def prox_sum_positive(v: Array, step: Real) -> Array:
+    """Proximal map of the positive part, `g(x) = max(x, 0)`.
+
+    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`. A weight multiplies
+    `step`.
+
+    Derivative at the kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
 
     Args:
       v: points, any shape, floating dtype.
       step: at least 0, broadcasts with `v`.
-      weight: at least 0, broadcasts with `v`.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
+    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
+    """
+    v, step = matched(v, step)
+    return jnp.maximum(v - step, 0.0) + jnp.minimum(v, 0.0)
+
+
+def linear_value(x: Array, slope: Real) -> Array:
+    """Linear function, `g(x) = slope x`.
+
+    Derivative: `slope`, no kink.
+
+    Args:
+      x: points, any shape, floating dtype.
+      slope: any sign, broadcasts with `x`.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
+    1(3), 2014, section 6.1.1.
+    """
+    x, slope = matched(x, slope)
+    return slope * x
+
+
+def prox_linear(v: Array, step: Real, slope: Real) -> Array:
+    """Proximal map of a linear function, `g(x) = slope x`.
+
+    `Prox(v; step) = v - step slope`: a step of gradient descent.
+
+    Derivative: smooth, no kink.
+
+    Args:
+      v: points, any shape, floating dtype.
+      step: at least 0, broadcasts with `v`.
+      slope: any sign, broadcasts with `v`.
 
     Returns:
       Minimisers, broadcast shape, dtype of `v`.
@@ -118,5 +240,5 @@ def prox_squared_l2(v: Array, step: Real, weight: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1.
     """
-    v, step, weight = matched(v, step, weight)
-    return v / (1 + step * weight)
+    v, step, slope = matched(v, step, slope)
+    return v - step * slope

@@ -12,8 +12,8 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
     `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by
     at most `mu / 2`.
 
-    Continuously differentiable, `h_mu'(v) = clip(v / mu, -1, 1)`: no kink in the first
-    derivative; at `|v| = mu` the second derivative is taken from outside, 0.
+    Derivative: `h_mu'(v) = clip(v / mu, -1, 1)`, continuous; at `|v| = mu` the second derivative is
+    taken from outside, 0.
 
     Args:
       v: points, any shape, floating dtype.
@@ -39,7 +39,7 @@ def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     `v - step sign(v)`; computed as `v - step clip(v / (mu + step), -1, 1)`. A weight
     multiplies `step`; `mu -> 0` gives the soft threshold.
 
-    The derivative jumps at `|v| = mu + step`; there it is the mean of both sides.
+    Derivative at the kinks `|v| = mu + step`: the mean of both sides.
 
     Args:
       v: points, any shape, floating dtype.
