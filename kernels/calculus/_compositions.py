@@ -1,0 +1,145 @@
+"""Proximal maps of functions after linear maps, and of sums over blocks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedjax_admm.kernels._arguments import Real, matched, widened
+
+Prox = Callable[..., Array]
+
+
+def precompose_orthogonal(
+    prox: Prox,
+    forward: Callable[[Array], Array],
+    backward: Callable[[Array], Array],
+    gain: Real = 1.0,
+) -> Prox:
+    """Make the proximal map of `h(x) = g(Q x)` where `Q Q^T = gain I`.
+
+    `Prox_h(v; step) = v + Q^T (Prox_g(Q v; gain step) - Q v) / gain`: for a rotation `Q^T Prox_g(Q
+    v; step)`. Q may have more columns than rows, as a sum, a mask or one direction has.
+
+    Derivative: that of the given map between Q and its transpose.
+
+    Args:
+      prox: the map of g, `prox(v, step, *parameters)`.
+      forward: `x -> Q x`, linear.
+      backward: `y -> Q^T y`, its transpose.
+      gain: positive: the number in `Q Q^T = gain I`.
+
+    Returns:
+      The map of h, `precomposed(v, step, *parameters)`.
+
+    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
+    2011, table 10.1, property x (semi-orthogonal linear transform).
+    """
+
+    def precomposed(v: Array, step: Real, *parameters: Any) -> Array:
+        (point,) = matched(v)
+        v, step, square = matched(widened(point), step, gain)
+        image = forward(v)
+        change = prox(image, square * step, *parameters) - image
+        return (v + backward(change) / square).astype(point.dtype)
+
+    return precomposed
+
+
+def epicompose(
+    prox: Prox,
+    forward: Callable[[Array], Array],
+    backward: Callable[[Array], Array],
+    gain: Real = 1.0,
+) -> Prox:
+    """Make the proximal map of the image of g under L, `h(y) = min {g(x): L x = y}`.
+
+    `Prox_h(v; step) = L Prox_g(L^T v / gain; step / gain)` where `L^T L = gain I`; h is infinite
+    outside the range of L, as for copies of one vector that have to agree.
+
+    Derivative: that of the given map between the transpose of L and L.
+
+    Args:
+      prox: the map of g, `prox(v, step, *parameters)`.
+      forward: `x -> L x`, linear.
+      backward: `y -> L^T y`, its transpose.
+      gain: positive: the number in `L^T L = gain I`.
+
+    Returns:
+      The map of h, `composed(v, step, *parameters)`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, 2017, definition 12.34 (infimal postcomposition); the map is
+    derived in the comments.
+    """
+
+    def composed(v: Array, step: Real, *parameters: Any) -> Array:
+        # ||L x - v||^2 = gain ||x - L^T v / gain||^2 + what does not depend on x.
+        (point,) = matched(v)
+        v, step, square = matched(widened(point), step, gain)
+        return forward(prox(backward(v) / square, step / square, *parameters)).astype(point.dtype)
+
+    return composed
+
+
+def separable(
+    *proxes: Prox, sizes: Sequence[int] | None = None, axis: int = -1
+) -> Callable[..., Any]:
+    """Make the proximal map of a sum over blocks, `h(x_1, ..., x_k) = g_1(x_1) + ... + g_k(x_k)`.
+
+    `Prox_h(v; step) = (Prox_1(v_1; step), ..., Prox_k(v_k; step))`. The blocks are arrays of their
+    own, or parts of one array along an axis.
+
+    Derivative: those of the given maps, block by block.
+
+    Args:
+      *proxes: the maps of the blocks, `prox(v, step, *parameters)`.
+      sizes: how long each block is along `axis` of one array. If None, points are sequences of
+        arrays, one for each block.
+      axis: the axis along which one array is cut.
+
+    Returns:
+      The map of h, `separated(v, step, *parameters)`: the step is one number or a sequence with one
+      for each block; the parameters are sequences, those of each block's map, or none at all. It
+      returns a tuple of arrays, or one array if `sizes` are given.
+
+    Raises:
+      ValueError: there are not as many sizes, blocks, steps or parameters as maps.
+
+    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
+    1(3), 2014, section 2.1 (separable sum).
+    """
+    if sizes is not None:
+        _as_many("sizes", sizes, proxes)
+    ends = [sum((sizes or ())[: place + 1]) for place in range(len(proxes))]
+
+    def separated(v: Any, step: Any, *parameters: Any) -> Any:
+        if sizes is None:
+            blocks = list(v)
+        else:
+            (v,) = matched(v)
+            if v.shape[axis] != ends[-1]:
+                raise ValueError(
+                    f"the blocks have {ends[-1]} entries along axis {axis}, but the points have "
+                    f"{v.shape[axis]}."
+                )
+            blocks = jnp.split(v, ends[:-1], axis)
+        steps = list(step) if isinstance(step, list | tuple) else [step] * len(proxes)
+        numbers = list(parameters) if parameters else [()] * len(proxes)
+        for name, given in (("blocks", blocks), ("steps", steps), ("parameters", numbers)):
+            _as_many(name, given, proxes)
+        found = [
+            prox(block, size, *more)
+            for prox, block, size, more in zip(proxes, blocks, steps, numbers, strict=True)
+        ]
+        return tuple(found) if sizes is None else jnp.concatenate(found, axis)
+
+    return separated
+
+
+def _as_many(name: str, given: Sequence[Any], proxes: Sequence[Prox]) -> None:
+    if len(given) != len(proxes):
+        raise ValueError(
+            f"one of {name} is needed for each of {len(proxes)} maps, but there are {len(given)}."
+        )

@@ -1,0 +1,127 @@
+"""Distances to sets, and their proximal maps, from the projection onto the set."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._safe import safe_norm, scaled_norm
+
+Project = Callable[..., Array]
+
+
+def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
+    """Make the distance to a set, `d(x) = min {||x - c||: c in C}`.
+
+    `d(x) = ||x - P(x)||` with the projection P.
+
+    Derivative: `(x - P(x)) / d(x)` outside the set, 0 in it and on its boundary.
+
+    Args:
+      project: the projection, `project(x, *parameters)`.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      `distance(x, *parameters)`, of the shape of the points without `axis`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, 2017, example 18.31 (with the gradient outside).
+    """
+
+    def distance(x: Array, *parameters: Any) -> Array:
+        (point,) = matched(x)
+        x = widened(point)
+        return safe_norm(x - project(x, *parameters), axis).astype(point.dtype)
+
+    return distance
+
+
+def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
+    """Make half the squared distance to a set, `q(x) = min {||x - c||^2 / 2: c in C}`.
+
+    `q(x) = ||x - P(x)||^2 / 2` with the projection P.
+
+    Derivative: `x - P(x)`; smooth where C is convex.
+
+    Args:
+      project: the projection, `project(x, *parameters)`.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      `squared(x, *parameters)`, of the shape of the points without `axis`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, 2017, corollary 12.31 (with the gradient).
+    """
+
+    def squared(x: Array, *parameters: Any) -> Array:
+        (point,) = matched(x)
+        x = widened(point)
+        rest = x - project(x, *parameters)
+        return (0.5 * jnp.sum(rest * rest, axis)).astype(point.dtype)
+
+    return squared
+
+
+def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
+    """Make the proximal map of the distance to a set, `g(x) = min {||x - c||: c in C}`.
+
+    `Prox(v; step) = P(v)` where the distance `d = ||v - P(v)||` is at most the step, else `v - step
+    (v - P(v)) / d`: towards the set by at most the step. It is right for every closed set, a
+    nonconvex one too: a point that is nearer to v decides whatever the step is.
+
+    Ties: those of the projection.
+
+    Derivative at the kink `d = step`: that of the projection.
+
+    Args:
+      project: the projection, `project(x, *parameters)`.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      `approached(v, step, *parameters)`, where the step has size 1 along `axis` or is a number.
+
+    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.64 (example
+    6.43); for sets that are not convex derived in the comments.
+    """
+
+    def approached(v: Array, step: Real, *parameters: Any) -> Array:
+        # min over c and x of ||x - c|| + ||x - v||^2 / (2 step): for a given c the minimum over x
+        # is Huber's function of ||v - c||, which rises: the nearest c is the best one.
+        (point,) = matched(v)
+        v, step = matched(widened(point), step)
+        nearest = project(v, *parameters)
+        scaled, norm, size = scaled_norm(v - nearest, axis)
+        outside = norm * size > step
+        direction = scaled / jnp.where(outside, norm, 1.0)
+        return jnp.where(outside, v - step * direction, nearest).astype(point.dtype)
+
+    return approached
+
+
+def squared_distance_prox(project: Project) -> Callable[..., Array]:
+    """Make the proximal map of half the squared distance to a set, `g(x) = min ||x - c||^2 / 2`.
+
+    `Prox(v; step) = v + (P(v) - v) step / (1 + step)`, for every closed set.
+
+    Ties: those of the projection.
+
+    Derivative: that of the projection, averaged with the identity.
+
+    Args:
+      project: the projection, `project(x, *parameters)`.
+
+    Returns:
+      `approached(v, step, *parameters)`.
+
+    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, example 6.65.
+    """
+
+    def approached(v: Array, step: Real, *parameters: Any) -> Array:
+        (point,) = matched(v)
+        v, step = matched(widened(point), step)
+        return (v + step / (1 + step) * (project(v, *parameters) - v)).astype(point.dtype)
+
+    return approached
