@@ -13,7 +13,7 @@ from functools import reduce
 
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import bitcast_convert_type, index_in_dim, stop_gradient
+from jax.lax import bitcast_convert_type, index_in_dim, reduce_precision, stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
 
@@ -63,6 +63,16 @@ def _power_of_two(largest: Array) -> tuple[Array, Array]:
     )
 
 
+def _scaled(v: Array, inverse: Array) -> Array:
+    """Return points times a power of two, a product that XLA leaves as it is.
+
+    Of constant points it would make `(v v) (inverse inverse)` out of the square, which is 0 times
+    infinity; a rounding to the precision that they have keeps the factors together.
+    """
+    finfo = jnp.finfo(v.dtype)
+    return reduce_precision(v * inverse, finfo.nexp, finfo.nmant)
+
+
 def scaled_norm(v: Array, axis: int = -1) -> tuple[Array, Array, Array]:
     """Return points divided by a power of two, their norms, and that power.
 
@@ -86,7 +96,7 @@ def scaled_norm(v: Array, axis: int = -1) -> tuple[Array, Array, Array]:
     """
     v = widened(v)
     norm, scale, inverse = _norm_and_scale(v, axis, keepdims=True)
-    return v * inverse, norm, scale
+    return _scaled(v, inverse), norm, scale
 
 
 def _norm_and_scale(v: Array, axis: int, keepdims: bool) -> tuple[Array, Array, Array]:
@@ -95,14 +105,14 @@ def _norm_and_scale(v: Array, axis: int, keepdims: bool) -> tuple[Array, Array, 
     if parts is None:
         largest = jnp.max(jnp.abs(stop_gradient(v)), axis=axis, keepdims=True, initial=0)
         scale, inverse = _power_of_two(largest)
-        squared = sum_of_squares(v * inverse, axis, keepdims)
+        squared = sum_of_squares(_scaled(v, inverse), axis, keepdims)
         if not keepdims:
             scale, inverse = jnp.squeeze(scale, axis), jnp.squeeze(inverse, axis)
     else:  # entry by entry: nothing is spread along a short last axis
         scale, inverse = _power_of_two(
             reduce(jnp.maximum, [jnp.abs(stop_gradient(part)) for part in parts])
         )
-        scaled = [part * inverse for part in parts]
+        scaled = [_scaled(part, inverse) for part in parts]
         squared = sum((part * part for part in scaled[1:]), scaled[0] * scaled[0])
     return _safe_root(squared), scale, inverse
 
