@@ -183,6 +183,38 @@ from fedjax_admm.kernels.matrices._decompositions import (
     eigh_by_rotations as eigh_by_rotations,
     svd_by_rotations as svd_by_rotations,
 )
+from fedjax_admm.kernels.matrices._definite import (
+    log_det_value as log_det_value,
+    project_psd as project_psd,
+    prox_log_det as prox_log_det,
+)
+from fedjax_admm.kernels.matrices._frames import (
+    project_orthogonal as project_orthogonal,
+    project_stiefel as project_stiefel,
+)
+from fedjax_admm.kernels.matrices._hankel import project_hankel as project_hankel
+from fedjax_admm.kernels.matrices._penalized_spectra import (
+    prox_spectral as prox_spectral,
+    prox_spectral_log_det as prox_spectral_log_det,
+    prox_spectral_mcp as prox_spectral_mcp,
+    prox_spectral_scad as prox_spectral_scad,
+    spectral_log_det_value as spectral_log_det_value,
+    spectral_mcp_value as spectral_mcp_value,
+    spectral_scad_value as spectral_scad_value,
+    spectral_value as spectral_value,
+)
+from fedjax_admm.kernels.matrices._singular_values import (
+    nuclear_value as nuclear_value,
+    project_nuclear_ball as project_nuclear_ball,
+    project_rank as project_rank,
+    project_spectral_ball as project_spectral_ball,
+    prox_nuclear as prox_nuclear,
+)
+from fedjax_admm.kernels.matrices._spectra import (
+    eigenvalue_map as eigenvalue_map,
+    singular_values as singular_values,
+    spectral_map as spectral_map,
+)
 from fedjax_admm.kernels.sets._affine import (
     AffineFactor as AffineFactor,
     GraphFactor as GraphFactor,

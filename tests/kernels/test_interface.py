@@ -36,7 +36,7 @@ def test_public_names_are_sorted_exist_and_are_all_there_is():
         functions |= {
             name
             for name, value in vars(module).items()
-            if inspect.isfunction(value)
+            if (inspect.isfunction(value) or inspect.isclass(value))
             and value.__module__ == module.__name__
             and not name.startswith("_")
         }
@@ -46,6 +46,9 @@ def test_public_names_are_sorted_exist_and_are_all_there_is():
 @pytest.mark.parametrize("name", kernels.__all__)
 def test_docstring_states_arguments_and_result(name):
     documentation = inspect.getdoc(getattr(kernels, name)) or ""
+    if inspect.isclass(getattr(kernels, name)):
+        assert "Attributes:" in documentation
+        return
     for section in ("Args:", "Returns:"):
         assert section in documentation
     if name not in ("safe_ratio", "sum_of_squares"):

@@ -1,0 +1,114 @@
+"""Projections onto what one linear function bounds: half-spaces, hyperplanes, slabs.
+
+The normal is divided by a power of two before it is squared, and the offset with it: neither a long
+normal nor a short one leaves the range of the dtype.
+"""
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._safe import scaled_norm
+
+
+def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> Array:
+    """Project onto the half-space `C = {x: <normal, x> <= offset}` along an axis.
+
+    `Prox(v; step) = v - max(<normal, v> - offset, 0) / ||normal||_2^2 normal`. The whole space if
+    `normal = 0`: `v` is returned (also for `offset < 0`, where the set is empty). Points of the
+    half-space come back unchanged, bit for bit.
+
+    Derivative at the kink `<normal, v> = offset`: the mean of both sides; at `normal = 0`: the
+    identity in the point, 0 in the others.
+
+    Args:
+      v: points, any shape, floating dtype; the coordinates lie along `axis`.
+      normal: outward, of any length, broadcasts with `v`.
+      offset: may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, Springer 2017, example 29.20.
+    """
+    v, normal, offset = matched(v, normal, offset)
+    direction, level, upper = _levels(v, normal, offset, axis)
+    return _moved(v, direction, jnp.maximum(level - upper, 0.0))
+
+
+def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) -> Array:
+    """Project onto the hyperplane `C = {x: <normal, x> = offset}` along an axis.
+
+    `Prox(v; step) = v - (<normal, v> - offset) / ||normal||_2^2 normal`; `v` if `normal = 0` (the
+    whole space, or the empty set for `offset != 0`).
+
+    Derivative: smooth, no kink; at `normal = 0` the identity in the point, 0 in the others.
+
+    Args:
+      v: points, any shape, floating dtype; the coordinates lie along `axis`.
+      normal: of any length, broadcasts with `v`.
+      offset: broadcasts with `v` and has size 1 along `axis` (or is a number).
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, Springer 2017, example 29.18.
+    """
+    v, normal, offset = matched(v, normal, offset)
+    direction, level, there = _levels(v, normal, offset, axis)
+    return _moved(v, direction, level - there)
+
+
+def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: int = -1) -> Array:
+    """Project onto the slab `C = {x: lower <= <normal, x> <= upper}` along an axis.
+
+    With `p = <normal, v>`:
+    `Prox(v; step) = v - (max(p - upper, 0) + min(p - lower, 0)) / ||normal||_2^2 normal`; `v` if
+    `normal = 0`. Points of the slab come back unchanged, bit for bit.
+
+    Derivative at the kinks `p = lower` and `p = upper`: the mean of both sides; at `normal = 0`:
+    the identity in the point, 0 in the others.
+
+    Args:
+      v: points, any shape, floating dtype; the coordinates lie along `axis`.
+      normal: of any length, broadcasts with `v`.
+      lower: may be minus infinity; broadcasts with `v` and has size 1 along `axis` (or is a
+        number).
+      upper: at least `lower`, may be infinite, likewise.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, Springer 2017, example 29.21.
+    """
+    v, normal, lower, upper = matched(v, normal, lower, upper)
+    direction, level, lowest, highest = _levels(v, normal, lower, axis, upper)
+    return _moved(
+        v, direction, jnp.maximum(level - highest, 0.0) + jnp.minimum(level - lowest, 0.0)
+    )
+
+
+def _levels(
+    v: Array, normal: Array, offset: Array, axis: int, *offsets: Array
+) -> tuple[Array, ...]:
+    """Return the normal as a unit vector, where the points lie along it, and the offsets there."""
+    scaled, norm, scale = scaled_norm(normal, axis)
+    zero = norm == 0
+    direction = jnp.where(zero, 0.0, scaled / jnp.where(zero, 1.0, norm))
+    level = jnp.sum(direction * widened(v), axis=axis, keepdims=True)
+    # A normal of zero bounds nothing: every point then lies at the offsets, which are 0.
+    places = [
+        jnp.where(zero, 0.0, part.astype(norm.dtype) / scale / jnp.where(zero, 1.0, norm))
+        for part in (offset, *offsets)
+    ]
+    return direction, level, *places
+
+
+def _moved(v: Array, direction: Array, excess: Array) -> Array:
+    return (widened(v) - excess * direction).astype(v.dtype)

@@ -1,0 +1,38 @@
+"""Projections onto spheres."""
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import broadcasted_iota
+
+from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._safe import scaled_norm
+
+
+def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
+    """Project onto the Euclidean sphere, `C = {x: ||x||_2 = radius}` along an axis.
+
+    `Prox(v; step) = radius v / ||v||_2`.
+
+    Ties, at `v = 0`: every point of the sphere is nearest, and `(radius, 0, ..., 0)` is returned.
+
+    Derivative: smooth but for `v = 0`, where that in the point is 0 and that in the radius is the
+    point returned, divided by the radius.
+
+    Args:
+      v: points, any shape, floating dtype; the coordinates lie along `axis`.
+      radius: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`; their norm is `radius` to rounding.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, Springer 2017, example 3.29 (the ball, of which this is the
+    boundary).
+    """
+    v, radius = matched(v, radius)
+    scaled, norm, _ = scaled_norm(v, axis)
+    zero = norm == 0
+    first = broadcasted_iota(jnp.int32, v.shape, axis % v.ndim) == 0
+    direction = jnp.where(zero, first.astype(norm.dtype), scaled / jnp.where(zero, 1.0, norm))
+    return (radius.astype(norm.dtype) * direction).astype(v.dtype)
