@@ -77,6 +77,85 @@ class SCAD:
         )
 
 
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class L0:
+    """`weight * number of entries that are not zero`; it jumps, so that it has no smoothing."""
+
+    weight: jax.Array  # broadcasts against x
+
+    def value(self, x):
+        """Return `weight * sum [x_i != 0]`."""
+        return jnp.sum(self.weight * kernels.l0_value(x))
+
+    def prox(self, v, step):
+        """Return the hard threshold of `v` at `sqrt(2 step weight)`."""
+        return kernels.prox_l0(v, step * self.weight)
+
+    def optimality(self, x, gradient):
+        """Return |gradient|, or 0 where x is 0: every number is a subgradient at the jump."""
+        steep = jnp.where(self.weight > 0, jnp.inf, 0.0).astype(x.dtype)
+        return interval_distance(x, gradient, 0.0, steep)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LogSum:
+    """`weight * sum log(1 + |x_i| / epsilon)` (Candes, Wakin and Boyd, 2008)."""
+
+    weight: jax.Array
+    epsilon: jax.Array
+
+    def value(self, x):
+        """Return `weight * sum log(1 + |x_i| / epsilon)`."""
+        return jnp.sum(self.weight * kernels.log_sum_value(x, self.epsilon))
+
+    def prox(self, v, step):
+        """Return a global minimiser, a jump included (`step * weight > epsilon^2`)."""
+        return kernels.prox_log_sum(v, step * self.weight, self.epsilon)
+
+    def optimality(self, x, gradient):
+        """Return the distance of -gradient from the (Clarke) subdifferential."""
+        slope = self.weight / (self.epsilon + jnp.abs(x))
+        return interval_distance(x, gradient, slope * jnp.sign(x), slope)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class CappedL1:
+    """`weight * sum min(|x_i|, theta)` (Zhang, 2010)."""
+
+    weight: jax.Array
+    theta: jax.Array
+
+    def value(self, x):
+        """Return `weight * sum min(|x_i|, theta)`."""
+        return jnp.sum(self.weight * kernels.capped_l1_value(x, self.theta))
+
+    def prox(self, v, step):
+        """Return a global minimiser: the soft threshold, or `v` if that is cheaper."""
+        return kernels.prox_capped_l1(v, step * self.weight, self.theta)
+
+    def smoothed_prox(self, v, step, mu):
+        """Return a global minimiser for `weight * min(h_mu, theta)`.
+
+        The smaller of two functions is least where one of them is: at the prox of `weight * h_mu`,
+        or at `v` itself, whose objective is `weight * theta`.
+        """
+        small = kernels.prox_smoothed_abs(v, step * self.weight, mu)
+        away = (v - small) / step
+        cost = self.weight * kernels.smoothed_abs(small, mu) + away * (v - small) / 2
+        return jnp.where(cost <= self.weight * self.theta, small, v)
+
+    def optimality(self, x, gradient):
+        """Return the distance of -gradient from the (Clarke) subdifferential."""
+        # At the cap -gradient may lie anywhere between the slopes of both sides.
+        inside = jnp.where(jnp.abs(x) < self.theta, self.weight, 0)
+        outside = jnp.where(jnp.abs(x) <= self.theta, self.weight, 0)
+        slope = jnp.clip(-gradient * jnp.sign(x), inside, outside)
+        return interval_distance(x, gradient, slope * jnp.sign(x), inside)
+
+
 def mcp(lam: ArrayLike, gamma: ArrayLike, weight: ArrayLike = 1.0) -> MCP:
     """Build `MCP`; lam and gamma must be positive, the weight not negative."""
     return MCP(
@@ -93,3 +172,18 @@ def scad(lam: ArrayLike, gamma: ArrayLike = 3.7, weight: ArrayLike = 1.0) -> SCA
         number("gamma", gamma, above=2),
         number("weight", weight, at_least=0),
     )
+
+
+def l0(weight: ArrayLike) -> L0:
+    """Build `L0`; the weight (a number, or one per entry) must not be negative."""
+    return L0(number("weight", weight, at_least=0))
+
+
+def log_sum(weight: ArrayLike, epsilon: ArrayLike) -> LogSum:
+    """Build `LogSum`; epsilon must be positive, the weight not negative."""
+    return LogSum(number("weight", weight, at_least=0), number("epsilon", epsilon, above=0))
+
+
+def capped_l1(weight: ArrayLike, theta: ArrayLike) -> CappedL1:
+    """Build `CappedL1`; theta must be positive, the weight not negative."""
+    return CappedL1(number("weight", weight, at_least=0), number("theta", theta, above=0))

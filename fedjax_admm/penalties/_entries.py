@@ -61,6 +61,32 @@ class L1:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
+class NonNegativeL1:
+    """`weight * sum x_i` where `x_i >= 0`, infinite elsewhere: sparse and not negative."""
+
+    weight: jax.Array  # broadcasts against x
+
+    def value(self, x):
+        """Return `weight * sum x_i`, infinity where an entry is negative."""
+        return jnp.sum(jnp.where(x >= 0, self.weight * x, jnp.inf))
+
+    def prox(self, v, step):
+        """Return `max(v - step * weight, 0)`."""
+        return kernels.prox_non_negative_l1(v, step * self.weight)
+
+    def smoothed_prox(self, v, step, mu):
+        """Return the prox of `weight * h_mu`, cut off at zero."""
+        return jnp.maximum(kernels.prox_smoothed_abs(v, step * self.weight, mu), 0)
+
+    def optimality(self, x, gradient):
+        """Return |gradient + weight|, or what it lacks to zero at 0 (infinite below)."""
+        pull = gradient + self.weight
+        distance = jnp.where(x > 0, jnp.abs(pull), jnp.maximum(-pull, 0))
+        return jnp.where(x >= 0, distance, jnp.inf)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
 class ElasticNet:
     """`sum l1 |x_i| + l2 x_i^2 / 2`."""
 
@@ -107,6 +133,31 @@ class SquaredL2:
     def optimality(self, x, gradient):
         """Return |gradient + weight x|."""
         return jnp.abs(gradient + self.weight * x)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Huber:
+    """`weight * sum x_i^2 / 2`, linear from `|x_i| = delta` on."""
+
+    weight: jax.Array  # broadcasts against x
+    delta: jax.Array
+
+    def value(self, x):
+        """Return `weight` times the sum of Huber's function."""
+        return jnp.sum(self.weight * kernels.huber_value(x, self.delta))
+
+    def prox(self, v, step):
+        """Return `v / (1 + step weight)`, or `v - step weight delta sign(v)` far out."""
+        return kernels.prox_huber(v, step * self.weight, self.delta)
+
+    def smoothed_prox(self, v, step, mu):
+        """Return the prox: there is no kink to smooth."""
+        return self.prox(v, step)
+
+    def optimality(self, x, gradient):
+        """Return |gradient + weight clip(x, -delta, delta)|."""
+        return jnp.abs(gradient + self.weight * jnp.clip(x, -self.delta, self.delta))
 
 
 @register_dataclass
@@ -174,6 +225,11 @@ def l1(weight: ArrayLike) -> L1:
     return L1(number("weight", weight, at_least=0))
 
 
+def non_negative_l1(weight: ArrayLike) -> NonNegativeL1:
+    """Build `NonNegativeL1`; the weight (a number, or one per entry) must not be negative."""
+    return NonNegativeL1(number("weight", weight, at_least=0))
+
+
 def elastic_net(l1: ArrayLike, l2: ArrayLike) -> ElasticNet:
     """Build `ElasticNet`; neither number may be negative."""
     return ElasticNet(number("l1", l1, at_least=0), number("l2", l2, at_least=0))
@@ -182,6 +238,11 @@ def elastic_net(l1: ArrayLike, l2: ArrayLike) -> ElasticNet:
 def squared_l2(weight: ArrayLike) -> SquaredL2:
     """Build `SquaredL2`; the weight must not be negative."""
     return SquaredL2(number("weight", weight, at_least=0))
+
+
+def huber(weight: ArrayLike, delta: ArrayLike) -> Huber:
+    """Build `Huber`; delta must be positive, the weight not negative."""
+    return Huber(number("weight", weight, at_least=0), number("delta", delta, above=0))
 
 
 def box(lower: ArrayLike, upper: ArrayLike) -> Box:

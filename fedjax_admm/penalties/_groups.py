@@ -1,5 +1,6 @@
 """Penalties of the rows of a model: a row is zero as a whole, or not at all."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -9,6 +10,7 @@ from jax.typing import ArrayLike
 from fedjax_admm import kernels
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.penalties._protocols import interval_distance
 
 
 @register_dataclass
@@ -34,12 +36,170 @@ class GroupL2:
 
     def optimality(self, x, gradient):
         """Return, row by row, the distance of -gradient from the subdifferential."""
+        return _row_distance(x, gradient, lambda length: self.weight, self.weight)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class SparseGroup:
+    """`l1 * sum |x_i| + group * sum of the Euclidean norms along the last axis`."""
+
+    l1: jax.Array  # shape=()
+    group: jax.Array  # shape=()
+
+    def value(self, x):
+        """Return `l1 sum |x_i| + group sum_rows ||x_row||`."""
+        return jnp.sum(kernels.sparse_group_value(x, self.l1, self.group))
+
+    def prox(self, v, step):
+        """Return each row, its entries soft-thresholded, shortened by `step * group`, or zero."""
+        return kernels.prox_sparse_group(v, step, self.l1, self.group)
+
+    def optimality(self, x, gradient):
+        """Return, row by row, the distance of -gradient from the subdifferential."""
         length = kernels.safe_norm(x, keepdims=True)
-        away = kernels.safe_norm(gradient + self.weight * kernels.safe_ratio(x, length))
-        at_zero = jnp.maximum(kernels.safe_norm(gradient) - self.weight, 0)
-        return jnp.where(length[..., 0] > 0, away, at_zero)
+        pull = gradient + self.group * kernels.safe_ratio(x, length)
+        away = interval_distance(x, pull, self.l1 * jnp.sign(x), self.l1)
+        at_zero = kernels.safe_norm(kernels.soft_threshold(gradient, self.l1)) - self.group
+        return jnp.where(length[..., 0] > 0, kernels.safe_norm(away), jnp.maximum(at_zero, 0))
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GroupMCP:
+    """`weight * sum P(||x_row||)` with the minimax concave penalty P of `MCP`.
+
+    Rows longer than `gamma lam` are not shortened: as a link, differences are zero or unbiased.
+    """
+
+    lam: jax.Array  # shape=()
+    gamma: jax.Array  # shape=()
+    weight: jax.Array  # shape=()
+
+    def value(self, x):
+        """Return `weight * sum_rows P(||x_row||)`."""
+        return jnp.sum(self.weight * kernels.group_mcp_value(x, self.lam, self.gamma))
+
+    def prox(self, v, step):
+        """Return a global minimiser, hard threshold included (`step * weight >= gamma`)."""
+        return kernels.prox_group_mcp(v, step * self.weight, self.lam, self.gamma)
+
+    def smoothed_prox(self, v, step, mu):
+        """Return each row, its length the prox of `weight * P(h_mu(.))` of its length."""
+        return kernels.prox_smoothed_group_mcp(v, step * self.weight, self.lam, self.gamma, mu)
+
+    def optimality(self, x, gradient):
+        """Return, row by row, the distance of -gradient from the (Clarke) subdifferential."""
+
+        def slope(length):
+            return self.weight * jnp.maximum(self.lam - length / self.gamma, 0)
+
+        return _row_distance(x, gradient, slope, self.weight * self.lam)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GroupSCAD:
+    """`weight * sum P(||x_row||)` with the smoothly clipped absolute deviation P of `SCAD`.
+
+    Rows longer than `gamma lam` are not shortened: as a link, differences are zero or unbiased.
+    """
+
+    lam: jax.Array  # shape=()
+    gamma: jax.Array  # shape=()
+    weight: jax.Array  # shape=()
+
+    def value(self, x):
+        """Return `weight * sum_rows P(||x_row||)`."""
+        return jnp.sum(self.weight * kernels.group_scad_value(x, self.lam, self.gamma))
+
+    def prox(self, v, step):
+        """Return a global minimiser, hard threshold included (large `step * weight`)."""
+        return kernels.prox_group_scad(v, step * self.weight, self.lam, self.gamma)
+
+    def smoothed_prox(self, v, step, mu):
+        """Return each row, its length the prox of `weight * P(h_mu(.))` of its length."""
+        return kernels.prox_smoothed_group_scad(v, step * self.weight, self.lam, self.gamma, mu)
+
+    def optimality(self, x, gradient):
+        """Return, row by row, the distance of -gradient from the (Clarke) subdifferential."""
+
+        def slope(length):
+            falling = (self.gamma * self.lam - length) / (self.gamma - 1)
+            return self.weight * jnp.clip(falling, 0, self.lam)
+
+        return _row_distance(x, gradient, slope, self.weight * self.lam)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GroupL0:
+    """`weight * number of rows that are not zero`; it jumps, so that it has no smoothing."""
+
+    weight: jax.Array  # shape=()
+
+    def value(self, x):
+        """Return `weight * sum_rows [x_row != 0]`."""
+        return jnp.sum(self.weight * kernels.group_l0_value(x))
+
+    def prox(self, v, step):
+        """Return rows longer than `sqrt(2 step weight)` as they are, others zero."""
+        return kernels.prox_group_l0(v, step * self.weight)
+
+    def optimality(self, x, gradient):
+        """Return ||gradient|| of every row, or 0 where the row is 0."""
+        steep = jnp.where(self.weight > 0, jnp.inf, 0.0).astype(x.dtype)
+        return _row_distance(x, gradient, jnp.zeros_like, steep)
 
 
 def group_l2(weight: ArrayLike) -> GroupL2:
     """Build `GroupL2`; the weight must not be negative."""
     return GroupL2(scalar("weight", weight, at_least=0))
+
+
+def sparse_group(l1: ArrayLike, group: ArrayLike) -> SparseGroup:
+    """Build `SparseGroup`; neither number may be negative."""
+    return SparseGroup(scalar("l1", l1, at_least=0), scalar("group", group, at_least=0))
+
+
+def group_mcp(lam: ArrayLike, gamma: ArrayLike, weight: ArrayLike = 1.0) -> GroupMCP:
+    """Build `GroupMCP`; lam and gamma must be positive, the weight not negative."""
+    return GroupMCP(
+        scalar("lam", lam, above=0),
+        scalar("gamma", gamma, above=0),
+        scalar("weight", weight, at_least=0),
+    )
+
+
+def group_scad(lam: ArrayLike, gamma: ArrayLike = 3.7, weight: ArrayLike = 1.0) -> GroupSCAD:
+    """Build `GroupSCAD`; lam must be positive, gamma above 2, the weight not negative."""
+    return GroupSCAD(
+        scalar("lam", lam, above=0),
+        scalar("gamma", gamma, above=2),
+        scalar("weight", weight, at_least=0),
+    )
+
+
+def group_l0(weight: ArrayLike) -> GroupL0:
+    """Build `GroupL0`; the weight must not be negative."""
+    return GroupL0(scalar("weight", weight, at_least=0))
+
+
+def _row_distance(
+    x: jax.Array,
+    gradient: jax.Array,
+    slope: Callable[[jax.Array], jax.Array],
+    slope_at_zero: jax.Array,
+) -> jax.Array:
+    """Return the distance of -gradient from the subdifferential of phi(||.||), row by row.
+
+    Args:
+      x: shape (..., dim).
+      gradient: shape (..., dim).
+      slope: phi' at positive lengths, shape (..., 1).
+      slope_at_zero: the radius of the subdifferential at 0.
+    """
+    length = kernels.safe_norm(x, keepdims=True)
+    away = kernels.safe_norm(gradient + slope(length) * kernels.safe_ratio(x, length))
+    at_zero = jnp.maximum(kernels.safe_norm(gradient) - slope_at_zero, 0)
+    return jnp.where(length[..., 0] > 0, away, at_zero)

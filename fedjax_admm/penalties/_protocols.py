@@ -6,11 +6,15 @@ Every penalty is a pytree whose numbers are leaves, with
     prox(v, step)                  argmin_x g(x) + |x - v|^2 / (2 step), a global minimiser
     smoothed_prox(v, step, mu)     the same for g with |t| replaced by its smoothing h_mu(t)
     optimality(x, gradient)        distance of -gradient from the subdifferential of g at x, entry
-                                   by entry (row by row for `GroupL2`): zero where 0 lies in
-                                   gradient + dg(x), a certificate for nonconvex penalties too
+                                   by entry (row by row where g takes rows together): zero where 0
+                                   lies in gradient + dg(x), a certificate for nonconvex penalties
+                                   too; another number that vanishes there alone, where the
+                                   distance has no closed form
 
 `h_mu(t)` is |t| for |t| >= mu and t^2 / (2 mu) + mu / 2 below. A penalty without a kink at zero
-(a square, an indicator) has nothing to smooth: its `smoothed_prox` is its `prox`.
+(a square, an indicator) has nothing to smooth: its `smoothed_prox` is its `prox`. Where the prox of
+the smoothed penalty has no closed form, or g jumps at zero, there is no `smoothed_prox`: such a
+penalty regularises, and is no link of the smoothing ADMM.
 """
 
 from typing import Protocol
@@ -18,6 +22,8 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
+
+from fedjax_admm.kernels import safe_norm
 
 
 class Penalty(Protocol):
@@ -53,3 +59,11 @@ def interval_distance(
     """
     at_zero = jnp.maximum(jnp.abs(gradient) - slope_at_zero, 0)
     return jnp.where(x == 0, at_zero, jnp.abs(gradient + slope))
+
+
+def proximal_residual(penalty: Penalty, x: jax.Array, gradient: jax.Array) -> jax.Array:
+    """Return `||x - prox(x - gradient; 1)||` of every row.
+
+    For a convex penalty it is zero exactly where -gradient is a subgradient at x.
+    """
+    return safe_norm(x - penalty.prox(x - gradient, 1.0))

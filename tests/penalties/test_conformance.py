@@ -1,7 +1,7 @@
 """Every penalty: its prox minimises, its certificate holds, dtypes stay, derivatives are finite."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -19,6 +19,12 @@ POINTS = np.array(
 )
 
 
+# Two rows that are matrices of two rows and three columns, and one with equal singular values.
+MATRICES = np.array(
+    [[3.0, -1.0, 0.5, 2.0, 0.1, -4.0], [0.1, 0.2, -0.1, 0.0, 0.3, 0.1], [1.0, 0, 0, 0, 1, 0]]
+)
+
+
 @dataclass(frozen=True)
 class Case:
     """A penalty of models."""
@@ -26,6 +32,7 @@ class Case:
     build: Callable[[], Any]
     convex: bool = True
     smooths: bool = True  # whether its modulus can be smoothed
+    points: np.ndarray = field(default_factory=lambda: POINTS)
 
 
 MODELS = {
@@ -38,6 +45,15 @@ MODELS = {
     "squared_l2": Case(lambda: penalties.squared_l2(0.7)),
     "box": Case(lambda: penalties.box(-1.0, 2.0)),
     "non_negative": Case(penalties.non_negative),
+    "non_negative_l1": Case(lambda: penalties.non_negative_l1(0.8)),
+    "huber": Case(lambda: penalties.huber(0.8, 1.5)),
+    "l0": Case(lambda: penalties.l0(0.9), convex=False, smooths=False, points=4 * POINTS),
+    "log_sum": Case(lambda: penalties.log_sum(0.9, 0.7), convex=False, smooths=False),
+    "capped_l1": Case(lambda: penalties.capped_l1(0.9, 1.3), convex=False),
+    "sparse_group": Case(lambda: penalties.sparse_group(0.4, 0.6), smooths=False),
+    "group_mcp": Case(lambda: penalties.group_mcp(1.1, 1.8, 0.9), convex=False),
+    "group_scad": Case(lambda: penalties.group_scad(1.1, 3.0, 0.9), convex=False),
+    "group_l0": Case(lambda: penalties.group_l0(0.9), convex=False, smooths=False),
     "add": Case(lambda: penalties.add(penalties.group_l2(0.6), penalties.l1(0.4)), smooths=False),
 }
 EDGES = {
@@ -68,11 +84,11 @@ def case(request):
 
 
 def checked(case, only):
-    check_penalty(case.build(), convex=case.convex, only=only)
+    check_penalty(case.build(), points=case.points, convex=case.convex, only=only)
 
 
 # What our kernels prove of themselves.
-SLOW = ("derivatives", "range")
+SLOW = ("derivatives", "range", "nonexpansive", "jit", "vmap", "kinks")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +107,7 @@ def test_the_table_knows_what_can_be_smoothed(case):
 @pytest.mark.parametrize("step", [0.01, 40.0])
 def test_penalty_at_other_steps(case, step):
     names = ("minimises", "certificate", "smoothed", "derivatives")
-    check_penalty(case.build(), steps=(step,), convex=case.convex, only=names)
+    check_penalty(case.build(), points=case.points, steps=(step,), convex=case.convex, only=names)
 
 
 # --- of edges -------------------------------------------------------------------------------------

@@ -23,6 +23,11 @@ TABLE = {
         lambda x: 0.9 * scad_of(abs(x), 1.1, 3.0),
         lambda s, x: 0.9 * scad_of(s, 1.1, 3.0),
     ),
+    "CappedL1": (
+        lambda: penalties.capped_l1(0.9, 1.3),
+        lambda x: 0.9 * np.minimum(abs(x), 1.3),
+        lambda s, x: 0.9 * np.minimum(s, 1.3),
+    ),
     "ElasticNet": (
         lambda: penalties.elastic_net(0.5, 0.7),
         lambda x: 0.5 * abs(x) + 0.35 * x**2,

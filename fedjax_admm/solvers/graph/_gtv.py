@@ -147,6 +147,8 @@ def gtv_primal_dual(
             f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
             argument="penalty",
             value=penalty,
+            remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go "
+            "on the links of a tree (tree_link)",
         )
     return GTVPrimalDual(
         lam,

@@ -71,7 +71,8 @@ def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty)
         asks for alpha c >= sqrt(20) times the largest subgradient that arrives from below.
       penalty: on the difference to the parent's model: `penalties.l1(omega)` for consensus (omega
         above the subgradients that arrive from below), `penalties.mcp` or `penalties.scad` for
-        personal models, `penalties.zero()` to cut the nodes off.
+        personal models, `penalties.group_mcp` or `penalties.group_scad` for clusters (models are
+        equal, or neither is moved), `penalties.zero()` to cut the nodes off.
 
     Returns:
       The link; its numbers are leaves.
