@@ -1,9 +1,9 @@
 """Proximal maps of `|x|**p` with p = 0, 1/2, 2/3: hard and nearly hard thresholds.
 
 All are 0 up to a threshold, jump there, and bend back to the identity far out. Beyond the jump the
-minimiser of `|x|**p` is `v u**(1 / (1 - p))`-like with a `u` near 1 that solves a polynomial whose
-slope stays away from 0: Newton's steps from a cubic fit reach it, and the derivative is that of the
-equation.
+ratio of the minimiser to the point is a power of a number u near 1, the largest root of
+`u**n - u + c` (n = 3 for p = 1/2, n = 4 for p = 2/3), whose slope stays away from 0: Newton's steps
+from a cubic fit reach it. Derivatives are those of the condition that the minimiser fulfils.
 """
 
 from functools import partial
@@ -15,27 +15,40 @@ from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
 
-# Of the largest root of u**n - u + c: fits of (u - 1) / c within 2e-3, and the largest c of use.
-_FITS = {
-    3: (-0.51361281, -0.12447534, -1.68620252, 6**-0.5 * 2 / 3),
-    4: (-0.36376792, 0.13837207, -1.31074654, 2 ** (-4 / 3)),
-}
+# Of (u - 1) / c, within 2e-3 of the largest root u up to the c of the jump.
+_FITS = {3: (-0.51361281, -0.12447534, -1.68620252), 4: (-0.36376792, 0.13837207, -1.31074654)}
+
+
+def _rate(n: int, x: Array) -> Array:
+    """Return the derivative of `x**p` for x > 0, `p x**(p - 1)`, p = (n - 2) / (n - 1)."""
+    return 0.5 / jnp.sqrt(x) if n == 3 else (2 / 3) / jnp.cbrt(x)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _root(n: int, c: Array) -> Array:
-    """Return the largest root of `u**n - u + c` for c from 0 to the largest of use."""
-    first, second, third, _ = _FITS[n]
+def _beyond(n: int, v: Array, step: Array) -> Array:
+    """Return the minimiser for points v > 0 beyond the jump."""
+    c = (step / v) * _rate(n, v)
+    first, second, third = _FITS[n]
     u = 1 + c * (first + c * (second + c * third))
     for _ in range(3 if c.dtype.itemsize == 8 else 2):
         u = u - (u**n - u + c) / (n * u ** (n - 1) - 1)
-    return u
+    return v * u ** (n - 1)
 
 
-@_root.defjvp
-def _slope(n: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    u = _root(n, *primals)
-    return u, -tangents[0] / (n * u ** (n - 1) - 1)
+@_beyond.defjvp
+def _slope(n: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]):
+    """Differentiate `x + step p x**(p - 1) = v`."""
+    x = _beyond(n, *primals)
+    rate = _rate(n, x)
+    curvature = 1 - (primals[1] / x) * rate / (n - 1)
+    return x, (tangents[0] - tangents[1] * rate) / curvature
+
+
+def _thresholded(n: int, v: Array, step: Array, threshold: Array, dtype) -> Array:
+    """Return the minimiser: 0 up to the threshold, its branch beyond."""
+    small = jnp.abs(stop_gradient(v)) <= stop_gradient(threshold)
+    x = _beyond(n, jnp.where(small, 1.0, v * jnp.sign(v)), jnp.where(small, 0.0, step))
+    return jnp.where(small, 0.0, jnp.sign(v) * x).astype(dtype)
 
 
 def l0_value(x: Array) -> Array:
@@ -77,7 +90,8 @@ def prox_l0(v: Array, step: Real) -> Array:
     Journal of Fourier Analysis and Applications 14, 2008, section 2 (hard thresholding).
     """
     v, step = matched(v, step)
-    threshold = stop_gradient(jnp.sqrt(widened(step)) * jnp.sqrt(2.0).astype(widened(v).dtype))
+    # Twice the root of half the step: the same number, and nothing leaves the range.
+    threshold = stop_gradient(2 * jnp.sqrt(0.5 * widened(step)))
     return jnp.where(jnp.abs(widened(v)) <= threshold, jnp.zeros_like(v), v)
 
 
@@ -127,12 +141,7 @@ def prox_l_half(v: Array, step: Real) -> Array:
     """
     v, step = matched(v, step)
     wide, step = widened(v), widened(step)
-    magnitude = jnp.abs(stop_gradient(wide))
-    small = magnitude <= stop_gradient(1.5 * jnp.cbrt(step) ** 2)
-    far = jnp.where(small, 1.0, wide * jnp.sign(wide))
-    c = jnp.where(small, 0.0, 0.5 * (step / far) / jnp.sqrt(far))
-    u = _root(3, jnp.minimum(c, _FITS[3][-1]))
-    return jnp.where(small, 0.0, wide * (u * u)).astype(v.dtype)
+    return _thresholded(3, wide, step, 1.5 * jnp.cbrt(step) ** 2, v.dtype)
 
 
 def l_two_thirds_value(x: Array) -> Array:
@@ -180,11 +189,6 @@ def prox_l_two_thirds(v: Array, step: Real) -> Array:
     """
     v, step = matched(v, step)
     wide, step = widened(v), widened(step)
-    magnitude = jnp.abs(stop_gradient(wide))
     # The power 3/4 by two square roots: no step leaves the range on the way.
     root = jnp.sqrt(step * (2 / 3))
-    small = magnitude <= stop_gradient(2 * root * jnp.sqrt(root))
-    far = jnp.where(small, 1.0, wide * jnp.sign(wide))
-    c = jnp.where(small, 0.0, (2 / 3) * (step / far) / jnp.cbrt(far))
-    u = _root(4, jnp.minimum(c, _FITS[4][-1]))
-    return jnp.where(small, 0.0, wide * (u * u * u)).astype(v.dtype)
+    return _thresholded(4, wide, step, 2 * root * jnp.sqrt(root), v.dtype)

@@ -36,14 +36,27 @@ def radial_value(
     return jnp.squeeze(values, axis).astype(x.dtype)
 
 
+@jax.custom_jvp
+def _ratio(part: Array, whole: Array) -> Array:
+    """Return the ratio; its derivative divides twice and does not square what is below."""
+    return part / whole
+
+
+@_ratio.defjvp
+def _ratio_slope(primals: tuple[Array, Array], tangents: tuple[Array, Array]):
+    share = _ratio(*primals)
+    return share, (tangents[0] - share * tangents[1]) / primals[1]
+
+
 def kept_share(norm: Array, shrink: Callable[[Array], Array]) -> Array:
     """Return `shrink(norm) / norm`, at 0 its limit, with finite derivatives."""
     finfo = jnp.finfo(norm.dtype)
     positive = norm != 0  # the norm of NaN is NaN, and so is what is left of it
     # The limit is read off near 0: 1 for the identity, 0 for a threshold.
-    near = jnp.where(positive, norm, 2.0 ** (finfo.minexp + 26))
+    near = jnp.where(positive, norm, 2.0 ** (finfo.minexp // 2))
     near = jnp.minimum(near, float(finfo.max))
-    return shrink(near) / near
+    shrunk = shrink(near)
+    return _ratio(shrunk, jnp.broadcast_to(near, shrunk.shape))
 
 
 def shrink_norm(
