@@ -115,9 +115,11 @@ from fedjax_admm.kernels.elementwise._folded_concave import (
 from fedjax_admm.kernels.elementwise._losses import (
     cross_entropy_value as cross_entropy_value,
     hinge_value as hinge_value,
+    huber_value as huber_value,
     logistic_value as logistic_value,
     prox_cross_entropy as prox_cross_entropy,
     prox_hinge as prox_hinge,
+    prox_huber as prox_huber,
     prox_logistic as prox_logistic,
     prox_squared_hinge as prox_squared_hinge,
     squared_hinge_value as squared_hinge_value,
@@ -139,8 +141,6 @@ from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
     prox_smoothed_scad as prox_smoothed_scad,
 )
 from fedjax_admm.kernels.elementwise._squares import (
-    huber_value as huber_value,
-    prox_huber as prox_huber,
     prox_squared_l2 as prox_squared_l2,
     squared_l2_value as squared_l2_value,
 )
@@ -178,6 +178,32 @@ from fedjax_admm.kernels.groups._smoothed import (
     prox_smoothed_group_scad as prox_smoothed_group_scad,
     smoothed_group_mcp_value as smoothed_group_mcp_value,
     smoothed_group_scad_value as smoothed_group_scad_value,
+)
+from fedjax_admm.kernels.losses._circular import (
+    least_squares_circular_value as least_squares_circular_value,
+    prox_least_squares_circular as prox_least_squares_circular,
+)
+from fedjax_admm.kernels.losses._least_squares import (
+    least_squares_factor as least_squares_factor,
+    least_squares_value as least_squares_value,
+    prox_least_squares as prox_least_squares,
+)
+from fedjax_admm.kernels.losses._quadratic import (
+    prox_quadratic as prox_quadratic,
+    quadratic_factor as quadratic_factor,
+    quadratic_value as quadratic_value,
+)
+from fedjax_admm.kernels.losses._residuals import (
+    absolute_residual_value as absolute_residual_value,
+    logistic_residual_value as logistic_residual_value,
+    pinball_residual_value as pinball_residual_value,
+    prox_absolute_residual as prox_absolute_residual,
+    prox_logistic_residual as prox_logistic_residual,
+    prox_pinball_residual as prox_pinball_residual,
+)
+from fedjax_admm.kernels.losses._samples import (
+    precompose_samples as precompose_samples,
+    sample_factor as sample_factor,
 )
 from fedjax_admm.kernels.matrices._decompositions import (
     eigh_by_rotations as eigh_by_rotations,
@@ -239,3 +265,32 @@ from fedjax_admm.kernels.sets._halfspaces import (
 from fedjax_admm.kernels.sets._intersection import project_intersection as project_intersection
 from fedjax_admm.kernels.sets._spheres import project_l2_sphere as project_l2_sphere
 from fedjax_admm.kernels.vectors._balls import project_l2_ball as project_l2_ball
+from fedjax_admm.kernels.vectors._box_section import project_box_section as project_box_section
+from fedjax_admm.kernels.vectors._isotonic import project_isotonic as project_isotonic
+from fedjax_admm.kernels.vectors._l1_ball import (
+    project_l1_ball as project_l1_ball,
+    project_l1_sphere as project_l1_sphere,
+    project_weighted_l1_ball as project_weighted_l1_ball,
+)
+from fedjax_admm.kernels.vectors._maximum import (
+    linf_value as linf_value,
+    max_value as max_value,
+    prox_linf as prox_linf,
+    prox_max as prox_max,
+    prox_sum_largest as prox_sum_largest,
+    sum_largest_value as sum_largest_value,
+)
+from fedjax_admm.kernels.vectors._simplex import (
+    project_simplex as project_simplex,
+    project_sparse_simplex as project_sparse_simplex,
+    project_weighted_simplex as project_weighted_simplex,
+)
+from fedjax_admm.kernels.vectors._sorted_norms import (
+    project_permutahedron as project_permutahedron,
+    prox_slope as prox_slope,
+    slope_value as slope_value,
+)
+from fedjax_admm.kernels.vectors._top_k import (
+    project_top_k as project_top_k,
+    project_top_k_groups as project_top_k_groups,
+)

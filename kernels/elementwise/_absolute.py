@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
 def soft_threshold(v: Array, threshold: Real) -> Array:
@@ -117,7 +118,7 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     Algorithms", 2014, section 6.5.3.
     """
     v, step, l1, l2 = matched(v, step, l1, l2)
-    return soft_threshold(v, step * l1) / (1 + step * l2)
+    return prox_squared_l2(soft_threshold(v, step * l1), step, l2)
 
 
 def pinball_value(x: Array, quantile: Real) -> Array:

@@ -8,6 +8,7 @@ from jax import Array
 
 from fedjax_admm.kernels._arguments import Real, matched
 from fedjax_admm.kernels.elementwise._absolute import elastic_net_value, soft_threshold
+from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
 def project_non_negative(v: Array) -> Array:
@@ -104,6 +105,11 @@ def project_binary(v: Array, low: Real, high: Real) -> Array:
     return jnp.where(jnp.isnan(v), v, nearer)
 
 
+def _held(x: Array, lower: Array, upper: Array) -> Array:
+    """Clip, with the derivative from within at the bounds: a step of 0 leaves points on them."""
+    return jnp.where(x < lower, lower, jnp.where(x > upper, upper, x))
+
+
 def non_negative_l1_value(x: Array) -> Array:
     """Absolute value of what is not negative, `g(x) = x` where `x >= 0`, else infinity.
 
@@ -181,8 +187,7 @@ def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, sections 6.1.1 and 6.2.4.
     """
-    v, step, weight = matched(v, step, weight)
-    return jnp.maximum(v, 0.0) / (1 + step * weight)
+    return prox_squared_l2(project_non_negative(v), step, weight)
 
 
 def box_l1_value(x: Array, lower: Real, upper: Real, l1: Real) -> Array:
@@ -211,7 +216,8 @@ def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Arr
 
     `Prox(v; step) = min(max(S(v, step l1), lower), upper)` with the soft threshold `S`.
 
-    Derivative at the kinks: the mean of both sides; where a bound is 0, a value between both sides.
+    Derivative at the kinks: at `|v| = step l1` the mean of both sides, where a bound is met that
+    from within the box.
 
     Args:
       v: points, any shape, floating dtype.
@@ -226,8 +232,8 @@ def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Arr
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, sections 6.2.4 and 6.5.2.
     """
-    v, step, l1 = matched(v, step, l1)
-    return project_box(soft_threshold(v, step * l1), lower, upper)
+    v, step, lower, upper, l1 = matched(v, step, lower, upper, l1)
+    return _held(soft_threshold(v, step * l1), lower, upper)
 
 
 def box_squared_l2_value(x: Array, lower: Real, upper: Real, weight: Real) -> Array:
@@ -258,7 +264,7 @@ def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: 
 
     `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`.
 
-    Derivative at the kinks, where a bound is met: the mean of both sides.
+    Derivative at the kinks, where a bound is met: that from within the box.
 
     Args:
       v: points, any shape, floating dtype.
@@ -273,5 +279,5 @@ def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, sections 6.1.1 and 6.2.4.
     """
-    v, step, weight = matched(v, step, weight)
-    return project_box(v / (1 + step * weight), lower, upper)
+    v, step, lower, upper, weight = matched(v, step, lower, upper, weight)
+    return _held(prox_squared_l2(v, step, weight), lower, upper)

@@ -122,7 +122,7 @@ def prox_log_barrier(v, step, weight):
 
 def prox_kl(v, step, reference):
     def slope(x, y):
-        return np.log(np.maximum(x, TINY)) - np.log(y)
+        return np.log(np.maximum(x / y, TINY))
 
     return minimiser(slope, v, step, reference, low=0.0)
 

@@ -1,0 +1,310 @@
+"""Convex kernels of one number: parameters at zero, the whole range of a dtype, values, orders."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given, strategies as st
+
+import fedjax_admm.kernels as kernels
+from fedjax_admm import penalties
+from tests.kernels.table.elementwise import ROWS
+from tests.reference import kernels as reference, prox_elementwise as twins
+
+# --- parameters at zero: what is learnt from there must move ---
+
+AT_STEP_ZERO = [
+    # name, parameters, derivative by the step at v = -2 and at v = 2
+    ("soft_threshold", (), (1.0, -1.0)),
+    ("prox_l1", (), (1.0, -1.0)),
+    ("prox_elastic_net", (1.5, 0.5), (2.5, -2.5)),
+    ("prox_pinball", (0.25,), (0.75, -0.25)),
+    ("prox_mcp", (1.0, 3.0), (1 / 3, -1 / 3)),
+    ("prox_scad", (1.0, 3.5), (0.6, -0.6)),
+    ("prox_scad", (2.5, 3.5), (2.5, -2.5)),
+    ("prox_smoothed_abs", (0.5,), (1.0, -1.0)),
+    ("prox_huber", (0.5,), (0.5, -0.5)),
+    ("prox_hinge", (), (1.0, 0.0)),
+    ("prox_box_l1", (-3.0, 2.5, 1.5), (1.5, -1.5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "slopes"),
+    AT_STEP_ZERO,
+    ids=[f"{row[0]}{row[1]}" for row in AT_STEP_ZERO],
+)
+def test_a_step_learnt_from_zero_moves_for_both_signs(name, parameters, slopes, dtype):
+    kernel = getattr(kernels, name)
+    numbers = [jnp.asarray(number, dtype) for number in parameters]
+    points = jnp.asarray([-2.0, 2.0], dtype)
+    zero = jnp.zeros((), dtype)
+    found = jax.jacfwd(lambda step: kernel(points, step, *numbers))(zero)
+    np.testing.assert_allclose(found, slopes, rtol=1e-6)
+    each = jax.vmap(jax.grad(lambda step, v: kernel(v, step, *numbers)), (None, 0))(zero, points)
+    np.testing.assert_allclose(each, slopes, rtol=1e-6)
+
+
+def test_a_radius_and_a_weight_learnt_from_zero_move_for_both_signs(dtype):
+    points = jnp.asarray([-2.0, 2.0], dtype)
+    zero = jnp.zeros((), dtype)
+    for function, slopes in (
+        (lambda t: kernels.project_linf_ball(points, t), (-1, 1)),
+        (lambda t: kernels.project_box(points, -t, t), (-1, 1)),
+        (lambda t: penalties.L1(t).prox(points, jnp.asarray(0.5, dtype)), (0.5, -0.5)),
+        (lambda t: penalties.L1(jnp.ones((), dtype)).prox(points, t), (1, -1)),
+        (lambda t: kernels.prox_elastic_net(points, 0.5, t, 0.0), (0.5, -0.5)),
+        (lambda t: kernels.prox_huber(points, 0.5, t), (0.5, -0.5)),
+    ):
+        np.testing.assert_allclose(jax.jacfwd(function)(zero), slopes, rtol=1e-6)
+
+
+# --- the dtype is that of the point ---
+
+
+@pytest.mark.parametrize("low", [jnp.bfloat16, jnp.float16], ids=["bfloat16", "float16"])
+def test_a_float32_step_keeps_half_points_and_the_carry_of_a_scan(low):
+    points = jnp.asarray([1.0, -2.0], low)
+    for kernel in (kernels.prox_l1, kernels.prox_logistic, kernels.prox_entropy):
+
+        def turn(carry, step, kernel=kernel):
+            return kernel(carry, step), None
+
+        assert kernel(points, jnp.float32(0.1)).dtype == low
+        carried, _ = jax.lax.scan(turn, points, jnp.asarray([0.1, 0.2], jnp.float32))
+        assert carried.dtype == low
+
+
+@pytest.mark.parametrize("name", ["prox_l1", "prox_squared_l2", "project_linf_ball", "l1_value"])
+def test_complex_numbers_are_refused(name):
+    points = jnp.asarray([1.0 + 2.0j])
+    numbers = () if name == "l1_value" else (0.5, 1.0)[: 2 if name == "prox_squared_l2" else 1]
+    with pytest.raises(TypeError, match="real"):
+        getattr(kernels, name)(points, *numbers)
+
+
+# --- the whole range ---
+
+
+def spread(dtype, count=400):
+    """Points, and three positive numbers, of all sizes of a dtype; at half of them sizes near 1.
+
+    At a third of the points a multiple of the step stands, where terms of a result cancel.
+    """
+    rng = np.random.default_rng(7)
+    low, high = (-4, 4.7) if dtype == "float16" else (-30, 30)
+    sizes = 10.0 ** rng.uniform(low, high, (4, count))
+    sizes[:, ::2] = 10.0 ** rng.uniform(-1, 1, (4, (count + 1) // 2))
+    v, step, *others = sizes
+    v = np.where(rng.random(count) < 0.3, step * rng.uniform(0, 3, count), v)
+    v = np.clip(v * rng.choice([-1, 1], count), -(10.0**high), 10.0**high)
+    return [jnp.asarray(numbers, dtype) for numbers in (v, step, *others)]
+
+
+RANGE = {
+    # name: its parameters, made of positive numbers of all sizes
+    "prox_l1": lambda a, b: (),
+    "prox_elastic_net": lambda a, b: (a, b),
+    "prox_squared_l2": lambda a, b: (a,),
+    "prox_huber": lambda a, b: (a,),
+    "prox_pinball": lambda a, b: (a / (1 + a),),
+    "prox_sum_positive": lambda a, b: (),
+    "prox_hinge": lambda a, b: (),
+    "prox_squared_hinge": lambda a, b: (),
+    "prox_logistic": lambda a, b: (),
+    "prox_cross_entropy": lambda a, b: (a / (1 + a),),
+    "prox_poisson": lambda a, b: (a,),
+    "prox_log_barrier": lambda a, b: (a,),
+    "prox_kl": lambda a, b: (a,),
+    "prox_entropy": lambda a, b: (),
+    "prox_non_negative_squared_l2": lambda a, b: (a,),
+    "prox_box_l1": lambda a, b: (-a, a, b),
+    "prox_box_squared_l2": lambda a, b: (-a, a, b),
+}
+QUICK = {"prox_logistic", "prox_kl", "prox_poisson"}
+
+
+def twin(name):
+    return getattr(twins, name, None) or getattr(
+        reference, name.replace("prox_l1", "soft_threshold")
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.thorough) for n in RANGE]
+)
+def test_results_are_as_accurate_as_their_data(name, dtype, x64):
+    """To a few roundings of the result and of what is given, at every size of it."""
+    kernel = getattr(kernels, name)
+    v, step, a, b = spread(dtype)
+    arguments = (v, step, *RANGE[name](a, b))
+    found = np.asarray(jax.jit(kernel)(*arguments), np.float64)
+    wide = [jnp.asarray(argument, jnp.float64) for argument in arguments]
+    expected = twin(name)(*(np.asarray(argument) for argument in wide))
+
+    def moved_by(place):
+        tangents = [jnp.where(place == k, w, 0.0) for k, w in enumerate(wide)]
+        return jax.jvp(kernel, wide, tangents)[1]
+
+    conditioned = sum(np.abs(moved_by(place)) for place in range(len(wide)))
+    info = jnp.finfo(dtype)
+    slack = 6 * float(info.eps) * (np.abs(expected) + conditioned) + 2 * float(info.tiny)
+    fits = np.abs(expected) < float(info.max)
+    assert np.mean(fits) > 0.9
+    wrong = fits & ~(np.abs(found - expected) <= slack)
+    shown = [np.asarray(w)[wrong][:4] for w in (*wide, found, expected, slack)]
+    assert not np.any(wrong), shown
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_nan_stays_nan(row):
+    points = jnp.asarray([jnp.nan, 1.0])
+    assert np.isnan(row.prox(points, 0.4, *row.parameters)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", ["prox_logistic", "prox_entropy", "prox_huber", "prox_hinge"])
+def test_infinite_points_keep_their_side(name):
+    numbers = (0.5,) if name == "prox_huber" else ()
+    found = getattr(kernels, name)(jnp.asarray([-jnp.inf, jnp.inf]), 0.4, *numbers)
+    np.testing.assert_array_equal(found, [0.0 if name == "prox_entropy" else -np.inf, np.inf])
+
+
+def test_infinite_parameters_have_a_sense():
+    points = jnp.asarray([-3.0, 2.0])
+    np.testing.assert_allclose(kernels.prox_huber(points, 1.0, jnp.inf), [-1.5, 1.0])
+    slopes = jax.grad(lambda v, s: jnp.sum(kernels.prox_huber(v, s, jnp.inf)), (0, 1))(points, 1.0)
+    np.testing.assert_allclose(slopes[0], [0.5, 0.5])
+    np.testing.assert_allclose(slopes[1], 0.25)
+    found = kernels.prox_box_l1(points, 1.0, -jnp.inf, jnp.inf, 0.5)
+    np.testing.assert_allclose(found, [-2.5, 1.5])
+    np.testing.assert_allclose(kernels.project_box(points, -jnp.inf, jnp.inf), points)
+
+
+# --- values ---
+
+VALUES = [
+    ("l1_value", (), lambda x: np.abs(x)),
+    ("elastic_net_value", (1.2, 0.8), lambda x, a, b: a * np.abs(x) + b / 2 * x**2),
+    ("pinball_value", (0.25,), lambda x, q: np.where(x < 0, (q - 1) * x, q * x)),
+    ("sum_positive_value", (), lambda x: np.where(x > 0, x, 0)),
+    ("linear_value", (-1.7,), lambda x, a: a * x),
+    ("squared_l2_value", (3.0,), lambda x, w: w / 2 * x**2),
+    ("huber_value", (0.8,), lambda x, d: scipy.special.huber(d, x)),
+    ("huber_value", (0.0,), lambda x, d: 0 * x),
+    ("hinge_value", (), lambda x: np.where(x < 1, 1 - x, 0)),
+    ("squared_hinge_value", (), lambda x: np.where(x < 1, 1 - x, 0) ** 2),
+    ("logistic_value", (), lambda x: np.log1p(np.exp(-x))),
+    ("cross_entropy_value", (0.3,), lambda x, t: np.log1p(np.exp(x)) - t * x),
+    ("poisson_value", (3.0,), lambda x, y: np.where(x < 0, np.inf, x - scipy.special.xlogy(y, x))),
+    ("poisson_value", (0.0,), lambda x, y: np.where(x < 0, np.inf, x)),
+    ("log_barrier_value", (0.7,), lambda x, w: np.where(x > 0, -w * np.log(np.abs(x)), np.inf)),
+    ("log_barrier_value", (0.0,), lambda x, w: np.where(x < 0, np.inf, 0)),
+    ("kl_value", (1.3,), lambda x, y: scipy.special.kl_div(x, y)),
+    ("kl_value", (0.0,), lambda x, y: scipy.special.kl_div(x, y)),
+    ("entropy_value", (), lambda x: -scipy.special.entr(x)),
+    ("non_negative_l1_value", (), lambda x: np.where(x < 0, np.inf, x)),
+    ("non_negative_squared_l2_value", (3.0,), lambda x, w: np.where(x < 0, np.inf, w / 2 * x**2)),
+    (
+        "box_l1_value",
+        (-1.0, 2.0, 1.5),
+        lambda x, low, high, a: np.where((x < low) | (x > high), np.inf, a * np.abs(x)),
+    ),
+    (
+        "box_squared_l2_value",
+        (-1.0, 2.0, 1.5),
+        lambda x, low, high, a: np.where((x < low) | (x > high), np.inf, a / 2 * x**2),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "wanted"),
+    VALUES,
+    ids=[f"{name}{numbers}" for name, numbers, _ in VALUES],
+)
+def test_values_are_those_of_the_definition(name, parameters, wanted, dtype):
+    value = getattr(kernels, name)
+    x = np.array([-7.5, -1.0, -0.25, 0.0, 0.5, 1.0, 2.0, 30.0])
+    points = jnp.asarray(x, dtype)
+    with np.errstate(all="ignore"):
+        expected = wanted(x, *parameters)
+    found = value(points, *parameters)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == "float32" else 1e-13)
+    slopes = jax.vmap(jax.grad(value), (0, *(None for _ in parameters)))(points, *parameters)
+    assert np.all(np.isfinite(slopes))
+    assert np.isnan(value(jnp.asarray(jnp.nan, dtype), *parameters))
+
+
+def test_huber_is_the_envelope_of_the_absolute_value(x64):
+    points = jnp.linspace(-4.0, 4.0, 33)
+    nearest = kernels.prox_l1(points, 0.8)
+    envelope = 0.8 * kernels.l1_value(nearest) + (nearest - points) ** 2 / 2
+    np.testing.assert_allclose(kernels.huber_value(points, 0.8), envelope, atol=1e-12)
+
+
+# --- the equations behind the roots ---
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("prox_cross_entropy", (0.3,)), ("prox_kl", (1.3,)), ("prox_poisson", (3.0,))],
+)
+def test_derivatives_of_roots_hold_for_every_order(name, parameters, x64):
+    kernel = getattr(kernels, name)
+
+    def slope(v, step):
+        return jax.grad(kernel, 1)(v, step, *parameters)
+
+    second = jax.jit(jax.vmap(jax.grad(slope, (0, 1))))
+    v, step, width = jnp.asarray([-3.0, 0.4, 5.0]), jnp.asarray([0.5, 2.0, 7.0]), 1e-5
+    slopes = jax.jit(jax.vmap(slope))
+    by_v = (slopes(v + width, step) - slopes(v - width, step)) / (2 * width)
+    by_step = (slopes(v, step + width) - slopes(v, step - width)) / (2 * width)
+    np.testing.assert_allclose(second(v, step), (by_v, by_step), rtol=1e-6, atol=1e-8)
+
+
+def test_labels_are_changes_of_sign(x64):
+    points = jnp.linspace(-4.0, 4.0, 17)
+    flipped = -kernels.prox_logistic(-points, 1.5)
+    np.testing.assert_allclose(flipped, kernels.prox_cross_entropy(points, 1.5, 0.0), atol=1e-14)
+    residual = flipped - points + 1.5 * jax.nn.sigmoid(flipped)
+    np.testing.assert_allclose(residual, 0, atol=1e-13)
+
+
+@pytest.mark.thorough
+@given(
+    v=st.floats(-1e3, 1e3),
+    step=st.floats(1e-3, 1e3),
+    parameter=st.floats(1e-3, 1e3),
+)
+def test_roots_solve_their_equations(v, step, parameter):
+    with jax.enable_x64(True):
+        target = parameter / 1e3
+        x = float(kernels.prox_cross_entropy(v, step, target))
+        pull = step * (target - 1 / (1 + np.exp(-x)))
+        assert abs(x - v - pull) <= 1e-14 * (abs(v) + step)
+        x = float(kernels.prox_poisson(v, step, parameter))
+        assert x > 0
+        assert abs((x - v + step) * x - step * parameter) <= 1e-14 * (x * x + step * parameter) * 4
+        x = float(kernels.prox_kl(v, step, parameter))
+        if x > 0:
+            residual = x - v + step * (np.log(x) - np.log(parameter))
+            assert abs(residual) <= 1e-13 * (abs(v) + x + step * (1 + abs(np.log(x))))
+
+
+@pytest.mark.thorough
+@given(v=st.floats(-50, 50), step=st.floats(1e-2, 50))
+def test_a_map_and_that_of_the_conjugate_add_up_to_the_point(v, step):
+    """Moreau: the conjugate of the positive part is the indicator of [0, 1], of l1 of a cube."""
+    with jax.enable_x64(True):
+        point = jnp.asarray(v)
+        rest = step * kernels.project_box(point / step, 0.0, 1.0)
+        np.testing.assert_allclose(kernels.prox_sum_positive(point, step) + rest, v, atol=1e-12)
+        rest = kernels.project_linf_ball(point, step)
+        np.testing.assert_allclose(kernels.prox_l1(point, step) + rest, v, atol=1e-12)
+        rest = step * kernels.project_box(point / step, -1.0, 0.0)
+        shifted = kernels.prox_hinge(point + 1, step) - 1  # max(0, -x)
+        np.testing.assert_allclose(shifted + rest, v, atol=1e-12)
