@@ -49,8 +49,8 @@ points, and tried at zero, at its kinks and at the ends of the range.
 
 In the pictures of maps that work entry by entry the point runs along the bottom and the result
 upwards, at two steps (the darker line has the smaller one); the dotted line is the identity. In the
-others pale bars are the point and dark ones the result; a matrix stands on the left and what becomes
-of it on the right, blue where it is positive and red where it is negative.
+others pale bars are the point and dark ones the result, several vectors side by side; a matrix stands
+on the left and what becomes of it on the right, blue where it is positive, red where negative.
 """
 
 
@@ -119,11 +119,15 @@ def picture(row: Row) -> str:
         return drawing.curves(v, [image(row, v, s) for s in steps])
     before = row.points
     after = image(row, before, step)
+    if before.ndim == 2:
+        shown = max(1, _BARS // before.shape[1])
+        return drawing.entries(before[:shown], after[:shown])
     moved = np.abs(after - before).reshape(len(before), -1).max(1)
     most = int(np.argmax(np.where(np.isfinite(moved), moved, 0)))
-    if before.ndim == 2:
-        return drawing.entries(before[most], after[most])
     return drawing.matrices(before[most], after[most])
+
+
+_BARS = 16  # in one picture
 
 
 def signature(name: str) -> str:

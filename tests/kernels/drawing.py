@@ -60,13 +60,16 @@ def curves(v: np.ndarray, images: list[np.ndarray]) -> str:
 
 
 def entries(before: np.ndarray, after: np.ndarray) -> str:
-    """Draw the entries of a vector before and after as bars."""
-    reach = max(float(np.max(np.abs([*before, *after]), initial=0)), 1e-9)
-    low, high = min(0.0, *before, *after), max(0.0, *before, *after)
-    up = _scale(low, max(high, low + reach * 1e-3), HEIGHT - MARGIN, MARGIN)
+    """Draw the entries of a few vectors (rows) before and after as bars, a gap between vectors."""
+    gap = np.full((len(before), 1), np.nan)
+    before, after = (np.hstack([rows, gap]).ravel()[:-1] for rows in (before, after))
+    seen = np.concatenate([[0.0], before, after])
+    up = _scale(float(np.nanmin(seen)), float(np.nanmax(seen)), HEIGHT - MARGIN, MARGIN)
     room = (WIDTH - 2 * MARGIN) / len(before)
     parts = []
     for i, pair in enumerate(zip(before, after, strict=True)):
+        if np.isnan(pair[0]):
+            continue
         for x, colour, width, shift in (
             (pair[0], PALE, 0.8, 0.1),
             (pair[1], DARK, 0.4, 0.3),
