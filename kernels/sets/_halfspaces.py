@@ -23,7 +23,7 @@ def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> 
 
     Args:
       v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: outward, of any length, broadcasts with `v`.
+      normal: outward, of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
       offset: may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a number).
       axis: the axis that holds the coordinates of a point.
 
@@ -48,7 +48,7 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
 
     Args:
       v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: of any length, broadcasts with `v`.
+      normal: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
       offset: broadcasts with `v` and has size 1 along `axis` (or is a number).
       axis: the axis that holds the coordinates of a point.
 
@@ -75,7 +75,7 @@ def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: i
 
     Args:
       v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: of any length, broadcasts with `v`.
+      normal: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
       lower: may be minus infinity; broadcasts with `v` and has size 1 along `axis` (or is a
         number).
       upper: at least `lower`, may be infinite, likewise.
@@ -98,15 +98,18 @@ def _levels(
     v: Array, normal: Array, offset: Array, axis: int, *offsets: Array
 ) -> tuple[Array, ...]:
     """Return the normal as a unit vector, where the points lie along it, and the offsets there."""
+    if normal.ndim == 1:
+        normal = jnp.moveaxis(normal.reshape((1,) * (v.ndim - 1) + normal.shape), -1, axis)
     scaled, norm, scale = scaled_norm(normal, axis)
     zero = norm == 0
     direction = jnp.where(zero, 0.0, scaled / jnp.where(zero, 1.0, norm))
     level = jnp.sum(direction * widened(v), axis=axis, keepdims=True)
-    # A normal of zero bounds nothing: every point then lies at the offsets, which are 0.
-    places = [
-        jnp.where(zero, 0.0, part.astype(norm.dtype) / scale / jnp.where(zero, 1.0, norm))
-        for part in (offset, *offsets)
-    ]
+    places = []
+    for part in (offset, *offsets):
+        # A normal of zero bounds nothing: every point then lies at the offsets, which are 0.
+        part, endless = part.astype(norm.dtype), jnp.isinf(part)
+        place = jnp.where(zero | endless, 0.0, part) / scale / jnp.where(zero, 1.0, norm)
+        places.append(jnp.where(endless & ~zero, part, place))
     return direction, level, *places
 
 

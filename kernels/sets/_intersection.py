@@ -21,8 +21,9 @@ def project_intersection(
     set, a fixed number of times: the limit is `Prox(v; step)`, the nearest point of the
     intersection (alternating projections, without the `p_i`, end at some other point of it). The
     residual tells how far the result is from the sets; the result belongs to the last of them.
-    Convergence is linear for polyhedra and can be slow where sets touch at a small angle. Sets
-    without a common point: the residual does not fall to 0.
+    Convergence is linear for polyhedra in the end, but a point far away may take rounds in
+    proportion to its distance before anything moves, and sets that touch at a small angle take
+    many. Sets without a common point: the residual does not fall to 0.
 
     Derivative: that of the iterations, unrolled in a scan, in whatever arrays the projections hold;
     reverse mode stores k + 1 points for each iteration.

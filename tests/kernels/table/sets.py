@@ -7,7 +7,7 @@ import fedjax_admm.kernels as kernels
 from tests.kernels.table.row import POINTS, Row
 from tests.reference import prox_sets as reference
 
-NORMAL = np.array([[1.0, -2.0, 0.5]])
+NORMAL = np.array([1.0, -2.0, 0.5])
 # One equation is the sum of the two others; (x, y) of a wide and of a tall matrix.
 EQUATIONS = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 2.0], [1.5, 2.0, 1.0]])
 SLOPE = np.array([[1.5, -0.5]])
@@ -56,7 +56,7 @@ def exponential(x):
 
 
 def along(x, normal):
-    return jnp.sum(normal.reshape(x.shape) * x)
+    return jnp.sum(normal * x)
 
 
 def orthonormal(matrix, right=0.0):
@@ -169,10 +169,10 @@ ROWS = [
     ),
     Row(
         "project_intersection",
-        lambda points, projections, iterations: reference.box_and_halfspace(1.0, NORMAL[0], 0.7)(
+        lambda points, projections, iterations: reference.box_and_halfspace(1.0, NORMAL, 0.7)(
             points
         ),
-        static={"projections": (box, below), "iterations": 200},
+        static={"projections": (box, below), "iterations": 1000},
         projection=True,
     ),
 ]
