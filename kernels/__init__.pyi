@@ -53,6 +53,12 @@ from fedjax_admm.kernels.calculus._mixtures import (
     proximal_average as proximal_average,
 )
 from fedjax_admm.kernels.calculus._trees import tree_prox as tree_prox
+from fedjax_admm.kernels.chains._total_variation import (
+    fused_lasso_value as fused_lasso_value,
+    prox_fused_lasso as prox_fused_lasso,
+    prox_tv1d as prox_tv1d,
+    tv1d_value as tv1d_value,
+)
 from fedjax_admm.kernels.elementwise._absolute import (
     elastic_net_value as elastic_net_value,
     l1_value as l1_value,
