@@ -49,8 +49,8 @@ points, and tried at zero, at its kinks and at the ends of the range.
 
 In the pictures of maps that work entry by entry the point runs along the bottom and the result
 upwards, at two steps (the darker line has the smaller one); the dotted line is the identity. In the
-others pale bars are the point and dark ones the result, several vectors side by side; a matrix stands
-on the left and what becomes of it on the right, blue where it is positive, red where negative.
+others pale bars are the point and dark ones the result, several vectors side by side; a matrix
+stands on the left and what becomes of it on the right, blue where positive, red where negative.
 """
 
 

@@ -127,7 +127,7 @@ PYPROXIMAL = Peer(
         "Hankel": "`project_hankel`",
         "HalfSpace": "`project_halfspace`",
         "Intersection GenericIntersectionProx": "`project_intersection`",
-        "Sum": "`project_intersection` for sets; sums of two penalties: `fedjax_admm.penalties.add`",
+        "Sum": "`project_intersection` for sets; for two penalties `fedjax_admm.penalties.add`",
         "VStack": "`separable`",
         "Nonlinear": "`inexact_prox`",
         "RED": "none: denoisers are no proximal maps",
