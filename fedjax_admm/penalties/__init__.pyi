@@ -56,7 +56,27 @@ from fedjax_admm.penalties._protocols import (
     Penalty as Penalty,
     SmoothablePenalty as SmoothablePenalty,
 )
+from fedjax_admm.penalties._structures import (
+    FusedLasso as FusedLasso,
+    Nuclear as Nuclear,
+    TotalVariation as TotalVariation,
+    fused_lasso as fused_lasso,
+    nuclear as nuclear,
+    total_variation as total_variation,
+)
 from fedjax_admm.penalties._sums import (
     Sum as Sum,
     add as add,
+)
+from fedjax_admm.penalties._vectors import (
+    L1Ball as L1Ball,
+    L2Ball as L2Ball,
+    Linf as Linf,
+    Simplex as Simplex,
+    Slope as Slope,
+    l1_ball as l1_ball,
+    l2_ball as l2_ball,
+    linf as linf,
+    simplex as simplex,
+    slope as slope,
 )

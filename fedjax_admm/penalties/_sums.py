@@ -7,9 +7,19 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.penalties._entries import L1, Box, ElasticNet, NonNegative, SquaredL2
-from fedjax_admm.penalties._groups import GroupL2
+from fedjax_admm.penalties._entries import (
+    L1,
+    Box,
+    ElasticNet,
+    Huber,
+    NonNegative,
+    NonNegativeL1,
+    SquaredL2,
+)
+from fedjax_admm.penalties._groups import GroupL2, SparseGroup
 from fedjax_admm.penalties._protocols import Penalty
+from fedjax_admm.penalties._structures import FusedLasso, Nuclear, TotalVariation
+from fedjax_admm.penalties._vectors import Linf, Slope
 
 
 @register_dataclass
@@ -40,32 +50,39 @@ class Sum:
 # Pairs for which prox of the sum = prox of the second after prox of the first, at the same step:
 # a convex function of one variable then an interval; a norm then a square, because a positively
 # homogeneous prox commutes with scaling; L1 or the cone, which the row norm does not disturb.
+_OF_ENTRIES = (L1, NonNegativeL1)
+_OF_ROWS = (GroupL2, SparseGroup, Linf, Slope, TotalVariation, FusedLasso, Nuclear)
 _COMPOSABLE = {
-    (L1, Box),
-    (ElasticNet, Box),
-    (SquaredL2, Box),
-    (L1, NonNegative),
-    (ElasticNet, NonNegative),
-    (SquaredL2, NonNegative),
-    (L1, SquaredL2),
-    (GroupL2, SquaredL2),
-    (L1, GroupL2),
-    (NonNegative, GroupL2),
+    *(
+        (inner, outer)
+        for inner in (L1, ElasticNet, SquaredL2, Huber)
+        for outer in (Box, NonNegative)
+    ),
+    *((inner, SquaredL2) for inner in (*_OF_ENTRIES, *_OF_ROWS)),
+    *((inner, GroupL2) for inner in (*_OF_ENTRIES, NonNegative)),
 }
 
 
 def add(first: Penalty, second: Penalty) -> Sum:
     """Add two penalties whose sum has a known prox, in either order.
 
-    Known: a convex penalty of one variable (`L1`, `ElasticNet`, `SquaredL2`) with `Box` or
-    `NonNegative`; `L1` or `GroupL2` with `SquaredL2`; `L1` or `NonNegative` with `GroupL2` (Yu,
-    "On decomposing the proximal map", NeurIPS 2013).
+    Known: a convex penalty of one variable (`L1`, `ElasticNet`, `SquaredL2`, `Huber`) with `Box` or
+    `NonNegative`; a norm (`L1`, `NonNegativeL1`, or one of rows, such as `GroupL2`, `Linf`,
+    `Slope`, `TotalVariation`, `Nuclear`) with `SquaredL2`; `L1`, `NonNegativeL1` or `NonNegative`
+    with `GroupL2` (Yu, "On decomposing the proximal map", NeurIPS 2013).
 
     Raises:
-      InputError: the prox of the sum is not known.
+      InputError: the prox of the sum is not known, or the square beside a norm of rows weighs their
+        entries differently.
     """
     for inner, outer in ((first, second), (second, first)):
         if (type(inner), type(outer)) in _COMPOSABLE:
+            if isinstance(outer, SquaredL2) and isinstance(inner, _OF_ROWS) and outer.weight.ndim:
+                raise InputError(
+                    f"the weight of SquaredL2 beside {type(inner).__name__} must be one number, "
+                    f"but it has shape {outer.weight.shape}",
+                    value=(first, second),
+                )
             return Sum(inner, outer)
     known = ", ".join(sorted(f"{a.__name__}+{b.__name__}" for a, b in _COMPOSABLE))
     raise InputError(

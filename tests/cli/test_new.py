@@ -119,11 +119,11 @@ def test_the_experiment_runs_and_is_drawn(new, command, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["solver", "kernel"])
-def test_what_is_written_passes_its_own_tests(new, kind):
+@pytest.mark.parametrize(("kind", "tests_in_it"), [("solver", 2), ("kernel", 4)])
+def test_what_is_written_passes_its_own_tests(new, kind, tests_in_it):
     new(kind)
     tests = vars(importlib.import_module("test_mine"))
     checks = [value for name, value in tests.items() if name.startswith("test_")]
-    assert len(checks) == 2
+    assert len(checks) == tests_in_it
     for check in checks:
         check()

@@ -54,6 +54,14 @@ MODELS = {
     "group_mcp": Case(lambda: penalties.group_mcp(1.1, 1.8, 0.9), convex=False),
     "group_scad": Case(lambda: penalties.group_scad(1.1, 3.0, 0.9), convex=False),
     "group_l0": Case(lambda: penalties.group_l0(0.9), convex=False, smooths=False),
+    "slope": Case(lambda: penalties.slope([0.9, 0.5, 0.2]), smooths=False),
+    "linf": Case(lambda: penalties.linf(0.8), smooths=False),
+    "simplex": Case(lambda: penalties.simplex(2.0), smooths=False),
+    "l1_ball": Case(lambda: penalties.l1_ball(2.5)),
+    "l2_ball": Case(lambda: penalties.l2_ball(2.5)),
+    "total_variation": Case(lambda: penalties.total_variation(0.6), smooths=False),
+    "fused_lasso": Case(lambda: penalties.fused_lasso(0.3, 0.6), smooths=False),
+    "nuclear": Case(lambda: penalties.nuclear(0.6, 2, 3), smooths=False, points=MATRICES),
     "add": Case(lambda: penalties.add(penalties.group_l2(0.6), penalties.l1(0.4)), smooths=False),
 }
 EDGES = {
@@ -87,13 +95,13 @@ def checked(case, only):
     check_penalty(case.build(), points=case.points, convex=case.convex, only=only)
 
 
-# What our kernels prove of themselves.
-SLOW = ("derivatives", "range", "nonexpansive", "jit", "vmap", "kinks")
+# What belongs to a penalty alone; the rest our kernels prove of themselves.
+QUICK = ("certificate", "smoothed")
 
 
 @pytest.mark.parametrize(
     "only",
-    [pytest.param(o, marks=[pytest.mark.thorough] * (o in SLOW)) for o in PENALTY_CHECKS],
+    [pytest.param(o, marks=[pytest.mark.thorough] * (o not in QUICK)) for o in PENALTY_CHECKS],
 )
 def test_penalty(case, only):
     checked(case, only)
@@ -101,6 +109,20 @@ def test_penalty(case, only):
 
 def test_the_table_knows_what_can_be_smoothed(case):
     assert hasattr(case.build(), "smoothed_prox") == case.smooths
+
+
+@pytest.mark.thorough
+def test_every_row_may_have_a_step_of_its_own(case):
+    """Solvers on trees ask for the prox at steps of shape (nodes, 1)."""
+    penalty, points = case.build(), jnp.asarray(case.points, jnp.float32)
+    steps = jnp.linspace(0.3, 3.0, len(points))
+    found = jax.jit(lambda v, s: penalty.prox(v, s))(points, steps[:, None])
+    wanted = jnp.stack([penalty.prox(row, step) for row, step in zip(points, steps, strict=True)])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    if case.smooths:
+        smoothed = penalty.smoothed_prox(points, steps[:, None], jnp.full((len(points), 1), 0.2))
+        last = penalty.smoothed_prox(points[-1], steps[-1], jnp.asarray(0.2))
+        np.testing.assert_allclose(smoothed[-1], last, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.thorough

@@ -1,11 +1,14 @@
 """Penalties: prox, smoothed prox and optimality against brute force; sums; mistakes."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedjax_admm import InputError, penalties
+from fedjax_admm.testing import check_penalty
 
 GRID = np.linspace(-8, 8, 64001)
 POINTS = np.array([-6.3, -2.0, -0.7, 0.0, 0.2, 1.0, 1.9, 3.1, 6.0])
@@ -169,6 +172,36 @@ def test_gradients_are_finite_at_kinks(name, dtype):
         assert np.all(np.isfinite(leaf))
 
 
+SUMS = {
+    "GroupL2+SquaredL2": lambda: (penalties.group_l2(0.6), penalties.squared_l2(0.7)),
+    "Linf+SquaredL2": lambda: (penalties.linf(0.6), penalties.squared_l2(0.7)),
+    "Slope+SquaredL2": lambda: (penalties.slope([0.6, 0.4, 0.1]), penalties.squared_l2(0.7)),
+    "SparseGroup+SquaredL2": lambda: (penalties.sparse_group(0.2, 0.5), penalties.squared_l2(0.7)),
+    "TotalVariation+SquaredL2": lambda: (
+        penalties.total_variation(0.6),
+        penalties.squared_l2(0.7),
+    ),
+    "FusedLasso+SquaredL2": lambda: (penalties.fused_lasso(0.2, 0.6), penalties.squared_l2(0.7)),
+    "Nuclear+SquaredL2": lambda: (penalties.nuclear(0.6, 1, 3), penalties.squared_l2(0.7)),
+    "NonNegativeL1+GroupL2": lambda: (penalties.non_negative_l1(0.3), penalties.group_l2(0.5)),
+    "NonNegativeL1+SquaredL2": lambda: (penalties.non_negative_l1(0.3), penalties.squared_l2(0.7)),
+    "Huber+Box": lambda: (penalties.huber(0.6, 1.5), penalties.box(-1.0, 2.0)),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", SUMS)
+def test_no_point_is_better_than_the_prox_of_a_sum(name):
+    inner, outer = SUMS[name]()
+    check_penalty(penalties.add(outer, inner), convex=True, only="minimises")
+
+
+def test_a_square_beside_a_norm_of_rows_weighs_their_entries_alike():
+    sentence = "the weight of SquaredL2 beside Linf must be one number, but it has shape (3,)."
+    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        penalties.add(penalties.squared_l2([1.0, 2.0, 3.0]), penalties.linf(1.0))
+
+
 def test_weights_are_leaves():
     v = jnp.asarray([3.0, -0.5])
     shrunk = jax.vmap(lambda w: penalties.l1(w).prox(v, 1.0))(jnp.array([0.1, 1.0]))
@@ -182,6 +215,15 @@ def test_weights_are_leaves():
         (lambda: penalties.mcp(0, 2), "lam must be greater than 0, but it is 0."),
         (lambda: penalties.mcp(1, -2), "gamma must be greater than 0, but it is -2."),
         (lambda: penalties.scad(1, 2), "gamma must be greater than 2, but it is 2."),
+        (lambda: penalties.group_scad(1, 2), "gamma must be greater than 2, but it is 2."),
+        (lambda: penalties.group_mcp([1, 2], 2), "lam must be one number, but it has shape (2,)"),
+        (lambda: penalties.capped_l1(1, 0), "theta must be greater than 0, but it is 0."),
+        (lambda: penalties.simplex(0), "mass must be greater than 0, but it is 0."),
+        (lambda: penalties.nuclear(1, 0, 3), "rows must be at least 1, but it is 0."),
+        (
+            lambda: penalties.slope([1.0, 2.0]),
+            "weights must be at least 0 and must not increase, but one of them does; sort them",
+        ),
         (lambda: penalties.elastic_net(np.nan, 1), "l1 must be finite, but it is nan."),
         (
             lambda: penalties.box(2, 1),
