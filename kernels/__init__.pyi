@@ -189,6 +189,7 @@ from fedjax_admm.kernels.losses._circular import (
     least_squares_circular_value as least_squares_circular_value,
     prox_least_squares_circular as prox_least_squares_circular,
 )
+from fedjax_admm.kernels.losses._inexact import inexact_prox as inexact_prox
 from fedjax_admm.kernels.losses._least_squares import (
     least_squares_factor as least_squares_factor,
     least_squares_value as least_squares_value,
@@ -206,6 +207,14 @@ from fedjax_admm.kernels.losses._residuals import (
     prox_absolute_residual as prox_absolute_residual,
     prox_logistic_residual as prox_logistic_residual,
     prox_pinball_residual as prox_pinball_residual,
+)
+from fedjax_admm.kernels.losses._sample_losses import (
+    absolute_loss_value as absolute_loss_value,
+    logistic_loss_value as logistic_loss_value,
+    pinball_loss_value as pinball_loss_value,
+    prox_absolute_loss as prox_absolute_loss,
+    prox_logistic_loss as prox_logistic_loss,
+    prox_pinball_loss as prox_pinball_loss,
 )
 from fedjax_admm.kernels.losses._samples import (
     precompose_samples as precompose_samples,

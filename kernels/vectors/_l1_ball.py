@@ -1,0 +1,120 @@
+"""Projections onto l1 balls and spheres."""
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import stop_gradient
+
+from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels.vectors._simplex import project_simplex, weighted_simplex
+from fedjax_admm.kernels.vectors._thresholds import along, power_of_two
+
+
+def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
+    """Project onto the l1 ball `||x||_1 <= radius` along an axis.
+
+    `v` where `||v||_1 <= radius`, else `sign(v) max(|v| - t, 0)` with the threshold `t` for which
+    the norm is `radius`. Points in the ball come back unchanged, bit for bit.
+
+    Derivative: at `||v||_1 = radius` the identity, that of the ball; entries at the threshold
+    count as those that are 0.
+
+    Args:
+      v: points, any shape, floating dtype; the entries lie along `axis`.
+      radius: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
+        number).
+      axis: the axis that holds the entries of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
+    the l1-ball for learning in high dimensions", ICML, 2008.
+    """
+    v, radius = matched(v, radius)
+    wide, limit = widened(v), widened(radius)
+    sign = jnp.sign(wide)
+    outside = exceeds(wide, limit, axis)
+    # Where a point is inside, its simplex is any: the derivative by the radius stays 0 there.
+    mass = jnp.where(outside, limit, 1.0)
+    found = (sign * project_simplex(sign * wide, mass, axis)).astype(v.dtype)
+    return jnp.where(outside, found, v)
+
+
+def exceeds(v: Array, radius: Array, axis: int, weights: Array | None = None) -> Array:
+    """Return whether the (weighted) l1 norm is greater than a radius, without overflow.
+
+    Args:
+      v: float32 or float64.
+      radius: at least 0, size 1 along `axis` or a number.
+      axis: the axis over which the norm is taken.
+      weights: at least 0, the shape of `v`; all 1 without.
+
+    Returns:
+      Booleans, size 1 along `axis`.
+    """
+    sizes = jnp.abs(stop_gradient(v))
+    if weights is not None:
+        unit = power_of_two(jnp.max(weights, axis=axis, keepdims=True))
+        sizes, radius = stop_gradient(weights) / unit * sizes, radius / unit
+    scale = power_of_two(jnp.max(sizes, axis=axis, keepdims=True))
+    inside = jnp.sum(sizes / scale, axis=axis, keepdims=True) <= stop_gradient(radius) / scale
+    return ~inside
+
+
+def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
+    """Project onto the l1 sphere `||x||_1 = radius` along an axis.
+
+    `sign(v) max(|v| - t, 0)` with the threshold `t`, negative inside of the ball, for which the
+    norm is `radius`.
+
+    Ties: an entry that is 0 takes the sign +; the other sign is as near.
+
+    Derivative: that of the projection onto the simplex of the signs; entries at the threshold
+    count as those that are 0.
+
+    Args:
+      v: points, any shape, floating dtype; the entries lie along `axis`.
+      radius: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      axis: the axis that holds the entries of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
+    the l1-ball for learning in high dimensions", ICML, 2008 (lemma 3: the signs are those of `v`).
+    """
+    v, radius = matched(v, radius)
+    sign = jnp.where(v < 0, jnp.asarray(-1, v.dtype), 1)
+    return sign * project_simplex(sign * v, radius, axis)
+
+
+def project_weighted_l1_ball(v: Array, weights: Array, radius: Real = 1.0, axis: int = -1) -> Array:
+    """Project onto the weighted l1 ball `<weights, |x|> <= radius` along an axis.
+
+    `v` where it is in the ball, else `sign(v) max(|v| - t weights, 0)` with the threshold `t` for
+    which the weighted sum is `radius`. An entry without weight stays as it is.
+
+    Derivative: at `<weights, |v|> = radius` the identity, that of the ball; entries at the
+    threshold count as those that are 0.
+
+    Args:
+      v: points, any shape, floating dtype; the entries lie along `axis`.
+      weights: at least 0; broadcasts with `v`, or has one axis, and lies along `axis`.
+      radius: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
+        number).
+      axis: the axis that holds the entries of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: G. Perez, S. Ament, C. Gomes and M. Barlaud, "Efficient projection algorithms onto
+    the weighted l1 ball", Artificial Intelligence 306, 2022.
+    """
+    v, weights, radius = matched(v, weights, radius)
+    v, weights = jnp.broadcast_arrays(v, along(v, weights, axis))
+    wide, heavy, limit = widened(v), widened(weights), widened(radius)
+    sign = jnp.sign(wide)
+    outside = exceeds(wide, limit, axis, heavy)
+    mass = jnp.where(outside, limit, 1.0)
+    found = (sign * weighted_simplex(sign * wide, heavy, mass, axis)).astype(v.dtype)
+    return jnp.where(outside, found, v)

@@ -1,0 +1,82 @@
+"""Ranks of entries, by the bits of floats: the largest without sorting, and a fast order."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import bitcast_convert_type, broadcasted_iota, stop_gradient, while_loop
+
+
+def largest(v: Array, count: int, axis: int) -> Array:
+    """Return a mask of the `count` largest entries along an axis.
+
+    Of equal entries those with the lowest index are taken; NaN is above infinity.
+
+    Args:
+      v: any shape, float32 or float64.
+      count: how many, at least 0; all where there are fewer.
+      axis: the axis along which entries are compared.
+
+    Returns:
+      The mask, the shape of `v`, with `count` times True along `axis`.
+
+    Raises:
+      ValueError: the count is negative.
+    """
+    if count < 0:
+        raise ValueError(f"the count of entries must be at least 0, but it is {count}.")
+    if count == 0 or count >= v.shape[axis]:
+        return jnp.full(v.shape, count > 0)
+    keys = _keys(stop_gradient(v))
+    low, high = (f(keys, axis=axis, keepdims=True) for f in (jnp.min, jnp.max))
+    last = _from_top(keys, low, high, jnp.asarray(count, jnp.int32), axis)
+    above, tied = keys > last, keys == last
+    missing = count - jnp.sum(above, axis=axis, keepdims=True, dtype=jnp.int32)
+    # Earlier entries of the tie have the larger keys.
+    order = v.shape[axis] - broadcasted_iota(keys.dtype, v.shape, axis % v.ndim)
+    order = jnp.where(tied, order, 0)
+    surplus = jnp.sum(tied, axis=axis, keepdims=True, dtype=jnp.int32) > missing
+    high = jnp.where(surplus, jnp.asarray(v.shape[axis], keys.dtype), 1)
+    return above | (tied & (order >= _from_top(order, jnp.ones_like(high), high, missing, axis)))
+
+
+def ascending(v: Array) -> tuple[Array, Array]:
+    """Return entries in rising order along the last axis, and the place of every entry in it.
+
+    Keys are sorted alone, which takes a fraction of the time that keys with their places take.
+
+    Args:
+      v: any shape, float32 or float64.
+
+    Returns:
+      The sorted entries, and for every entry the first place that holds an equal one.
+    """
+    keys = _keys(stop_gradient(v))
+    ordered = jnp.sort(keys, axis=-1)
+    rows = (-1, v.shape[-1])
+    places = jax.vmap(jnp.searchsorted)(ordered.reshape(rows), keys.reshape(rows))
+    sign = jnp.asarray(1 << (8 * v.dtype.itemsize - 1), keys.dtype)
+    bits = jnp.where(ordered >= sign, ordered ^ sign, ~ordered)
+    return bitcast_convert_type(bits, v.dtype), places.reshape(v.shape)
+
+
+def _keys(v: Array) -> Array:
+    """Return unsigned integers that are ordered as floats are, zeros of both signs equal."""
+    kind = jnp.uint64 if v.dtype.itemsize == 8 else jnp.uint32
+    bits = bitcast_convert_type(jnp.where(v == 0, 0.0, v), kind)
+    sign = jnp.asarray(1 << (8 * v.dtype.itemsize - 1), kind)
+    return jnp.where(bits >= sign, ~bits, bits | sign)
+
+
+def _from_top(keys: Array, low: Array, high: Array, count: Array, axis: int) -> Array:
+    """Return the greatest number that at least `count` keys reach, between `low` and `high`."""
+
+    def halve(carry):
+        low, high = carry
+        middle = high - (high - low) // 2
+        reached = jnp.sum(keys >= middle, axis=axis, keepdims=True, dtype=jnp.int32)
+        return (
+            jnp.where(reached >= count, middle, low),
+            jnp.where(reached > count, high, jnp.where(reached < count, middle - 1, middle)),
+        )
+
+    return while_loop(lambda carry: jnp.any(carry[0] < carry[1]), halve, (low, high))[0]
