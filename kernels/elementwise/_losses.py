@@ -248,7 +248,7 @@ def _logit_root(v: Array, step: Array, target: Array) -> Array:
     c = jnp.where(positive, v - push, -v - pull)
     smallest = float(jnp.finfo(v.dtype).tiny)
     base = jnp.maximum(c, 0.0)
-    rise = jnp.log1p(step * jnp.exp(-base))
+    rise = jnp.log(1 + step * jnp.exp(-base))
     ratio = step / jnp.maximum(rise + (base - c), smallest)
     below = jnp.maximum((c + 0.5 * step) / (1 + 0.25 * step), c)
     x = jnp.maximum(jnp.log(jnp.maximum(ratio - 1, smallest)), below)
