@@ -194,6 +194,16 @@ def _branch_slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array,
     return w, tangents[0] * (jnp.exp(w) / jnp.where(w < 1, 1 - w, 1.0))
 
 
+def _initial_slope(gamma: Array) -> Array:
+    """Return `gamma / (1 - exp(-gamma))`; near 0 by its series: its derivative does not cancel."""
+    near = gamma < 0.25
+    small, large = jnp.where(near, gamma, 0.0), jnp.where(near, 1.0, gamma)
+    square = small * small
+    last = 1 / 1209600 - square / 47900160
+    even = 1 / 12 - square * (1 / 720 - square * (1 / 30240 - square * last))
+    return jnp.where(near, 1 + small / 2 + square * even, large / -jnp.expm1(-large))
+
+
 def exponential_type_value(x: Array, gamma: Real) -> Array:
     """Exponential-type penalty, `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`.
 
@@ -244,12 +254,13 @@ def prox_exponential_type(v: Array, step: Real, gamma: Real) -> Array:
     v, step, gamma = matched(v, step, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
-    slope = step * (gamma / -jnp.expm1(-gamma))  # step g'(0)
+    slope = jnp.minimum(step * _initial_slope(gamma), float(jnp.finfo(wide.dtype).max))
+    decay = jnp.exp(-gamma * magnitude)
     # For a larger c the jump lies where exp(-gamma |v|) is 0 in every dtype.
     c = jnp.minimum(slope * gamma, 1e8)
-    h = c * jnp.exp(-gamma * magnitude)
-    missing = stop_gradient(h) > 1 / jnp.e
-    x = magnitude - _branch(jnp.where(missing, 0.0, h)) / gamma
+    missing = stop_gradient(c * decay) > 1 / jnp.e
+    w = _branch(jnp.where(missing, 0.0, c * decay))
+    x = magnitude - slope * (decay * jnp.exp(w))
 
     place, point = stop_gradient(x), stop_gradient(magnitude)
     positive = jnp.where(place > 0, place, 1.0)

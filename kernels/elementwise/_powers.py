@@ -21,7 +21,12 @@ _FITS = {3: (-0.51361281, -0.12447534, -1.68620252), 4: (-0.36376792, 0.13837207
 
 def _rate(n: int, x: Array) -> Array:
     """Return the derivative of `x**p` for x > 0, `p x**(p - 1)`, p = (n - 2) / (n - 1)."""
-    return 0.5 / jnp.sqrt(x) if n == 3 else (2 / 3) / jnp.cbrt(x)
+    if n == 3:
+        return 0.5 / jnp.sqrt(x)
+    # By logarithm and one step of Newton's: ten times as fast as the cube root on a CPU.
+    root = jnp.exp(jnp.log(x) / -3)
+    root = root * (4 - ((x * root) * root) * root) / 3
+    return (2 / 3) * jnp.where(x < jnp.inf, root, 0.0)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

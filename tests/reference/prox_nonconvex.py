@@ -12,7 +12,7 @@ from tests.reference.kernels import _elementwise
 
 def largest_root(slope, bend, v):
     """Largest root in (0, v] of `slope`, convex with the derivative `bend`, or None."""
-    low, high = 1e-100, v
+    low, high = 1e-60 * v, v
     if bend(low) < 0:  # the least value of slope first, by bisection of its derivative
         for _ in range(2000):
             middle = (low + high) / 2 if low > 1e-9 * v else np.sqrt(low) * np.sqrt(high)
@@ -63,9 +63,9 @@ prox_geman = concave(
     lambda x, gamma: -2 * gamma / (x + gamma) ** 3,
 )
 prox_exponential_type = concave(
-    lambda x, gamma: (1 - np.exp(-gamma * x)) / (1 - np.exp(-gamma)),
-    lambda x, gamma: gamma * np.exp(-gamma * x) / (1 - np.exp(-gamma)),
-    lambda x, gamma: -(gamma**2) * np.exp(-gamma * x) / (1 - np.exp(-gamma)),
+    lambda x, gamma: np.expm1(-gamma * x) / np.expm1(-gamma),
+    lambda x, gamma: -gamma * np.exp(-gamma * x) / np.expm1(-gamma),
+    lambda x, gamma: gamma**2 * np.exp(-gamma * x) / np.expm1(-gamma),
 )
 
 
