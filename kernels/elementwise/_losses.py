@@ -239,7 +239,7 @@ def _logit_root(v: Array, step: Array, target: Array) -> Array:
     is concave. Each of these lies below the root: c; the first Newton iterate from 0,
     `(c + step / 2) / (1 + step / 4)`; and `log(step / (above - c) - 1)` for every `above` that lies
     above the root, such as `max(c, 0) + log(1 + step exp(-max(c, 0)))`. The largest of them is
-    within 0.4 of it, and every iterate of Halley cubes the error: two of them reach float32, three
+    within 0.5 of it, and every iterate of Halley cubes the error: two of them reach float32, three
     float64.
     """
     pull, push = step * target, step * (1 - target)
