@@ -1,5 +1,46 @@
 """Rows: chains."""
 
-from tests.kernels.table.row import Row
+import numpy as np
 
-ROWS: list[Row] = []
+import fedjax_admm.kernels as kernels
+from tests.kernels.table.row import Row
+from tests.reference import prox_chains as reference
+
+# Steps, noise, ties, a constant; chains that cost little to solve by hand.
+CHAINS = np.array(
+    [
+        [0.3, -1.7, 4.1, 4.0, 3.2, -0.6],
+        [1.0, 1.0, 2.0, 2.0, -3.0, 1.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        [2.0, 3.0, 3.0, 6.0, 8.0, 11.0],
+        [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0],
+    ]
+)
+WEIGHTS = np.array([[0.5, 2.0, 0.0, 1.0, 3.0]])
+
+ROWS: list[Row] = [
+    Row(
+        "prox_tv1d",
+        reference.prox_tv1d,
+        kernels.tv1d_value,
+        points=CHAINS,
+        scaled=lambda s: (s, ()),
+    ),
+    Row(
+        "prox_tv1d",
+        reference.prox_tv1d,
+        lambda x, weights: kernels.tv1d_value(x, weights[0] if x.ndim == 1 else weights),
+        (WEIGHTS,),
+        points=CHAINS,
+        scaled=lambda s: (s, (WEIGHTS,)),
+    ),
+    Row(
+        "prox_fused_lasso",
+        reference.prox_fused_lasso,
+        kernels.fused_lasso_value,
+        (0.5, 1.5),
+        points=CHAINS,
+        kinks=(0.2,),
+        scaled=lambda s: (s, (0.5, 1.5)),
+    ),
+]

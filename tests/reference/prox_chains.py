@@ -1,0 +1,60 @@
+"""Float64 truth for chains and images, by other roads than the kernels.
+
+Chains by level sets: cuts at thresholds, each by a shortest path.
+"""
+
+import numpy as np
+
+# --- chains --------------------------------------------------------------------------------------
+
+
+def prox_tv1d(v, step, weights=1.0, axis=-1):
+    """Rows along an axis; weights a number or of one size for all rows."""
+    rows = np.moveaxis(v, axis, -1)
+    links = np.broadcast_to(step * weights, (*rows.shape[:-1], rows.shape[-1] - 1))
+    found = np.empty(rows.shape)
+    for index in np.ndindex(rows.shape[:-1]):
+        found[index] = constant_or_parted(rows[index], links[index], 0.0, 0.0)
+    return np.moveaxis(found, -1, axis)
+
+
+def constant_or_parted(v, links, left, right):
+    """A part of a chain, pulled at its ends: constant, unless parting at that level pays."""
+    level = np.mean(v) + (left + right) / len(v)
+    gain = level - v
+    gain[0] -= left
+    gain[-1] -= right
+    above = cheapest_labels(gain, links)
+    cuts = np.flatnonzero(above[1:] != above[:-1])
+    if not len(cuts):
+        return np.full(len(v), level)
+    parts, begin = [], 0
+    for cut in [*cuts, len(v) - 1]:
+        last = cut == len(v) - 1
+        pull = right if last else links[cut] * (1.0 if above[cut + 1] else -1.0)
+        parts.append(constant_or_parted(v[begin : cut + 1], links[begin:cut], left, pull))
+        begin, left = cut + 1, -pull
+    return np.concatenate(parts)
+
+
+def cheapest_labels(gain, links):
+    """Labels b in {0, 1} of least `sum gain b + sum links |b' - b|`; constant where that is 0."""
+    size = len(gain)
+    cost, came = np.array([0.0, gain[0]]), np.zeros((size, 2), int)
+    for i in range(1, size):
+        ways = cost[:, None] + links[i - 1] * np.array([[0.0, 1.0], [1.0, 0.0]])
+        came[i] = np.argmin(ways, axis=0)
+        cost = np.min(ways, axis=0) + np.array([0.0, gain[i]])
+    if np.min(cost) >= -1e-12 * np.max(np.abs(gain)):
+        return np.zeros(size, bool)
+    labels = np.zeros(size, bool)
+    label = int(np.argmin(cost))
+    for i in range(size - 1, -1, -1):
+        labels[i] = bool(label)
+        label = came[i][label]
+    return labels
+
+
+def prox_fused_lasso(v, step, l1, tv, axis=-1):
+    fused = prox_tv1d(v, step * tv, axis=axis)
+    return np.sign(fused) * np.maximum(np.abs(fused) - step * l1, 0)
