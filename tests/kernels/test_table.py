@@ -147,7 +147,7 @@ def compare_with_one_sided(by_one, here, from_above, points):
     slope = jax.jit(lambda number, t: jax.jvp(by_one, (number,), (t,))[1])
     slope = np.asarray(slope(here, jnp.ones_like(here)))
     assert np.all(np.isfinite(slope))
-    jump = np.maximum(np.abs(ahead), np.abs(behind)) > 1e4
+    jump = np.maximum(np.abs(ahead), np.abs(behind)) > 1e3  # or the root of what was moved
     low, high = np.minimum(ahead, behind), np.maximum(ahead, behind)
     slack = 1e-5 * (1 + np.abs(slope))
     outside = ~jump & ((slope < low - slack) | (slope > high + slack))
@@ -185,7 +185,7 @@ def test_the_range_of_the_dtype_is_the_range_of_the_kernel(row, dtype, scale):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("row", [row for row in ROWS if row.projection], ids=str)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.projection and r.idempotent], ids=str)
 @given(seed=st.integers(0, 2**31), size=st.sampled_from([1e-3, 1.0, 30.0]))
 def test_a_projection_of_a_projection_is_itself(row, seed, size):
     points = size * np.random.default_rng(seed).standard_normal(row.points.shape)

@@ -34,6 +34,8 @@ class Row:
       kinks: entries of points where the map, at the first step, has a kink or a jump.
       convex: whether g is convex: then the map is firmly nonexpansive.
       projection: whether the kernel is a projection without a step.
+      idempotent: whether a projection leaves its own results alone; one that takes logarithms does
+        not.
       scaled: `scaled(s)` returns `(step factor, parameters)` such that the map of s v at the step
         times that factor, with those parameters, is s times the map of v: how the map is tried at
         1e-30 and 1e30. None where g knows no such scaling: then the map is tried where it stands.
@@ -50,6 +52,7 @@ class Row:
     kinks: tuple[float, ...] = ()
     convex: bool = True
     projection: bool = False
+    idempotent: bool = True
     scaled: Callable[[float], tuple[float, tuple[Any, ...]]] | None = None
     tolerance: float = 1e-9
 
