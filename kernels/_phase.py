@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched
-from fedjax_admm.kernels._safe import safe_ratio
+from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
 _Three = tuple[Array, Array, Array]
@@ -42,16 +42,21 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     Optimization Theory and Applications 179, 2018 (the loss).
     """
     v, step, x, y = matched(v, step, x, y)
+    dtype = v.dtype
+    v, step, y = widened(v), widened(step), widened(y)
+    # In units in which x is near 1: no square of it leaves the range.
+    x, _, scale = scaled_norm(x)
+    scale = scale[..., 0]
     squared = jnp.sum(x * x, axis=-1)
     projection = jnp.sum(x * v, axis=-1)
     sign = jnp.where(projection >= 0, 1.0, -1.0)
     magnitude = sign * projection
-    reach = 2 * step * squared
-    amplitude = _amplitude(y)
+    reach = 2 * step * squared * scale * scale
+    amplitude = _amplitude(y) / scale
     convex = reach < 1
     ceiling = jnp.where(convex, magnitude / jnp.where(convex, 1 - reach, 1.0), jnp.inf)
     target = sign * jnp.minimum(jnp.maximum(amplitude, magnitude / (1 + reach)), ceiling)
-    return v + safe_ratio(target - projection, squared)[..., None] * x
+    return (v + safe_ratio(target - projection, squared)[..., None] * x).astype(dtype)
 
 
 def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius: Real) -> Array:

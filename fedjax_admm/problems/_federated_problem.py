@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm.graphs import Graph
-from fedjax_admm.kernels import safe_norm, safe_ratio
+from fedjax_admm.kernels import project_l2_ball, safe_norm
 from fedjax_admm.problems._client_data import Client, ClientData
 from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs
 from fedjax_admm.problems._smoothing import Smoothing
@@ -193,7 +193,7 @@ class Federated:
         def gradient(point, client, scale, private):
             def one(sample):
                 slope = jax.grad(lambda w: self.loss(self._read(w, private), sample))(point)
-                return slope * jnp.minimum(1, safe_ratio(clip, safe_norm(slope)))
+                return project_l2_ball(slope, clip)
 
             here = _present(client)
             slopes = jax.vmap(one)(client.samples)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import fedjax_admm.kernels as kernels
+from fedjax_admm import graphs, losses
+from fedjax_admm.problems import consensus_regression, federated
 
 DTYPES = (jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
@@ -25,15 +27,19 @@ def close(found, expected, dtype):
 
 @every_dtype
 def test_the_norm_ball_and_group_map_at_both_ends_of_the_range(dtype, x64):
+    @jax.jit
+    def found(v, radius, step):
+        ball = kernels.project_l2_ball(v, radius)
+        return kernels.safe_norm(v), ball, kernels.prox_group_l2(v, step)
+
     for size in ends(dtype):
-        v = jnp.asarray([3 * size, -4 * size], dtype)
-        close(kernels.safe_norm(v), 5 * size, dtype)
-        close(
-            kernels.project_l2_ball(v, jnp.asarray(size, dtype)), [0.6 * size, -0.8 * size], dtype
+        v, *numbers = (
+            jnp.asarray(part, dtype) for part in ([3 * size, -4 * size], size, 2.5 * size)
         )
-        close(
-            kernels.prox_group_l2(v, jnp.asarray(2.5 * size, dtype)), [1.5 * size, -2 * size], dtype
-        )
+        norm, ball, group = found(v, *numbers)
+        close(norm, 5 * size, dtype)
+        close(ball, [0.6 * size, -0.8 * size], dtype)
+        close(group, [1.5 * size, -2 * size], dtype)
 
 
 def test_the_numbers_of_which_squares_overflow_or_vanish(x64):
@@ -60,6 +66,7 @@ def test_constants_in_a_compiled_function_are_numbers_as_others(size, dim):
     np.testing.assert_allclose(ball, min(size, dim**-0.5), rtol=1e-6)
 
 
+@pytest.mark.thorough
 @every_dtype
 def test_derivatives_are_finite_at_both_ends_of_the_range(dtype, x64):
     for size in ends(dtype):
@@ -69,3 +76,38 @@ def test_derivatives_are_finite_at_both_ends_of_the_range(dtype, x64):
             slope = jax.jacrev(project, (0, 1))(v, radius)
             assert all(bool(jnp.all(jnp.isfinite(part))) for part in slope)
         close(jax.grad(kernels.safe_norm)(v), [0.6, -0.8], dtype)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e25])
+def test_measurements_of_phases_are_of_any_length(size):
+    """The curvature along x is infinite or zero there: all of w along x goes, or nothing does."""
+    v, x = jnp.asarray([[1.0, 2.0]], jnp.float32), jnp.asarray([[3.0, -4.0]], jnp.float32)
+    found = kernels.prox_phase_residual(v, 1.0, x * size, 0.0)
+    along = jnp.sum(x * v, -1, keepdims=True) / 25 * x
+    np.testing.assert_allclose(found, v - along if size > 1 else v, rtol=1e-6)
+    # An amplitude of 10 / size along x / size, where nothing but the data counts.
+    exact = kernels.prox_phase_residual(v, 1e30, x * 1e10, 1e22)
+    np.testing.assert_allclose(jnp.abs(jnp.sum(x * exact, -1)), 10.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e25, 2e38])
+def test_gradients_of_samples_of_any_length_are_clipped_to_the_norm(size):
+    """A gradient of 1e25 has the norm c after clipping, not 0 and not NaN."""
+
+    def loss(w, sample):
+        return jnp.vdot(w, sample)
+
+    samples = np.full((1, 3), size, np.float32)
+    problem = federated(loss, [samples, samples], np.zeros(3, np.float32))
+    found = problem.clipped_gradients(jnp.zeros((2, 3), jnp.float32), jnp.float32(0.3))
+    np.testing.assert_allclose(found, np.full((2, 3), 0.3 / 3**0.5), rtol=1e-6)
+
+
+def test_slopes_of_regression_are_clipped_where_features_are_long():
+    graph = graphs.from_edges(2, [(0, 1)])
+    x = [np.full((1, 2), size, np.float32) for size in (1e25, 1e-25)]
+    targets = [np.ones(1, np.float32), np.ones(1, np.float32)]
+    problem = consensus_regression(graph, x, targets, losses.squared(), l2=1.0)
+    found = problem.clipped_gradients(jnp.zeros((2, 2), jnp.float32), jnp.float32(0.3))
+    # The second gradient is shorter than the norm: it stays.
+    np.testing.assert_allclose(found, [[-0.3 / 2**0.5] * 2, [-2e-25] * 2], rtol=1e-6)

@@ -124,7 +124,8 @@ def _length(problem, clip, w, direction, pull, modulus) -> jax.Array:
     none, full = jnp.zeros_like(w[:, 0]), jnp.ones_like(w[:, 0])
     fall = -derivative(none)
     # A fall of rounding alone is none.
-    size = jnp.finfo(w.dtype).eps ** 2 * jnp.sum(modulus * w * w, -1)
+    rounding = jnp.finfo(w.dtype).eps * w
+    size = jnp.sum(modulus * rounding * rounding, -1)
     far = (derivative(full) > 1e-3 * fall) & (fall > size)
 
     def coarse(low, high):
