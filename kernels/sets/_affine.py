@@ -163,7 +163,8 @@ def _rows(v: Array, axis: int, factor: tuple[Array, Array]) -> tuple[Array, Arra
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _factored(decomposition: str | None, matrix: Array, right: Array) -> tuple[Array, Array]:
     """Return orthonormal rows W that span those of the matrix, and W times a solution."""
-    return _decomposed(decomposition, matrix, right)[:2]
+    basis, level, _, _ = _decomposed(decomposition, matrix, right)
+    return basis, level
 
 
 def _decomposed(decomposition: str | None, matrix: Array, right: Array) -> tuple[Array, ...]:
