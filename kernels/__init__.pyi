@@ -53,11 +53,21 @@ from fedjax_admm.kernels.calculus._mixtures import (
     proximal_average as proximal_average,
 )
 from fedjax_admm.kernels.calculus._trees import tree_prox as tree_prox
+from fedjax_admm.kernels.chains._images import (
+    prox_tv2d_anisotropic as prox_tv2d_anisotropic,
+    prox_tv2d_isotropic as prox_tv2d_isotropic,
+    tv2d_anisotropic_value as tv2d_anisotropic_value,
+    tv2d_isotropic_value as tv2d_isotropic_value,
+)
 from fedjax_admm.kernels.chains._total_variation import (
     fused_lasso_value as fused_lasso_value,
     prox_fused_lasso as prox_fused_lasso,
     prox_tv1d as prox_tv1d,
     tv1d_value as tv1d_value,
+)
+from fedjax_admm.kernels.chains._trends import (
+    prox_trend_filter as prox_trend_filter,
+    trend_filter_value as trend_filter_value,
 )
 from fedjax_admm.kernels.elementwise._absolute import (
     elastic_net_value as elastic_net_value,
@@ -255,6 +265,12 @@ from fedjax_admm.kernels.matrices._spectra import (
     eigenvalue_map as eigenvalue_map,
     singular_values as singular_values,
     spectral_map as spectral_map,
+)
+from fedjax_admm.kernels.matrices._transport import (
+    project_birkhoff as project_birkhoff,
+    project_kl_birkhoff as project_kl_birkhoff,
+    project_kl_transport as project_kl_transport,
+    project_transport as project_transport,
 )
 from fedjax_admm.kernels.sets._affine import (
     AffineFactor as AffineFactor,

@@ -1,0 +1,193 @@
+"""Absolute, quantile and logistic losses of many samples: values and proximal maps."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels.elementwise._absolute import prox_l1, prox_pinball
+from fedjax_admm.kernels.elementwise._losses import prox_logistic
+from fedjax_admm.kernels.losses._samples import SampleFactor, SampleProx, precompose_samples
+from fedjax_admm.kernels.losses._spectrum import points_last, spread
+from fedjax_admm.kernels.matrices._decompositions import times
+
+
+def absolute_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array:
+    """Absolute loss of samples, `g(x) = sum_i |<a_i, x> - b_i|`: their sum, not their mean.
+
+    Subgradient at the kinks `<a_i, x> = b_i`: 0 of that sample.
+
+    Args:
+      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
+      factor: what `sample_factor` returns, of one loss for all points.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Values, the shape of `x` without `axis`.
+
+    Reference: P. Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
+    """
+    rest = _residuals(x, factor, axis)
+    return jnp.sum(rest * jnp.sign(rest), -1).astype(matched(x)[0].dtype)
+
+
+def prox_absolute_loss(
+    v: Array,
+    step: Real,
+    factor: SampleFactor,
+    start: Array | None = None,
+    rounds: int = 30,
+    axis: int = -1,
+) -> SampleProx:
+    """Proximal map of the absolute loss of samples, `g(x) = sum_i |<a_i, x> - b_i|`.
+
+    `Prox(v; step) = v - step A^T u` with slopes `u_i` in [-1, 1] that are the signs of the
+    residuals of the result where these are not 0. There is no closed form: iterations and Newton
+    steps are joined, as in `precompose_samples`, and what is missing is returned. With the mean
+    instead of the sum, divide the step by m.
+
+    Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
+
+    Args:
+      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
+      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      factor: what `sample_factor` returns, of one loss for all points.
+      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
+      rounds: how often twenty iterations and a Newton step are made at most.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      The minimisers in shape and dtype of `v`, their slopes, shape (..., m), and the residual of
+      the optimality condition, shape (...).
+
+    Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
+    Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
+    """
+    return precompose_samples(prox_l1, rounds)(v, step, factor, start=start, axis=axis)
+
+
+def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Real, axis: int = -1) -> Array:
+    """Quantile loss of samples, `g(x) = sum_i max(q r_i, (q - 1) r_i)` with `r_i = <a_i, x> - b_i`.
+
+    A positive residual, a prediction above the target, costs q: regression on the quantile tau of
+    the targets has `q = 1 - tau`.
+
+    Subgradient at the kinks `r_i = 0`: `q - 1/2` of that sample, the mean of both sides.
+
+    Args:
+      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
+      factor: what `sample_factor` returns, of one loss for all points.
+      quantile: q in [0, 1], a number, or one for each sample, shape (m,).
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Values, the shape of `x` without `axis`.
+
+    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978.
+    """
+    rest = _residuals(x, factor, axis)
+    q = jnp.asarray(quantile, rest.dtype)
+    q = q.reshape((1,) * (rest.ndim - q.ndim) + q.shape)
+    return jnp.sum(jnp.maximum(q * rest, (q - 1) * rest), -1).astype(matched(x)[0].dtype)
+
+
+def prox_pinball_loss(
+    v: Array,
+    step: Real,
+    factor: SampleFactor,
+    quantile: Real,
+    start: Array | None = None,
+    rounds: int = 30,
+    axis: int = -1,
+) -> SampleProx:
+    """Proximal map of the quantile loss of samples, `g(x) = sum_i max(q r_i, (q - 1) r_i)`.
+
+    With the residuals `r_i = <a_i, x> - b_i`, `Prox(v; step) = v - step A^T u` with slopes `u_i` in
+    [q - 1, q] that are q where a residual of the result is positive and `q - 1` where it is
+    negative. There is no closed form: iterations and Newton steps are joined, as in
+    `precompose_samples`, and what is missing is returned.
+
+    Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
+
+    Args:
+      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
+      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      factor: what `sample_factor` returns, of one loss for all points.
+      quantile: q in [0, 1], the cost of a positive residual: a number, or one for each sample,
+        shape (m,).
+      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
+      rounds: how often twenty iterations and a Newton step are made at most.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      The minimisers in shape and dtype of `v`, their slopes, shape (..., m), and the residual of
+      the optimality condition, shape (...).
+
+    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
+    S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical
+    Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
+    """
+    mapped = precompose_samples(prox_pinball, rounds)
+    return mapped(v, step, factor, quantile, start=start, axis=axis)
+
+
+def logistic_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array:
+    """Logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
+
+    With features times labels in {-1, 1} as rows and `b = 0` it is that of classification.
+
+    Derivative: no kink.
+
+    Args:
+      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
+      factor: what `sample_factor` returns, of one loss for all points.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Values, the shape of `x` without `axis`.
+
+    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
+    Statistical Society B 20, 1958.
+    """
+    rest = _residuals(x, factor, axis)
+    return jnp.sum(jnp.logaddexp(0.0 * rest, -rest), -1).astype(matched(x)[0].dtype)
+
+
+def prox_logistic_loss(
+    v: Array,
+    step: Real,
+    factor: SampleFactor,
+    start: Array | None = None,
+    rounds: int = 30,
+    axis: int = -1,
+) -> SampleProx:
+    """Proximal map of the logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
+
+    With the residuals r of the result, `Prox(v; step) = v + step A^T (1 / (1 + exp(r)))`. There is
+    no closed form: iterations and Newton steps are joined, as in `precompose_samples`, and what is
+    missing is returned.
+
+    Derivative: implicit; smooth, no kink.
+
+    Args:
+      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
+      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      factor: what `sample_factor` returns, of one loss for all points; for classification of
+        features times labels in {-1, 1} and zeros.
+      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
+      rounds: how often twenty iterations and a Newton step are made at most.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      The minimisers in shape and dtype of `v`, their slopes, shape (..., m), and the residual of
+      the optimality condition, shape (...).
+
+    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); S. Boyd,
+    N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical Learning
+    via the Alternating Direction Method of Multipliers", 2011, section 8.2.
+    """
+    return precompose_samples(prox_logistic, rounds)(v, step, factor, start=start, axis=axis)
+
+
+def _residuals(x: Array, factor: SampleFactor, axis: int) -> Array:
+    point, _, wide = points_last(x, None, factor, axis)
+    return times(point, wide.matrix.mT) - spread(wide.target, point.ndim)
