@@ -29,7 +29,7 @@ LeafProx: TypeAlias = Callable[..., Any] | Any
 class ProximalState(NamedTuple):
     """What the link remembers."""
 
-    count: jax.Array  # shape=(), int32: updates so far
+    updates: jax.Array  # shape=(), int32: how many there were
 
 
 def as_gradient_transformation(
@@ -78,7 +78,7 @@ def as_gradient_transformation(
         return ProximalState(jnp.zeros((), jnp.int32))
 
     def update(
-        updates: optax.Updates, state: ProximalState, params: optax.Params | None = None
+        updates: optax.Updates, state: Any, params: optax.Params | None = None
     ) -> tuple[optax.Updates, ProximalState]:
         if params is None:
             raise InputError(
@@ -86,11 +86,11 @@ def as_gradient_transformation(
                 argument="params",
                 remedy="call optimizer.update(gradients, state, params)",
             )
-        step = schedule(state.count + first)
+        step = schedule(state.updates + first)
         moved = jax.tree.map(_sum, params, updates)
         there = tree_prox(maps, moved, step)
         updates = jax.tree.map(lambda new, old: _sum(new, -old), there, params)
-        return updates, ProximalState(optax.safe_increment(state.count))
+        return updates, ProximalState(jnp.asarray(optax.safe_increment(state.updates)))
 
     return optax.GradientTransformation(init, update)
 

@@ -95,7 +95,7 @@ class L0:
     def optimality(self, x, gradient):
         """Return |gradient|, or 0 where x is 0: every number is a subgradient at the jump."""
         steep = jnp.where(self.weight > 0, jnp.inf, 0.0).astype(x.dtype)
-        return interval_distance(x, gradient, 0.0, steep)
+        return interval_distance(x, gradient, jnp.zeros_like(x), steep)
 
 
 @register_dataclass

@@ -14,7 +14,9 @@ every penalty has, edge by edge (rows of an array (edges, dim)),
     squared()                       phi = ||.||_2^2
     quadratic(matrix)               phi = v^T M v / 2
 
-Everything is zero where the radius is zero: an edge that is not there carries no flow.
+Everything is zero where the radius is zero: an edge that is not there carries no flow. A phi that
+is not convex has no conjugate that gives it back; links of a tree take such penalties by their prox
+(`group_mcp`, `group_scad`), and leave what lies far apart unbiased.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023 (the dual updates); D. Hallac, J. Leskovec, S. Boyd,

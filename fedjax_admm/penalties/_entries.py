@@ -137,7 +137,7 @@ class SquaredL2:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Huber:
+class HuberNorm:
     """`weight * sum x_i^2 / 2`, linear from `|x_i| = delta` on."""
 
     weight: jax.Array  # broadcasts against x
@@ -240,9 +240,9 @@ def squared_l2(weight: ArrayLike) -> SquaredL2:
     return SquaredL2(number("weight", weight, at_least=0))
 
 
-def huber(weight: ArrayLike, delta: ArrayLike) -> Huber:
-    """Build `Huber`; delta must be positive, the weight not negative."""
-    return Huber(number("weight", weight, at_least=0), number("delta", delta, above=0))
+def huber_norm(weight: ArrayLike, delta: ArrayLike) -> HuberNorm:
+    """Build `HuberNorm`; delta must be positive, the weight not negative."""
+    return HuberNorm(number("weight", weight, at_least=0), number("delta", delta, above=0))
 
 
 def box(lower: ArrayLike, upper: ArrayLike) -> Box:

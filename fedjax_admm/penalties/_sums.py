@@ -11,7 +11,7 @@ from fedjax_admm.penalties._entries import (
     L1,
     Box,
     ElasticNet,
-    Huber,
+    HuberNorm,
     NonNegative,
     NonNegativeL1,
     SquaredL2,
@@ -55,7 +55,7 @@ _OF_ROWS = (GroupL2, SparseGroup, Linf, Slope, TotalVariation, FusedLasso, Nucle
 _COMPOSABLE = {
     *(
         (inner, outer)
-        for inner in (L1, ElasticNet, SquaredL2, Huber)
+        for inner in (L1, ElasticNet, SquaredL2, HuberNorm)
         for outer in (Box, NonNegative)
     ),
     *((inner, SquaredL2) for inner in (*_OF_ENTRIES, *_OF_ROWS)),
@@ -66,10 +66,10 @@ _COMPOSABLE = {
 def add(first: Penalty, second: Penalty) -> Sum:
     """Add two penalties whose sum has a known prox, in either order.
 
-    Known: a convex penalty of one variable (`L1`, `ElasticNet`, `SquaredL2`, `Huber`) with `Box` or
-    `NonNegative`; a norm (`L1`, `NonNegativeL1`, or one of rows, such as `GroupL2`, `Linf`,
-    `Slope`, `TotalVariation`, `Nuclear`) with `SquaredL2`; `L1`, `NonNegativeL1` or `NonNegative`
-    with `GroupL2` (Yu, "On decomposing the proximal map", NeurIPS 2013).
+    Known: a convex penalty of one variable (`L1`, `ElasticNet`, `SquaredL2`, `HuberNorm`) with
+    `Box` or `NonNegative`; a norm (`L1`, `NonNegativeL1`, or one of rows, such as `GroupL2`,
+    `Linf`, `Slope`, `TotalVariation`, `Nuclear`) with `SquaredL2`; `L1`, `NonNegativeL1` or
+    `NonNegative` with `GroupL2` (Yu, "On decomposing the proximal map", NeurIPS 2013).
 
     Raises:
       InputError: the prox of the sum is not known, or the square beside a norm of rows weighs their

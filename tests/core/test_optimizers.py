@@ -110,8 +110,8 @@ def test_schedules_count_from_zero_as_those_of_optax_and_ours_from_one():
         for expected in (-0.5, -0.25):
             updates, state = link.update(still, state, params)
             np.testing.assert_allclose(updates, [expected])
-        assert state.count == 2
-        assert state.count.dtype == jnp.int32
+        assert state.updates == 2
+        assert state.updates.dtype == jnp.int32
 
 
 def test_it_lives_with_the_wrappers_of_optax():

@@ -46,7 +46,7 @@ MODELS = {
     "box": Case(lambda: penalties.box(-1.0, 2.0)),
     "non_negative": Case(penalties.non_negative),
     "non_negative_l1": Case(lambda: penalties.non_negative_l1(0.8)),
-    "huber": Case(lambda: penalties.huber(0.8, 1.5)),
+    "huber_norm": Case(lambda: penalties.huber_norm(0.8, 1.5)),
     "l0": Case(lambda: penalties.l0(0.9), convex=False, smooths=False, points=4 * POINTS),
     "log_sum": Case(lambda: penalties.log_sum(0.9, 0.7), convex=False, smooths=False),
     "capped_l1": Case(lambda: penalties.capped_l1(0.9, 1.3), convex=False),

@@ -185,7 +185,7 @@ SUMS = {
     "Nuclear+SquaredL2": lambda: (penalties.nuclear(0.6, 1, 3), penalties.squared_l2(0.7)),
     "NonNegativeL1+GroupL2": lambda: (penalties.non_negative_l1(0.3), penalties.group_l2(0.5)),
     "NonNegativeL1+SquaredL2": lambda: (penalties.non_negative_l1(0.3), penalties.squared_l2(0.7)),
-    "Huber+Box": lambda: (penalties.huber(0.6, 1.5), penalties.box(-1.0, 2.0)),
+    "HuberNorm+Box": lambda: (penalties.huber_norm(0.6, 1.5), penalties.box(-1.0, 2.0)),
 }
 
 
