@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import reduce_precision, stop_gradient
+from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._segments import chain_segments
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
@@ -83,19 +84,15 @@ def _segment_sums(x: Array, begins: Array) -> tuple[Array, Array]:
 
 def _estimate(rows: Array, links: Array) -> tuple[Array, Array, Array]:
     """Return minimisers up to rounding, the signs of their jumps, and which chains are sound."""
-    size, finfo = rows.shape[-1], jnp.finfo(rows.dtype)
+    size = rows.shape[-1]
     sound = jnp.all(jnp.isfinite(rows), -1, keepdims=True)
     sound &= ~jnp.any(jnp.isnan(links), -1, keepdims=True)
     rows, links = jnp.where(sound, rows, 0.0), jnp.where(sound, links, 0.0)
-    # The middle of a chain moves to 0 and its largest entry to about 1.
-    low, high = jnp.min(rows, -1, keepdims=True), jnp.max(rows, -1, keepdims=True)
-    middle = low / 2 + high / 2
-    scale = reduce_precision(high / 2 - low / 2, finfo.nexp, 0)
-    scale = jnp.clip(scale, 4 * float(finfo.tiny), 2.0 ** (finfo.maxexp - 3))
+    scaled, middle, scale = centred(rows, -1)
     # No flow over a link exceeds the size times the range: stronger links are as strong.
     strengths = jnp.minimum(links / scale, 4.0 * size + 1)
     strengths = jnp.concatenate([strengths, jnp.zeros_like(rows[..., :1])], -1)
-    flat = ((rows - middle) / scale).reshape(-1), strengths.reshape(-1)
+    flat = scaled.reshape(-1), strengths.reshape(-1)
     found, signs = (part.reshape(rows.shape) for part in chain_segments(*flat))
     return middle + scale * found, signs[..., :-1], sound
 

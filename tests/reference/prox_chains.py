@@ -1,9 +1,11 @@
 """Float64 truth for chains and images, by other roads than the kernels.
 
-Chains by level sets: cuts at thresholds, each by a shortest path.
+Chains by level sets (cuts at thresholds, each by a shortest path); trends and anisotropic images by
+an active set method on the dual, a least squares problem in a box; isotropic images by a splitting.
 """
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 # --- chains --------------------------------------------------------------------------------------
 
@@ -58,3 +60,56 @@ def cheapest_labels(gain, links):
 def prox_fused_lasso(v, step, l1, tv, axis=-1):
     fused = prox_tv1d(v, step * tv, axis=axis)
     return np.sign(fused) * np.maximum(np.abs(fused) - step * l1, 0)
+
+
+# --- images and trends ---------------------------------------------------------------------------
+
+
+def boxed_dual(v, step, differences):
+    """Minimiser of `step |differences x|_1 + |x - v|^2 / 2`."""
+    if step == 0 or not np.any(v):
+        return v
+    size = np.max(np.abs(v))
+    bound = step / size * np.ones(len(differences))
+    found = lsq_linear(differences.T, v / size, (-bound, bound), "bvls", tol=1e-15, max_iter=5000)
+    return v - size * differences.T @ found.x
+
+
+def prox_trend_filter(v, step, order=1, iterations=None, axis=-1):
+    rows = np.moveaxis(v, axis, -1)
+    differences = np.diff(np.eye(rows.shape[-1]), order + 1, axis=0)
+    found = np.apply_along_axis(boxed_dual, -1, rows, float(step), differences)
+    return np.moveaxis(found, -1, axis)
+
+
+def image_differences(rows, columns):
+    """Matrices of the differences down and to the right, 0 beyond the edges."""
+    one = np.zeros((rows, rows))
+    one[:-1] = np.diff(np.eye(rows), axis=0)
+    other = np.zeros((columns, columns))
+    other[:-1] = np.diff(np.eye(columns), axis=0)
+    return np.kron(one, np.eye(columns)), np.kron(np.eye(rows), other)
+
+
+def prox_tv2d_anisotropic(v, step, iterations=None):
+    differences = np.concatenate(image_differences(*v.shape[-2:]))
+    differences = differences[np.any(differences != 0, axis=1)]
+    flat = v.reshape(len(v), -1)
+    return np.stack([boxed_dual(row, float(step), differences) for row in flat]).reshape(v.shape)
+
+
+def prox_tv2d_isotropic(v, step, iterations=None):
+    """Alternating directions; the penalty parameter of the splitting follows the size of `v`."""
+    size = max(np.max(np.abs(v)), 1e-300)
+    flat, bound = v.reshape(len(v), -1).T / size, step / size
+    down, right = image_differences(*v.shape[-2:])
+    inverse = np.linalg.inv(np.eye(len(flat)) + down.T @ down + right.T @ right)
+    a, u = np.zeros((2, 2, *flat.shape))
+    x = flat
+    for _ in range(4000):
+        x = inverse @ (flat + down.T @ (a[0] + u[0]) + right.T @ (a[1] + u[1]))
+        jumps = np.stack([down @ x, right @ x])
+        norm = np.maximum(np.linalg.norm(jumps - u, axis=0), 1e-300)
+        a = np.maximum(1 - bound / norm, 0) * (jumps - u)
+        u += a - jumps
+    return size * x.T.reshape(v.shape)

@@ -1,4 +1,4 @@
-"""Rows: chains."""
+"""Rows: chains and images."""
 
 import numpy as np
 
@@ -17,6 +17,16 @@ CHAINS = np.array(
     ]
 )
 WEIGHTS = np.array([[0.5, 2.0, 0.0, 1.0, 3.0]])
+# A step, an edge across, noise with ties, a constant.
+IMAGES = np.array(
+    [
+        [[0.3, -1.7, 4.1, 4.0], [0.2, -1.5, 4.4, 3.0], [0.1, 2.0, 3.5, 3.9]],
+        [[1.0, 1.0, 2.0, -2.0], [1.0, 3.0, -2.0, -2.0], [0.0, -3.0, -1.0, -2.0]],
+        [[2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0]],
+    ]
+)
+# Enough rounds for all digits on so few entries.
+MANY = {"iterations": 2000}
 
 ROWS: list[Row] = [
     Row(
@@ -42,5 +52,27 @@ ROWS: list[Row] = [
         points=CHAINS,
         kinks=(0.2,),
         scaled=lambda s: (s, (0.5, 1.5)),
+    ),
+    *(
+        Row(
+            f"prox_tv2d_{kind}",
+            getattr(reference, f"prox_tv2d_{kind}"),
+            static=MANY,
+            points=IMAGES,
+            scaled=lambda s: (s, ()),
+            tolerance=1e-6,
+        )
+        for kind in ("anisotropic", "isotropic")
+    ),
+    *(
+        Row(
+            "prox_trend_filter",
+            reference.prox_trend_filter,
+            static={"order": order, "iterations": 1000},
+            points=CHAINS,
+            scaled=lambda s: (s, ()),
+            tolerance=1e-7,
+        )
+        for order in (1, 2)
     ),
 ]

@@ -1,0 +1,30 @@
+"""Chains and images moved to 0 and taken to the size of 1."""
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import reduce_precision, stop_gradient
+
+
+def centred(x: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Return points less the middle of their range, in units of half of it, and both numbers.
+
+    `x = middle + scale * scaled`, where `scale` is a power of two near half the range, and 1 where
+    all entries are equal: nothing is lost to an offset, and no square leaves the range of the
+    dtype. Maps that follow shifts and factors do not depend on both numbers, whose derivative is 0.
+
+    Args:
+      x: finite, floating dtype of 32 bits at least.
+      axis: over which the range is taken.
+
+    Returns:
+      The scaled points in the shape of `x`; middle and scale, of size 1 along `axis`.
+    """
+    finfo, fixed = jnp.finfo(x.dtype), stop_gradient(x)
+    low = jnp.min(fixed, axis, keepdims=True, initial=jnp.inf)
+    high = jnp.max(fixed, axis, keepdims=True, initial=-jnp.inf)
+    middle = low / 2 + high / 2
+    scale = reduce_precision(high / 2 - low / 2, finfo.nexp, 0)
+    # Neither the scale nor its inverse may leave the range.
+    scale = jnp.clip(scale, 4 * float(finfo.tiny), 2.0 ** (finfo.maxexp - 3))
+    scale = jnp.where(low == high, 1.0, scale)
+    return (x - middle) / scale, middle, scale
