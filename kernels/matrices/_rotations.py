@@ -31,6 +31,9 @@ def rotate_symmetric(matrix: Array) -> tuple[Array, Array]:
     vectors = jnp.broadcast_to(jnp.eye(size, dtype=matrix.dtype), matrix.shape)
     if size == 1:
         return matrix[..., 0], vectors
+    # Squares of entries near 1 stay within the range.
+    scale = power_of_two(jnp.max(jnp.abs(matrix), axis=(-2, -1), keepdims=True, initial=0))
+    matrix = matrix / scale
     even = size + size % 2  # an odd matrix gets a row and a column of zeros: rotations leave them
     room = [(0, 0)] * (matrix.ndim - 2) + [(0, even - size)] * 2
     half = even // 2
@@ -54,7 +57,7 @@ def rotate_symmetric(matrix: Array) -> tuple[Array, Array]:
     first = (jnp.pad(matrix, room), jnp.pad(vectors, [*room[:-2], (0, 0), room[-1]]))
     a, v = _swept(rotate, first, even - 1, _SWEEPS + size // 8 if even > 2 else 1)
     # After whole sweeps every row is back at its place: the one of zeros is the last.
-    return jnp.diagonal(a, axis1=-2, axis2=-1)[..., :size], v[..., :size]
+    return jnp.diagonal(a, axis1=-2, axis2=-1)[..., :size] * scale[..., 0], v[..., :size]
 
 
 def rotate_tall(matrix: Array) -> tuple[Array, Array, Array]:

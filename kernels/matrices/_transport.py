@@ -1,0 +1,178 @@
+"""Projections onto matrices with given sums of rows and columns."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels.matrices._semidual import Distance, transported
+from fedjax_admm.kernels.vectors._simplex import project_simplex
+
+
+def _nearest_rows(shifted, sums):
+    return project_simplex(shifted, sums, axis=-1)
+
+
+def _nearest_shifts(shifted, sums):
+    found = project_simplex(shifted, sums, axis=-1)
+    top = jnp.argmax(shifted, axis=-1, keepdims=True)
+    return jnp.take_along_axis(found - shifted, top, axis=-1)
+
+
+def _entropic_rows(shifted, sums):
+    return sums * jax.nn.softmax(shifted, axis=-1)
+
+
+def _entropic_shifts(shifted, sums):
+    return jnp.log(sums) - jax.nn.logsumexp(shifted, axis=-1, keepdims=True)
+
+
+_EUCLIDEAN = Distance(
+    _nearest_rows, lambda x: (x > 0).astype(x.dtype), _nearest_shifts, euclidean=True
+)
+_ENTROPIC = Distance(_entropic_rows, lambda x: x, _entropic_shifts, euclidean=False)
+
+
+def project_transport(
+    v: Array,
+    row_marginals: Real,
+    column_marginals: Real,
+    iterations: int = 100,
+    tolerance: float | None = None,
+) -> tuple[Array, Array]:
+    """Project onto a transport polytope: `x >= 0` with given sums of rows and of columns.
+
+    `x_ij = max(v_ij + f_i + g_j, 0)` with the shifts f and g for which the sums are right. For a
+    transport problem with costs c, `v = -c / step` gives the plan with a quadratic penalty,
+    `argmin <c, x> + step |x|**2 / 2`.
+
+    Derivative: implicit, that of the projection onto the affine hull of the positive entries;
+    entries at 0 belong to the zeros. Where the positive entries do not connect all rows and
+    columns, that by the marginals is one of several.
+
+    Args:
+      v: shape (..., m, n), floating dtype. Infinite entries give NaN.
+      row_marginals: at least 0, a number or shape (..., m).
+      column_marginals: at least 0, a number or shape (..., n); they are scaled to the mass of the
+        rows, and the residual tells if that was more than rounding.
+      iterations: at most as many trials of Newton's step, a Python number.
+      tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
+
+    Returns:
+      Projections, shape (..., m, n), dtype of `v`, and the residual, shape (...): the largest error
+      of a sum of a row or column.
+
+    Raises:
+      ValueError: `v` has fewer than two axes.
+
+    Reference: M. Blondel, V. Seguy and A. Rolet, "Smooth and sparse optimal transport", AISTATS,
+    2018 (the semi-dual); X. Li, D. Sun and K.-C. Toh, "On the efficient computation of a
+    generalized Jacobian of the projector over the Birkhoff polytope", Mathematical Programming 179,
+    2020 (Newton's method and the derivative).
+    """
+    return transported(v, row_marginals, column_marginals, _EUCLIDEAN, iterations, tolerance)
+
+
+def project_birkhoff(
+    v: Array, iterations: int = 100, tolerance: float | None = None
+) -> tuple[Array, Array]:
+    """Project onto the Birkhoff polytope, the doubly stochastic matrices.
+
+    `x_ij = max(v_ij + f_i + g_j, 0)` with the shifts f and g for which all sums of rows and columns
+    are 1.
+
+    Derivative: that of `project_transport`.
+
+    Args:
+      v: shape (..., n, n), floating dtype. Infinite entries give NaN.
+      iterations: at most as many trials of Newton's step, a Python number.
+      tolerance: of the sums; None for the rounding of the dtype.
+
+    Returns:
+      Projections, shape (..., n, n), dtype of `v`, and the residual, shape (...): the largest error
+      of a sum of a row or column.
+
+    Raises:
+      ValueError: the matrices are not square.
+
+    Reference: X. Li, D. Sun and K.-C. Toh, "On the efficient computation of a generalized Jacobian
+    of the projector over the Birkhoff polytope", Mathematical Programming 179, 2020.
+    """
+    _check_square(v)
+    return project_transport(v, 1.0, 1.0, iterations, tolerance)
+
+
+def project_kl_transport(
+    v: Array,
+    row_marginals: Real,
+    column_marginals: Real,
+    iterations: int = 100,
+    tolerance: float | None = None,
+) -> tuple[Array, Array]:
+    """Project onto a transport polytope in the Kullback-Leibler divergence from `exp(v)`.
+
+    `argmin KL(x | exp(v))` over `x >= 0` with given sums of rows and columns:
+    `x_ij = exp(v_ij + f_i + g_j)`, by Sinkhorn's sweeps on logarithms and Newton's method. For a
+    transport problem with costs c, `v = -c / step` gives the plan with the entropic penalty.
+
+    Derivative: implicit, smooth where the marginals are positive; by a column's marginal of 0
+    it is 0.
+
+    Args:
+      v: logarithms, shape (..., m, n), floating dtype; entries may be -inf, cells that stay empty.
+      row_marginals: at least 0, a number or shape (..., m).
+      column_marginals: at least 0, a number or shape (..., n); they are scaled to the mass of the
+        rows, and the residual tells if that was more than rounding.
+      iterations: at most as many trials of Newton's step, a Python number; 3 sweeps where one
+        fails.
+      tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
+
+    Returns:
+      Projections, shape (..., m, n), dtype of `v`, and the residual, shape (...): the largest error
+      of a sum of a row or column.
+
+    Raises:
+      ValueError: `v` has fewer than two axes.
+
+    Reference: R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic
+    matrices", Pacific Journal of Mathematics 21, 1967; M. Cuturi, "Sinkhorn distances: lightspeed
+    computation of optimal transport", NeurIPS, 2013; G. Peyre and M. Cuturi, "Computational Optimal
+    Transport", Foundations and Trends in Machine Learning 11, 2019, section 4.4 (logarithms).
+    """
+    return transported(v, row_marginals, column_marginals, _ENTROPIC, iterations, tolerance)
+
+
+def project_kl_birkhoff(
+    v: Array, iterations: int = 100, tolerance: float | None = None
+) -> tuple[Array, Array]:
+    """Project onto the doubly stochastic matrices in the Kullback-Leibler divergence from `exp(v)`.
+
+    `x_ij = exp(v_ij + f_i + g_j)` with the shifts f and g for which all sums of rows and columns
+    are 1.
+
+    Derivative: implicit; smooth: no kink.
+
+    Args:
+      v: logarithms, shape (..., n, n), floating dtype; entries may be -inf, cells that stay empty.
+      iterations: at most as many trials of Newton's step, a Python number; 3 sweeps where one
+        fails.
+      tolerance: of the sums; None for the rounding of the dtype.
+
+    Returns:
+      Projections, shape (..., n, n), dtype of `v`, and the residual, shape (...): the largest error
+      of a sum of a row or column.
+
+    Raises:
+      ValueError: the matrices are not square.
+
+    Reference: R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic
+    matrices", Pacific Journal of Mathematics 21, 1967.
+    """
+    _check_square(v)
+    return project_kl_transport(v, 1.0, 1.0, iterations, tolerance)
+
+
+def _check_square(v):
+    shape = jnp.shape(v)
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ValueError(f"doubly stochastic matrices are square, but the shape is {shape}.")
