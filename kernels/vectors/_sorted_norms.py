@@ -43,7 +43,7 @@ def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
     v, losses = (jnp.moveaxis(jnp.broadcast_to(x, places), axis, -1) for x in (v, losses))
     sign = jnp.sign(v)
     fit = _matching_fit(sign * v, jnp.flip(losses, -1))
-    found = jnp.where(fit > 0, sign * fit, 0.0)
+    found = jnp.where(fit <= 0, 0.0, sign * fit)
     return jnp.moveaxis(found.astype(dtype), -1, axis)
 
 

@@ -82,12 +82,13 @@ def positive_part(z: Array, mass: Array, axis: int, weights: Array | None = None
     """
     fixed, total = stop_gradient(z), stop_gradient(mass)
     w = None if weights is None else stop_gradient(weights)
-    below = 1 + 4 * float(jnp.finfo(z.dtype).eps)  # rounding must not pass the root
     top = 1.0 if w is None else jnp.max(jnp.where(fixed >= 0, w, 0.0), axis=axis, keepdims=True)
-    base = below * _climb(fixed, w, total, -safe_ratio(total, jnp.square(top)), axis)
-    rest = _climb(_moved(fixed, base, w), w, total, jnp.zeros_like(base), axis)
-    above = _moved(_moved(z, base, weights), rest, weights)
-    kept = (stop_gradient(above) > 0) | ((total == 0) & (fixed == 0))
+    base = _climb(fixed, w, total, -safe_ratio(total, jnp.square(top)), axis)[1]
+    near = _moved(z, base, weights)
+    rest = _climb(stop_gradient(near), w, total, jnp.zeros_like(base), axis)[0]
+    above = _moved(near, rest, weights)
+    # NaN is kept: it goes into the sum, and so into every entry.
+    kept = ~(stop_gradient(above) <= 0) | ((total == 0) & (fixed == 0))
     w = jnp.ones((), z.dtype) if weights is None else weights
     held = jnp.where(kept, w * jnp.where(kept, above, 0.0), 0.0)
     excess = safe_ratio(
@@ -102,11 +103,16 @@ def _moved(z: Array, t: Array, weights: Array | None) -> Array:
     return z - (t if weights is None else t * weights)
 
 
-def _climb(z: Array, w: Array | None, mass: Array, start: Array, axis: int) -> Array:
-    """Newton's method from the left: the sum is convex in t, so no step goes beyond the root."""
+def _climb(z: Array, w: Array | None, mass: Array, start: Array, axis: int) -> tuple[Array, Array]:
+    """Newton's method from the left: the sum is convex in t, so no step goes beyond the root.
+
+    Return the root, and a number below it whatever the rounding was. Both come out of the loop: a
+    product outside would be rounded in one use, and fused into a difference in another.
+    """
+    room = 4 * float(jnp.finfo(z.dtype).eps)
 
     def climb(carry):
-        t, slope, _, passes = carry
+        t, _, slope, _, passes = carry
         above = _moved(z, t, w)
         inside = above > 0
         parts, squares = (above, 1.0) if w is None else (w * above, w * w)
@@ -115,12 +121,13 @@ def _climb(z: Array, w: Array | None, mass: Array, start: Array, axis: int) -> A
         ahead = t + safe_ratio(total - mass, found)
         # With the same entries as before, the last step has ended at the root.
         rises = (ahead > t) & (found != slope)
-        return jnp.where(rises, ahead, t), found, jnp.any(rises), passes + 1
+        t = jnp.where(rises, ahead, t)
+        return t, t - room * jnp.abs(t), found, jnp.any(rises), passes + 1
 
     shape = jnp.broadcast_shapes(start.shape, jnp.sum(z, axis=axis, keepdims=True).shape)
     start = jnp.broadcast_to(start, shape)
-    carry = (start, jnp.full_like(start, -1.0), jnp.asarray(True), jnp.asarray(0))
-    return while_loop(lambda carry: carry[2] & (carry[3] < _PASSES), climb, carry)[0]
+    carry = (start, start, jnp.full_like(start, -1.0), jnp.asarray(True), jnp.asarray(0))
+    return while_loop(lambda carry: carry[3] & (carry[4] < _PASSES), climb, carry)[:2]
 
 
 def clipped_part(
@@ -147,9 +154,10 @@ def clipped_part(
     squares = jnp.sum(jnp.broadcast_to(w * w, z.shape) / count, axis=axis, keepdims=True)
     plane = jnp.sum(w * fixed / count, axis=axis, keepdims=True) - goal / count
     base = _root(fixed, low, high, w, goal, axis, safe_ratio(plane, squares))
-    rest = _root(fixed - base * w, low, high, w, goal, axis, jnp.zeros_like(base))
-    above = z - base * weights - rest * weights
-    free = (stop_gradient(above) > low) & (stop_gradient(above) < high)
+    near = z - base * weights
+    rest = _root(stop_gradient(near), low, high, w, goal, axis, jnp.zeros_like(base))
+    above = near - rest * weights
+    free = ~((stop_gradient(above) <= low) | (stop_gradient(above) >= high))  # NaN is free
     bound = jnp.where(stop_gradient(above) > low, upper, lower)
     x = jnp.where(free, above, bound)
     excess = safe_ratio(

@@ -1,0 +1,254 @@
+"""What rows of the table do not tell of projections by thresholds and by order."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from sklearn.isotonic import isotonic_regression
+
+import fedjax_admm.kernels as kernels
+from tests.kernels.table.vectors import FALLING, LONGER, UNEVEN
+from tests.reference import prox_vectors as twins
+
+LIGHT = np.array([0.3, 0.0, 2.0, 1.0, 0.7])
+
+
+def box_section(v):
+    return kernels.project_box_section(v, -0.5, np.array([0.5, 2, 1, 1, np.inf]), LIGHT, 0.4)
+
+
+# Maps of a vector of any size (of five entries, where they have weights).
+MAPS = {
+    "simplex": kernels.project_simplex,
+    "weighted simplex": lambda v: kernels.project_weighted_simplex(v, LIGHT, 2.0),
+    "sparse simplex": lambda v: kernels.project_sparse_simplex(v, 2),
+    "l1 ball": kernels.project_l1_ball,
+    "l1 sphere": kernels.project_l1_sphere,
+    "weighted l1 ball": lambda v: kernels.project_weighted_l1_ball(v, LIGHT, 0.7),
+    "max": lambda v: kernels.prox_max(v, 0.8),
+    "l-infinity": lambda v: kernels.prox_linf(v, 0.8),
+    "sum of the largest": lambda v: kernels.prox_sum_largest(v, 0.3, 3),
+    "box section": box_section,
+    "top k": lambda v: kernels.project_top_k(v, 2),
+    "isotonic": lambda v: kernels.project_isotonic(v, LIGHT + 0.1),
+    "permutahedron": lambda v: kernels.project_permutahedron(v, LIGHT),
+    "slope": lambda v: kernels.prox_slope(v, 0.3, np.array([2.0, 1.5, 1.0, 0.2, 0.0])),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", MAPS)
+def test_derivatives_by_the_point_are_those_of_differences(name, x64):
+    """Forward and reverse, where the map is smooth; and finite where entries tie."""
+    rng = np.random.default_rng(3)
+    width = 1e-6
+    for size in (0.3, 1.0, 4.0):
+        v, direction = size * rng.standard_normal((2, 5))
+        there = jax.jit(MAPS[name])
+        by_hand = (there(v + width * direction) - there(v - width * direction)) / (2 * width)
+        _, forward = jax.jvp(there, (v,), (direction,))
+        weights = rng.standard_normal(5)
+        reverse = jax.grad(lambda v, f=there, w=weights: jnp.vdot(w, f(v)))(v)
+        np.testing.assert_allclose(forward, by_hand, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(reverse @ direction, weights @ forward, rtol=1e-9, atol=1e-11)
+    for v in (*LONGER, np.ones(5), np.array([0.0, -0.0, 0.4, -0.4, 0.4])):
+        assert np.all(np.isfinite(jax.jacfwd(there)(v)))
+        assert np.all(np.isfinite(jax.jacrev(there)(v)))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", MAPS)
+def test_an_entry_that_is_no_number_comes_out_as_one_that_is_none(name):
+    v = jnp.array([0.5, jnp.nan, 1.0, -2.0, 0.0])
+    assert np.any(np.isnan(MAPS[name](v)))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mass", [1.0, 1e3])
+def test_a_million_of_entries_far_from_zero_sum_to_the_mass(mass):
+    """In float32: near each other, spread, and all but one at the threshold."""
+    size = 1_000_000
+    spread = np.random.default_rng(0).standard_normal(size)
+    ties = np.full(size, -0.9999 * mass)
+    ties[7] = 0.0
+    project = jax.jit(kernels.project_simplex)
+    for v in (1e5 + spread, 1e5 + 1e-6 * spread, ties, -np.geomspace(1e-9, 1e9, size)):
+        v = v.astype(np.float32)
+        found = np.asarray(project(v, mass), np.float64)
+        assert abs(found.sum() / mass - 1) < 1e-6
+        expected = twins.project_simplex(v.astype(np.float64), mass)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * mass)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_are_right_far_from_zero(dtype):
+    rng = np.random.default_rng(1)
+    eps = np.finfo(dtype).eps
+    with jax.enable_x64(np.dtype(dtype) == np.float64):
+        v = (1e4 + rng.standard_normal((3, 1001))).astype(dtype)
+        weights = rng.uniform(0.1, 2, (3, 1001)).astype(dtype)
+        heavy = kernels.project_weighted_simplex(v, weights, 2.0)
+        cut = kernels.project_box_section(v, -1.0, 3.0, weights, -7.0)
+        lost = np.asarray(v - kernels.prox_sum_largest(v, 0.5, 40), np.float64)
+    for x, total in ((heavy, 2.0), (cut, -7.0)):
+        sums = np.sum(weights.astype(np.float64) * np.asarray(x, np.float64), -1)
+        size = np.sum(np.abs(weights * np.asarray(x, np.float64)), -1)
+        assert np.all(np.abs(sums - total) < 32 * eps * (size + abs(total)))
+    np.testing.assert_allclose(lost.sum(-1), 20, rtol=0, atol=1001 * 1e4 * eps)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("size", [1, 2, 127, 128, 129, 160, 1000])
+def test_vectors_of_any_length_are_put_in_order(size, x64):
+    """Chunks, joined by levels, against pools with a stack and against scikit-learn's."""
+    rng = np.random.default_rng(size)
+    place = np.arange(size)
+    project = jax.jit(kernels.project_isotonic)
+    v = np.stack(
+        [
+            rng.standard_normal(size),
+            rng.standard_normal(size) + 0.02 * place,
+            -place,
+            np.where(place == size - 1, -1e3, place),
+            np.where(place == 0, 1e3, place),
+            np.sin(place / 9),
+            np.round(rng.standard_normal(size)),
+        ]
+    )
+    weights = rng.uniform(0.1, 3, v.shape)
+    found = project(v)
+    np.testing.assert_allclose(found, twins.project_isotonic(v, np.array(1.0)), atol=1e-11)
+    np.testing.assert_allclose(found, [isotonic_regression(row) for row in v], atol=1e-11)
+    found = project(v, weights)
+    np.testing.assert_allclose(found, twins.project_isotonic(v, weights), atol=1e-11)
+    assert np.all(np.diff(found) >= 0)
+    once = project(found, weights)
+    np.testing.assert_array_equal(once, found)
+    slope = jax.jit(kernels.prox_slope)
+    falling = np.linspace(2, 0.1, size)
+    expected = twins.prox_slope(v, 0.4, np.broadcast_to(falling, v.shape))
+    np.testing.assert_allclose(slope(v, 0.4, falling), expected, atol=1e-11)
+
+
+@pytest.mark.thorough
+def test_other_axes_and_batches(x64):
+    v = np.random.default_rng(2).standard_normal((4, 5, 3))
+    for project, parameters in (
+        (kernels.project_simplex, ()),
+        (kernels.project_weighted_simplex, (LIGHT,)),
+        (partial(kernels.prox_sum_largest, k=2), (0.3,)),
+        (kernels.prox_slope, (0.3, LIGHT[::-1].cumsum()[::-1])),
+        (kernels.project_box_section, (-0.5, 0.5, LIGHT, 0.2)),
+        (partial(kernels.project_top_k, k=2), ()),
+        (kernels.project_isotonic, (LIGHT + 1,)),
+    ):
+        found = project(v, *parameters, axis=1)
+        moved = project(np.moveaxis(v, 1, -1), *parameters)
+        np.testing.assert_allclose(found, np.moveaxis(moved, -1, 1), rtol=1e-12, atol=1e-13)
+        mapped = jax.vmap(lambda row, f=project, p=parameters: f(row, *p, axis=0))(v)
+        np.testing.assert_allclose(found, mapped, rtol=1e-12, atol=1e-13)
+    radius = np.array([0.1, 1.0, 9.0, np.inf]).reshape(4, 1, 1)
+    found = kernels.project_l1_ball(v, radius, axis=1)
+    norms = np.abs(v).sum(1, keepdims=True)
+    assert np.allclose(np.abs(found).sum(1, keepdims=True), np.minimum(norms, radius))
+    np.testing.assert_array_equal(found[3], v[3])
+
+
+@pytest.mark.thorough
+def test_sets_without_points_give_no_number():
+    v = jnp.array([0.2, -0.1, 0.4])
+    empty = [
+        kernels.project_simplex(v, -1.0),
+        kernels.project_weighted_simplex(v, jnp.zeros(3)),
+        kernels.project_box_section(v, 0.0, 1.0, jnp.ones(3), 3.1),
+        kernels.project_box_section(v, 0.0, 1.0, jnp.ones(3), -0.1),
+    ]
+    assert np.all(np.isnan(empty))
+    full = kernels.project_box_section(v, 0.0, 0.1, jnp.ones(3), 0.3)
+    np.testing.assert_allclose(full, 0.1, rtol=1e-6)
+
+
+@pytest.mark.thorough
+def test_the_nearest_point_of_a_box_section_is_that_of_a_quadratic_programme(x64):
+    import cvxpy
+
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        v, weights = 3 * rng.standard_normal((2, 12))
+        weights[3] = 0.0
+        lower = -rng.uniform(0, 1, 12)
+        upper = lower + rng.uniform(0, 2, 12)
+        lower[0], upper[1] = -np.inf, np.inf
+        total = weights[2:] @ np.clip(rng.standard_normal(10), lower[2:], upper[2:])
+        x = cvxpy.Variable(12)
+        bounded = [x[1:] >= lower[1:], x[[0, *range(2, 12)]] <= upper[[0, *range(2, 12)]]]
+        goal = cvxpy.Minimize(cvxpy.sum_squares(x - v))
+        cvxpy.Problem(goal, [*bounded, weights @ x == total]).solve(solver="CLARABEL")
+        found = kernels.project_box_section(v, lower, upper, weights, total)
+        np.testing.assert_allclose(found, x.value, atol=1e-4)
+
+
+@jax.jit
+def all_at_once(v):
+    return (
+        kernels.project_l1_ball(v, 0.8),
+        kernels.prox_linf(v, 0.8),
+        kernels.project_simplex(v, 0.8),
+        kernels.prox_max(v, 0.8),
+        kernels.prox_sum_largest(v, 0.8, 1),
+        kernels.prox_slope(v, 0.8, np.eye(7)[0]),
+        kernels.project_isotonic(v),
+    )
+
+
+@pytest.mark.thorough
+@given(seed=st.integers(0, 2**31), size=st.sampled_from([1e-3, 1.0, 100.0]))
+def test_the_conditions_of_the_nearest_point_hold(seed, size):
+    """Moreau's identity of norms and their dual balls, and the threshold that all entries share."""
+    v = size * np.random.default_rng(seed).standard_normal((3, 7))
+    with jax.enable_x64(True):
+        found = [np.asarray(x) for x in all_at_once(v)]
+    ball, linf, simplex, top, largest, slope, ordered = found
+    room = 1e-11 * (1 + size)
+    np.testing.assert_allclose(linf + ball, v, atol=room)
+    np.testing.assert_allclose(top + simplex, v, atol=room)
+    np.testing.assert_allclose(largest, top, atol=room)
+    np.testing.assert_allclose(slope, linf, atol=room)
+    loss = v - simplex
+    kept = simplex > 1e-9 * size
+    levels = np.max(np.where(kept, loss, -np.inf), -1, keepdims=True)
+    assert np.all(np.abs(np.where(kept, loss - levels, 0)) < 1e-11 * (1 + size))
+    assert np.all(v <= levels + simplex + 1e-11 * (1 + size))
+    # The cone's residual is orthogonal to the point, and its sums never exceed 0 from the left.
+    np.testing.assert_allclose(np.sum(ordered * (v - ordered), -1), 0, atol=1e-10 * size**2)
+    assert np.all(np.cumsum(v - ordered, -1) >= -1e-11 * size)
+
+
+def test_counts_out_of_range_are_refused():
+    v = jnp.zeros(3)
+    with pytest.raises(ValueError, match="from 1 to 3"):
+        kernels.prox_sum_largest(v, 1.0, 4)
+    with pytest.raises(ValueError, match="at least 0"):
+        kernels.project_top_k(v, -1)
+    with pytest.raises(ValueError, match="k is 0"):
+        kernels.project_sparse_simplex(v, 0)
+    with pytest.raises(ValueError, match="two axes"):
+        kernels.project_top_k_groups(v[None], 1, axis=-1, groups=1)
+    np.testing.assert_array_equal(kernels.project_top_k(v + 1, 5), v + 1)
+    np.testing.assert_array_equal(kernels.project_top_k(v + 1, 0), v)
+
+
+@pytest.mark.thorough
+def test_the_largest_are_taken_from_ties_in_order_and_from_both_signs():
+    v = jnp.array([1.0, -2.0, 0.0, 2.0, -0.0, -2.0, 1.0])
+    np.testing.assert_array_equal(kernels.project_top_k(v, 2), [0, -2, 0, 2, 0, 0, 0])
+    np.testing.assert_array_equal(kernels.project_top_k(v, 4), [1, -2, 0, 2, 0, -2, 0])
+    assert float(kernels.sum_largest_value(v, 4)) == 4.0
+    assert float(kernels.slope_value(jnp.array([1.0, -3.0, 2.0]), jnp.asarray(FALLING))) == (
+        pytest.approx(float(FALLING @ np.array([3.0, 2.0, 1.0])))
+    )
+    assert float(kernels.linf_value(jnp.asarray(-UNEVEN))) == 2.0
