@@ -21,7 +21,7 @@ import optax
 from fedjax_admm._checks import InputError, count, one_line
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
-from fedjax_admm.kernels import safe_norm
+from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 
 _LBFGS_MEMORY = 10
@@ -113,15 +113,8 @@ class InnerSteps:
         start = memory.model if self.warm else point
         enough = _tolerance(self.accuracy, slope(start), point, start, step, calls)
 
-        def descend(carry, _):
-            z, state = carry
-            g = slope(z)
-            with jax.numpy_dtype_promotion("standard"):  # optax adds counts to floats
-                change, moved = self.optimizer.update(g, state, z)
-            goes_on = safe_norm(g) > enough
-            return jax.tree.map(partial(jnp.where, goes_on), (z + change, moved), (z, state)), None
-
-        (z, state), _ = jax.lax.scan(descend, (start, memory.optimizer), length=self.steps)
+        prox = inexact_prox(loss, self.optimizer, self.steps).prox
+        z, (_, state) = prox(point, step, (start, memory.optimizer), enough=enough)
         return z, InnerMemory(z, state, calls)
 
 

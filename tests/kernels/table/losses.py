@@ -123,13 +123,6 @@ ROWS = [
         tolerance=1e-8,
     ),
     Row(
-        "prox_absolute_loss",
-        absolute_samples,
-        kernels.absolute_loss_value,
-        (samples(WIDE),),
-        tolerance=1e-8,
-    ),
-    Row(
         "prox_pinball_loss",
         pinball_samples,
         kernels.pinball_loss_value,
