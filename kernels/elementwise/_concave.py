@@ -10,6 +10,8 @@ to rounding of the point, wherever the root lies.
 The jumps are found again by brute force in the tests.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -49,6 +51,17 @@ def _log_sum(x: Array, epsilon: Array) -> Array:
     ratio = epsilon / jnp.where(large, x, epsilon)
     far = jnp.log(jnp.where(large, x, 1.0)) - jnp.log(epsilon) + jnp.log1p(ratio)
     return jnp.where(large, far, near)
+
+
+def _log_sum_at_once(x: Array, epsilon: Array) -> Array:
+    """Return the same with one logarithm, for comparisons: its derivatives may be infinite."""
+    finfo = jnp.finfo(x.dtype)
+    far = x * 2.0 ** (2 - finfo.maxexp) > epsilon  # there 1 + ratio is the ratio, also scaled
+    power = finfo.maxexp - finfo.nmant - 5
+    ratio = jnp.where(far, x * 2.0**-power, x) / epsilon
+    return jnp.log1p(jnp.minimum(ratio, float(finfo.max))) + jnp.where(
+        far, power * math.log(2), 0.0
+    )
 
 
 def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
@@ -91,26 +104,39 @@ def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
 
     place, point = stop_gradient(x), stop_gradient(magnitude)
     positive = jnp.where(place > 0, place, 1.0)
-    worse = (step / positive) * _log_sum(positive, epsilon) >= point - 0.5 * place
+    worse = (step / positive) * _log_sum_at_once(
+        positive, stop_gradient(epsilon)
+    ) >= point - 0.5 * place
     convex = step / epsilon <= epsilon
     zero = jnp.where(convex, point <= step / epsilon, worse | (place <= 0))
     return _chosen(v, wide, x, missing | stop_gradient(zero))
 
 
 @jax.custom_jvp
-def _excess(t: Array) -> Array:
-    """Return the root r >= 0 of `r**2 (1 + r) = t` for t from 0 to 4 / 27."""
+def _geman_root(v: Array, step: Array, gamma: Array) -> Array:
+    """Return the largest root of `(x - v) (x + gamma)**2 + step gamma`, where there is one."""
+    total = v + gamma
+    # x + gamma is total (2/3 + r) with the root r >= 0 of r**2 (1 + r) = t.
+    t = jnp.maximum(4 / 27 - (step / total) * (gamma / total) / total, 0.0)
     s = jnp.sqrt(t)
     r = s * (1 + s * (-0.47285943 + s * 0.33299285))  # a fit within 2e-3 of the root
     for _ in range(3 if t.dtype.itemsize == 8 else 2):
         r = r - (r * r * (1 + r) - t) / (jnp.where(r > 0, r, 1.0) * (2 + 3 * r))
-    return r
+    shifted = total * (2 / 3 + r)
+    return v - (step / shifted) * (gamma / shifted)
 
 
-@_excess.defjvp
-def _excess_slope(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    r = _excess(*primals)
-    return r, tangents[0] / (jnp.where(r > 0, r, 1.0) * (2 + 3 * r))
+@_geman_root.defjvp
+def _geman_slope(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Differentiate `x + step gamma / (x + gamma)**2 = v`."""
+    v, step, gamma = primals
+    x = _geman_root(v, step, gamma)
+    inverse = 1 / (x + gamma)
+    share = gamma * inverse
+    curvature = 1 - 2 * (step * (share * inverse)) * inverse
+    by_gamma = (step * inverse) * (1 - 2 * share) * inverse
+    moved = tangents[0] - (share * inverse) * tangents[1] - by_gamma * tangents[2]
+    return x, moved / jnp.where(curvature > 0, curvature, 1.0)
 
 
 def geman_value(x: Array, gamma: Real) -> Array:
@@ -163,14 +189,11 @@ def prox_geman(v: Array, step: Real, gamma: Real) -> Array:
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + gamma
-    share = gamma / total
-    missing = stop_gradient((step / total) * share / total) >= 4 / 27
-    present = jnp.where(missing, 0.0, step)
-    shifted = total * (2 / 3 + _excess(jnp.maximum(4 / 27 - (present / total) * share / total, 0)))
-    x = magnitude - (present / shifted) * (gamma / shifted)
+    missing = stop_gradient((step / total) * (gamma / total) / total) >= 4 / 27
+    x = _geman_root(*jnp.broadcast_arrays(magnitude, jnp.where(missing, 0.0, step), gamma))
 
     place, point = stop_gradient(x), stop_gradient(magnitude)
-    worse = step / stop_gradient(shifted) >= point - 0.5 * place
+    worse = step / (place + gamma) >= point - 0.5 * place
     convex = 2 * (step / gamma) <= gamma
     zero = jnp.where(convex, point <= step / gamma, worse | (place <= 0))
     return _chosen(v, wide, x, missing | stop_gradient(zero))
