@@ -18,7 +18,7 @@ from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._thresholds import power_of_two
 
-_SWEEPS = 3  # between two trials of Newton's step
+_SWEEPS = 3  # after a step of Newton's method that failed
 
 
 class Distance(NamedTuple):
@@ -26,7 +26,9 @@ class Distance(NamedTuple):
 
     rows: Callable[[Array, Array], Array]  # (m, n), (m, 1) -> the nearest rows with these sums
     weights: Callable[[Array], Array]  # (m, n) -> slopes of its entries by their shifts
-    shifts: Callable[[Array, Array], Array]  # (m, n), (m, 1) -> (m, 1) that give these sums
+    shifts: Callable[
+        [Array, Array, Array], Array
+    ]  # matrix, sums, these rows -> their shifts (m, 1)
     euclidean: bool  # points scale with the sums, and no cell is forbidden by -inf
 
 
@@ -45,7 +47,7 @@ def transported(
       row_marginals: at least 0, a number or shape (..., m).
       column_marginals: at least 0, a number or shape (..., n).
       distance: what is nearest.
-      iterations: at most as many trials of Newton's step.
+      iterations: at most as many sweeps and trials of Newton's step.
       tolerance: of the sums, relative to the largest of a row; None for that of rounding.
 
     Returns:
@@ -93,50 +95,48 @@ def _search(distance, problem, goal, iterations):
     """Return shifts of columns, without derivative."""
     v, rows, columns = problem
 
-    def error(g):
-        return columns - jnp.sum(distance.rows(v + g, rows), axis=0, keepdims=True)
+    def look(g):
+        x = distance.rows(v + g, rows)
+        error = columns - jnp.sum(x, axis=0, keepdims=True)
+        return g, x, error, jnp.max(jnp.abs(error))
 
-    def sweep(g, _):
-        f = distance.shifts(v + g, rows)
-        return distance.shifts((v + f).mT, columns.mT).mT, None
-
-    def swept(g):
-        return jax.lax.scan(sweep, g, length=_SWEEPS)[0]
-
-    def size(g):
-        return jnp.max(jnp.abs(error(g)))
+    def swept(g, x):
+        shifted = (v + distance.shifts(v + g, rows, x)).mT
+        return distance.shifts(shifted, columns.mT, distance.rows(shifted, columns.mT)).mT
 
     def goes_on(carry):
-        _, missed, count = carry
+        (_, _, _, missed), _, count = carry
         return (missed > goal) & (count < iterations)
 
     def body(carry):
-        g, missed, count = carry
-        weights = distance.weights(distance.rows(v + g, rows))
-        newton = g + _solve(weights, error(g))
-        better = size(newton) <= missed / 2  # false for NaN
-        g = jnp.where(better, newton, swept(g))
-        return g, size(g), count + 1
+        here, sweeps, count = carry
+        g, x, error, missed = here
+        sweeping = sweeps > 0
+        newton = g + _solve(distance.weights(x), jnp.where(sweeping, 0, error))
+        there = look(jnp.where(sweeping, swept(g, x), newton))
+        taken = sweeping | (there[-1] <= missed / 2)  # false for NaN
+        here = jax.tree.map(partial(jnp.where, taken), there, here)
+        sweeps = jnp.where(sweeping, sweeps - 1, jnp.where(taken, 0, _SWEEPS))
+        return here, sweeps, count + 1
 
-    start = swept(jnp.zeros_like(columns))
-    return while_loop(goes_on, body, (start, size(start), jnp.int32(0)))[0]
+    start = (look(jnp.zeros_like(columns)), jnp.int32(_SWEEPS), jnp.int32(0))
+    return while_loop(goes_on, body, start)[0][0]
 
 
 def _last_step(distance, v, rows, columns, g):
     """Return the point by one more step of Newton's method, which carries the derivatives."""
     x = distance.rows(v + g, rows)
-    weights = stop_gradient(distance.weights(x))
     error = columns - jnp.sum(x, axis=0, keepdims=True)
     step = jax.lax.custom_linear_solve(
-        partial(_curvature, weights),
+        partial(_curvature, stop_gradient(distance.weights(x))),
         error,
-        lambda _, right: _solve(weights, right),
+        lambda _, right: _solve(stop_gradient(distance.weights(x)), right),
         symmetric=True,
     )
     moved = distance.rows(v + g + step, rows)
     after = jnp.max(jnp.abs(columns - jnp.sum(moved, axis=0, keepdims=True)))
-    better = stop_gradient(after) < jnp.max(jnp.abs(stop_gradient(error)))
-    return jnp.where(better, moved, distance.rows(v + g + step - stop_gradient(step), rows))
+    better = stop_gradient(after < jnp.max(jnp.abs(error)))
+    return jnp.where(better, moved, stop_gradient(x) + (moved - stop_gradient(moved)))
 
 
 def _curvature(weights, u):

@@ -13,8 +13,7 @@ def _nearest_rows(shifted, sums):
     return project_simplex(shifted, sums, axis=-1)
 
 
-def _nearest_shifts(shifted, sums):
-    found = project_simplex(shifted, sums, axis=-1)
+def _nearest_shifts(shifted, _, found):
     top = jnp.argmax(shifted, axis=-1, keepdims=True)
     return jnp.take_along_axis(found - shifted, top, axis=-1)
 
@@ -23,7 +22,7 @@ def _entropic_rows(shifted, sums):
     return sums * jax.nn.softmax(shifted, axis=-1)
 
 
-def _entropic_shifts(shifted, sums):
+def _entropic_shifts(shifted, sums, _):
     return jnp.log(sums) - jax.nn.logsumexp(shifted, axis=-1, keepdims=True)
 
 
@@ -37,7 +36,7 @@ def project_transport(
     v: Array,
     row_marginals: Real,
     column_marginals: Real,
-    iterations: int = 100,
+    iterations: int = 400,
     tolerance: float | None = None,
 ) -> tuple[Array, Array]:
     """Project onto a transport polytope: `x >= 0` with given sums of rows and of columns.
@@ -55,7 +54,7 @@ def project_transport(
       row_marginals: at least 0, a number or shape (..., m).
       column_marginals: at least 0, a number or shape (..., n); they are scaled to the mass of the
         rows, and the residual tells if that was more than rounding.
-      iterations: at most as many trials of Newton's step, a Python number.
+      iterations: at most as many sweeps and trials of Newton's step, a Python number.
       tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
 
     Returns:
@@ -74,7 +73,7 @@ def project_transport(
 
 
 def project_birkhoff(
-    v: Array, iterations: int = 100, tolerance: float | None = None
+    v: Array, iterations: int = 400, tolerance: float | None = None
 ) -> tuple[Array, Array]:
     """Project onto the Birkhoff polytope, the doubly stochastic matrices.
 
@@ -85,7 +84,7 @@ def project_birkhoff(
 
     Args:
       v: shape (..., n, n), floating dtype. Infinite entries give NaN.
-      iterations: at most as many trials of Newton's step, a Python number.
+      iterations: at most as many sweeps and trials of Newton's step, a Python number.
       tolerance: of the sums; None for the rounding of the dtype.
 
     Returns:
@@ -106,7 +105,7 @@ def project_kl_transport(
     v: Array,
     row_marginals: Real,
     column_marginals: Real,
-    iterations: int = 100,
+    iterations: int = 400,
     tolerance: float | None = None,
 ) -> tuple[Array, Array]:
     """Project onto a transport polytope in the Kullback-Leibler divergence from `exp(v)`.
@@ -123,8 +122,7 @@ def project_kl_transport(
       row_marginals: at least 0, a number or shape (..., m).
       column_marginals: at least 0, a number or shape (..., n); they are scaled to the mass of the
         rows, and the residual tells if that was more than rounding.
-      iterations: at most as many trials of Newton's step, a Python number; 3 sweeps where one
-        fails.
+      iterations: at most as many sweeps and trials of Newton's step, a Python number.
       tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
 
     Returns:
@@ -143,7 +141,7 @@ def project_kl_transport(
 
 
 def project_kl_birkhoff(
-    v: Array, iterations: int = 100, tolerance: float | None = None
+    v: Array, iterations: int = 400, tolerance: float | None = None
 ) -> tuple[Array, Array]:
     """Project onto the doubly stochastic matrices in the Kullback-Leibler divergence from `exp(v)`.
 
@@ -154,8 +152,7 @@ def project_kl_birkhoff(
 
     Args:
       v: logarithms, shape (..., n, n), floating dtype; entries may be -inf, cells that stay empty.
-      iterations: at most as many trials of Newton's step, a Python number; 3 sweeps where one
-        fails.
+      iterations: at most as many sweeps and trials of Newton's step, a Python number.
       tolerance: of the sums; None for the rounding of the dtype.
 
     Returns:

@@ -133,7 +133,7 @@ def project_transport(matrix, row_marginals, column_marginals):
         before = x + correction
         new = np.maximum(before, 0)
         correction = before - new
-        if np.abs(new - x).max() < 1e-13:
+        if np.abs(new - x).max() < 1e-13 * rows.sum():
             break
         x = new
     return x
