@@ -79,5 +79,5 @@ def prox_least_squares_circular(
 
 def _same_axes(v: Array, *parts: Array) -> tuple[Array, ...]:
     """Match arrays to points, and give those of fewer axes leading ones of size 1."""
-    v, *parts = matched(v, *parts)
-    return (v, *(part.reshape((1,) * (v.ndim - part.ndim) + part.shape) for part in parts))
+    v, *given = matched(v, *parts)
+    return (v, *(part.reshape((1,) * (v.ndim - part.ndim) + part.shape) for part in given))

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels.losses._spectrum import (
@@ -67,7 +67,7 @@ def least_squares_factor(
     if weighted:
         root = jnp.sqrt(weighted[0])
         matrix, target = root[..., None] * matrix, root * target
-    if isinstance(matrix, jax.core.Tracer) or isinstance(target, jax.core.Tracer):
+    if isinstance(matrix, Tracer) or isinstance(target, Tracer):
         return LeastSquaresFactor(*_factored(jnp, decompose(matrix, None), matrix, target))
     wide, level = np.asarray(matrix, np.float64), np.asarray(target, np.float64)
     left, values, rows = np.linalg.svd(wide, full_matrices=False)

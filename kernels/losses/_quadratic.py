@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels.losses._spectrum import (
@@ -61,7 +61,7 @@ def quadratic_factor(matrix: Array, linear: Array) -> QuadraticFactor:
     """
     matrix, linear = matched(matrix, linear)
     matrix, linear = widened(matrix), widened(linear)
-    if isinstance(matrix, jax.core.Tracer) or isinstance(linear, jax.core.Tracer):
+    if isinstance(matrix, Tracer) or isinstance(linear, Tracer):
         values, vectors = decompose_symmetric(0.5 * (matrix + matrix.mT), None)
         slope = times(vectors.mT, linear[..., None])[..., 0]
         return QuadraticFactor(vectors.mT, jnp.maximum(values, 0.0), slope)

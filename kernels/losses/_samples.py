@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels._safe import safe_norm, safe_ratio
@@ -86,7 +87,7 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     matrix, target = matched(matrix, target)
     matrix, target = widened(matrix), widened(target)
     fixed = jax.lax.stop_gradient(matrix)
-    if isinstance(fixed, jax.core.Tracer):
+    if isinstance(fixed, Tracer):
         left, values, _ = decompose(fixed, None)
     else:
         left, values, _ = np.linalg.svd(np.asarray(fixed, np.float64), full_matrices=False)
