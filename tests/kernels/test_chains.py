@@ -59,6 +59,7 @@ def test_a_chain_equals_what_cvxpy_finds(step, x64):
     assert value <= problem.value + 1e-8
 
 
+@pytest.mark.thorough
 def test_rows_of_a_batch_are_chains_of_their_own(x64):
     """As an axis, under vmap of several levels, and by the loop that a GPU takes."""
     rng = np.random.default_rng(7)
@@ -120,6 +121,7 @@ def test_derivatives_of_chains_equal_finite_differences(x64):
     outside(repeated, (v,))
 
 
+@pytest.mark.thorough
 def test_derivatives_of_chains_at_the_step_zero_are_those_from_above(x64):
     """Equal neighbours are one segment; a weight of 0 parts them."""
     v = jnp.asarray([0.0, 0.0, 1.0, 5.0])
