@@ -1,14 +1,14 @@
 """Projections onto the second-order cone and the rotated one.
 
-A point of the cone is a vector whose first entry is the height, as in the conic solvers. Cones are
-invariant to scaling: points are divided by a power of two first, and no square overflows.
+A point of the cone is a vector whose first entry is the height, as in the conic solvers. Squares
+are taken of numbers near 1 only: see `scaled_norm`.
 """
 
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import slice_in_dim
 
-from fedjax_admm.kernels._arguments import matched
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 
 
@@ -37,9 +37,8 @@ def project_second_order_cone(v: Array, axis: int = -1) -> Array:
     """
     (v,) = matched(v)
     _at_least(v, axis, 1, "project_second_order_cone")
-    scaled, _, scale = scaled_norm(v, axis)
-    inside, projected = _in_cone(scaled, axis)
-    return jnp.where(inside, v, (projected * scale).astype(v.dtype))
+    inside, projected = _in_cone(widened(v), axis)
+    return jnp.where(inside, v, projected.astype(v.dtype))
 
 
 def project_rotated_second_order_cone(v: Array, axis: int = -1) -> Array:
@@ -69,9 +68,8 @@ def project_rotated_second_order_cone(v: Array, axis: int = -1) -> Array:
     """
     (v,) = matched(v)
     _at_least(v, axis, 2, "project_rotated_second_order_cone")
-    scaled, _, scale = scaled_norm(v, axis)
-    inside, projected = _in_cone(_rotated(scaled, axis), axis)
-    return jnp.where(inside, v, (_rotated(projected, axis) * scale).astype(v.dtype))
+    inside, projected = _in_cone(_rotated(widened(v), axis), axis)
+    return jnp.where(inside, v, _rotated(projected, axis).astype(v.dtype))
 
 
 def _at_least(v: Array, axis: int, least: int, name: str) -> None:
@@ -86,11 +84,12 @@ def _in_cone(v: Array, axis: int) -> tuple[Array, Array]:
     """Return which points the cone holds, and the projections."""
     height = slice_in_dim(v, 0, 1, axis=axis)
     x = slice_in_dim(v, 1, None, axis=axis)
-    scaled, norm, scale = scaled_norm(x, axis)
+    _, norm, scale = scaled_norm(x, axis)
     length = norm * scale
     inside, polar = length <= height, length <= -height
-    top = (height + length) / 2
-    sloped = jnp.concatenate([top, safe_ratio(top, norm) * scaled], axis)
+    # Between both cones the height is shorter than x: in units of the scale it is near 1 as well.
+    top = (jnp.where(inside | polar, 0.0, height) / scale + norm) / 2
+    sloped = jnp.concatenate([top * scale, safe_ratio(top, norm) * x], axis)
     return inside, jnp.where(inside, v, jnp.where(polar, 0.0, sloped))
 
 

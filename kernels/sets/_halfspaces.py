@@ -34,8 +34,8 @@ def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> 
     Hilbert Spaces", 2nd edition, Springer 2017, example 29.20.
     """
     v, normal, offset = matched(v, normal, offset)
-    direction, level, upper = _levels(v, normal, offset, axis)
-    return _moved(v, direction, jnp.maximum(level - upper, 0.0))
+    scaled, length, level, upper = _levels(v, normal, offset, axis)
+    return _moved(v, scaled, jnp.maximum(level - upper, 0.0) / length)
 
 
 def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) -> Array:
@@ -59,8 +59,8 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
     Hilbert Spaces", 2nd edition, Springer 2017, example 29.18.
     """
     v, normal, offset = matched(v, normal, offset)
-    direction, level, there = _levels(v, normal, offset, axis)
-    return _moved(v, direction, level - there)
+    scaled, length, level, there = _levels(v, normal, offset, axis)
+    return _moved(v, scaled, (level - there) / length)
 
 
 def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: int = -1) -> Array:
@@ -88,30 +88,29 @@ def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: i
     Hilbert Spaces", 2nd edition, Springer 2017, example 29.21.
     """
     v, normal, lower, upper = matched(v, normal, lower, upper)
-    direction, level, lowest, highest = _levels(v, normal, lower, axis, upper)
-    return _moved(
-        v, direction, jnp.maximum(level - highest, 0.0) + jnp.minimum(level - lowest, 0.0)
-    )
+    scaled, length, level, lowest, highest = _levels(v, normal, lower, axis, upper)
+    excess = jnp.maximum(level - highest, 0.0) + jnp.minimum(level - lowest, 0.0)
+    return _moved(v, scaled, excess / length)
 
 
 def _levels(
     v: Array, normal: Array, offset: Array, axis: int, *offsets: Array
 ) -> tuple[Array, ...]:
-    """Return the normal as a unit vector, where the points lie along it, and the offsets there."""
+    """Return the scaled normal, its length, where points lie along it, and the offsets there."""
     if normal.ndim == 1:
         normal = jnp.moveaxis(normal.reshape((1,) * (v.ndim - 1) + normal.shape), -1, axis)
     scaled, norm, scale = scaled_norm(normal, axis)
     zero = norm == 0
-    direction = jnp.where(zero, 0.0, scaled / jnp.where(zero, 1.0, norm))
-    level = jnp.sum(direction * widened(v), axis=axis, keepdims=True)
+    length = jnp.where(zero, 1.0, norm)
+    level = jnp.where(zero, 0.0, jnp.sum(scaled * widened(v), axis=axis, keepdims=True) / length)
     places = []
     for part in (offset, *offsets):
         # A normal of zero bounds nothing: every point then lies at the offsets, which are 0.
         part, endless = part.astype(norm.dtype), jnp.isinf(part)
-        place = jnp.where(zero | endless, 0.0, part) / scale / jnp.where(zero, 1.0, norm)
+        place = jnp.where(zero | endless, 0.0, part) / scale / length
         places.append(jnp.where(endless & ~zero, part, place))
-    return direction, level, *places
+    return scaled, length, level, *places
 
 
-def _moved(v: Array, direction: Array, excess: Array) -> Array:
-    return (widened(v) - excess * direction).astype(v.dtype)
+def _moved(v: Array, scaled: Array, share: Array) -> Array:
+    return (widened(v) - share * scaled).astype(v.dtype)

@@ -34,5 +34,6 @@ def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
     scaled, norm, _ = scaled_norm(v, axis)
     zero = norm == 0
     first = broadcasted_iota(jnp.int32, v.shape, axis % v.ndim) == 0
-    direction = jnp.where(zero, first.astype(norm.dtype), scaled / jnp.where(zero, 1.0, norm))
-    return (radius.astype(norm.dtype) * direction).astype(v.dtype)
+    radius = radius.astype(norm.dtype)
+    stretched = scaled * (radius / jnp.where(zero, 1.0, norm))
+    return jnp.where(zero, jnp.where(first, radius, 0.0), stretched).astype(v.dtype)

@@ -154,7 +154,7 @@ def test_a_normal_is_of_any_length(dtype, size, x64):
     normal = jnp.asarray([3 * size, -4 * size], dtype)
     offset = jnp.asarray(5 * size, dtype)
     v = jnp.asarray([6.0, -8.0], dtype)  # 50 along the normal of length 5
-    tolerance = 8 * float(jnp.finfo(dtype).eps)
+    tolerance = 16 * float(jnp.finfo(dtype).eps)  # of numbers up to 8
 
     @jax.jit
     def found(v, normal, offset):
@@ -167,7 +167,7 @@ def test_a_normal_is_of_any_length(dtype, size, x64):
 
     slopes, points = found(v, normal, offset)
     for point in points:
-        np.testing.assert_allclose(np.asarray(point, float), [0.6, -0.8], rtol=tolerance)
+        np.testing.assert_allclose(np.asarray(point, float), [0.6, -0.8], atol=tolerance)
     assert all(np.all(np.isfinite(slope)) for slope in slopes)
 
 
