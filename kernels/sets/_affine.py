@@ -110,7 +110,7 @@ def graph_factor(matrix: Array, decomposition: str | None = None) -> GraphFactor
       The factor, at least float32: what `project_graph` takes.
 
     Reference: N. Parikh and S. Boyd, "Block splitting for distributed optimization", Mathematical
-    Programming Computation 6(1), 2014, section 4 (graph projection).
+    Programming Computation 6(1), 2014 (graph projection).
     """
     (matrix,) = matched(matrix)
     matrix = widened(matrix)
@@ -142,7 +142,7 @@ def project_graph(v: Array, factor: GraphFactor, axis: int = -1) -> Array:
       Projections, shape and dtype of `v`.
 
     Reference: N. Parikh and S. Boyd, "Block splitting for distributed optimization", Mathematical
-    Programming Computation 6(1), 2014, section 4 (graph projection).
+    Programming Computation 6(1), 2014 (graph projection).
     """
     (v,) = matched(v)
     points, along, across = _rows(v, axis, factor)

@@ -31,7 +31,7 @@ def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> 
       Projections, broadcast shape, dtype of `v`.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, example 29.20.
+    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
     """
     v, normal, offset = matched(v, normal, offset)
     scaled, length, level, upper = _levels(v, normal, offset, axis)
@@ -56,7 +56,7 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
       Projections, broadcast shape, dtype of `v`.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, example 29.18.
+    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
     """
     v, normal, offset = matched(v, normal, offset)
     scaled, length, level, there = _levels(v, normal, offset, axis)
@@ -85,7 +85,7 @@ def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: i
       Projections, broadcast shape, dtype of `v`.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, example 29.21.
+    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
     """
     v, normal, lower, upper = matched(v, normal, lower, upper)
     scaled, length, level, lowest, highest = _levels(v, normal, lower, axis, upper)
