@@ -94,7 +94,7 @@ def _estimate(rows: Array, links: Array, cut: Array) -> tuple[Array, Array, Arra
     strengths = jnp.concatenate([strengths, jnp.zeros_like(rows[..., :1])], -1)
     flat = scaled.reshape(-1), strengths.reshape(-1)
     found, signs = (part.reshape(rows.shape) for part in chain_segments(*flat))
-    # Over a link of weight 0 the signs move no value; a jump of rounding must not move a derivative.
+    # Over a link of weight 0 signs move no value; a jump of rounding must not move a derivative.
     even = cut & (jnp.abs(jnp.diff(found, axis=-1)) <= 16 * float(jnp.finfo(found.dtype).eps))
     return middle + scale * found, jnp.where(even, 0, signs[..., :-1]), sound
 
