@@ -127,6 +127,7 @@ def test_what_is_no_number_stays_none_and_ends(bad):
         assert np.all(np.isfinite(found[1]))
 
 
+@pytest.mark.thorough
 def test_values_are_sums_over_singular_values_and_eigenvalues(x64):
     v = np.random.default_rng(4).standard_normal((2, 3, 4))
     sizes = np.linalg.svd(v, compute_uv=False)
