@@ -155,6 +155,8 @@ from fedjax_admm.kernels.elementwise._smoothed_abs import (
 from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
     prox_smoothed_mcp as prox_smoothed_mcp,
     prox_smoothed_scad as prox_smoothed_scad,
+    smoothed_mcp_value as smoothed_mcp_value,
+    smoothed_scad_value as smoothed_scad_value,
 )
 from fedjax_admm.kernels.elementwise._squares import (
     prox_squared_l2 as prox_squared_l2,

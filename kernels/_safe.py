@@ -46,7 +46,7 @@ def _parts(v: Array, axis: int, keepdims: bool) -> list[Array] | None:
     return [index_in_dim(v, i, axis, keepdims) for i in range(v.shape[axis])]
 
 
-def _power_of_two(largest: Array) -> tuple[Array, Array]:
+def power_of_two(largest: Array) -> tuple[Array, Array]:
     """Return the power of two below a positive number, and its inverse, by its bits.
 
     Neither leaves the normal range: 0 counts as the smallest of them, infinity and NaN as the
@@ -104,12 +104,12 @@ def _norm_and_scale(v: Array, axis: int, keepdims: bool) -> tuple[Array, Array, 
     parts = _parts(v, axis, keepdims)
     if parts is None:
         largest = jnp.max(jnp.abs(stop_gradient(v)), axis=axis, keepdims=True, initial=0)
-        scale, inverse = _power_of_two(largest)
+        scale, inverse = power_of_two(largest)
         squared = sum_of_squares(_scaled(v, inverse), axis, keepdims)
         if not keepdims:
             scale, inverse = jnp.squeeze(scale, axis), jnp.squeeze(inverse, axis)
     else:  # entry by entry: nothing is spread along a short last axis
-        scale, inverse = _power_of_two(
+        scale, inverse = power_of_two(
             reduce(jnp.maximum, [jnp.abs(stop_gradient(part)) for part in parts])
         )
         scaled = [_scaled(part, inverse) for part in parts]

@@ -14,9 +14,33 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._safe import power_of_two
 from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
 from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
+
+
+def smoothed_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
+    """Smoothed MCP, `g(x) = P(h_mu(x))`.
+
+    `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`.
+
+    Derivative: smooth at `x = 0`, where it is 0: no kink.
+
+    Args:
+      x: points, any shape, floating dtype.
+      lam: slope of the penalty, at least 0, broadcasts with `x`.
+      gamma: concavity, positive, broadcasts with `x`.
+      mu: smoothing parameter, positive, broadcasts with `x`.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", smoothed link penalties.
+    """
+    x, lam, gamma, mu = matched(x, lam, gamma, mu)
+    return mcp_value(smoothed_abs(x, mu), lam, gamma)
 
 
 def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
@@ -45,16 +69,30 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
     under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
     v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
-    return _prox_smoothed(
-        v,
-        step,
-        lam,
-        mu,
-        curvature=gamma,
-        flat_start=gamma * lam,
-        linear_end=None,
-        penalty=lambda t: mcp_value(t, lam, gamma),
-    )
+    return _in_its_units(v, step, lam, gamma, mu, curvature=gamma, penalty=mcp_value)
+
+
+def smoothed_scad_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
+    """Smoothed SCAD, `g(x) = P(h_mu(x))`.
+
+    `P` as in `scad_value`, `h_mu` as in `smoothed_abs`.
+
+    Derivative: smooth at `x = 0`, where it is 0: no kink.
+
+    Args:
+      x: points, any shape, floating dtype.
+      lam: slope of the penalty, at least 0, broadcasts with `x`.
+      gamma: concavity, greater than 1, broadcasts with `x`.
+      mu: smoothing parameter, positive, broadcasts with `x`.
+
+    Returns:
+      Values (not summed), broadcast shape, dtype of `x`.
+
+    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
+    Federated Learning", smoothed link penalties.
+    """
+    x, lam, gamma, mu = matched(x, lam, gamma, mu)
+    return scad_value(smoothed_abs(x, mu), lam, gamma)
 
 
 def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
@@ -86,16 +124,42 @@ def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -
     Association 96, 2001.
     """
     v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
-    return _prox_smoothed(
-        v,
+    return _in_its_units(
+        v, step, lam, gamma, mu, curvature=gamma - 1, penalty=scad_value, linear=True
+    )
+
+
+def _in_its_units(
+    v: Array,
+    step: Array,
+    lam: Array,
+    gamma: Array,
+    mu: Array,
+    *,
+    curvature: Array,
+    penalty: Callable[[Array, Array, Array], Array],
+    linear: bool = False,
+) -> Array:
+    """Minimiser in units of the point or of mu, a power of two: cubes stay within the range.
+
+    `Prox(s v; step, lam, gamma, mu) = s Prox(v; step, lam / s, gamma, mu / s)`.
+    """
+    wide, step, lam, gamma, mu, curvature = (
+        widened(number) for number in (v, step, lam, gamma, mu, curvature)
+    )
+    unit, inverse = power_of_two(stop_gradient(jnp.maximum(jnp.abs(wide), mu)))
+    lam, mu = lam * inverse, mu * inverse
+    found = _prox_smoothed(
+        wide * inverse,
         step,
         lam,
         mu,
-        curvature=gamma - 1,
+        curvature=curvature,
         flat_start=gamma * lam,
-        linear_end=lam,
-        penalty=lambda t: scad_value(t, lam, gamma),
+        linear_end=lam if linear else None,
+        penalty=lambda t: penalty(t, lam, gamma),
     )
+    return (unit * found).astype(v.dtype)
 
 
 def _prox_smoothed(

@@ -4,6 +4,7 @@ from tests.kernels.table import (
     calculus,
     chains,
     elementwise,
+    folded_concave,
     groups,
     losses,
     matrices,
@@ -16,6 +17,7 @@ ROWS = [
     row
     for area in (
         elementwise,
+        folded_concave,
         nonconvex,
         groups,
         vectors,

@@ -1,0 +1,83 @@
+"""Rows: MCP and SCAD, plain and smoothed, on both sides of every limit of the step."""
+
+import numpy as np
+
+import fedjax_admm.kernels as kernels
+from tests.kernels.table.row import Row
+from tests.reference import kernels as reference
+
+# Rows on, and beside, the kinks of all rows below, and a grid.
+POINTS = np.resize(np.concatenate([np.linspace(-9, 9, 24), [0.0, 1e-3, -1e-3]]), (9, 3))
+
+
+def rows(name, value, regimes):
+    """Return a row for every regime: step, parameters, kinks (or jumps)."""
+    return [
+        Row(
+            name,
+            getattr(reference, name),
+            value,
+            parameters,
+            steps=(step,),
+            points=POINTS,
+            kinks=kinks,
+            convex=False,
+            scaled=(lambda s, p=parameters: (1.0, (p[0] * s, p[1], *(m * s for m in p[2:]))))
+            if parameters[0] > 0
+            else None,
+            # The twin of the smoothed ones is a search, which resolves a minimiser to 1e-7 at best.
+            tolerance=3e-6 if "smoothed" in name else 1e-9,
+        )
+        for step, parameters, kinks in regimes
+    ]
+
+
+# Kinks of the smoothed ones: the v whose minimiser is t = mu, where h_mu = lam and gamma lam.
+ROWS = [
+    *rows(
+        "prox_mcp",
+        kernels.mcp_value,
+        [
+            (0.5, (1.0, 3.0), (0.5, 3.0)),
+            (2.999, (1.0, 3.0), (2.999, 3.0)),
+            (3.0, (1.0, 3.0), (3.0,)),
+            (4.0, (1.0, 2.25), (2.25, 3.0)),
+            (0.5, (0.0, 3.0), ()),
+        ],
+    ),
+    *rows(
+        "prox_scad",
+        kernels.scad_value,
+        [
+            (1.0, (1.0, 3.5), (1.0, 2.0, 3.5)),
+            (2.499, (1.0, 3.5), (2.499, 3.499, 3.5)),
+            (2.5, (1.0, 3.5), (2.5, 3.5)),
+            (3.5, (1.0, 3.5), (3.5, 4.0)),
+            (4.5, (1.0, 3.5), (3.5, 4.5)),
+            (8.0, (1.0, 3.5), (3.5, 6.0)),
+            (0.5, (0.0, 3.5), ()),
+        ],
+    ),
+    *rows(
+        "prox_smoothed_mcp",
+        kernels.smoothed_mcp_value,
+        [
+            (0.5, (1.0, 3.0, 0.5), (0.5 + 0.5 * (1 - 0.5 / 3), 3.0)),
+            (0.5, (1.0, 1.5, 2.0), (2.0**0.5,)),
+            (0.5, (1.0, 0.75, 2.0), (0.75, 2.0)),
+            (1.5, (1.0, 1.5, 0.5), ()),
+            (4.0, (1.0, 2.0, 0.5), (0.5, 2.0)),
+        ],
+    ),
+    *rows(
+        "prox_smoothed_scad",
+        kernels.smoothed_scad_value,
+        [
+            (0.5, (1.0, 3.0, 0.5), (1.0, 1.5, 3.0)),
+            (0.5, (1.0, 3.0, 1.5), (1.5,)),
+            (0.5, (0.4, 2.5, 1.5), (0.8660254037844386, 1.5)),
+            (2.0, (1.0, 3.0, 0.5), (2.5,)),
+            (5.0, (1.0, 3.0, 0.5), (0.5, 3.0)),
+        ],
+    ),
+]
