@@ -94,6 +94,8 @@ class Row:
 
     def __str__(self) -> str:
         """Return the name and the small parameters, for the test's name."""
-        numbers = [*self.parameters, *self.static.values()]
-        told = [str(n) for n in numbers if not isinstance(n, tuple) and np.ndim(n) == 0]
-        return f"{self.name}({', '.join(told)})"
+        parts = [*self.parameters, *self.static.values()]
+        named = [getattr(part, "__name__", part) for part in parts]
+        told = [str(n) for n in named if not isinstance(n, tuple) and np.ndim(n) == 0]
+        step = f"@{self.steps[0]}" if len(self.steps) == 1 else ""
+        return f"{self.name}{step}({', '.join(told)})"
