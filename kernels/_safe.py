@@ -58,8 +58,10 @@ def power_of_two(largest: Array) -> tuple[Array, Array]:
     bias = finfo.maxexp - 1
     exponent = bitcast_convert_type(largest, whole) & ((1 << finfo.nexp) - 1) * one
     exponent = jnp.clip(exponent, 3 * one, (2 * bias - 3) * one)
-    return tuple(
-        bitcast_convert_type(bits, largest.dtype) for bits in (exponent, 2 * bias * one - exponent)
+    inverse = 2 * bias * one - exponent
+    return (
+        bitcast_convert_type(exponent, largest.dtype),
+        bitcast_convert_type(inverse, largest.dtype),
     )
 
 

@@ -99,7 +99,7 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
             share * prox(v, step, *more)
             for share, prox, more in zip(shares, proxes, numbers, strict=True)
         ]
-        return sum(parts[1:], parts[0]).astype(point.dtype)
+        return jnp.asarray(sum(parts)).astype(point.dtype)
 
     return averaged
 

@@ -18,14 +18,14 @@ from jax import Array, lax
 
 
 class _Forward(NamedTuple):
-    index: Array  # of the entry whose knots are looked for; shape=(), dtype=jnp.int32, as the next
+    entry: Array  # of the entry whose knots are looked for; shape=(), dtype=jnp.int32, as the next
     left: Array  # first knot in the queue
     right: Array  # behind the last knot
-    rising: tuple[Array, Array]  # slope and intercept of the derivative left of all knots
-    falling: tuple[Array, Array]  # the same right of all knots
-    first: tuple[Array, Array, Array]  # the first knot: position, change of slope, of intercept
-    last: tuple[Array, Array, Array]  # the last knot
-    queue: tuple[Array, Array, Array]  # all knots, each of shape (2 n + 2,)
+    rising: tuple[Array, ...]  # slope and intercept of the derivative left of all knots
+    falling: tuple[Array, ...]  # the same right of all knots
+    first: tuple[Array, ...]  # the first knot: position, change of slope, of intercept
+    last: tuple[Array, ...]  # the last knot
+    queue: tuple[Array, ...]  # all knots, each of shape (2 n + 2,)
     low: Array  # shape=(n,)
     high: Array  # shape=(n,)
 
@@ -67,7 +67,7 @@ def _forward(y: Array, strength: Array) -> tuple[Array, Array]:
 
     # The queue is read behind its last writing in a round: read before, XLA would copy it whole.
     def body(c: _Forward) -> _Forward:
-        s = strength[c.index]
+        s = strength[c.entry]
         below = (c.left < c.right) & (c.rising[0] * c.first[0] + c.rising[1] < -s)
         behind = jnp.where(below, c.left + 1, c.left)
         above = (behind < c.right) & (c.falling[0] * c.last[0] + c.falling[1] > s)
@@ -81,11 +81,11 @@ def _forward(y: Array, strength: Array) -> tuple[Array, Array]:
         last = (high, -c.falling[0], s - c.falling[1])
         # Outside the queue's ends: what is written before its time is written over.
         queue = _put(_put(c.queue, c.left - 1, first), c.right, last)
-        following = y[jnp.minimum(c.index + 1, n - 1)]
+        following = y[jnp.minimum(c.entry + 1, n - 1)]
         rising = tuple(c.rising[k] + jnp.where(below, c.first[k + 1], 0) for k in (0, 1))
         falling = tuple(c.falling[k] - jnp.where(above, c.last[k + 1], 0) for k in (0, 1))
         return _Forward(
-            jnp.where(done, c.index + 1, c.index),
+            jnp.where(done, c.entry + 1, c.entry),
             left,
             right,
             _either(done, (one, -following - s), rising),
@@ -93,7 +93,7 @@ def _forward(y: Array, strength: Array) -> tuple[Array, Array]:
             tuple(part[left] for part in queue),
             tuple(part[right - 1] for part in queue),
             queue,
-            *_put((c.low, c.high), c.index, (low, high)),
+            *_put((c.low, c.high), c.entry, (low, high)),
         )
 
     def fresh(size: int) -> Array:
@@ -104,7 +104,7 @@ def _forward(y: Array, strength: Array) -> tuple[Array, Array]:
     start = _Forward(
         jnp.zeros((), jnp.int32), middle, middle, edge, edge, none, none, knots, fresh(n), fresh(n)
     )
-    end = lax.while_loop(lambda c: c.index < n, body, start)
+    end = lax.while_loop(lambda c: c.entry < n, body, start)
     return end.low, end.high
 
 

@@ -38,9 +38,9 @@ def spectral_value(
     Reference: A. S. Lewis, "The convex analysis of unitarily invariant matrix functions", Journal
     of Convex Analysis 2, 1995.
     """
-    x, *parameters = matched(x, *parameters)
+    x, *numbers = matched(x, *parameters)
     values = singular_values(x, decomposition)[..., None, :]
-    return jnp.sum(value(values, *parameters), axis=(-2, -1))
+    return jnp.sum(value(values, *numbers), axis=(-2, -1))
 
 
 def prox_spectral(
