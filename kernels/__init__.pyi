@@ -88,6 +88,10 @@ from fedjax_admm.kernels.elementwise._barriers import (
     prox_log_barrier as prox_log_barrier,
     prox_poisson as prox_poisson,
 )
+from fedjax_admm.kernels.elementwise._bernoulli import (
+    bernoulli_value as bernoulli_value,
+    prox_bernoulli as prox_bernoulli,
+)
 from fedjax_admm.kernels.elementwise._boxes import (
     box_l1_value as box_l1_value,
     box_squared_l2_value as box_squared_l2_value,
@@ -174,8 +178,10 @@ from fedjax_admm.kernels.groups._concave import (
 )
 from fedjax_admm.kernels.groups._convex import (
     cube_l2_value as cube_l2_value,
+    group_huber_value as group_huber_value,
     group_l2_value as group_l2_value,
     prox_cube_l2 as prox_cube_l2,
+    prox_group_huber as prox_group_huber,
     prox_group_l2 as prox_group_l2,
     prox_sparse_group as prox_sparse_group,
     sparse_group_value as sparse_group_value,
@@ -241,6 +247,10 @@ from fedjax_admm.kernels.matrices._definite import (
     project_psd as project_psd,
     prox_log_det as prox_log_det,
 )
+from fedjax_admm.kernels.matrices._envelopes import (
+    prox_rank_envelope as prox_rank_envelope,
+    rank_envelope_value as rank_envelope_value,
+)
 from fedjax_admm.kernels.matrices._frames import (
     project_orthogonal as project_orthogonal,
     project_stiefel as project_stiefel,
@@ -294,12 +304,19 @@ from fedjax_admm.kernels.sets._halfspaces import (
     project_halfspace as project_halfspace,
     project_hyperplane as project_hyperplane,
     project_hyperslab as project_hyperslab,
+    project_line as project_line,
 )
 from fedjax_admm.kernels.sets._intersection import project_intersection as project_intersection
 from fedjax_admm.kernels.sets._spheres import project_l2_sphere as project_l2_sphere
 from fedjax_admm.kernels.vectors._balls import project_l2_ball as project_l2_ball
 from fedjax_admm.kernels.vectors._box_section import project_box_section as project_box_section
 from fedjax_admm.kernels.vectors._isotonic import project_isotonic as project_isotonic
+from fedjax_admm.kernels.vectors._k_support import (
+    k_support_value as k_support_value,
+    prox_k_support as prox_k_support,
+    prox_top_k_envelope as prox_top_k_envelope,
+    top_k_envelope_value as top_k_envelope_value,
+)
 from fedjax_admm.kernels.vectors._l1_ball import (
     project_l1_ball as project_l1_ball,
     project_l1_sphere as project_l1_sphere,

@@ -61,7 +61,7 @@ def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
     """
     v, step, counts = matched(v, step, counts)
     wide, by = widened(v), widened(step)
-    return _larger_root(wide - by, by, widened(counts)).astype(v.dtype)
+    return larger_root(wide - by, by, widened(counts)).astype(v.dtype)
 
 
 def log_barrier_value(x: Array, weight: Real) -> Array:
@@ -110,11 +110,11 @@ def prox_log_barrier(v: Array, step: Real, weight: Real) -> Array:
     10.2 (the map; the form without cancellation is derived in the comments).
     """
     v, step, weight = matched(v, step, weight)
-    return _larger_root(widened(v), widened(step), widened(weight)).astype(v.dtype)
+    return larger_root(widened(v), widened(step), widened(weight)).astype(v.dtype)
 
 
 @jax.custom_jvp
-def _larger_root(w: Array, step: Array, weight: Array) -> Array:
+def larger_root(w: Array, step: Array, weight: Array) -> Array:
     """Return the larger root of `x**2 - w x = step weight`, at least 0.
 
     With `q = sqrt(step) sqrt(weight)` the roots multiply to `-q**2`: where `w < 0` the larger one
@@ -125,11 +125,11 @@ def _larger_root(w: Array, step: Array, weight: Array) -> Array:
     return jnp.where(w > 0, outer, q * (q / jnp.where(outer == 0, 1.0, outer)))
 
 
-@_larger_root.defjvp
-def _larger_root_jvp(primals, tangents):
+@larger_root.defjvp
+def larger_root_jvp(primals, tangents):
     """Differentiate the equation: `(2 x - w) dx = x dw + weight dstep + step dweight`."""
     w, step, weight = primals
-    x = _larger_root(w, step, weight)
+    x = larger_root(w, step, weight)
     apart = x + (x - w)  # the distance of the two roots
     together = apart == 0
     apart = jnp.where(together, 1.0, apart)

@@ -6,6 +6,7 @@ from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
+from fedjax_admm.kernels.elementwise._losses import huber_value, prox_huber
 from fedjax_admm.kernels.groups._radial import group_norm, radial_value, shrink_norm
 
 
@@ -151,3 +152,55 @@ def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Arra
         return norm * (2 / (1 + jnp.sqrt(long) * jnp.sqrt(wide) * jnp.sqrt(inside)))
 
     return shrink_norm(v, shrink, axis)
+
+
+def group_huber_value(x: Array, delta: Real, axis: int | tuple[int, ...] = -1) -> Array:
+    """Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`, linear beyond.
+
+    `delta (||x|| - delta / 2)` where `||x|| > delta`.
+
+    Derivative: `min(1, delta / ||x||) x`, no kink; that in `delta` is `||x|| - delta` outside.
+
+    Args:
+      x: points, any shape, floating dtype; the groups lie along `axis`.
+      delta: where the square ends, at least 0 and possibly infinite; size 1 along `axis` (or a
+        number).
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
+
+    Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
+    Statistics 35(1), 1964.
+    """
+    x, delta = matched(x, delta)
+    return radial_value(x, lambda norm: huber_value(norm, delta), axis)
+
+
+def prox_group_huber(v: Array, step: Real, delta: Real, axis: int | tuple[int, ...] = -1) -> Array:
+    """Proximal map of the Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`.
+
+    `Prox(v; step) = v / (1 + step)` where `||v|| <= (1 + step) delta`, else
+    `(1 - step delta / ||v||) v`. A weight multiplies `step`; an infinite `delta` gives the square.
+    The loss of unit slope, `||x||**2 / (2 delta)` near 0, has the map
+    `prox_group_huber(v, step / delta, delta)`.
+
+    Derivative at the kink `||v|| = (1 + step) delta`: the mean of both sides; at `v = 0` the
+    identity over `1 + step`.
+
+    Args:
+      v: points, any shape, floating dtype; the groups lie along `axis`.
+      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
+      delta: where the square ends, at least 0 and possibly infinite; size 1 along `axis` (or a
+        number).
+      axis: the axis that holds the entries of a group, or several.
+
+    Returns:
+      Minimisers, broadcast shape, dtype of `v`.
+
+    Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
+    Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM 2017,
+    theorem 6.18 (prox of a composition with the norm).
+    """
+    v, step, delta = matched(v, step, delta)
+    return shrink_norm(v, lambda norm: prox_huber(norm, step, delta), axis)

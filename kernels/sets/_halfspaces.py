@@ -1,4 +1,4 @@
-"""Projections onto what one linear function bounds: half-spaces, hyperplanes, slabs.
+"""Projections onto what one vector describes: half-spaces, hyperplanes, slabs, lines.
 
 The normal is divided by a power of two before it is squared, and the offset with it: neither a long
 normal nor a short one leaves the range of the dtype.
@@ -93,13 +93,44 @@ def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: i
     return _moved(v, scaled, excess / length)
 
 
+def project_line(v: Array, direction: Array, axis: int = -1) -> Array:
+    """Project onto the line `C = {t direction: t real}` through the origin along an axis.
+
+    `Prox(v; step) = <direction, v> / ||direction||_2^2 direction`; 0 if `direction = 0` (the line
+    is then the origin).
+
+    Derivative: smooth, no kink; at `direction = 0` it is 0 in both.
+
+    Args:
+      v: points, any shape, floating dtype; the coordinates lie along `axis`.
+      direction: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
+      axis: the axis that holds the coordinates of a point.
+
+    Returns:
+      Projections, broadcast shape, dtype of `v`.
+
+    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
+    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    """
+    v, direction = matched(v, direction)
+    scaled, norm, _ = scaled_norm(_laid(v, direction, axis), axis)
+    zero = norm == 0
+    unit = jnp.where(zero, 0.0, scaled / jnp.where(zero, 1.0, norm))
+    return (jnp.sum(unit * widened(v), axis=axis, keepdims=True) * unit).astype(v.dtype)
+
+
+def _laid(v: Array, normal: Array, axis: int) -> Array:
+    """Return a vector with one axis as one that lies along an axis of points."""
+    if normal.ndim != 1:
+        return normal
+    return jnp.moveaxis(normal.reshape((1,) * (v.ndim - 1) + normal.shape), -1, axis)
+
+
 def _levels(
     v: Array, normal: Array, offset: Array, axis: int, *offsets: Array
 ) -> tuple[Array, ...]:
     """Return the scaled normal, its length, where points lie along it, and the offsets there."""
-    if normal.ndim == 1:
-        normal = jnp.moveaxis(normal.reshape((1,) * (v.ndim - 1) + normal.shape), -1, axis)
-    scaled, norm, scale = scaled_norm(normal, axis)
+    scaled, norm, scale = scaled_norm(_laid(v, normal, axis), axis)
     zero = norm == 0
     length = jnp.where(zero, 1.0, norm)
     level = jnp.where(zero, 0.0, jnp.sum(scaled * widened(v), axis=axis, keepdims=True) / length)

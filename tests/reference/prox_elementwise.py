@@ -120,6 +120,13 @@ def prox_log_barrier(v, step, weight):
     return minimiser(lambda x, w: -w / np.maximum(x, TINY), v, step, weight, low=0.0)
 
 
+def prox_bernoulli(v, step, target):
+    def slope(x, t):
+        return (1 - t) / np.maximum(1 - x, TINY) - t / np.maximum(x, TINY)
+
+    return minimiser(slope, v, step, target, low=0.0, high=1.0)
+
+
 def prox_kl(v, step, reference):
     def slope(x, y):
         return np.log(np.maximum(x / y, TINY))

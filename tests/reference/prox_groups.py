@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reference import kernels as reference, prox_nonconvex
+from tests.reference import kernels as reference, prox_elementwise, prox_nonconvex
 
 
 def _by_norm(shrink):
@@ -89,3 +89,6 @@ def prox_l1_minus_l2(v, step, weight):
         best = int(np.argmax(np.array(costs) <= min(costs) + 1e-13 * (1 + abs(min(costs)))))
         out[index] = np.where(v[index] < 0, -size, size) * candidates[best]
     return out
+
+
+prox_group_huber = _by_norm(prox_elementwise.prox_huber)

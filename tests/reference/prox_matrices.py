@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reference import kernels as elementwise
+from tests.reference import kernels as elementwise, prox_vectors
 
 
 def _each(function):
@@ -31,6 +31,11 @@ def prox_nuclear(matrix, step):
 @_each
 def project_rank(matrix, k):
     return _with(matrix, [s if i < k else 0 for i, s in enumerate(_sizes(matrix))])
+
+
+@_each
+def prox_rank_envelope(matrix, step, k):
+    return _with(matrix, prox_vectors.prox_top_k_envelope(_sizes(matrix), step, k=k))
 
 
 @_each

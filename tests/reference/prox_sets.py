@@ -105,6 +105,12 @@ def hyperplane(v, normal, offset):
 
 
 @each
+def line(v, direction):
+    """By least squares for the number of times that the direction is taken."""
+    return direction * np.linalg.lstsq(direction[:, None], v)[0]
+
+
+@each
 def hyperslab(v, normal, lower, upper):
     return hyperplane_point(v, normal, np.clip(normal @ v, lower, upper))
 

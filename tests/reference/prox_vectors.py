@@ -225,3 +225,27 @@ def project_permutahedron(v, weights):
             if inside and distance < best:
                 best, found = distance, x
     return found[np.argsort(order)]
+
+
+@by_rows
+def prox_k_support(v, step, k):
+    """The weights that add up to k are bisected."""
+    sizes = np.abs(v)
+    if np.count_nonzero(v) <= k or step == 0:
+        return v / (1 + step)
+
+    def weights(a):
+        return np.clip(a * sizes - step, 0, 1)
+
+    low, high = 0.0, (1 + step) / sizes[sizes > 0].min()
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if weights(middle).sum() < k else (low, middle)
+    return v * weights(high) / (weights(high) + step)
+
+
+def prox_top_k_envelope(v, step, k):
+    """Half the square is taken out of it; from the step 1 on it is not convex any more."""
+    if step >= 1:
+        return project_top_k(v, k=k)
+    return prox_k_support(v / (1 - step), step / (1 - step), k=k)

@@ -244,6 +244,17 @@ ROWS = [
         (0.0,),
         kinks=(0.4,),
     ),
+    *(
+        Row(
+            "prox_bernoulli",
+            twins.prox_bernoulli,
+            kernels.bernoulli_value,
+            (target,),
+            steps=(0.4, 1e3, 1e-3),
+            kinks=kinks,
+        )
+        for target, kinks in ((0.3, ()), (0.0, (0.4,)), (1.0, (0.6,)))
+    ),
     Row(
         "prox_log_barrier",
         twins.prox_log_barrier,

@@ -110,6 +110,14 @@ ROWS = [
         scaled=lambda s: (1 / s, ()),
     ),
     Row(
+        "prox_group_huber",
+        groups.prox_group_huber,
+        kernels.group_huber_value,
+        (1.2,),
+        kinks=(1.4 * 1.2 / 3**0.5,),
+        scaled=lambda s: (1.0, (1.2 * s,)),
+    ),
+    Row(
         "prox_l1_minus_l2",
         groups.prox_l1_minus_l2,
         kernels.l1_minus_l2_value,

@@ -94,6 +94,15 @@ ROWS = [
         convex=False,
     ),
     Row(
+        "prox_rank_envelope",
+        reference.prox_rank_envelope,
+        static={"k": 1},
+        steps=(0.4, 1.3),
+        points=TALL[[0, 2, 3, 4]],
+        convex=False,
+        scaled=lambda s: (1.0, ()),
+    ),
+    Row(
         "project_psd",
         reference.project_psd,
         points=SQUARE,

@@ -142,6 +142,18 @@ ROWS = [
         scaled=lambda s: (1.0, (NORMAL, -0.3 * s, 0.7 * s)),
     ),
     Row(
+        "project_line",
+        reference.line,
+        indicator(
+            lambda x, direction: jnp.max(
+                jnp.abs(x - along(x, direction) / along(direction, direction) * direction)
+            )
+        ),
+        (NORMAL,),
+        projection=True,
+        scaled=lambda s: (1.0, (NORMAL * s,)),
+    ),
+    Row(
         "project_affine",
         reference.affine,
         parameters=(kernels.AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),

@@ -180,4 +180,29 @@ ROWS = [
         projection=True,
         scaled=lambda s: (1.0, (UNEVEN * s,)),
     ),
+    *(
+        Row(
+            "prox_k_support",
+            twins.prox_k_support,
+            kernels.k_support_value,
+            static={"k": k},
+            steps=(0.4, 5.0, 0.01),
+            points=points,
+            scaled=lambda s: (1.0, ()),
+        )
+        for k, points in ((1, POINTS), (2, POINTS), (3, LONGER), (5, LONGER))
+    ),
+    *(
+        Row(
+            "prox_top_k_envelope",
+            twins.prox_top_k_envelope,
+            kernels.top_k_envelope_value,
+            static={"k": k},
+            steps=(0.4, 0.9, 1.0, 5.0),
+            points=points,
+            convex=False,
+            scaled=lambda s: (1.0, ()),
+        )
+        for k, points in ((1, POINTS), (2, POINTS), (3, LONGER))
+    ),
 ]
