@@ -15,6 +15,19 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 # What must hold after the last cell, in the notebook's own variables.
 CHECKS = {
+    "kernels": """
+        assert PROBLEMS == 10 * {trials}
+        # Between its jumps the signal found is constant to the last bit.
+        found = signals[best]
+        assert int(jnp.sum(jnp.diff(found) != 0)) == int(jumps[best]) < 30
+        assert errors[best] < 0.1 < errors[0]
+
+        assert chosen.tolist() == [3, 7, 11, 15]
+        assert jnp.all(lengths["plain"] > 0.1) and loss(trained["proximal"]) < 0.1
+
+        assert jnp.max(first_slope) < 0 and jnp.all(learnt >= 0)
+        assert misfit(learnt, 1) < 0.95 * jnp.min(by_hand)
+    """,
     "own_problem": """
         assert TRIALS == {trials}
         # Averaging wanders; the others end where each other does.
