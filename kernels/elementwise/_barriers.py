@@ -126,7 +126,7 @@ def larger_root(w: Array, step: Array, weight: Array) -> Array:
 
 
 @larger_root.defjvp
-def larger_root_jvp(primals, tangents):
+def _larger_root_jvp(primals, tangents):
     """Differentiate the equation: `(2 x - w) dx = x dw + weight dstep + step dweight`."""
     w, step, weight = primals
     x = larger_root(w, step, weight)
