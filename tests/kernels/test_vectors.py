@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from sklearn.isotonic import isotonic_regression
 
 import fedjax_admm.kernels as kernels
+from fedjax_admm.kernels.vectors._isotonic import pooled
 from tests.kernels.table.vectors import FALLING, LONGER, UNEVEN
 from tests.reference import prox_vectors as twins
 
@@ -36,6 +37,8 @@ MAPS = {
     "isotonic": lambda v: kernels.project_isotonic(v, LIGHT + 0.1),
     "permutahedron": lambda v: kernels.project_permutahedron(v, LIGHT),
     "slope": lambda v: kernels.prox_slope(v, 0.3, np.array([2.0, 1.5, 1.0, 0.2, 0.0])),
+    "k-support": lambda v: kernels.prox_k_support(v, 0.3, 2),
+    "envelope of top k": lambda v: kernels.prox_top_k_envelope(v, 0.3, 2),
 }
 
 
@@ -104,7 +107,7 @@ def test_sums_are_right_far_from_zero(dtype):
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 2, 127, 128, 129, 160, 1000])
 def test_vectors_of_any_length_are_put_in_order(size, x64):
-    """Chunks, joined by levels, against pools with a stack and against scikit-learn's."""
+    """Against pools in a Python list and against scikit-learn's."""
     rng = np.random.default_rng(size)
     place = np.arange(size)
     project = jax.jit(kernels.project_isotonic)
@@ -132,6 +135,45 @@ def test_vectors_of_any_length_are_put_in_order(size, x64):
     falling = np.linspace(2, 0.1, size)
     expected = twins.prox_slope(v, 0.4, np.broadcast_to(falling, v.shape))
     np.testing.assert_allclose(slope(v, 0.4, falling), expected, atol=1e-11)
+
+
+@pytest.mark.thorough
+def test_rows_are_pooled_alone_behind_and_beside_each_other(x64):
+    rng = np.random.default_rng(5)
+    v, weights = rng.standard_normal((2, 3, 40)), rng.uniform(0.1, 3, (2, 3, 40))
+    v[0, 1, 7] = np.nan
+    each = zip(v.reshape(6, 40), weights.reshape(6, 40), strict=True)
+    expected = np.stack([kernels.project_isotonic(*row) for row in each]).reshape(v.shape)
+    np.testing.assert_array_equal(np.isnan(expected).sum(-1), [[0, 40, 0], [0, 0, 0]])
+    twice = jax.jit(jax.vmap(jax.vmap(kernels.project_isotonic)))
+    np.testing.assert_array_equal(twice(v, weights), expected)
+    rows = (v.reshape(6, 40), weights.reshape(6, 40), jnp.arange(40) == 0)
+    beside = jax.jit(jax.vmap(pooled.fun, (0, 0, None)))
+    np.testing.assert_allclose(beside(*rows).reshape(v.shape), expected, rtol=1e-14)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_million_of_entries_far_from_zero_are_pooled_to_their_means(weighted):
+    """In float32: one block, grown from either side, and many."""
+    size, rng = 1_000_000, np.random.default_rng(6)
+    weights = rng.uniform(0.5, 2, size).astype(np.float32) if weighted else 1.0
+    place = np.linspace(0, 1, size)
+    project = jax.jit(kernels.project_isotonic)
+    for v in (
+        -1e5 + 1e3 * place**2 * (place < 1),
+        1e5 - 1e3 * place,
+        -10 * place,
+        1e5 + place + rng.standard_normal(size),
+        np.where(place < 1, place, -1e6),
+    ):
+        v = v.astype(np.float32)
+        expected = isotonic_regression(
+            v.astype(np.float64), sample_weight=np.broadcast_to(weights, size).astype(np.float64)
+        )
+        # The sum of the weights is rounded a million of times.
+        room = 1e-4 if weighted else 1e-6
+        np.testing.assert_allclose(project(v, weights), expected, rtol=2e-7, atol=room)
 
 
 @pytest.mark.thorough
