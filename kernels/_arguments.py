@@ -1,5 +1,6 @@
 """What kernels take: points, and parameters that follow the dtype of the points."""
 
+from functools import reduce
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,6 +38,15 @@ def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
     if not jnp.issubdtype(v.dtype, jnp.floating):
         v = v.astype(jnp.result_type(float))
     return (v, *(jnp.asarray(number, v.dtype) for number in parameters))
+
+
+def undefined_by(result: Array, *numbers: Array) -> Array:
+    """Return a result, NaN where a number is NaN: for maps that only compare with that number.
+
+    A comparison with NaN is false, so that a hard threshold of NaN would return the point.
+    """
+    unknown = reduce(jnp.logical_or, map(jnp.isnan, numbers))
+    return jnp.where(unknown, jnp.nan, result)
 
 
 def widened(v: Array) -> Array:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 from fedjax_admm.kernels._safe import safe_norm
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.vectors._balls import project_l2_ball
@@ -138,7 +138,7 @@ def _descended(
     # Every term is at least 0: nothing cancels.
     lacking = jnp.maximum(bound * norms(jumps) - jnp.sum(dual * jumps, 0), 0.0)
     gap = jnp.sum(lacking, (-2, -1)) * scale[..., 0, 0] * scale[..., 0, 0]
-    return (middle + scale * x).astype(v.dtype), gap.astype(v.dtype)
+    return undefined_by(middle + scale * x, step).astype(v.dtype), gap.astype(v.dtype)
 
 
 def _momenta(iterations: int, dtype: jnp.dtype) -> Array:

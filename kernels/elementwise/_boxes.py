@@ -6,7 +6,7 @@ For a convex g of one number and an interval, the map of their sum is that of g,
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by
 from fedjax_admm.kernels.elementwise._absolute import elastic_net_value, soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
@@ -53,7 +53,7 @@ def project_box(v: Array, lower: Real, upper: Real) -> Array:
     v, lower, upper = matched(v, lower, upper)
     # Not min(max(v, lower), upper): equal bounds tie, and (-r, r) at r = 0 has no derivative in r.
     below = v - lower < upper - v
-    return jnp.where(below, jnp.maximum(v, lower), jnp.minimum(v, upper))
+    return undefined_by(jnp.where(below, jnp.maximum(v, lower), jnp.minimum(v, upper)), lower)
 
 
 def project_linf_ball(v: Array, radius: Real) -> Array:
@@ -102,12 +102,12 @@ def project_binary(v: Array, low: Real, high: Real) -> Array:
     """
     v, low, high = matched(v, low, high)
     nearer = jnp.where(v - low < high - v, low, high)
-    return jnp.where(jnp.isnan(v), v, nearer)
+    return undefined_by(nearer, v, low, high)
 
 
 def _held(x: Array, lower: Array, upper: Array) -> Array:
     """Clip, with the derivative from within at the bounds: a step of 0 leaves points on them."""
-    return jnp.where(x < lower, lower, jnp.where(x > upper, upper, x))
+    return undefined_by(jnp.where(x < lower, lower, jnp.where(x > upper, upper, x)), lower, upper)
 
 
 def non_negative_l1_value(x: Array) -> Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
 
@@ -60,7 +60,7 @@ def prox_capped_l1(v: Array, step: Real, theta: Real) -> Array:
     end = jnp.where(step <= 2 * theta, widened(theta) + 0.5 * widened(step), hard)
     # Beyond 2 theta the jump comes before the soft threshold leaves 0.
     small = jnp.abs(widened(v)) <= stop_gradient(end)
-    return jnp.where(small, soft_threshold(v, step), v)
+    return undefined_by(jnp.where(small, soft_threshold(v, step), v), step, theta)
 
 
 def capped_quadratic_value(x: Array, weight: Real, cap: Real) -> Array:
@@ -112,4 +112,4 @@ def prox_capped_quadratic(v: Array, step: Real, weight: Real, cap: Real) -> Arra
     reach = widened(step) + 1 / jnp.where(bend > 0, bend, 1.0)
     end = jnp.where(bend > 0, jnp.sqrt(2 * widened(cap)) * jnp.sqrt(reach), jnp.inf)
     small = jnp.abs(widened(v)) <= stop_gradient(end)
-    return jnp.where(small, v / (1 + step * weight), v)
+    return undefined_by(jnp.where(small, v / (1 + step * weight), v), step, weight, cap)

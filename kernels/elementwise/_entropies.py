@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 
 
 def kl_value(x: Array, reference: Real) -> Array:
@@ -155,7 +155,8 @@ def _divergence_root(v: Array, step: Array, reference: Array) -> Array:
     large = large - (safe / (safe + by)) * ((large - v) + by * _log_ratio(safe, y))
 
     bound = jnp.where((reference == 0) & ~jnp.isnan(v), 0.0, jnp.maximum(v, 0.0))
-    return jnp.where(regular & jnp.isfinite(v), jnp.where(z < 1, small, large), bound)
+    found = jnp.where(regular & jnp.isfinite(v), jnp.where(z < 1, small, large), bound)
+    return undefined_by(found, step, reference)
 
 
 @_divergence_root.defjvp

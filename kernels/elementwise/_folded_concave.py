@@ -8,7 +8,7 @@ several stationary points and the global minimiser jumps. All regimes are here.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
 
@@ -104,7 +104,7 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     # The second condition holds in exact arithmetic; near step = gamma rounding breaks it.
     firm = jnp.where((magnitude <= gamma * lam) & (jnp.abs(firm) <= magnitude), firm, v)
     hard = jnp.where(magnitude <= lam * jnp.sqrt(gamma * step), 0.0, v)
-    return jnp.where(single_valued, firm, hard)
+    return undefined_by(jnp.where(single_valued, firm, hard), step, lam, gamma)
 
 
 def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
@@ -146,4 +146,5 @@ def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
         magnitude <= soft_end, soft, jnp.where(magnitude <= middle_end, middle, v)
     )
     hard = jnp.where(magnitude <= lam * jnp.sqrt(step * (gamma + 1)), 0.0, v)
-    return jnp.where(jnp.greater(step, gamma + 1), hard, continuous)
+    found = jnp.where(jnp.greater(step, gamma + 1), hard, continuous)
+    return undefined_by(found, step, lam, gamma)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
@@ -98,7 +98,7 @@ def prox_hinge(v: Array, step: Real) -> Array:
     """
     v, step = matched(v, step)
     # Not max(v, min(v + step, 1)): at the step 0 both tie, and half of the derivative is lost.
-    return jnp.where(v < 1, jnp.minimum(v + step, 1.0), v)
+    return undefined_by(jnp.where(v < 1, jnp.minimum(v + step, 1.0), v), step)
 
 
 def squared_hinge_value(x: Array) -> Array:
@@ -141,7 +141,7 @@ def prox_squared_hinge(v: Array, step: Real) -> Array:
     v, step = matched(v, step)
     low = jnp.minimum(v, 1.0)  # the branch not taken must not overflow
     # Halved: twice a step may leave the range.
-    return jnp.where(v < 1, (0.5 * low + step) / (0.5 + step), v)
+    return undefined_by(jnp.where(v < 1, (0.5 * low + step) / (0.5 + step), v), step)
 
 
 def logistic_value(x: Array) -> Array:

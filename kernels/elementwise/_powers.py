@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 
 # Of (u - 1) / c, within 2e-3 of the largest root u up to the c of the jump.
 _FITS = {3: (-0.51361281, -0.12447534, -1.68620252), 4: (-0.36376792, 0.13837207, -1.31074654)}
@@ -97,7 +97,8 @@ def prox_l0(v: Array, step: Real) -> Array:
     v, step = matched(v, step)
     # Twice the root of half the step: the same number, and nothing leaves the range.
     threshold = stop_gradient(2 * jnp.sqrt(0.5 * widened(step)))
-    return jnp.where(jnp.abs(widened(v)) <= threshold, jnp.zeros_like(v), v)
+    found = jnp.where(jnp.abs(widened(v)) <= threshold, jnp.zeros_like(v), v)
+    return undefined_by(found, step)
 
 
 def l_half_value(x: Array) -> Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
 from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
 from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
@@ -159,7 +159,7 @@ def _in_its_units(
         linear_end=lam if linear else None,
         penalty=lambda t: penalty(t, lam, gamma),
     )
-    return (unit * found).astype(v.dtype)
+    return undefined_by(unit * found, step, lam, curvature, mu).astype(v.dtype)
 
 
 def _prox_smoothed(

@@ -29,6 +29,6 @@ def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     v, radius = matched(v, radius)
     scaled, norm, scale = scaled_norm(v, axis)
     radius = radius.astype(norm.dtype)
-    outside = norm * scale > radius
+    outside = (norm * scale > radius) | jnp.isnan(radius)
     shrunk = scaled * (radius / jnp.where(outside, norm, 1.0))
     return jnp.where(outside, shrunk.astype(v.dtype), v)

@@ -70,4 +70,4 @@ def _is_empty(lower: Array, upper: Array, weights: Array, total: Array, axis: in
         return slack * jnp.where(size < jnp.inf, size, 0.0)
 
     missed = (total < least - room(below)) | (total > most + room(over))
-    return missed | jnp.any(lower > upper, axis=axis, keepdims=True)
+    return missed | jnp.any(~(lower <= upper), axis=axis, keepdims=True)

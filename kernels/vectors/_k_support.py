@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import falling_root, power_of_two
@@ -153,7 +153,8 @@ def prox_top_k_envelope(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     kept = 1 - share
     top, between, loss = _split(wide, share, kept, k, axis)
     grown = (wide - loss) / jnp.where(kept > 0, kept, 1.0)
-    return jnp.where(top, wide, jnp.where(between, grown, 0.0)).astype(v.dtype)
+    found = jnp.where(top, wide, jnp.where(between, grown, 0.0))
+    return undefined_by(found, by).astype(v.dtype)
 
 
 def _parts_of_value(x: Array, k: int, axis: int, less: bool = False) -> tuple[Array, Array, Array]:

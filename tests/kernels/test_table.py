@@ -80,6 +80,23 @@ def test_no_point_is_better(row):
 
 
 @EVERY
+def test_nan_is_never_lost(row, x64):
+    """Whichever number is NaN, the step and parameters too: none returns points that look right."""
+    numbers, shape = jax.tree.flatten((row.steps[0], *row.parameters))
+    for place, number in enumerate(numbers):
+        if isinstance(number, float) and not (row.projection and place == 0):
+            step, *parameters = jax.tree.unflatten(
+                shape, [*numbers[:place], np.nan, *numbers[place + 1 :]]
+            )
+            found = np.asarray(image(row, row.points, step, parameters))
+            assert np.all(np.isnan(found).reshape(len(found), -1).any(1)), (place, found)
+    points = row.points.copy()
+    points[:, 0] = np.nan
+    found = np.asarray(image(row, points, row.steps[0]))
+    assert np.all(np.isnan(found).reshape(len(found), -1)[:, 0]), found
+
+
+@EVERY
 def test_the_result_has_the_dtype_of_the_point(row):
     """Whatever the dtype of a step and of parameters; complex points are refused."""
     shape = row.points.shape
