@@ -149,6 +149,11 @@ def entry(name: str, row: Row | None) -> Iterator[str]:
         yield f"*{found.reference}*\n"
 
 
+def in_a_cell(text: str) -> str:
+    """Return text for a cell of a table, where a bar would end it, in code too."""
+    return text.replace("|", r"\|")
+
+
 def peers_table(peer: Peer) -> Iterator[str]:
     """Tell what another package has, row by row."""
     yield f"### {peer.title}\n"
@@ -180,7 +185,10 @@ def page() -> str:
                 lines += entry(name, None)
         elif others:
             lines.append("Values and helpers:\n\n| | |\n|---|---|")
-            lines += [f"| `{signature(name)}` | {documented(name).purpose} |" for name in others]
+            lines += [
+                f"| `{signature(name)}` | {in_a_cell(documented(name).purpose)} |"
+                for name in others
+            ]
             lines.append("")
     lines.append("## Beside other packages\n")
     lines.append(
