@@ -32,6 +32,8 @@ def project_hankel(v: Array) -> Array:
         lengths[places].reshape([1] * (v.ndim - 2) + [rows, columns]), wide.dtype
     )
     # Rows with `rows` zeros behind, read with one entry less a row: each is shifted by its number.
-    skewed = jnp.pad(wide, [(0, 0)] * (v.ndim - 1) + [(0, rows)]).reshape(*v.shape[:-2], -1)
+    skewed = jnp.pad(wide, [(0, 0)] * (v.ndim - 1) + [(0, rows)]).reshape(
+        *v.shape[:-2], rows * (rows + columns)
+    )
     skewed = skewed[..., :-rows].reshape(*v.shape[:-2], rows, rows + columns - 1)
     return jnp.sum(skewed, axis=-2)[..., places].astype(v.dtype)
