@@ -64,12 +64,12 @@ def pytest_collection_modifyitems(items):
     """Leave kin to the thorough run.
 
     These are the cases of a parametrised test after its first `kin(n)`, and the second precision of
-    tests that use the fixture `dtype`, but for kernels, which promise every one.
+    tests that use the fixture `dtype`.
     """
     seen = {}
     for item in items:
         wide = getattr(item, "callspec", None) and item.callspec.params.get("dtype") == "float64"
-        if wide and "tests/kernels/" not in item.nodeid:
+        if wide:
             item.add_marker(pytest.mark.thorough)
         marker = item.get_closest_marker("kin")
         if marker is not None:

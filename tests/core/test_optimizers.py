@@ -69,6 +69,7 @@ def test_one_update_is_the_map_of_the_point_after_the_step():
     np.testing.assert_allclose(found["bias"], [0.3 * (1 - 0.1 * RATE) - 0.5 * RATE], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_network_is_trained_sparse_in_two_lines():
     x, y = (jnp.asarray(part, jnp.float32) for part in lasso())
     rng = np.random.default_rng(1)

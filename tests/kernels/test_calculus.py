@@ -262,6 +262,7 @@ def test_the_envelope_of_the_modulus_is_hubers_function(x64):
     np.testing.assert_array_equal(by_step, -0.5 * np.sign(points) ** 2)
 
 
+@pytest.mark.thorough
 def test_the_gradient_of_an_envelope_does_not_need_that_of_the_function(x64):
     """That of an indicator is the distance to the set, by the envelope theorem by a radius too."""
 
@@ -282,6 +283,7 @@ def test_the_gradient_of_an_envelope_does_not_need_that_of_the_function(x64):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", [(3, 3), (3,), ()])
 def test_an_envelope_has_the_shape_of_its_function(shape):
     points = jnp.ones(shape)
@@ -337,6 +339,7 @@ def test_changes_that_undo_each_other_give_the_map_back(x64):
     )
 
 
+@pytest.mark.thorough
 def test_numbers_of_a_made_map_can_be_learnt_from_zero(x64):
     """Derivatives by shift, factor, weight and slope are finite, and right, at 0."""
     points = jnp.asarray([-2.0, 0.0, 3.0])
@@ -420,6 +423,7 @@ def test_blocks_that_do_not_fit_are_refused():
         kernels.proximal_average([kernels.prox_l1], np.ones(2))(jnp.ones(2), 1.0)
 
 
+@pytest.mark.thorough
 def test_distances_to_a_ball(x64):
     radius = np.linalg.norm(POINTS, axis=-1)
     outside = np.maximum(radius - 1, 0)

@@ -104,6 +104,7 @@ def test_limits_of_the_plain_maps(name, x64):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mcp", "scad"])
 @pytest.mark.parametrize("step", [0.5, 1.9, 2.2, 3.3, 6.0])
 def test_smoothed_maps_tend_to_the_plain_ones(name, step, dtype):
@@ -120,6 +121,7 @@ def test_smoothed_maps_tend_to_the_plain_ones(name, step, dtype):
         assert error <= bound, errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mcp", "scad"])
 def test_smoothed_maps_leave_the_point_for_a_zero_step(name, dtype):
     points = jnp.asarray(np.linspace(-6, 6, 49), dtype)
@@ -127,6 +129,7 @@ def test_smoothed_maps_leave_the_point_for_a_zero_step(name, dtype):
     np.testing.assert_allclose(kernel(points, 0.0, 1.0, 3.0, 1.5), points, rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mcp", "scad"])
 def test_smoothed_maps_solve_the_stationarity_equation(name, x64):
     """t + step d/dt P(h(t)) = v to rounding, P and h differentiated by JAX."""

@@ -54,6 +54,7 @@ def test_a_batch_of_factors_is_mapped_over(x64):
         np.testing.assert_allclose(found[k], expected[0], rtol=1e-10)
 
 
+@pytest.mark.thorough
 def test_coordinates_may_lie_along_another_axis(x64):
     factor = kernels.least_squares_factor(MATRIX, TARGET)
     along = kernels.prox_least_squares(jnp.asarray(POINTS), 0.4, factor)
@@ -96,6 +97,7 @@ def test_a_quadratic_that_is_not_convex_is_refused():
         kernels.quadratic_factor(np.diag([1.0, -1.0]), np.zeros(2))
 
 
+@pytest.mark.thorough
 def test_half_precision_points_keep_the_digits_of_their_factor():
     factor = kernels.least_squares_factor(MATRIX.astype(np.float32), TARGET.astype(np.float32))
     points = jnp.asarray(POINTS, jnp.bfloat16)
@@ -105,6 +107,7 @@ def test_half_precision_points_keep_the_digits_of_their_factor():
     np.testing.assert_array_equal(found, wide.astype(jnp.bfloat16))
 
 
+@pytest.mark.thorough
 def test_images_are_convolved_along_both_axes(x64):
     kernel, target, image = RNG.standard_normal((3, 4, 5))
     matrix = np.array(

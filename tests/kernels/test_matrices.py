@@ -176,6 +176,7 @@ def test_derivatives_of_plans_are_finite_differences(name, x64):
             np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PLANS)
 def test_a_residual_tells_what_cannot_be(name):
     plan = jax.jit(PLANS[name])
@@ -191,6 +192,7 @@ def test_a_residual_tells_what_cannot_be(name):
         PLANS[name](jnp.ones(3), 1.0, 1.0)
 
 
+@pytest.mark.thorough
 def test_sharp_kernels_and_empty_cells(x64):
     costs = np.random.default_rng(6).random((12, 12))
     point, missed = jax.jit(kernels.project_kl_birkhoff)(-300 * costs)

@@ -78,6 +78,7 @@ def test_derivatives_are_finite_at_both_ends_of_the_range(dtype, x64):
         close(jax.grad(kernels.safe_norm)(v), [0.6, -0.8], dtype)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1e-25, 1e25])
 def test_measurements_of_phases_are_of_any_length(size):
     """The curvature along x is infinite or zero there: all of w along x goes, or nothing does."""
@@ -103,6 +104,7 @@ def test_gradients_of_samples_of_any_length_are_clipped_to_the_norm(size):
     np.testing.assert_allclose(found, np.full((2, 3), 0.3 / 3**0.5), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_slopes_of_regression_are_clipped_where_features_are_long():
     graph = graphs.from_edges(2, [(0, 1)])
     x = [np.full((1, 2), size, np.float32) for size in (1e25, 1e-25)]

@@ -128,8 +128,6 @@ def test_convex_row_maps_are_firmly_nonexpansive(coordinates, distance, step):
         a, b = jnp.asarray(np.reshape(coordinates, (2, 3)))
         maps = [
             lambda p: kernels.prox_range_excess(p, ANCHOR, distance, step),
-            lambda p: kernels.prox_group_l2(p, step),
-            lambda p: kernels.project_l2_ball(p, step),
         ]
         for proximal in maps:
             gap = np.asarray(proximal(a) - proximal(b))
@@ -137,23 +135,6 @@ def test_convex_row_maps_are_firmly_nonexpansive(coordinates, distance, step):
 
 
 # --- groups and balls ---
-
-
-@pytest.mark.parametrize("step", [0.0, 0.5, 3.0, 3.0 + 1e-12, 5.0])
-def test_group_map_and_ball_equal_their_twins(step, x64):
-    rows = np.concatenate(
-        [np.zeros((1, 3)), [on_ray(3.0) - ANCHOR], np.random.default_rng(7).normal(size=(20, 3))]
-    )
-    np.testing.assert_allclose(
-        kernels.prox_group_l2(jnp.asarray(rows), step),
-        reference.prox_group_l2(rows, step),
-        atol=1e-11,
-    )
-    np.testing.assert_allclose(
-        kernels.project_l2_ball(jnp.asarray(rows), step),
-        reference.project_l2_ball(rows, step),
-        atol=1e-11,
-    )
 
 
 def test_group_map_and_ball_decompose_the_point(dtype):
@@ -250,8 +231,6 @@ SAFE_ROWS = [
         for radius in (0.0, 1.5)
         for step, mu in ((0.5, 2.0), (2.0, 2.0), (2.0, 0.5), (0.0, 1.0))
     ],
-    *[("prox_group_l2", radius * DIRECTION, (step,)) for radius in (0, 2) for step in (0.0, 2.0)],
-    *[("project_l2_ball", r * DIRECTION, (radius,)) for r in (0, 2) for radius in (0.0, 2.0)],
     *[
         ("prox_phase_residual", u * DIRECTION, (step, scale * DIRECTION, y))
         for u in (0.0, 2.0)
@@ -292,10 +271,6 @@ def test_jacobians_of_row_kernels_are_finite_everywhere(name, dtype):
         ("prox_negative_moreau_norm", (on_ray(1.0), ANCHOR, 0.5, 2.0)),
         ("prox_negative_moreau_norm", (on_ray(2.0), ANCHOR, 0.5, 2.0)),
         ("prox_negative_moreau_norm", (on_ray(1.0), ANCHOR, 2.0, 1.0)),
-        ("prox_group_l2", (2 * DIRECTION, 0.7)),
-        ("prox_group_l2", (0 * DIRECTION, 0.7)),
-        ("project_l2_ball", (2 * DIRECTION, 0.7)),
-        ("project_l2_ball", (0.5 * DIRECTION, 0.7)),
         ("prox_phase_residual", (np.array([0.3, 1.0, -0.2]), 0.2, DIRECTION, 4.0)),
         ("prox_phase_residual", (np.array([0.0, 3.0, 0.0]), 0.2, DIRECTION, 0.8)),
         ("prox_phase_residual", (np.array([0.3, 1.0, -0.2]), 1.2, DIRECTION, 4.0)),

@@ -57,6 +57,7 @@ def test_derivatives_by_the_equations_are_those_of_differences(name, x64):
     compare_with_differences(projected, jnp.concatenate([matrix.ravel(), right]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "shape", [(2, 3), pytest.param((3, 2), marks=pytest.mark.thorough)], ids=str
 )
@@ -96,6 +97,7 @@ def test_derivatives_of_cones_are_finite_on_every_boundary(project):
     assert np.all(np.isfinite(project(jnp.asarray(points, jnp.float32))))
 
 
+@pytest.mark.thorough
 def test_the_identity_on_the_boundary_of_a_cone_and_at_its_apex():
     for project, point in (
         (kernels.project_second_order_cone, [5.0, 3.0, 4.0]),
@@ -106,6 +108,7 @@ def test_the_identity_on_the_boundary_of_a_cone_and_at_its_apex():
         np.testing.assert_array_equal(jax.jit(jax.jacrev(project))(jnp.array(point)), np.eye(3))
 
 
+@pytest.mark.thorough
 def test_a_cone_of_one_entry_and_one_of_two():
     half_line = kernels.project_second_order_cone(jnp.array([[-2.0], [3.0]]))
     np.testing.assert_array_equal(half_line, [[0.0], [3.0]])
@@ -171,6 +174,7 @@ def test_a_normal_is_of_any_length(dtype, size, x64):
     assert all(np.all(np.isfinite(slope)) for slope in slopes)
 
 
+@pytest.mark.thorough
 def test_a_normal_of_zero_bounds_nothing():
     v, zero = jnp.array([1.0, -2.0]), jnp.zeros(2)
     for project, offsets in (
@@ -195,6 +199,7 @@ def test_offsets_may_be_infinite():
     np.testing.assert_array_equal(slopes[1], np.zeros((2, 2)))
 
 
+@pytest.mark.thorough
 def test_spheres_at_zero_and_of_points_whose_squares_overflow():
     zero = jnp.zeros((2, 3))
     found = kernels.project_l2_sphere(zero, 2.0, axis=0)
@@ -207,6 +212,7 @@ def test_spheres_at_zero_and_of_points_whose_squares_overflow():
         np.testing.assert_allclose(np.asarray(found, float), [3.0, -4.0], rtol=2e-3)
 
 
+@pytest.mark.thorough
 def test_an_intersection_tells_how_far_its_sets_are():
     def below(x):
         return kernels.project_halfspace(x, jnp.array([1.0, 1.0]), 1.0)

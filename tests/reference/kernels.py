@@ -70,7 +70,7 @@ def global_minimum(objective, low, high, points=2001, sections=48, seeds=()):
 # --- closed forms, elementwise on float64 scalars ----------------------------------------------
 
 
-def _elementwise(function):
+def elementwise(function):
     vectorised = np.vectorize(function, otypes=[np.float64])
 
     def call(*arguments):
@@ -80,7 +80,7 @@ def _elementwise(function):
     return call
 
 
-@_elementwise
+@elementwise
 def soft_threshold(v, threshold):
     if v > threshold:
         return v - threshold
@@ -89,14 +89,14 @@ def soft_threshold(v, threshold):
     return 0.0
 
 
-@_elementwise
+@elementwise
 def prox_elastic_net(v, step, l1, l2):
     if abs(v) <= step * l1:
         return 0.0
     return (v - np.sign(v) * step * l1) / (1 + step * l2)
 
 
-@_elementwise
+@elementwise
 def prox_pinball(v, step, quantile):
     if v > quantile * step:
         return v - quantile * step
@@ -105,27 +105,27 @@ def prox_pinball(v, step, quantile):
     return 0.0
 
 
-@_elementwise
+@elementwise
 def project_box(v, lower, upper):
     return lower if v < lower else upper if v > upper else v
 
 
-@_elementwise
+@elementwise
 def project_linf_ball(v, radius):
     return np.sign(v) * radius if abs(v) > radius else v
 
 
-@_elementwise
+@elementwise
 def prox_squared_l2(v, step, weight):
     return v / step / (weight + 1 / step) if step > 0 else v
 
 
-@_elementwise
+@elementwise
 def smoothed_abs(v, mu):
     return abs(v) if abs(v) >= mu else v**2 / (2 * mu) + mu / 2
 
 
-@_elementwise
+@elementwise
 def prox_smoothed_abs(v, step, mu):
     if abs(v) <= mu + step:
         return v * mu / (mu + step)
@@ -138,7 +138,7 @@ def _best_of(v, step, penalty, candidates):
     return candidates[int(np.argmin(scores))]
 
 
-@_elementwise
+@elementwise
 def prox_mcp(v, step, lam, gamma):
     # Stationary points of each piece, then the best: no threshold formula is used.
     a = abs(v)
@@ -148,7 +148,7 @@ def prox_mcp(v, step, lam, gamma):
     return np.copysign(_best_of(a, step, lambda t: mcp(t, lam, gamma), candidates), v)
 
 
-@_elementwise
+@elementwise
 def prox_scad(v, step, lam, gamma):
     a = abs(v)
     candidates = [0.0, min(max(a - step * lam, 0.0), lam), max(a, gamma * lam)]
@@ -159,7 +159,7 @@ def prox_scad(v, step, lam, gamma):
 
 
 def _smoothed_prox(penalty):
-    @_elementwise
+    @elementwise
     def prox(v, step, lam, gamma, mu):
         a = abs(v)
 

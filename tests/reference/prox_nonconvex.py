@@ -7,7 +7,7 @@ at the point, where g is flat there).
 
 import numpy as np
 
-from tests.reference.kernels import _elementwise
+from tests.reference.kernels import elementwise
 
 
 def largest_root(slope, bend, v):
@@ -31,7 +31,7 @@ def largest_root(slope, bend, v):
 def concave(value, rise, bend):
     """Prox of a concave function of magnitudes from its value and two derivatives."""
 
-    @_elementwise
+    @elementwise
     def prox(v, step, *parameters):
         if step == 0 or v == 0:
             return v
@@ -74,18 +74,18 @@ def _cheapest(v, step, value, candidates):
     return candidates[int(np.argmin(costs))]
 
 
-@_elementwise
+@elementwise
 def prox_l0(v, step):
     return _cheapest(v, step, lambda x: float(x != 0), [0.0, v])
 
 
-@_elementwise
+@elementwise
 def prox_capped_l1(v, step, theta):
     shrunk = np.sign(v) * max(abs(v) - step, 0.0)
     return _cheapest(v, step, lambda x: min(abs(x), theta), [shrunk, v])
 
 
-@_elementwise
+@elementwise
 def prox_capped_quadratic(v, step, weight, cap):
     shrunk = v / (1 + step * weight)
     return _cheapest(v, step, lambda x: min(weight * x * x / 2, cap), [shrunk, v])
