@@ -40,6 +40,17 @@ def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
     return (v, *(jnp.asarray(number, v.dtype) for number in parameters))
 
 
+def length_along(v: Array, axis: int) -> int:
+    """Return how many entries points have along an axis.
+
+    Raises:
+      ValueError: the points have no such axis.
+    """
+    if not -v.ndim <= axis < v.ndim:
+        raise ValueError(f"points of the shape {v.shape} have no axis {axis}.")
+    return v.shape[axis]
+
+
 def undefined_by(result: Array, *numbers: Array) -> Array:
     """Return a result, NaN where a number is NaN: for maps that only compare with that number.
 

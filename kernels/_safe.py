@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import bitcast_convert_type, index_in_dim, reduce_precision, stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
 
 # Longest axis whose squares are added one by one: XLA's reduction over a short last axis is scalar
 # code on a CPU (a third of the run time of localisation in three dimensions).
@@ -41,9 +41,10 @@ def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
 
 def _parts(v: Array, axis: int, keepdims: bool) -> list[Array] | None:
     """Return the entries along a short axis one by one, or None where the axis is long."""
-    if not 0 < v.shape[axis] <= _SHORT_AXIS:
+    length = length_along(v, axis)
+    if not 0 < length <= _SHORT_AXIS:
         return None
-    return [index_in_dim(v, i, axis, keepdims) for i in range(v.shape[axis])]
+    return [index_in_dim(v, i, axis, keepdims) for i in range(length)]
 
 
 def power_of_two(largest: Array) -> tuple[Array, Array]:

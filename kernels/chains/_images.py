@@ -117,6 +117,8 @@ def _descended(
     norms: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
     """Return what `iterations` steps on the dual give, and the gap of both problems there."""
+    if iterations < 0:
+        raise ValueError(f"iterations must be at least 0, but they are {iterations}.")
     v, step = matched(v, step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     image = jnp.broadcast_to(widened(v), shape)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._segments import chain_segments
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
@@ -59,7 +59,7 @@ def prox_tv1d(v: Array, step: Real, weights: Real = 1.0, axis: int = -1) -> Arra
 def _rows(v: Array, step: Array, weights: Array, axis: int) -> tuple[Array, Array, Array]:
     """Return chains along the last axis, the strengths of their links, and which links cut."""
     weights = weights if weights.ndim else jnp.full((1,) * v.ndim, weights)
-    size = v.shape[axis]
+    size = length_along(v, axis)
     # Infinite numbers become the largest: with them, 0 has products and derivatives.
     v, step, weights = (widened(a) for a in (v, step, weights))
     largest = float(jnp.finfo(v.dtype).max)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._arguments import length_along, matched, widened
 from fedjax_admm.kernels._safe import safe_norm
 
 
@@ -97,8 +97,16 @@ def segment_norm(
     The second is a function of shares, one for each segment, that returns one for each entry: that
     of its segment, and 1 where the entry belongs to none.
     """
-    v = jnp.moveaxis(widened(v), axis, 0)
+    if count < 1:
+        raise ValueError(f"there must be at least one segment, but the count is {count}.")
+    length = length_along(v, axis)
     segments = jnp.asarray(segments)
+    if segments.shape != (length,) or not jnp.issubdtype(segments.dtype, jnp.integer):
+        raise ValueError(
+            f"segments must be {length} integers, one for each entry along axis {axis}, but they "
+            f"have the shape {segments.shape} and the dtype {segments.dtype}."
+        )
+    v = jnp.moveaxis(widened(v), axis, 0)
     member = (segments >= 0) & (segments < count)
     # Entries without a segment go to one more, which is thrown away.
     places = jnp.where(member, segments, count)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import slice_in_dim
 
-from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._arguments import length_along, matched, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 
 
@@ -73,7 +73,7 @@ def project_rotated_second_order_cone(v: Array, axis: int = -1) -> Array:
 
 
 def _at_least(v: Array, axis: int, least: int, name: str) -> None:
-    if v.ndim == 0 or v.shape[axis] < least:
+    if v.ndim == 0 or length_along(v, axis) < least:
         raise ValueError(
             f"{name} takes points with at least {least} entries along axis {axis}, but v has the "
             f"shape {v.shape}."

@@ -1,10 +1,12 @@
 """Proximal maps of the largest entries: maximum, sum of the k largest, l-infinity norm."""
 
+from operator import index
+
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
 from fedjax_admm.kernels.vectors._l1_ball import exceeds
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._simplex import project_simplex
@@ -171,5 +173,6 @@ def sum_largest_value(x: Array, k: int, axis: int = -1) -> Array:
 
 
 def _demand_some(v: Array, k: int, axis: int) -> None:
-    if not 1 <= k <= v.shape[axis]:
-        raise ValueError(f"k must be from 1 to {v.shape[axis]}, but it is {k}.")
+    length = length_along(v, axis)
+    if not 1 <= index(k) <= length:
+        raise ValueError(f"k must be from 1 to {length}, but it is {k}.")

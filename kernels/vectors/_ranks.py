@@ -1,9 +1,13 @@
 """Ranks of entries, by the bits of floats: the largest without sorting, and a fast order."""
 
+from operator import index
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import bitcast_convert_type, broadcasted_iota, stop_gradient, while_loop
+
+from fedjax_admm.kernels._arguments import length_along
 
 
 def largest(v: Array, count: int, axis: int) -> Array:
@@ -20,11 +24,13 @@ def largest(v: Array, count: int, axis: int) -> Array:
       The mask, the shape of `v`, with `count` times True along `axis`.
 
     Raises:
-      ValueError: the count is negative.
+      ValueError: the count is negative, or there is no such axis.
+      TypeError: the count is no integer.
     """
-    if count < 0:
+    length = length_along(v, axis)
+    if index(count) < 0:
         raise ValueError(f"the count of entries must be at least 0, but it is {count}.")
-    if count == 0 or count >= v.shape[axis]:
+    if count == 0 or count >= length:
         return jnp.full(v.shape, count > 0)
     keys = _keys(stop_gradient(v))
     low, high = (f(keys, axis=axis, keepdims=True) for f in (jnp.min, jnp.max))
@@ -32,10 +38,10 @@ def largest(v: Array, count: int, axis: int) -> Array:
     above, tied = keys > last, keys == last
     missing = count - jnp.sum(above, axis=axis, keepdims=True, dtype=jnp.int32)
     # Earlier entries of the tie have the larger keys.
-    order = v.shape[axis] - broadcasted_iota(keys.dtype, v.shape, axis % v.ndim)
+    order = length - broadcasted_iota(keys.dtype, v.shape, axis % v.ndim)
     order = jnp.where(tied, order, 0)
     surplus = jnp.sum(tied, axis=axis, keepdims=True, dtype=jnp.int32) > missing
-    high = jnp.where(surplus, jnp.asarray(v.shape[axis], keys.dtype), 1)
+    high = jnp.where(surplus, jnp.asarray(length, keys.dtype), 1)
     return above | (tied & (order >= _from_top(order, jnp.ones_like(high), high, missing, axis)))
 
 

@@ -26,6 +26,7 @@ SHARED = {
     "headroom",
     "kept_share",
     "largest",
+    "length_along",
     "matched",
     "objective_at",
     "points_last",
@@ -42,6 +43,7 @@ SHARED = {
     "take_back",
     "times",
     "transported",
+    "undefined_by",
     "weighted_simplex",
     "widened",
 }
