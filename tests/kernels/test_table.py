@@ -17,6 +17,13 @@ from fedjax_admm.testing import PROX_CHECKS, check_prox
 from tests.kernels.table import ROWS
 
 EVERY = pytest.mark.parametrize("row", ROWS, ids=str)
+# In the default run the search for better points is that of the nonconvex maps: twins find the
+# minimisers of others too.
+SEARCHED = [
+    pytest.param(row, marks=[pytest.mark.thorough] if row.convex else [])
+    for row in ROWS
+    if row.value is not None
+]
 # Public names that are a prox or a projection and stand in tables or tests of their own.
 ELSEWHERE = {
     "prox_negative_moreau_norm",
@@ -66,7 +73,7 @@ def test_equals_its_twin(row, x64):
         np.testing.assert_allclose(found, expected, rtol=row.tolerance, atol=row.tolerance)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.value is not None], ids=str)
+@pytest.mark.parametrize("row", SEARCHED, ids=str)
 def test_no_point_is_better(row):
     check_prox(
         row.prox,
@@ -100,11 +107,10 @@ def test_nan_is_never_lost(row, x64):
 def test_the_result_has_the_dtype_of_the_point(row):
     """Whatever the dtype of a step and of parameters; complex points are refused."""
     shape = row.points.shape
-    for dtype in (jnp.float16, jnp.bfloat16, jnp.float32):
-        points = jax.ShapeDtypeStruct(shape, dtype)
-        step = jax.ShapeDtypeStruct((), jnp.float32)
-        found = jax.eval_shape(row.prox, points, step, *arrays(row.parameters, np.float32))
-        assert (found.dtype, found.shape) == (dtype, shape)
+    points = jax.ShapeDtypeStruct(shape, jnp.bfloat16)
+    step = jax.ShapeDtypeStruct((), jnp.float32)
+    found = jax.eval_shape(row.prox, points, step, *arrays(row.parameters, np.float32))
+    assert (found.dtype, found.shape) == (jnp.bfloat16, shape)
     points = jax.ShapeDtypeStruct(shape, jnp.complex64)
     with pytest.raises(TypeError, match="real"):
         jax.eval_shape(row.prox, points, step, *arrays(row.parameters, np.float32))
