@@ -25,10 +25,11 @@ from tests.kernels.table.row import Row
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "kernels.md"
 PICTURES = DOCS / "kernels"
-SECTIONS = {
+SECTIONS = {  # of the page, in order
     "elementwise": "Entry by entry",
     "groups": "Groups",
     "vectors": "Vectors",
+    "sets": "Sets and cones",
     "matrices": "Matrices",
     "losses": "Losses of data",
     "chains": "Chains and images",
