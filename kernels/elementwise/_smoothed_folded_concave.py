@@ -140,17 +140,20 @@ def _in_its_units(
     penalty: Callable[[Array, Array, Array], Array],
     linear: bool = False,
 ) -> Array:
-    """Minimiser in units of the point or of mu, a power of two: cubes stay within the range.
+    """Minimiser in units of lam or mu, a power of two: cubes and squares stay within the range.
 
-    `Prox(s v; step, lam, gamma, mu) = s Prox(v; step, lam / s, gamma, mu / s)`.
+    `Prox(s v; step, lam, gamma, mu) = s Prox(v; step, lam / s, gamma, mu / s)`. Far points stay:
+    from `|v| = gamma lam + lam sqrt(step (gamma + 1))` on, no gain of the penalty pays for the way.
     """
     wide, step, lam, gamma, mu, curvature = (
         widened(number) for number in (v, step, lam, gamma, mu, curvature)
     )
-    unit, inverse = power_of_two(stop_gradient(jnp.maximum(jnp.abs(wide), mu)))
+    unit, inverse = power_of_two(stop_gradient(jnp.maximum(lam, mu)))
     lam, mu = lam * inverse, mu * inverse
+    reach = stop_gradient(mu + lam * (2 * gamma + 1 + step))
+    scaled = wide * inverse
     found = _prox_smoothed(
-        wide * inverse,
+        jnp.clip(scaled, -reach, reach),
         step,
         lam,
         mu,
@@ -159,7 +162,8 @@ def _in_its_units(
         linear_end=lam if linear else None,
         penalty=lambda t: penalty(t, lam, gamma),
     )
-    return undefined_by(unit * found, step, lam, curvature, mu).astype(v.dtype)
+    found = jnp.where(jnp.abs(scaled) > reach, wide, unit * found)
+    return undefined_by(found, step, lam, curvature, mu).astype(v.dtype)
 
 
 def _prox_smoothed(
