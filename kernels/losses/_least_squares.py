@@ -1,6 +1,6 @@
 """Least squares: a factor made once, then the proximal map for any step and many points."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -115,7 +115,13 @@ def least_squares_value(x: Array, factor: LeastSquaresFactor, axis: int = -1) ->
     return (0.5 * sums).astype(matched(x)[0].dtype)
 
 
-def prox_least_squares(v: Array, step: Real, factor: LeastSquaresFactor, axis: int = -1) -> Array:
+def prox_least_squares(
+    v: Array,
+    step: Real,
+    factor: LeastSquaresFactor | Array,
+    target: Array | None = None,
+    axis: int = -1,
+) -> Array:
     """Proximal map of least squares, `g(x) = ||A x - b||^2 / 2`, the sum over the rows of A.
 
     `Prox(v; step) = (I + step A^T A)^-1 (v + step A^T b)`, computed as
@@ -129,7 +135,9 @@ def prox_least_squares(v: Array, step: Real, factor: LeastSquaresFactor, axis: i
     Args:
       v: points, any shape, floating dtype; the n coordinates lie along `axis`.
       step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      factor: what `least_squares_factor` returns, of one loss for all points.
+      factor: what `least_squares_factor` returns, of one loss for all points; or A itself, shape
+        (m, n), with `target`: then the factor is made at every call.
+      target: b, shape (m,), where A stands in the place of the factor.
       axis: the axis that holds the coordinates of a point.
 
     Returns:
@@ -138,6 +146,8 @@ def prox_least_squares(v: Array, step: Real, factor: LeastSquaresFactor, axis: i
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1 (quadratic functions, with a factor kept between the steps).
     """
+    if target is not None:
+        factor = least_squares_factor(cast(Array, factor), target)
     point, step, (basis, spectrum, solution, _) = points_last(v, step, factor, axis)
     spectrum = spread(spectrum, point.ndim)
     share = spectrum * resolvent(step, spectrum)

@@ -1,7 +1,7 @@
 """Projections onto affine sets and graphs of linear maps, with a factor made once."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,9 @@ def affine_factor(matrix: Array, right: Real, decomposition: str | None = None) 
     return AffineFactor(*_factored(decomposition, widened(matrix), widened(right)))
 
 
-def project_affine(v: Array, factor: AffineFactor, axis: int = -1) -> Array:
+def project_affine(
+    v: Array, factor: AffineFactor | Array, right: Real | None = None, axis: int = -1
+) -> Array:
     """Project onto an affine set, `C = {x: A x = b}` along an axis, with a factor made once.
 
     `Prox(v; step) = v - W^T (W v - c)` with the orthonormal rows W and the level c of
@@ -78,7 +80,9 @@ def project_affine(v: Array, factor: AffineFactor, axis: int = -1) -> Array:
 
     Args:
       v: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      factor: what `affine_factor` returns, of one set for all points.
+      factor: what `affine_factor` returns, of one set for all points; or A itself, shape (m, n),
+        with `right`: then the factor is made at every call.
+      right: b, shape (m,) or a number, where A stands in the place of the factor.
       axis: the axis that holds the coordinates of a point.
 
     Returns:
@@ -88,7 +92,9 @@ def project_affine(v: Array, factor: AffineFactor, axis: int = -1) -> Array:
     1(3), 2014, section 6.2 (affine set).
     """
     (v,) = matched(v)
-    points, basis, level = _rows(v, axis, factor)
+    if right is not None:
+        factor = affine_factor(cast(Array, factor), right)
+    points, basis, level = _rows(v, axis, cast(AffineFactor, factor))
     level = level.reshape((1,) * (points.ndim - 1) + (-1,))
     moved = points - times(times(points, basis.T) - level, basis)
     return jnp.moveaxis(moved, -1, axis).astype(v.dtype)

@@ -37,6 +37,8 @@ def test_factors_made_inside_jit_equal_those_made_outside(x64):
     outside = kernels.least_squares_factor(MATRIX, TARGET)
     maps = [kernels.prox_least_squares(jnp.asarray(POINTS), 0.7, f) for f in (inside, outside)]
     np.testing.assert_allclose(*maps, rtol=1e-11)
+    at_once = kernels.prox_least_squares(jnp.asarray(POINTS), 0.7, MATRIX, TARGET)
+    np.testing.assert_allclose(at_once, maps[1], rtol=1e-11)
     inside = jax.jit(kernels.quadratic_factor)(MATRIX.T @ MATRIX, TARGET[:4])
     outside = kernels.quadratic_factor(MATRIX.T @ MATRIX, TARGET[:4])
     maps = [kernels.prox_quadratic(jnp.asarray(POINTS), 0.7, f) for f in (inside, outside)]
@@ -196,6 +198,7 @@ def squares(x, matrix, target):
     return 0.5 * jnp.sum((matrix @ x - target) ** 2)
 
 
+@pytest.mark.thorough
 def test_an_inexact_map_approaches_the_exact_one_from_its_memory(x64):
     matrix, target, point = jnp.asarray(MATRIX), jnp.asarray(TARGET), jnp.asarray(POINTS[0])
     made = kernels.inexact_prox(squares, optax.sgd(0.05), 40)

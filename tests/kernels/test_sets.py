@@ -39,9 +39,11 @@ def test_an_affine_factor_holds_the_least_squares_set(name, decomposition, x64):
         turned = kernels.project_affine(points.T, factor, axis=0)
         return kernels.project_affine(points, factor), turned.T
 
+    expected = points - (points @ matrix.T - right) @ inverse.T
     for projected in found(matrix, right, points):
-        expected = points - (points @ matrix.T - right) @ inverse.T
         np.testing.assert_allclose(projected, expected, atol=1e-13)
+    at_once = jax.jit(kernels.project_affine)(points, matrix, right)
+    np.testing.assert_allclose(at_once, expected, atol=1e-13)
 
 
 @pytest.mark.thorough
