@@ -299,6 +299,7 @@ def test_an_envelope_has_the_shape_of_its_function(shape):
         np.testing.assert_allclose(first(points, 0.5), np.full(3, np.sqrt(3) - 0.25), rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_moreaus_identity_of_envelopes(x64):
     """The envelopes of g at the step s and of its conjugate at 1 / s sum to |v|^2 / (2 s)."""
     step, points = 0.6, jnp.asarray(POINTS)
@@ -360,6 +361,7 @@ def test_numbers_of_a_made_map_can_be_learnt_from_zero(x64):
     assert np.all(np.isfinite(slope(lambda w: kernels.scale(kernels.prox_l1, w), 0.0)))
 
 
+@pytest.mark.thorough
 def test_the_proximal_average_averages_envelopes(x64):
     """Its envelope's gradient, (v - Prox(v)) / step, is the average of theirs."""
     weights = np.array([1.0, 3.0])
@@ -392,6 +394,7 @@ def test_copies_that_have_to_agree_are_averaged(x64):
     np.testing.assert_allclose(found[:, 0], grid[np.argmin(costs, -1)], atol=4e-4)
 
 
+@pytest.mark.thorough
 def test_blocks_are_arrays_or_parts_of_one(x64):
     parts = (jnp.asarray(POINTS[:, :1]), jnp.asarray(POINTS[0]), jnp.asarray(2.0))
     made = kernels.separable(kernels.prox_group_l2, kernels.prox_elastic_net, kernels.prox_l1)

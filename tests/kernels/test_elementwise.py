@@ -53,6 +53,7 @@ def test_box_takes_infinite_bounds(x64):
     np.testing.assert_array_equal(project_box(points, 0.0, jnp.inf), [0.0, 3.0])
 
 
+@pytest.mark.thorough
 def test_smoothed_abs_lies_above_by_half_mu_at_most(dtype):
     points = jnp.asarray(np.linspace(-3, 3, 61), dtype)
     for mu in (1e-30, 1e-3, 0.5, 2.0):

@@ -43,6 +43,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.kin(6)
 @pytest.mark.parametrize(
     ("name", "parameters", "wanted"),
     VALUES,

@@ -160,6 +160,7 @@ def test_residuals_out_of_range_read_the_nearest_row():
     np.testing.assert_array_equal(everything(*drawn)[0], truth(*drawn)[0])
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("cut", [0, 7])
 def test_parts_add_up_to_the_whole(cut):
     _, v, rows, columns, values = whole_table(np.random.default_rng(6), 3)
@@ -236,6 +237,7 @@ def test_derivatives_are_finite_at_zero_factors():
         np.testing.assert_array_equal(leaf, np.zeros(leaf.shape))
 
 
+@pytest.mark.thorough
 def test_a_batch_of_tables():
     """Under jit and vmap over factors and entries at once, as one after another."""
     rng = np.random.default_rng(11)

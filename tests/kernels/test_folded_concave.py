@@ -40,6 +40,7 @@ def smoothed(penalty):
     return lambda t, lam, gamma, mu: penalty(reference.huber_above(t, mu), lam, gamma)
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize(
     ("kernel", "penalty", "grid"),
     [

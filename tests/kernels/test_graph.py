@@ -114,6 +114,7 @@ def test_no_edges(num_nodes, dtype):
     np.testing.assert_array_equal(kernels.degrees(none, none, num_nodes), np.zeros(num_nodes))
 
 
+@pytest.mark.thorough
 def test_a_batch_of_graphs(dtype):
     """Under jit and vmap over graphs and values at once, as one after another."""
     rng = np.random.default_rng(3)

@@ -108,6 +108,7 @@ def test_weights_shrink_large_singular_values_less(x64):
     np.testing.assert_allclose(found, reference.prox_nuclear(v, step), atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_no_frame_is_lost_at_low_rank(x64):
     matrices = np.stack([np.zeros((4, 3)), np.ones((4, 3)), np.eye(4, 3) * [1.0, 0.0, 0.0]])
     found = np.asarray(jax.jit(kernels.project_stiefel)(matrices))

@@ -53,6 +53,7 @@ def test_box_map_is_global_on_both_sides_of_convexity(reach, y, x64):
         assert objective(w, v, step, X, y, 1.0) == pytest.approx(least, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("dim", [1, 4])
 def test_random_rows_equal_the_twins(dim, dtype):
     rows = [jnp.asarray(a, dtype) for a in draw_rows(dim)]
@@ -71,6 +72,7 @@ def test_random_rows_equal_the_twins(dim, dtype):
                 np.testing.assert_allclose(w, expected, atol=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("dim", [1, 4, 25])
 def test_nothing_on_the_curve_of_clipped_points_is_better(dim, x64):
     rows = draw_rows(dim)
@@ -95,6 +97,7 @@ def test_nothing_on_the_curve_of_clipped_points_is_better(dim, x64):
         assert objective(w, *row) == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_nothing_in_the_box_is_better(dim, x64):
     """A dense grid over the whole box, refined around its best point."""
@@ -194,6 +197,7 @@ def test_of_tied_minimisers_that_of_greatest_product_is_returned(x64):
     assert np.sum(lead > 0.1) > 5
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("kernel", [exact, clipped], ids=["box", "clipped"])
 def test_numbers_keep_the_dtype_and_rows_are_independent(kernel, dtype):
     v, x = (jnp.asarray(a, dtype) for a in np.random.default_rng(7).normal(size=(2, 6, 3)))
@@ -228,6 +232,7 @@ def test_corners_move_with_the_radius_only(dtype):
     np.testing.assert_array_equal([by_step, by_y], np.zeros((2, 3)))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("radius", [0.0, 1.0, np.inf])
 def test_jacobians_are_finite_at_every_kink(radius, dtype):
     """Ties, coinciding breakpoints, ``v`` on the box, ``x^T v = 0``, ``x = 0``, ``y <= 0``."""

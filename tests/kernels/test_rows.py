@@ -25,6 +25,7 @@ def rotation(dim=3):
 # --- range excess ---
 
 
+@pytest.mark.kin(10)
 @pytest.mark.parametrize("step", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("radius", [0.0, 1e-9, 1.0, 1.5, 1.5 + 1e-12, 2.0, 2.1, 4.0, 5.5, 9.0])
 def test_range_excess_equals_twin_and_beats_the_radius_grid(radius, step, x64):
@@ -56,6 +57,7 @@ def test_range_excess_treats_a_negative_range_as_zero(x64):
 # --- negative Moreau envelope ---
 
 
+@pytest.mark.kin(10)
 @pytest.mark.parametrize(
     ("step", "mu"), [(0.5, 2.0), (1.0, 1.0), (2.0, 0.5), (1.9, 2.0), (0.0, 1.0)]
 )
@@ -163,6 +165,7 @@ def test_ball_keeps_inner_points_bit_for_bit_and_is_idempotent(dtype):
 # --- phase retrieval ---
 
 
+@pytest.mark.kin(10)
 @pytest.mark.parametrize("reach", [0.0, 0.3, 1.0 - 1e-9, 1.0, 1.0 + 1e-9, 2.5])
 @pytest.mark.parametrize("y", [-2.0, 0.0, 1e-12, 0.5, 4.0])
 def test_phase_map_equals_twin_and_beats_the_grid(reach, y, x64):

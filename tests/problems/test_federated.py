@@ -148,6 +148,7 @@ def test_data_that_are_made_on_demand(problem):
     )
 
 
+@pytest.mark.thorough
 def test_some_clients_alone_are_what_they_are_among_all(problem):
     some = jnp.array([2, 0, 3], jnp.int32)
     w = points()
@@ -167,6 +168,7 @@ def test_what_pads_a_client_is_never_looked_at(float64):
 # --- minibatches ----------------------------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("sampling", ["epochs", "replacement"])
 def test_the_mean_of_minibatches_is_the_gradient(float64, sampling):
     problem = federated(logistic, clients(), first(), batch_size=3, sampling=sampling)
@@ -191,6 +193,7 @@ def test_an_epoch_takes_every_sample_once(float64):
     assert not np.allclose(drawn[:4, 0], drawn[4:, 0])
 
 
+@pytest.mark.thorough
 def test_a_client_draws_what_it_draws_among_all(float64):
     problem = federated(logistic, clients(), first(), batch_size=3)
     w, key, some = points(), jax.random.key(7), jnp.array([3, 1], jnp.int32)

@@ -190,6 +190,7 @@ def test_one_cluster_is_told_to_need_pooling_only(solve):
     assert "Local models come within" not in outcome.out
 
 
+@pytest.mark.thorough
 def test_nodes_without_clusters_are_told_to_need_no_neighbours(solve):
     table = measured(truth=np.random.default_rng(1).normal(size=(12, 3)), noise=0.1)
     outcome = solve(text(table), *BASIC, "--graph", "edges.csv", edges=CLIQUES)

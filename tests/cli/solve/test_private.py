@@ -307,6 +307,7 @@ def test_labels_may_be_zero_and_one_or_their_signs(tmp_path):
 # Noise
 
 
+@pytest.mark.thorough
 def test_epsilon_inf_is_the_run_without_noise(solve, tmp_path):
     outcome = solve(text(measured()), *SMALL, "--epsilon", "inf", "--keep-private")
     assert outcome.code == 0, outcome.err

@@ -338,6 +338,7 @@ def test_a_grid_of_solvers_is_the_solvers_one_by_one():
         close(found["v"][i], alone["v"], 1e-11)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_by_rho():
     data = draw(1)

@@ -621,6 +621,7 @@ def grown(numbers):
     return trees.from_nested(nest(numbers))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("tree", "weights"),
