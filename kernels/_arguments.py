@@ -51,6 +51,19 @@ def length_along(v: Array, axis: int) -> int:
     return v.shape[axis]
 
 
+def check_system(matrix: Array, right: Array, name: str) -> None:
+    """Demand a matrix (..., m, n) and a right side (..., m).
+
+    Raises:
+      ValueError: the shapes do not belong together.
+    """
+    if matrix.ndim < 2 or right.shape != matrix.shape[:-1]:
+        raise ValueError(
+            f"the matrix must have the shape (..., m, n) and the {name} the shape (..., m), but "
+            f"they have {matrix.shape} and {right.shape}."
+        )
+
+
 def undefined_by(result: Array, *numbers: Array) -> Array:
     """Return a result, NaN where a number is NaN: for maps that only compare with that number.
 

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
 from fedjax_admm.kernels.losses._spectrum import (
     coordinates,
     points_last,
@@ -58,11 +58,16 @@ def least_squares_factor(
     Returns:
       The factor, at least float32: what `prox_least_squares` takes.
 
+    Raises:
+      ValueError: the shapes do not belong together.
+
     Reference: T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd
     edition, 2009, section 3.4.1 (ridge regression by the singular value decomposition).
     """
     parts = (matrix, target) if weights is None else (matrix, target, weights)
     matrix, *rest = matched(*parts)
+    for name, part in zip(("target", "weights"), rest, strict=False):
+        check_system(matrix, part, name)
     matrix, target, *weighted = (widened(part) for part in (matrix, *rest))
     if weighted:
         root = jnp.sqrt(weighted[0])

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
 from fedjax_admm.kernels.losses._spectrum import (
     coordinates,
     points_last,
@@ -54,12 +54,18 @@ def quadratic_factor(matrix: Array, linear: Array) -> QuadraticFactor:
       The factor, at least float32: what `prox_quadratic` takes.
 
     Raises:
-      ValueError: an eigenvalue is negative (told of arrays that are no tracers only).
+      ValueError: an eigenvalue is negative (told of arrays that are no tracers only), the matrix is
+        not square, or the shapes do not belong together.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1 (quadratic functions, with a factor kept between the steps).
     """
     matrix, linear = matched(matrix, linear)
+    check_system(matrix, linear, "linear part")
+    if matrix.shape[-1] != matrix.shape[-2]:
+        raise ValueError(
+            f"the matrix of a quadratic must be square, but its shape is {matrix.shape}."
+        )
     matrix, linear = widened(matrix), widened(linear)
     if isinstance(matrix, Tracer) or isinstance(linear, Tracer):
         values, vectors = decompose_symmetric(0.5 * (matrix + matrix.mT), None)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
 from fedjax_admm.kernels._safe import safe_norm, safe_ratio
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
@@ -80,11 +80,15 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     Returns:
       The factor, at least float32: what `prox_absolute_loss` and its kin take.
 
+    Raises:
+      ValueError: the shapes do not belong together.
+
     Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
     Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 4.2
     (factors kept between the iterations).
     """
     matrix, target = matched(matrix, target)
+    check_system(matrix, target, "target")
     matrix, target = widened(matrix), widened(target)
     fixed = jax.lax.stop_gradient(matrix)
     if isinstance(fixed, Tracer):

@@ -61,7 +61,8 @@ def svd_by_rotations(matrix: Array) -> tuple[Array, Array, Array]:
     Returns:
       Left vectors as columns, shape (..., m, k) with `k = min(m, n)`; singular values, shape
       (..., k), falling; right vectors as columns, shape (..., n, k). Of a singular value 0, the
-      left vector of a tall or square matrix and the right one of a wide matrix are zero.
+      left vector of a tall or square matrix and the right one of a wide matrix are zero; where it
+      is below the rounding of the largest one, they have length 1 but need not be orthogonal.
 
     Reference: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, 2013, section
     8.6.3 (one-sided Jacobi); J. Demmel and K. Veselic, "Jacobi's method is more accurate than QR",

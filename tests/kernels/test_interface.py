@@ -17,6 +17,7 @@ SHARED = {
     "blocks_of",
     "centred",
     "chain_segments",
+    "check_system",
     "clipped_part",
     "coordinates",
     "end_to_end",

@@ -60,3 +60,20 @@ def test_fewer_steps_than_none():
 def test_complex_numbers(name):
     with pytest.raises(TypeError, match="real"):
         getattr(kernels, name)(V.astype(jnp.complex64), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("least_squares_factor", [(4, 3), (3,)]),
+        ("least_squares_factor", [(4,), (4,)]),
+        ("least_squares_factor", [(4, 3), (4,), (3,)]),
+        ("quadratic_factor", [(3, 3), (2,)]),
+        ("quadratic_factor", [(3, 2), (3,)]),
+        ("sample_factor", [(4, 3), (3,)]),
+    ],
+    ids=str,
+)
+def test_a_factor_of_parts_that_do_not_belong_together(name, shapes):
+    with pytest.raises(ValueError, match=r"must (have the shape|be square)"):
+        getattr(kernels, name)(*(jnp.ones(shape) for shape in shapes))
