@@ -1,0 +1,122 @@
+"""Run commands by the hundred: every row in a process of its own, forked from one that has imported.
+
+A server process imports the command line and JAX, and starts no backend; every command is a fork of
+it. What an interpreter reads while it starts, or does when it ends, is seen in a fresh one only.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cli.processes import PROGRAM, SMALL
+from tests.faults.row import Row
+
+_PRELOADED = [
+    "fedjax_admm.trials.cli",
+    "fedjax_admm.trials.experiments",
+    "fedjax_admm.trials.figures",
+    "fedjax_admm.trials.running",
+    "fedjax_admm.trials.solve",
+    "tests.trials.small",
+]
+ENDLESS = "endless"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command left: its exit code (`ENDLESS` past the limit) and what it printed."""
+
+    code: int | str | None
+    out: str
+    err: str
+
+
+def run_row(row: Row, folder: Path) -> Told:
+    """Run the command of a row in its folder."""
+    kept = folder.with_name(f"{folder.name}-told")
+    kept.mkdir()
+    told = (kept / "out", kept / "err")
+    code = _fresh(row, folder, *told) if row.fresh else _forked(row, folder, *told)
+    return Told(code, *(path.read_text(errors="replace") for path in told))
+
+
+def _environment(row: Row) -> dict[str, str]:
+    usual = {**os.environ, **{name: text for name, text in row.environment.items() if text}}
+    return {name: text for name, text in usual.items() if row.environment.get(name, text)}
+
+
+@contextlib.contextmanager
+def _output(row: Row, out: Path):
+    """Give the file descriptor that a command gets as its standard output."""
+    if row.output == "broken":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(out, os.O_WRONLY | os.O_CREAT)
+    out.touch()
+    yield writer
+    os.close(writer)
+
+
+def _fresh(row: Row, folder: Path, out: Path, err: Path) -> int | str:
+    program = SMALL if row.small else PROGRAM
+    words = [*program, *row.words]
+    if row.output == "closed":
+        words = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    with _output(row, out) as writer, open(err, "wb") as errors:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=errors,
+            cwd=folder,
+            env=_environment(row),
+        )
+        try:
+            return process.wait(row.limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return ENDLESS
+
+
+def _forked(row: Row, folder: Path, out: Path, err: Path) -> int | str | None:
+    assert row.output == "kept", "closed and broken outputs show in a fresh interpreter"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    arguments = (row.words, row.small, str(folder), dict(row.environment), str(out), str(err))
+    process = context.Process(target=_command, args=arguments)
+    process.start()
+    process.join(row.limit)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return ENDLESS
+    return process.exitcode
+
+
+def _command(words, small, folder, environment, out, err):
+    """Be the command: the target of a forked process."""
+    for path, descriptor in ((out, 1), (err, 2)):
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    for name, text in environment.items():
+        os.environ.pop(name, None)
+        if text is not None:
+            os.environ[name] = text
+    os.chdir(folder)
+    sys.argv = ["fedjax-admm", *words]
+    from fedjax_admm.trials.cli import main
+
+    if small:
+        from fedjax_admm.trials.experiments import _finding
+        from tests.trials.small import EXPERIMENT
+
+        _finding.built_in = lambda: {EXPERIMENT.name: EXPERIMENT}
+    main()
