@@ -105,7 +105,6 @@ def _command(words, small, folder, environment, out, err):
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, descriptor)
         os.close(opened)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
     for name, text in environment.items():
         os.environ.pop(name, None)
         if text is not None:
