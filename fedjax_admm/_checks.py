@@ -4,6 +4,7 @@ Builders call these on concrete values. Under a transformation (`jax.vmap`, `jax
 the values are tracers and cannot be looked at, so the checks on values step aside.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
@@ -13,6 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
+
+
+_LARGEST_COUNT = 2**31 - 1  # what is counted on a device is int32
 
 
 class InputError(ValueError):
@@ -83,8 +87,12 @@ def is_real(value: Any) -> bool:
     """Whether a value is a real number, or an array or a list of such; what is traced may be."""
     if not is_concrete(value):
         return True
-    dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
-    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
+    try:
+        return _is_real_dtype(
+            value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
+        )
+    except (TypeError, ValueError):  # lists of different lengths
+        return False
 
 
 def default_float() -> np.dtype:
@@ -115,30 +123,36 @@ def number(
     Raises:
       InputError: the value is not a finite number or is out of range.
     """
+    host = _real_numbers(name, value, "a number")
+    if host is not None and host.dtype == bool:
+        raise InputError(
+            f"must be a number, but it is {one_line(value)}", argument=name, value=value
+        )
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
         array = jax.lax.convert_element_type(value, value.dtype)
     else:
-        try:
-            if not is_real(value):
-                raise TypeError
-            array = jnp.array(value, dtype=default_float())
-        except (TypeError, ValueError):
-            raise InputError(
-                f"must be a number, but it is {one_line(value)}", argument=name, value=value
-            ) from None
-    # The value as given: inside a trace even the array of a constant is a tracer.
-    if is_concrete(value):
-        seen = np.asarray(value)
+        array = _device_array(value if host is None else host, default_float())
+    if host is not None:
         limits = [
-            (bool(np.all(np.isfinite(seen))), "finite"),
-            (bool(np.all(seen > above)), f"greater than {above:g}"),
-            (bool(np.all(seen >= at_least)), f"at least {at_least:g}"),
-            (bool(np.all(seen <= at_most)), f"at most {at_most:g}"),
+            (lambda seen: np.isfinite(seen), "finite"),
+            (lambda seen: seen > above, f"greater than {above:g}"),
+            (lambda seen: seen >= at_least, f"at least {at_least:g}"),
+            (lambda seen: seen <= at_most, f"at most {at_most:g}"),
         ]
         for holds, wanted in limits:
-            if not holds:
+            if not np.all(holds(host)):
                 raise InputError(
-                    f"must be {wanted}, but it is {_shown(value)}", argument=name, value=value
+                    f"must be {wanted}, but it is {_shown(host)}", argument=name, value=value
+                )
+        _check_range(name, value, host, array.dtype)
+        kept = _cast(host, array.dtype)
+        for holds, wanted in limits:
+            if not np.all(holds(kept)):
+                raise InputError(
+                    f"must be {wanted}, but {_shown(host)} is {_shown(kept)} in {array.dtype}",
+                    argument=name,
+                    value=value,
+                    remedy=_wider(array.dtype),
                 )
     return array
 
@@ -161,21 +175,32 @@ def scalar(name: str, value: ArrayLike, **limits: float) -> jax.Array:
 
 
 def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:
-    """Check a static whole number, such as a number of rounds.
+    """Check a static whole number, such as a number of rounds; at most 2^31 - 1 where none is said.
 
     Raises:
-      InputError: the value is not a whole number or is out of range.
+      InputError: the value is traced, is not a whole number, or is out of range.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"must be a whole number, but it is {value!r}", argument=name, value=value)
-    if value < at_least:
+    if isinstance(value, Tracer):
         raise InputError(
-            f"must be at least {at_least}, but it is {value}", argument=name, value=value
+            "must be known before anything is traced, but it is traced",
+            argument=name,
+            value=value,
+            remedy="mark it as static, as jax.jit(..., static_argnames=...) does",
         )
-    if at_most is not None and value > at_most:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not whole:
         raise InputError(
-            f"must be at most {at_most}, but it is {value}", argument=name, value=value
+            f"must be a whole number, but it is {one_line(value)}", argument=name, value=value
         )
+    most = _LARGEST_COUNT if at_most is None else at_most
+    for holds, wanted in (
+        (value >= at_least, f"least {at_least}"),
+        (value <= most, f"most {most}"),
+    ):
+        if not holds:
+            raise InputError(
+                f"must be at {wanted}, but it is {one_line(value)}", argument=name, value=value
+            )
     return int(value)
 
 
@@ -225,19 +250,19 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
       InputError: the value is no array of numbers, has another shape, or has an entry that is not
         finite (the first one is named).
     """
-    try:
-        if not is_real(value):
-            raise TypeError
+    host = _real_numbers(name, value, f"an array of numbers of shape {shape_text(shape)}")
+    if isinstance(value, jax.Array):
+        array = value
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            array = array.astype(default_float())
+    elif host is None:  # a list with traced entries
         array = jnp.asarray(value)
-    except (TypeError, ValueError):  # no numbers, or lists of different lengths
-        raise InputError(
-            f"must be an array of numbers of shape {shape_text(shape)}, but it is "
-            f"{one_line(value)}",
-            argument=name,
-            value=value,
-        ) from None
-    if not jnp.issubdtype(array.dtype, jnp.floating):
-        array = array.astype(default_float())
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            array = array.astype(default_float())
+    else:
+        floating = jnp.issubdtype(host.dtype, jnp.floating)
+        kept = jax.dtypes.canonicalize_dtype(host.dtype) if floating else default_float()
+        array = _device_array(host, kept)
     fits = array.ndim == len(shape) and all(
         wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
     )
@@ -247,16 +272,17 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
             argument=name,
             value=value,
         )
-    if is_concrete(array):
-        bad = np.argwhere(~np.isfinite(np.asarray(array)))
+    if host is not None:
+        bad = np.argwhere(~np.isfinite(host))
         if bad.size:
             place = tuple(int(index) for index in bad[0])
             raise InputError(
-                f"must be finite, but entry {place} is {np.asarray(array)[place]}",
+                f"must be finite, but entry {place} is {host[place]}",
                 argument=name,
                 value=value,
                 remedy="remove or repair that entry",
             )
+        _check_range(name, value, host, array.dtype)
     return array
 
 
@@ -315,8 +341,105 @@ def shape_text(shape: Iterable[int | str | None]) -> str:
 
 def one_line(value: Any) -> str:
     """Write a value of any kind on one line, shortened if it is long."""
-    words = " ".join(f"{value!r:.400}".split())
+    try:
+        words = " ".join(f"{value!r:.400}".split())
+    except Exception:  # a whole number of many thousand digits, or a class that cannot show itself
+        words = f"of the type {type(value).__name__}"
     return words if len(words) <= 80 else f"{words[:77]}..."
+
+
+def _real_numbers(name: str, value: Any, wanted: str) -> np.ndarray | None:
+    """Return numbers as they were given, on the host; None where something of them is traced.
+
+    Raises:
+      InputError: the value is no real number nor an array or a list of such, or has masked entries.
+    """
+    if not is_concrete(value):
+        return None
+    if any(np.ma.is_masked(leaf) for leaf in jax.tree.leaves(value)):
+        raise InputError(
+            "has masked entries, which would be taken for numbers",
+            argument=name,
+            value=value,
+            remedy="fill them or leave them out",
+        )
+    try:
+        if isinstance(value, jax.Array) and not _is_real_dtype(value.dtype):
+            raise TypeError
+        host = np.asarray(value)
+        if host.dtype == object and all(type(part) is int for part in host.ravel()):
+            host = np.array([_as_float(part) for part in host.ravel()]).reshape(host.shape)
+        if not _is_real_dtype(host.dtype):
+            raise TypeError
+        if host.dtype == np.longdouble:  # JAX has none
+            host = _cast(host, np.float64)
+    except (TypeError, ValueError):  # no numbers, or lists of different lengths
+        raise InputError(
+            f"must be {wanted}, but it is {one_line(value)}", argument=name, value=value
+        ) from None
+    return host
+
+
+def _is_real_dtype(dtype: Any) -> bool:
+    kinds = (jnp.floating, jnp.integer, jnp.bool_)
+    real = any(jnp.issubdtype(dtype, kind) for kind in kinds)
+    return real and np.dtype(dtype).kind != "m"  # lengths of time count among the integers
+
+
+def _as_float(whole: int) -> float:
+    """Return a whole number of any size as a float; infinite beyond its range."""
+    try:
+        return float(whole)
+    except OverflowError:
+        return math.inf if whole > 0 else -math.inf
+
+
+def _cast(host: np.ndarray, dtype: Any) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return host.astype(dtype)
+
+
+def _device_array(host: Any, dtype: Any) -> jax.Array:
+    """Return a strong array of a dtype; what leaves its range was, or will be, refused."""
+    return jnp.array(_cast(host, dtype) if isinstance(host, np.ndarray) else host, dtype=dtype)
+
+
+def _check_range(name: str, value: Any, host: np.ndarray, dtype: Any) -> None:
+    """Check that finite numbers neither overflow nor vanish where they are cast to a float dtype.
+
+    An array may hold entries that vanish, as similarities do, but not only such.
+
+    Raises:
+      InputError: a number is infinite in that dtype; or one alone, or all of an array, is 0 in it.
+    """
+    kinds = jnp.finfo(dtype)
+    kept, size = _cast(host, dtype), np.abs(_cast(host, np.promote_types(host.dtype, np.float64)))
+    over = np.isfinite(size) & ~np.isfinite(kept)
+    if np.any(over):
+        raise InputError(
+            f"must not exceed {float(kinds.max):g}, the largest number of {np.dtype(dtype)}, but "
+            f"it is {host[over].flat[0]:g}",
+            argument=name,
+            value=value,
+            remedy=_wider(dtype),
+        )
+    # Machines take smaller ones for 0; but float16, with which they compute in float32, keeps them.
+    tiny = kinds.smallest_subnormal if dtype == np.float16 else kinds.smallest_normal
+    there, least = size[size > 0], float(tiny)
+    if there.size and np.all(there < least):
+        raise InputError(
+            f"is too small: {np.max(there):g} counts as 0 in {np.dtype(dtype)}, where numbers "
+            f"begin at {least:g}",
+            argument=name,
+            value=value,
+            remedy=_wider(dtype),
+        )
+
+
+def _wider(dtype: Any) -> str:
+    """Return what to do about a number that does not fit a dtype."""
+    remedy = "take another unit"
+    return remedy if np.dtype(dtype) == np.float64 else f"{remedy}, or compute in float64"
 
 
 def _shown(value: ArrayLike) -> str:
