@@ -5,7 +5,6 @@ from_networkx(networkx.karate_club_graph())
 from_scipy(matrix), to_scipy(graph)            sparse symmetric matrices
 """
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, is_concrete, listed, one_line
+from fedjax_admm._input_files import LONGEST_NAME, read_rows
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 
@@ -217,6 +217,13 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
                     value=path,
                     remedy="fill it in or remove that row",
                 )
+            if len(cell) > LONGEST_NAME:
+                raise InputError(
+                    f"{path}, line {line}: {name} must have {LONGEST_NAME} characters at most, "
+                    f"but it has {len(cell)}",
+                    value=path,
+                    remedy="repair that row",
+                )
         edges.append((line, cells["head"], cells["tail"]))
         weights.append(_weight(path, line, cells["weight"]) if "weight" in cells else 1.0)
     names = _names(path, nodes, [name for _, *ends in edges for name in ends])
@@ -249,28 +256,7 @@ def _check_entries(entries: Any) -> None:
 
 def _rows(path: str | Path) -> list[tuple[int, list[str]]]:
     """Read the rows of a CSV file that are not empty, each with its line of the file."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except FileNotFoundError:
-        raise InputError(
-            f"{path} does not exist",
-            value=path,
-            remedy="check its name",
-        ) from None
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not encoded in UTF-8 ({error})",
-            value=path,
-            remedy="save it so",
-        ) from None
-    except (OSError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"{path} cannot be read as a CSV file: {reason}",
-            value=path,
-        ) from None
+    rows = read_rows(path)
     if not rows:
         raise InputError(
             f"{path} is empty",
@@ -286,13 +272,13 @@ def _weight(path: str | Path, line: int, cell: str) -> float:
         value = float(cell.replace("_", "?"))
     except ValueError:
         raise InputError(
-            f"{path}, line {line}: weight must be a number, but it is {cell!r}",
+            f"{path}, line {line}: weight must be a number, but it is {cell!r:.60}",
             value=path,
             remedy="repair that row",
         ) from None
     if not 0 < value < np.inf:
         raise InputError(
-            f"{path}, line {line}: weight must be positive and finite, but it is {cell!r}",
+            f"{path}, line {line}: weight must be positive and finite, but it is {cell!r:.60}",
             value=path,
             remedy="remove or repair that row",
         )
@@ -308,7 +294,7 @@ def _names(path: str | Path, nodes: Sequence[Any] | None, found: list[str]) -> l
                 value=path,
                 remedy="add rows, or give the names of the nodes",
             )
-        whole = all(re.fullmatch(r"[+-]?\d+", name) for name in found)
+        whole = all(re.fullmatch(r"[+-]?[0-9]+", name) for name in found)
         return sorted(set(found), key=lambda name: (int(name) if whole else 0, name))
     names = [str(node).strip() for node in nodes]
     twice = sorted(name for name, times in Counter(names).items() if times > 1)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedjax_admm._checks import InputError, count, listed
+from fedjax_admm._input_files import LONGEST_LINE, check_room, opened
 from fedjax_admm.ratings._table import Bound, Ratings, bound, tabulated
 
 
@@ -70,7 +71,7 @@ def read_ratings(
     with _opened(path) as file:
         line, head = _head(path, file)
         form = _form(path, line, head, names, bounds)
-        chunks = _chunks(file, b"" if form.named else head, chunk_bytes)
+        chunks = _chunks(path, file, b"" if form.named else head, chunk_bytes)
         columns, skipped = _columns(form, chunks)
     if not columns[0].size:
         raise InputError(
@@ -95,6 +96,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,99}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _ENDLESS = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _LARGEST = float(np.finfo(np.float32).max)
+_MOST_BLANK = 2**20  # lines: a few kilobytes that were compressed may stand for any number of them
 
 _Columns = tuple[np.ndarray, np.ndarray, np.ndarray]  # users, items, values
 
@@ -119,19 +121,21 @@ class _Form:
 @contextmanager
 def _opened(path: str | Path) -> Iterator[BufferedIOBase]:
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             zipped = file.peek(2).startswith(b"\x1f\x8b")
             yield gzip.GzipFile(fileobj=file) if zipped else file
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist", value=path, remedy="check its name") from None
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+    except (EOFError, zlib.error) as error:
+        reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read: {reason}", value=path) from None
 
 
 def _head(path: str | Path, file: BufferedIOBase) -> tuple[int, bytes]:
     """Return the first line that is not blank, with its number."""
-    for line, raw in enumerate(file, start=1):
+    for line, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+        if len(raw) == LONGEST_LINE:
+            raise _too_long(path, line)
+        if line > _MOST_BLANK:
+            raise _too_blank(path)
         head = raw.removeprefix(b"\xef\xbb\xbf")  # byte order mark
         if head.strip():
             return line, head
@@ -204,7 +208,7 @@ def _place(path: str | Path, line: int, header: Sequence[str], role: str, name: 
 # --- Chunks of lines ---
 
 
-def _chunks(file: BufferedIOBase, rest: bytes, size: int) -> Iterator[bytes]:
+def _chunks(path: str | Path, file: BufferedIOBase, rest: bytes, size: int) -> Iterator[bytes]:
     r"""Cut the file, and what has been read of it, at ends of lines, all of which become \n."""
     while block := file.read(size):
         lines, end, after = block.rpartition(b"\n")
@@ -212,6 +216,8 @@ def _chunks(file: BufferedIOBase, rest: bytes, size: int) -> Iterator[bytes]:
             yield _ends(rest + lines + end)
             rest = b""
         rest += after
+        if len(rest) >= LONGEST_LINE:
+            raise _too_long(path)
     if rest:
         yield _ends(rest).removesuffix(b"\n") + b"\n"
 
@@ -231,7 +237,11 @@ def _columns(form: _Form, chunks: Iterator[bytes]) -> tuple[_Columns, list[int]]
         except NotPlainError:
             part, blank = read_line_by_line(form, chunk, line)
             skipped += blank
+            if len(skipped) > _MOST_BLANK:
+                raise _too_blank(form.path) from None
         for column, values in zip(columns, part, strict=True):
+            if more := column.growth(values):
+                check_room(form.path, more)
             column.extend(values)
         line += chunk.count(b"\n")
     users, items, values = (column.taken() for column in columns)
@@ -245,6 +255,12 @@ class _Column:
         self._values = np.empty(0, dtype)
         self._size = 0
 
+    def growth(self, values: np.ndarray) -> int:
+        """Return how many bytes more are taken where more values do not fit any more."""
+        end = self._size + values.size
+        fits = end <= self._values.size
+        return 0 if fits else (end + end // 2 - self._values.size) * self._values.itemsize
+
     def extend(self, values: np.ndarray) -> None:
         if values.dtype.itemsize > self._values.dtype.itemsize:
             self._values = self._values.astype(values.dtype)
@@ -257,6 +273,21 @@ class _Column:
     def taken(self) -> np.ndarray:
         self._values.resize(self._size, refcheck=False)
         return self._values
+
+
+def _too_long(path: str | Path, line: int | None = None) -> InputError:
+    where = "a line" if line is None else f"line {line}"
+    return InputError(
+        f"{path}: {where} is longer than {LONGEST_LINE} bytes",
+        value=path,
+        remedy="it must have a line for each rating, which ends in \\n",
+    )
+
+
+def _too_blank(path: str | Path) -> InputError:
+    return InputError(
+        f"{path} has more than {_MOST_BLANK} blank lines", value=path, remedy="remove them"
+    )
 
 
 def _line_of(entry: int, skipped: Sequence[int]) -> int:

@@ -326,9 +326,9 @@ def test_files_that_cannot_be_read_get_a_sentence(tmp_path, write):
     assert str(caught.value) == f"{missing} does not exist; check its name."
     with pytest.raises(InputError) as caught:
         read_edges(tmp_path)
-    assert str(caught.value) == f"{tmp_path} cannot be read as a CSV file: Is a directory."
+    assert str(caught.value) == f"{tmp_path} is a folder, not a file; name a file in it."
     latin = write("head,tail\nZürich,Köln\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"is not encoded in UTF-8 \(.*\); save it so"):
+    with pytest.raises(InputError, match="is not UTF-8 text; save it as a CSV file in UTF-8"):
         read_edges(latin)
 
 

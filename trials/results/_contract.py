@@ -7,9 +7,7 @@ summary.csv   tidy: one row per method, sweep value, recorded round and metric
 figure.png, figure.pdf
 """
 
-import csv
-import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._texts import escape_cell
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results._summaries import summarize
+from fedjax_admm.trials.tables import csv_text
 
 CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"
 _DETAILS = "details"
@@ -75,28 +75,88 @@ class Results:
             )
         return self.arrays[f"{method}/{metric}"]
 
+    def label(self, metric: str) -> str:
+        """Return what a metric is called, with its unit.
+
+        Raises:
+          InputError: the experiment named no such metric.
+        """
+        if metric not in self.config["metrics"]:
+            raise InputError(
+                f"these results do not say what the metric {metric!r} is called; they name "
+                f"{listed(self.config['metrics'])}",
+                value=metric,
+            )
+        return self.config["metrics"][metric]
+
+    def detail(self, name: str, dimensions: int = 0) -> np.ndarray:
+        """Return what the figure shows besides metrics, an array of so many dimensions.
+
+        Raises:
+          InputError: there is nothing of that name, or it has another number of dimensions.
+        """
+        found = self.details.get(name)
+        if found is None or np.ndim(found) != dimensions:
+            raise InputError(
+                f"the figure needs {name!r} among the details of these results, with {dimensions} "
+                f"dimensions, but {'there is none' if found is None else f'it has {np.ndim(found)}'}",
+                value=name,
+            )
+        return np.asarray(found)
+
     def save(self, folder: Path) -> None:
         """Write `trials.npz` and `summary.csv`."""
         flags = {f"{NONFINITE_ROUND}/{name}": value for name, value in self.nonfinite.items()}
-        flags |= {f"{_DETAILS}/{name}": value for name, value in self.details.items()}
+        flags |= {f"{DETAILS}/{name}": value for name, value in self.details.items()}
         files.write_arrays(
             folder / ARRAYS,
-            {**self.arrays, **flags, "sweep": self.sweep, "round": self.rounds},
+            {**self.arrays, **flags, SWEEP: self.sweep, ROUND: self.rounds},
         )
         files.write_text(folder / SUMMARY, summary_text(self))
 
 
 def load(folder: Path) -> Results:
-    """Read the results of a finished run.
+    """Read the results of a finished run, and check them.
 
     Raises:
-      InputError: the folder holds no finished run, or a file is damaged.
+      InputError: the folder holds no finished run, or a file is not what the run wrote.
     """
     config = files.read_json(folder / CONFIG)
+    check_configuration(folder / CONFIG, config)
+    if config["status"] != FINISHED:
+        raise _unfinished(folder, config)
+    _check_unchanged(folder / ARRAYS, config)
     arrays = files.read_arrays(folder / ARRAYS)
-    sweep, rounds = arrays.pop("sweep"), arrays.pop("round")
-    nonfinite, details = _taken(arrays, NONFINITE_ROUND), _taken(arrays, _DETAILS)
+    for defect in defects(config, arrays):
+        raise damaged(folder / ARRAYS, defect)
+    sweep, rounds = arrays.pop(SWEEP), arrays.pop(ROUND)
+    nonfinite, details = _taken(arrays, NONFINITE_ROUND), _taken(arrays, DETAILS)
     return Results(config, sweep, rounds, arrays, nonfinite, details)
+
+
+def _unfinished(folder: Path, config: Mapping[str, Any]) -> InputError:
+    source = config["source"]
+    name = config["experiment"] if source is None else source["again"]
+    command = shlex.join(["fedjax-admm", "run", name, "--out", str(folder), "--resume"])
+    return InputError(
+        f"{folder} holds an unfinished run of {config['experiment']}",
+        value=folder,
+        remedy=f"go on with `{command}`",
+    )
+
+
+def _check_unchanged(path: Path, config: Mapping[str, Any]) -> None:
+    """Check that a file is the one that the run wrote, where its configuration tells its digest."""
+    wanted = config.get("files", {}).get(path.name)
+    if wanted is None or not path.is_file():  # what is no file is refused where it is read
+        return
+    try:
+        with open(path, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return
+    if found != wanted:
+        raise InputError(f"{path} has changed since the run wrote it", value=path, remedy=RESTORE)
 
 
 def _taken(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
@@ -107,23 +167,27 @@ def _taken(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
 
 
 def summary_text(results: Results) -> str:
-    """Return the text of `summary.csv`; a number that does not exist is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    experiment = results.config["experiment"]
-    parameter = results.config["parameter"]
+    """Return the text of `summary.csv`; a number that does not exist is an empty cell.
+
+    Names that a spreadsheet would take for formulas get an apostrophe in front.
+    """
+    return csv_text(_summary_rows(results))
+
+
+def _summary_rows(results: Results) -> Iterator[Sequence[str | int]]:
+    yield COLUMNS
+    experiment = escape_cell(results.config["experiment"])
+    parameter = escape_cell(results.config["parameter"])
     for name, values in results.arrays.items():
-        method, metric = name.rsplit("/", 1)
+        method, metric = map(escape_cell, name.rsplit("/", 1))
         table = summarize(values, axis=1)
         for i, value in enumerate(results.sweep):
             for j, round_ in enumerate(results.rounds):
                 row = [column[i, j] for column in table]
-                writer.writerow(
-                    [experiment, method, parameter, _cell(value), int(round_), metric]
-                    + [_cell(number) for number in row]
-                )
-    return text.getvalue()
+                yield [
+                    *(experiment, method, parameter, _cell(value), int(round_), metric),
+                    *map(_cell, row),
+                ]
 
 
 def _cell(number: float | int) -> str:

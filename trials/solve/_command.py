@@ -5,14 +5,14 @@ what was found (models.csv) and how it looks (figure.png, figure.pdf) into a fol
 tables and arrays it has besides.
 """
 
-import csv
-import io
 import math
+import os
 import platform
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from time import perf_counter
@@ -22,13 +22,23 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._version import __version__
-from fedjax_admm.trials import figures, files, results
+from fedjax_admm.trials import figures, files, folders, results
 from fedjax_admm.trials.solve._settings import Settings
+from fedjax_admm.trials.tables import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODELS = "models.csv"
+TABLES = {
+    "localization": ("residuals.csv",),
+    "networked": ("comparison.csv", "lam_grid.csv"),
+    "private": ("ledger.csv", "curve.csv", "private_models.csv", "evaluation.csv"),
+    "ratings": ("factors.npz", "curve.csv"),
+}
+"""What a family may write besides `models.csv`, the figure and `config.json`."""
+
+_USUAL = (MODELS, "figure.png", "figure.pdf", results.CONFIG)
 Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
 
 
@@ -62,16 +72,33 @@ class Solution:
     arrays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # file -> arrays
 
 
-def output_folder(settings: Settings, path: Path, out: Path | None) -> Path:
-    """Return the folder of the result: FAMILY-INPUT in the current one if none is named.
+@contextmanager
+def claimed_folder(
+    settings: Settings, path: Path, out: Path | None, *, overwrite: bool = False
+) -> Iterator[Path]:
+    """Give the folder of the result, FAMILY-INPUT in the current one if none is named.
+
+    Nobody else writes there meanwhile. It is new, empty, or holds an earlier result of the same
+    family whose files are as they were written.
+
+    Args:
+      settings: what will be solved.
+      path: the file that holds the problem.
+      out: the folder, or None.
+      overwrite: write into any folder, and replace the files there that have the names of ours.
 
     Raises:
-      InputError: a file is in its place.
+      InputError: the folder holds something else, or the input, or cannot be written; or another
+        process writes there.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"must be a folder, but {folder} is a file", argument="out")
-    return folder
+    names = (*_USUAL, *TABLES.get(settings.family, ()))
+    with folders.locked(folder):
+        folders.check_places(folder, names, inputs=_inputs(settings, path))
+        if not overwrite:
+            folders.check_free(folder, names, _kind(settings))
+        folders.remove_unfinished(folder, "|".join(map(re.escape, names)))
+        yield folder
 
 
 def solve_file(
@@ -85,7 +112,7 @@ def solve_file(
     Raises:
       InputError: the file is missing or malformed, or the settings do not fit it.
     """
-    if not path.exists():
+    if not os.path.lexists(path):  # not "may not be looked at", which reading tells
         told = f"{path} does not exist; check the name given with {{input}}"
         raise InputError(told, others=["input"])
     try:
@@ -97,40 +124,64 @@ def solve_file(
         raise error.renamed(settings.arguments) from None
 
 
-def write_solution(solution: Solution, path: Path, folder: Path, stages: Stages) -> list[str]:
+def write_solution(
+    solution: Solution, path: Path, folder: Path, stages: Stages, *, overwrite: bool = False
+) -> list[str]:
     """Write the solution of the problem in a file into a folder, over an earlier one.
+
+    Args:
+      solution: what `solve_file` returned.
+      path: the file that holds the problem.
+      folder: where to write; see `claimed_folder`.
+      stages: told what is done.
+      overwrite: as in `claimed_folder`.
 
     Returns:
       The names of the files.
 
     Raises:
-      InputError: the file system refuses.
+      InputError: the folder holds something else, or the file system refuses.
     """
+    with claimed_folder(solution.settings, path, folder, overwrite=overwrite):
+        return put_solution(solution, path, folder, stages, overwrite=overwrite)
+
+
+def put_solution(
+    solution: Solution, path: Path, folder: Path, stages: Stages, *, overwrite: bool = False
+) -> list[str]:
+    """Do what `write_solution` does in a folder that `claimed_folder` gave."""
     settings, written = solution.settings, []
-    with stages("figure and tables"):
+    with stages("figure and tables"), folders.staged(folder) as stage:
         for name, rows in solution.tables.items():
-            if rows is None:
-                _remove(folder / name)
-            else:
-                files.write_text(folder / name, _as_csv(rows))
+            if rows is not None:
+                files.write_text(stage / name, _as_csv(rows))
                 written.append(name)
         for name, arrays in solution.arrays.items():
-            files.write_arrays(folder / name, arrays)
+            files.write_arrays(stage / name, arrays)
             written.append(name)
-        figures.save_figure(solution.draw(), folder)
-    config = {
-        "command": repeating_command(settings, path, folder),
-        "settings": {"input": path, **settings.stored(), "out": folder},
-        "data": solution.data,
-        "result": solution.result,
-        "seconds": stages.seconds if settings.timed else None,
-        "versions": {
-            "fedjax-admm": __version__,
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
-        },
-    }
-    files.write_json(folder / results.CONFIG, _as_json(config))
+        figures.save_figure(solution.draw(), stage)
+        config = {
+            "command": repeating_command(settings, path, folder),
+            **_kind(settings),
+            "settings": {"input": path, **settings.stored(), "out": folder},
+            "data": solution.data,
+            "result": solution.result,
+            "seconds": stages.seconds if settings.timed else None,
+            "versions": {
+                "fedjax-admm": __version__,
+                "python": platform.python_version(),
+                **{name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
+            },
+        }
+        folders.publish(
+            stage,
+            folder,
+            _as_json(config),
+            _kind(settings),
+            gone=[name for name, rows in solution.tables.items() if rows is None],
+            inputs=_inputs(settings, path),
+            overwrite=overwrite,
+        )
     return [*written, "figure.png", "figure.pdf", results.CONFIG]
 
 
@@ -142,14 +193,13 @@ def repeating_command(settings: Settings, path: Path, folder: Path) -> str:
 
 def spacing(rounds: int, records: int) -> int:
     """Return the largest divisor of the rounds that leaves at least so many records, or all."""
-    return max(n for n in range(1, max(rounds // records, 1) + 1) if rounds % n == 0)
+    small = [n for n in range(1, math.isqrt(rounds) + 1) if rounds % n == 0]
+    divisors = small + [rounds // n for n in small]
+    return max(n for n in divisors if n <= max(rounds // records, 1))
 
 
 def _as_csv(rows: Rows) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue()
+    return csv_text([_cell(value) for value in row] for row in rows)
 
 
 def _cell(value: Any) -> Any:
@@ -173,12 +223,12 @@ def _as_json(value: Any) -> Any:
     return str(value) if lost or isinstance(value, Path) else value
 
 
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot remove {path} of an earlier run: {error.strerror or error}; choose another "
-            "folder with {out}.",
-            others=["out"],
-        ) from error
+def _kind(settings: Settings) -> dict[str, Any]:
+    """Return what tells the results of a family from others, as config.json holds it."""
+    return {"family": settings.family}
+
+
+def _inputs(settings: Settings, path: Path) -> list[Path]:
+    """Return the files that may be read: the input, and whatever a setting may name."""
+    values = [getattr(settings, each.name) for each in fields(settings)]
+    return [path, *(Path(value) for value in values if isinstance(value, str | Path))]

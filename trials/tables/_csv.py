@@ -1,6 +1,5 @@
 """One reader of the CSV files that users bring: a header, then one row per line."""
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._input_files import LARGEST_NUMBER, LONGEST_NAME, read_rows
 
 MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
 
@@ -47,14 +47,25 @@ class Table:
             raise InputError(f"{self.path} {told}.")
 
     def texts(self, column: str) -> np.ndarray:
-        """Return a column as stripped texts; a cell that is not there is empty."""
-        return np.array(self._cells(column), str)
+        """Return a column as stripped texts; a cell that is not there is empty.
+
+        Raises:
+          InputError: a text is longer than any name: an array of texts is as wide as its longest.
+        """
+        cells = self._cells(column)
+        for row, text in enumerate(cells):
+            if len(text) > LONGEST_NAME:
+                raise InputError(
+                    f"{self.path}, line {self.rows[row][0]}: {column} must have {LONGEST_NAME} "
+                    f"characters at most, but it has {len(text)}; repair that row."
+                )
+        return np.array(cells, str)
 
     def numbers(self, columns: Sequence[str], *, complete: bool = False) -> np.ndarray:
         """Return columns as finite numbers, shape (rows, columns); NaN where one is missing.
 
         Raises:
-          InputError: a cell is no finite number, or with `complete` is missing.
+          InputError: a cell is no number, is above 1e60 in size, or with `complete` is missing.
         """
         read = np.empty((len(self.rows), len(columns)))
         for j, column in enumerate(columns):
@@ -74,11 +85,12 @@ class Table:
         except ValueError:
             told = "must be a number"
         else:
-            if np.isfinite(value):
+            if abs(value) <= LARGEST_NUMBER:
                 return value
-            told = "must be finite"
+            finite = np.isfinite(value)
+            told = f"must be at most {LARGEST_NUMBER:g} in size" if finite else "must be finite"
         remedy = "repair that row" if complete else "repair it, or leave the cell empty"
-        told = f"{told}, but it is {text!r}; {remedy}"
+        told = f"{told}, but it is {text!r:.60}; {remedy}"
         if not text:
             told = "is missing; fill it in or remove that row"
         raise InputError(f"{self.path}, line {self.rows[row][0]}: {column} {told}.")
@@ -87,22 +99,13 @@ class Table:
 def read_csv(path: Path, form: str, *, lower: bool = False) -> Table:
     """Read a CSV file in UTF-8 whose first line names the columns, with `lower` in small letters.
 
-    `form` says what an empty file must do.
+    `form` says what an empty file must do. Apostrophes that `csv_text` put before texts such as
+    `=1+1` are taken away.
 
     Raises:
       InputError: the file cannot be read or is empty, or a row has too many cells.
     """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check its name.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; save it as a CSV file in UTF-8.") from None
-    except (OSError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read as a CSV file: {reason}.") from None
+    rows = read_rows(path)
     if not rows:
         raise InputError(f"{path} is empty; {form}.")
     header = tuple(name.strip().lower() if lower else name.strip() for name in rows[0][1])

@@ -17,18 +17,21 @@ files and their format IDX).
 """
 
 import gzip
+import math
 import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._input_files import check_room, opened
 from fedjax_admm._linear_algebra import top_eigenvector
 
 VARIABLE = "FEDJAX_ADMM_DATA"
@@ -39,6 +42,7 @@ DIGITS = 4
 _PLACES = (".", "mnist", "MNIST/raw")
 _IMAGES, _LABELS = 0x0803, 0x0801  # bytes in three dimensions and in one
 _SYNTHETIC_IMAGES = 180  # of each digit, as many as scikit-learn has
+_BLOCK = 2**24  # bytes that are read at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +134,20 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     Raises:
       InputError: the file cannot be read or is damaged; the sentence names it.
     """
+    with opened(path) as file:
+        unpacked = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        try:
+            return _read_idx(path, unpacked, magic)
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise InputError(f"{path} is not a whole gzip file; fetch it again.") from None
+
+
+def _read_idx(path: Path, file: BinaryIO | gzip.GzipFile, magic: int) -> np.ndarray:
+    """Read no more than the head says: a small file may be a large one that was compressed."""
     remedy = "fetch it again"
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InputError(f"{path} is not a whole gzip file; {remedy}.") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check data.") from None
-    head = np.frombuffer(content[: len(content) // 4 * 4], ">u4")
     dimensions = magic & 0xFF
+    content = file.read(4 * (1 + dimensions))
+    head = np.frombuffer(content[: len(content) // 4 * 4], ">u4")
     if head.size == 0 or head[0] != magic:
         found = f"begins with 0x{head[0]:08x}" if head.size else "is too short"
         raise InputError(f"{path} must begin with 0x{magic:08x}, but it {found}; {remedy}.")
@@ -146,13 +155,18 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
         raise InputError(f"{path} ends within its head; {remedy}.")
     shape = tuple(int(size) for size in head[1 : 1 + dimensions])
     start = 4 * (1 + dimensions)
-    wanted = start + int(np.prod(shape, dtype=object))
+    wanted = math.prod(shape)
+    content = bytearray()
+    while len(content) <= wanted and (block := file.read(_BLOCK)):
+        content += block
+        check_room(path, 2 * len(content))  # it may be moved as it grows
     if len(content) != wanted:
+        found = "more" if len(content) > wanted else start + len(content)
         raise InputError(
-            f"{path} must hold {wanted} bytes for {' x '.join(map(str, shape))}, but it holds "
-            f"{len(content)}; {remedy}."
+            f"{path} must hold {start + wanted} bytes for {' x '.join(map(str, shape))}, but it "
+            f"holds {found}; {remedy}."
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return np.frombuffer(bytes(content), np.uint8).reshape(shape)
 
 
 def _read_pair(pair: tuple[Path, Path], kinds: int) -> Images:

@@ -285,7 +285,7 @@ GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
         ("0,0,5\n1,1,5\n2,2,5\n", "has no column x, y and range"),
         ("x,y,x,range\n0,0,0,5\n", "names the column x twice"),
         (b"\xff\xfe\x00x", "is not UTF-8 text; save it as a CSV file in UTF-8"),
-        (GOOD.encode() + b"1,\x00,5\n", "cannot be read as a CSV file|must be a number"),
+        (GOOD.encode() + b"1,\x00,5\n", "line 5 holds the character NUL"),
     ],
 )
 def test_malformed_input_gets_one_sentence_with_the_line(solve, tmp_path, content, sentence):
@@ -320,7 +320,7 @@ def wrong(outcome):
 def test_a_folder_is_not_a_file(command, tmp_path):
     (tmp_path / "folder").mkdir()
     outcome = command("solve", "localization", "--input", "folder")
-    assert "folder cannot be read as a CSV file" in outcome.mistake()
+    assert "folder is a folder, not a file" in outcome.mistake()
 
 
 @pytest.mark.thorough
