@@ -1,9 +1,10 @@
+from fedjax_admm.trials.results._arrays import NONFINITE_ROUND as NONFINITE_ROUND
 from fedjax_admm.trials.results._comparison import compare as compare
+from fedjax_admm.trials.results._configuration import check_configuration as check_configuration
 from fedjax_admm.trials.results._contract import (
     ARRAYS as ARRAYS,
     CONFIG as CONFIG,
     MESSAGES as MESSAGES,
-    NONFINITE_ROUND as NONFINITE_ROUND,
     SUMMARY as SUMMARY,
     Results as Results,
     load as load,

@@ -5,8 +5,13 @@ trials.npz    "method/metric" with axes (sweep, trial, round), "sweep" and "roun
               "details/..." where the figure shows more than metrics
 summary.csv   tidy: one row per method, sweep value, recorded round and metric
 figure.png, figure.pdf
+
+What is read is data from outside: `load` checks it, and whoever gets `Results` may rely on it. It
+reads the first two files; `summary.csv` and the figures are for people, and follow from them.
 """
 
+import hashlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +20,18 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._texts import escape_cell
 from fedjax_admm.trials import files
+from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP, defects
+from fedjax_admm.trials.results._configuration import (
+    FINISHED,
+    RESTORE,
+    check_configuration,
+    damaged,
+)
 from fedjax_admm.trials.results._summaries import summarize
 from fedjax_admm.trials.tables import csv_text
 
 CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"
-_DETAILS = "details"
-NONFINITE_ROUND = "first_nonfinite_round"
 MESSAGES = "messages"
 COLUMNS = [
     "experiment",
@@ -97,9 +106,10 @@ class Results:
         """
         found = self.details.get(name)
         if found is None or np.ndim(found) != dimensions:
+            has = "there is none" if found is None else f"it has {np.ndim(found)}"
             raise InputError(
                 f"the figure needs {name!r} among the details of these results, with {dimensions} "
-                f"dimensions, but {'there is none' if found is None else f'it has {np.ndim(found)}'}",
+                f"dimensions, but {has}",
                 value=name,
             )
         return np.asarray(found)
@@ -167,19 +177,15 @@ def _taken(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
 
 
 def summary_text(results: Results) -> str:
-    """Return the text of `summary.csv`; a number that does not exist is an empty cell.
-
-    Names that a spreadsheet would take for formulas get an apostrophe in front.
-    """
+    """Return the text of `summary.csv`; a number that does not exist is an empty cell."""
     return csv_text(_summary_rows(results))
 
 
 def _summary_rows(results: Results) -> Iterator[Sequence[str | int]]:
     yield COLUMNS
-    experiment = escape_cell(results.config["experiment"])
-    parameter = escape_cell(results.config["parameter"])
+    experiment, parameter = results.config["experiment"], results.config["parameter"]
     for name, values in results.arrays.items():
-        method, metric = map(escape_cell, name.rsplit("/", 1))
+        method, metric = name.rsplit("/", 1)
         table = summarize(values, axis=1)
         for i, value in enumerate(results.sweep):
             for j, round_ in enumerate(results.rounds):

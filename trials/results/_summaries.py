@@ -29,14 +29,19 @@ def summarize(values: np.ndarray, axis: int) -> Summary:
       A `Summary` of arrays with that axis removed.
     """
     values = np.moveaxis(np.asarray(values, np.float64), axis, 0)
-    kept = np.where(np.isfinite(values), values, np.nan)
-    number = np.sum(np.isfinite(values), axis=0)
+    finite = np.isfinite(values)
+    number = np.sum(finite, axis=0)
+    # By a power of two, so that neither sums nor squares overflow or vanish: no bit is lost.
+    largest = np.max(np.where(finite, np.abs(values), 0), axis=0, initial=0)
+    exponent = np.frexp(largest)[1]
+    kept = np.where(finite, np.ldexp(np.where(finite, values, 0), -exponent), np.nan)
     with warnings.catch_warnings():
         # All-NaN slices and single trials give NaN, which is what is meant.
         warnings.simplefilter("ignore", RuntimeWarning)
         mean = np.nanmean(kept, axis=0)
         error = np.nanstd(kept, axis=0, ddof=1) / np.sqrt(number)
-        q10, median, q90 = np.nanquantile(kept, [0.1, 0.5, 0.9], axis=0)
+        quantiles = np.nanquantile(kept, [0.1, 0.5, 0.9], axis=0)
+    mean, error, q10, median, q90 = (np.ldexp(x, exponent) for x in (mean, error, *quantiles))
     trials = np.full(number.shape, values.shape[0])
     return Summary(trials, mean, error, median, q10, q90, trials - number)
 
@@ -66,7 +71,8 @@ def paired_difference(first: np.ndarray, second: np.ndarray, axis: int) -> Diffe
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     difference = np.full(first.shape, np.nan)
     paired = np.isfinite(first) & np.isfinite(second)
-    np.subtract(first, second, out=difference, where=paired)
+    with np.errstate(over="ignore"):  # beyond the range of numbers: a pair without a difference
+        np.subtract(first, second, out=difference, where=paired)
     table = summarize(difference, axis)
     number = table.trials - table.nonfinite
     smaller = np.sum(difference < 0, axis=axis) / np.maximum(number, 1)
