@@ -1,12 +1,14 @@
 """Options of the command line: how their texts are read, and how mistakes name them."""
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, one_line
 
 _MOST_MEMORY = 2**20  # GiB: more than any machine has
 
@@ -29,7 +31,7 @@ def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a whole number.") from None
+        raise typer.BadParameter(f"{one_line(text)} is not a whole number.") from None
 
 
 def real_number(text: str) -> float:
@@ -37,7 +39,15 @@ def real_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number.") from None
+        raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
+
+
+def folder(text: str | Path) -> Path:
+    """Read the name of a folder; the current one is `.`, and nothing is no name."""
+    name = str(text)
+    if not name or "\0" in name or not name.isprintable():
+        raise typer.BadParameter(f"{name!r} is no name of a folder.")
+    return Path(text)
 
 
 def device_count(text: str) -> int | None:
@@ -64,16 +74,23 @@ def as_bytes(gibibytes: float | None) -> int | None:
     return int(min(gibibytes, _MOST_MEMORY) * 2**30)
 
 
-def assignment(text: str) -> tuple[str, str]:
-    """Read NAME=VALUE.
+def assignments(texts: Sequence[str]) -> dict[str, str]:
+    """Read every NAME=VALUE; spaces around either do not count.
 
     Raises:
-      InputError: the text has no name or no value.
+      InputError: a text has no name or no value, or a name is given twice.
     """
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise InputError(f"must be NAME=VALUE, but it is {text!r}", argument="set", value=text)
-    return name, value
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            told = f"must be NAME=VALUE, but it is {one_line(text)}"
+            raise InputError(told, argument="set", value=text)
+        if name in found:
+            told = f"gives {name} twice, as {one_line(found[name])} and as {one_line(value)}"
+            raise InputError(told, argument="set", value=text, remedy="leave one out")
+        found[name] = value
+    return found
 
 
 Name = Annotated[
@@ -85,4 +102,8 @@ Name = Annotated[
 ]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace files of the same names that are in that folder."),
 ]

@@ -11,7 +11,7 @@ from fedjax_admm.trials.cli._options import (
     Name,
     NoCache,
     as_bytes,
-    assignment,
+    assignments,
     device_count,
     real_number,
     whole,
@@ -66,7 +66,7 @@ def run(
     no_cache: NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
-    settings = dict(assignment(text) for text in set_ or [])
+    settings = assignments(set_ or [])
     from jax.errors import JaxRuntimeError
 
     from fedjax_admm.trials import profiling, running

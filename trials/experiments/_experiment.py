@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, listed, one_line
+from fedjax_admm._checks import InputError, count, default_float, listed, number, one_line
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials import figures
+from fedjax_admm.trials import figures, limits
 from fedjax_admm.trials.experiments._methods import (
     Method,
     recorded_rounds,
@@ -35,6 +35,11 @@ Settings = Mapping[str, Any]
 
 ROUNDS = "rounds"
 """The settings that `problem` and `methods` get hold the number of rounds under this name."""
+
+_MOST_VALUES = 1000  # of a sweep: each is traced and checked by itself
+_LARGEST = 2**31 - 1  # sizes are int32
+_MANY_ROUNDS = 10**8  # of all trials: a run of so many is traced to see how long it takes
+_ENLARGED = 100  # so many times the usual size
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,49 @@ class Experiment:
                     value=name,
                 )
             settings[name] = _parse(name, text, settings[name])
+            if isinstance(settings[name], tuple):
+                _check_swept(name, text, settings[name])
         return settings
+
+    def check_limits(self, settings: Settings, trials: int, rounds: int) -> None:
+        """Check that a run fits into memory and a day, from shapes, before anything is compiled.
+
+        The program is traced for it where numbers are far from the usual ones.
+
+        Raises:
+          InputError: it does not fit; the sentence says how much it would take.
+        """
+        values = settings[self.sweep.name]
+        told = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
+        remedy = "take fewer, or smaller settings"
+        try:
+            problem = self._problem_shapes({**settings, ROUNDS: rounds}, values[0])
+            size = limits.tree_bytes(problem) * len(values)
+            limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
+            limits.check_time(told, float(trials) * rounds * len(values), remedy)
+            if trials * rounds < _MANY_ROUNDS and not self._enlarged(settings):
+                return
+            traced = jax.make_jaxpr(self.trial(settings, rounds))(jax.random.key(0))
+        except (MemoryError, OverflowError):
+            raise InputError(
+                f"the arrays of a trial of {self.name} with these settings are larger than any "
+                "memory",
+                remedy=remedy,
+            ) from None
+        limits.check_memory(
+            f"what {told} give", trials * limits.tree_bytes(traced.out_avals), remedy
+        )
+        limits.check_time(told, trials * limits.numbers_computed(traced), remedy)
+
+    def _problem_shapes(self, settings: Settings, value: Any) -> Any:
+        return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))
+
+    def _enlarged(self, settings: Settings) -> bool:
+        """Whether a whole number is much larger than by default."""
+        return any(
+            isinstance(usual, int) and settings[name] > _ENLARGED * max(1, usual)
+            for name, usual in self.settings.items()
+        )
 
     def trial(self, settings: Settings, rounds: int) -> Callable[[jax.Array], dict]:
         """Return the pure function of one trial: key -> arrays "method/metric", (sweep, round)."""
@@ -196,9 +243,7 @@ class Experiment:
         settings = {**settings, ROUNDS: self.rounds if rounds is None else rounds}
         sizes = {}
         for value in settings[self.sweep.name]:
-            problem = jax.eval_shape(
-                lambda key, value=value: self.problem(settings, value, key), jax.random.key(0)
-            )
+            problem = self._problem_shapes(settings, value)
             methods = self.methods(settings, value)
             for name, method in methods.items():
                 _check_method(self.name, name, method)
@@ -222,6 +267,33 @@ def _check_method(experiment: str, name: str, method: Any) -> None:
         )
 
 
+def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
+    """Check that numbers are few and all different, in the dtype of the session too.
+
+    Raises:
+      InputError: there are too many, or two are equal.
+    """
+    if len(values) > _MOST_VALUES:
+        raise InputError(
+            f"must hold at most {_MOST_VALUES} numbers, but it holds {len(values)}",
+            argument=name,
+            value=text,
+            remedy="make several runs",
+        )
+    seen: dict[float, float] = {}
+    for value in values:
+        kept = float(np.asarray(number(name, value)))
+        if kept in seen:
+            same = "" if value == seen[kept] else f", which is {seen[kept]!r} in {default_float()}"
+            raise InputError(
+                f"must hold each number once, but it holds {value!r} twice{same}",
+                argument=name,
+                value=text,
+                remedy="leave one out",
+            )
+        seen[kept] = value
+
+
 def _parse(name: str, text: str, default: Any) -> Any:
     """Read a setting's text as the type of its default."""
     try:
@@ -233,9 +305,11 @@ def _parse(name: str, text: str, default: Any) -> Any:
         kinds = {int: "a whole number", float: "a number", tuple: "numbers with commas"}
         wanted = kinds.get(type(default), "a text")
         raise InputError(
-            f"must be {wanted}, but it is {text!r}", argument=name, value=text
+            f"must be {wanted}, but it is {one_line(text)}", argument=name, value=text
         ) from None
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(part, float) and not math.isfinite(part) for part in numbers):
-        raise InputError(f"must be finite, but it is {text!r}", argument=name, value=text)
+        raise InputError(f"must be finite, but it is {one_line(text)}", argument=name, value=text)
+    if isinstance(value, int):
+        count(name, value, at_least=-_LARGEST, at_most=_LARGEST)
     return value

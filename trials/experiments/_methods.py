@@ -108,7 +108,10 @@ def recording_interval(rounds: int, records: int) -> int:
     All intervals are equal if that leaves at least half as many; else the last one is shorter.
     """
     every = -(-rounds // records)
-    even = next(divisor for divisor in range(every, rounds + 1) if rounds % divisor == 0)
+    shares = (
+        rounds // number for number in range(min(records, rounds), 0, -1) if rounds % number == 0
+    )
+    even = next(shares)  # the smallest divisor of the rounds that is as large
     return even if even <= 2 * every else every
 
 

@@ -48,6 +48,8 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
     chosen = usual | {name: value for name, value in given.items() if value is not None}
     settings = experiment.resolve(request.settings or {})
     rounds = count("rounds", chosen["rounds"])
+    trials = count("trials", chosen["trials"])
+    experiment.check_limits(settings, trials, rounds)
     traffic = experiment.traffic(settings, rounds)
     device = jax.local_devices()[0]
     origin = experiment.origin
@@ -70,7 +72,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "parameter_label": experiment.sweep.label,
         "metrics": experiment.labels(),
         "methods": list(traffic),
-        "trials": count("trials", chosen["trials"]),
+        "trials": trials,
         "rounds": rounds,
         "seed": count("seed", chosen["seed"], at_least=0, at_most=2**32 - 1),
         "settings": {
