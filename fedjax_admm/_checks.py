@@ -204,6 +204,23 @@ def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = Non
     return int(value)
 
 
+def countable(**counts: int) -> None:
+    """Check that the product of some whole numbers, each checked by `count`, fits into int32.
+
+    Raises:
+      InputError: it does not; the sentence names all of them.
+    """
+    product = math.prod(counts.values())
+    if product > _LARGEST_COUNT:
+        names = " times ".join(f"{{{name}}}" for name in counts)
+        raise InputError(
+            f"{names} must be at most {_LARGEST_COUNT}, but it is {product}",
+            value=product,
+            remedy="take less",
+            others=counts.keys(),
+        )
+
+
 def multiple(name: str, value: int, of: str, unit: int) -> None:
     """Check that a whole number is a multiple of another one, such as rounds of `every`.
 

@@ -51,7 +51,7 @@ def check_time(what: str, numbers: float, remedy: str = "take less") -> None:
     """
     seconds = numbers / speed()
     if seconds > LONGEST:
-        told = f"{what} would take more than {shown_days(seconds)} on this machine"
+        told = f"{what} would take {shown_days(seconds)} at least on this machine"
         raise InputError(told, value=seconds, remedy=remedy)
 
 

@@ -24,6 +24,7 @@ from fedjax_admm import kernels, trees
 from fedjax_admm._checks import (
     InputError,
     count,
+    countable,
     default_float,
     finite_array,
     is_concrete,
@@ -253,6 +254,7 @@ def draw_phase_retrieval(
     clusters = count("clusters", clusters)
     clients_per_cluster = count("clients_per_cluster", clients_per_cluster)
     dim = count("dim", dim)
+    countable(clusters=clusters, clients_per_cluster=clients_per_cluster)
     snr = scalar("snr", snr)
     one_of("start", start, STARTS)
     dtype = default_float()

@@ -25,6 +25,7 @@ from fedjax_admm import trees
 from fedjax_admm._checks import (
     InputError,
     count,
+    countable,
     default_float,
     finite_array,
     number,
@@ -202,6 +203,7 @@ def clusters_of_clients(
         )
     home = np.array([count(f"servers[{e}]", c, at_least=0) for e, c in enumerate(servers)])
     per_server = count("clients_per_server", clients_per_server)
+    countable(servers=home.size, clients_per_server=per_server)
     strangers = count("strangers", strangers, at_least=0, at_most=per_server)
     stranger = np.arange(per_server) >= per_server - strangers
     return np.where(stranger, (home[:, None] + 1) % (home.max() + 1), home[:, None]).ravel()

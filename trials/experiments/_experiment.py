@@ -166,7 +166,7 @@ class Experiment:
             if trials * rounds < _MANY_ROUNDS and not self._enlarged(settings):
                 return
             traced = jax.make_jaxpr(self.trial(settings, rounds))(jax.random.key(0))
-        except (MemoryError, OverflowError):
+        except (MemoryError, OverflowError, jax.errors.JaxRuntimeError):
             raise InputError(
                 f"the arrays of a trial of {self.name} with these settings are larger than any "
                 "memory",

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import privacy
+from fedjax_admm._checks import count
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import Measure
 from fedjax_admm.measures import consensus_error
@@ -21,6 +22,8 @@ from fedjax_admm.trials.experiments._experiment import ROUNDS, Settings
 from fedjax_admm.trials.experiments._methods import SolverMethod, recorded_rounds
 from fedjax_admm.trials.experiments._zcdp_settings import ADVANCED, BASIC, GRAD, P_ADMM, ZCDP
 from fedjax_admm.trials.figures import SEPARATOR
+
+_MOST_RELEASES = 10**6  # what every one of them spends is found before the run
 
 
 @lru_cache(maxsize=1024)
@@ -100,6 +103,7 @@ def _private(
     task: str, method: str, setting: PrivateSetting, epsilon: float, settings: Settings
 ) -> TaskMethod:
     delta, rounds = settings["delta"], settings[ROUNDS]
+    count("rounds", rounds, at_most=_MOST_RELEASES)
     solver, plan = build_solver(method, setting, epsilon, delta, rounds)
     return TaskMethod(solver, jnp.asarray(_spent(plan), float), task, consensus_error)
 

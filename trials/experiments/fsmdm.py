@@ -43,6 +43,7 @@ def _cauchy_problem(settings: Settings, scale: jax.Array, key: jax.Array) -> Any
 
 
 def _outlier_problem(settings: Settings, probability: jax.Array, key: jax.Array) -> Any:
+    number("half_width", settings["half_width"], above=0)
     diagonal = 2 * settings["half_width"] * 3**0.5
     return draw_localization(
         key,

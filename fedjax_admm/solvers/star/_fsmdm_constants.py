@@ -85,7 +85,8 @@ def check_schedules(mu_phi: Schedule, sigma_psi: Schedule, updates: int) -> None
     Raises:
       InputError: the product of the two schedules is 1 or less at a count.
     """
-    counts = np.geomspace(1, max(updates, 1), 64).round().astype(np.int32)
+    last = min(max(updates, 1), 2**31 - 1)  # counts of updates are int32
+    counts = np.geomspace(1, last, 64).round().astype(np.int32)
     with jax.ensure_compile_time_eval():
         values = mu_phi(jnp.asarray(counts)), sigma_psi(jnp.asarray(counts))
     if not _checks.is_concrete(values):

@@ -190,7 +190,8 @@ def _alone(problem: Networked, labels: jax.Array) -> jax.Array:
 
 
 def _chain_problem(settings: Settings, weak: jax.Array, key: jax.Array) -> Drawn:
-    size = settings["nodes"]
+    size = count("nodes", settings["nodes"])
+    number("weak", weak, above=0)
     weights = jnp.ones(2 * size - 1, default_float()).at[size - 1].set(weak)
     graph = replace(graphs.chain(2 * size), weights=weights)
     labels = graphs.block_labels((size, size))
@@ -219,8 +220,8 @@ def _chain_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
 
 def _star_problem(settings: Settings, factor: jax.Array, key: jax.Array) -> Drawn:
     truth_key, data_key = jax.random.split(key)
-    nodes = settings["nodes"]
-    truth = jax.random.normal(truth_key, (nodes, settings["dim"]), default_float())
+    nodes, dim = count("nodes", settings["nodes"], at_least=2), count("dim", settings["dim"])
+    truth = jax.random.normal(truth_key, (nodes, dim), default_float())
     labels = jnp.zeros(nodes, jnp.int32)
     return draw_network(data_key, graphs.star(nodes), truth, labels, settings["samples"])
 

@@ -136,12 +136,14 @@ def _stations(settings: Settings, threshold: jax.Array, key: jax.Array) -> Stati
     features = features[..., : count("features", settings["features"], at_least=2, at_most=3)]
     dtype, nodes = default_float(), len(features)
     near = weather.distances <= max(settings["threshold"])
+    number("threshold", threshold, above=0)
     distances = jnp.asarray(weather.distances[near], dtype)
     weights = jnp.where(distances <= threshold, 1 / distances, 0)
     graph = Graph(
         jnp.asarray(weather.heads[near]), jnp.asarray(weather.tails[near]), weights, nodes
     )
     counts = weather.observations.counts[:, None]
+    number("validation", settings["validation"], above=0, at_most=0.9)
     held = np.ceil(settings["validation"] * counts).astype(np.int32)
     present = np.arange(targets.shape[1]) < counts
     # Rows in random order, the padding last: the first ones are held out.
@@ -262,10 +264,10 @@ def weather_figure(results: Results) -> Figure:
         results,
         metric="error",
         clouds={
-            "lambda = 0 (local)": results.details["local"],
-            f"lambda = 1/2, threshold {float(results.details['threshold']):g}": results.details[
-                "coupled"
-            ],
+            "lambda = 0 (local)": results.detail("local", 2),
+            f"lambda = 1/2, threshold {float(results.detail('threshold')):g}": results.detail(
+                "coupled", 2
+            ),
         },
         names=("coefficient of yesterday's maximum", "coefficient of today's minimum"),
     )
