@@ -9,18 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-RUN = (
-    "run",
-    "consensus",
-    "--trials",
-    "12",
-    "--batch",
-    "2",
-    "--devices",
-    "2",
-    "--set",
-    "share=0,0.4",
-)
+_SIZE = ("--trials", "12", "--batch", "2", "--devices", "2")
+RUN = ("run", "consensus", *_SIZE, "--set", "share=0,0.4")
 """The command of both runs, but for their folder: it makes three chunks of four trials."""
 
 _KEPT = 2  # chunks of the unfinished run

@@ -1,5 +1,9 @@
 from fedjax_admm.trials.engine import hosts as hosts, memory as memory
-from fedjax_admm.trials.engine._chunks import CHUNKS as CHUNKS, ChunkStore as ChunkStore
+from fedjax_admm.trials.engine._chunks import (
+    CHUNK_NAME as CHUNK_NAME,
+    CHUNKS as CHUNKS,
+    ChunkStore as ChunkStore,
+)
 from fedjax_admm.trials.engine._layout import (
     CACHE_BYTES as CACHE_BYTES,
     Layout as Layout,

@@ -1,25 +1,45 @@
-"""Finished chunks of trials in a folder, one file each, while a run lasts."""
+"""Finished chunks of trials in a folder, one file each, kept when a run has finished.
+
+The folder knows spans of trials, not how many there shall be: `000000-000064.npz` holds the trials
+0 to 63, and more can be added at any time. Every file tells what made it (`identity`), and bears a
+digest of that, of its span and of its arrays. What was made by something else, what stands under
+another file's name and what has been changed is refused, never mixed in; against somebody who
+computes digests anew, none of this helps.
+
+The results of a run are collected from its chunks, which take about as much of the disk once more.
+"""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.files import (
-    read_arrays,
-    read_json,
-    remove_unfinished,
-    write_arrays,
-    write_json,
-)
+from fedjax_admm.trials.engine._digest import digest_of_arrays
+from fedjax_admm.trials.files import read_archive, write_arrays
+from fedjax_admm.trials.folders import remove_unfinished
 
 CHUNKS = "chunks"
 """What the folder of chunks is called in the folder of a run."""
 
-_LAYOUT = "layout.json"  # in the folder of chunks: what tells their run from others
+CHUNK_NAME = r"([0-9]{6,18})-([0-9]{6,18})\.npz"
+"""A regular expression of how files of chunks are called: their first trial, and that after their
+last."""
+
+_CHANGED = "move it away to have its trials computed again"
+
+
+class Chunk(NamedTuple):
+    """A file of trials, and what it tells about itself."""
+
+    path: Path
+    first: int  # trial
+    stop: int  # the trial after the last
+    identity: Mapping[str, Any]
+    digest: str
 
 
 class ChunkStore:
@@ -28,76 +48,127 @@ class ChunkStore:
     def __init__(self, folder: Path | str):
         """Keep chunks in `folder`; nothing is written yet."""
         self.folder = Path(folder)
+        self._identity: dict[str, Any] = {}
 
     def begun(self) -> bool:
-        """Return whether a run has begun to keep chunks here."""
-        return (self.folder / _LAYOUT).exists()
-
-    def open(
-        self, identity: Mapping[str, Any], lengths: Sequence[int]
-    ) -> dict[int, dict[str, np.ndarray]]:
-        """Return the finished chunks by number, or begin a new store.
-
-        Args:
-          identity: what tells this run from others; it is kept in `layout.json`.
-          lengths: how many trials each chunk has.
+        """Return whether there are chunks.
 
         Raises:
-          InputError: the store belongs to another run, or a file is damaged.
+          InputError: the folder cannot be read.
         """
-        wanted = dict(identity)
-        layout = self.folder / _LAYOUT
-        remove_unfinished(self.folder)
-        if not self.begun():
-            write_json(layout, wanted)
-            return {}
-        found = read_json(layout)
-        if found != wanted:
-            raise InputError(
-                f"{self.folder} holds chunks of another run ({_numbers(found)}, not "
-                f"{_numbers(wanted)})",
-                value=self.folder,
-                remedy="resume with those numbers or choose another folder",
-            )
-        paths = {number: self._path(number) for number in range(len(lengths))}
-        chunks = {number: read_arrays(path) for number, path in paths.items() if path.exists()}
-        kinds = {number: _kind(arrays) for number, arrays in chunks.items()}
-        usual = next(iter(kinds.values()), None)
-        for number, arrays in chunks.items():
-            if kinds[number] != usual or any(
-                array.shape[:1] != (lengths[number],) for array in arrays.values()
-            ):
-                raise InputError(
-                    f"{paths[number]} does not hold {lengths[number]} trials of this run",
-                    value=paths[number],
-                    remedy="delete it to have its trials computed again",
-                )
-        return chunks
+        return bool(self._spans())
 
-    def save(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write one finished chunk."""
-        write_arrays(self._path(number), arrays)
+    def identity(self) -> Mapping[str, Any]:
+        """Return what made the first chunk; nothing if there is none.
+
+        Raises:
+          InputError: the folder or that chunk cannot be read.
+        """
+        return next((self._told(*span).identity for span in self._spans()), {})
+
+    def open(
+        self, identity: Mapping[str, Any], trials: int
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yield the first trial and the arrays of every chunk; what `save` keeps is of their kind.
+
+        Args:
+          identity: what makes trials, as JSON holds it: what is equal for two runs that may share
+            their trials.
+          trials: how many are wanted.
+
+        Raises:
+          InputError: something else has made a chunk, it is damaged, or there are more trials.
+        """
+        self._identity = dict(identity)
+        remove_unfinished(self.folder, CHUNK_NAME)
+        spans = self._spans()
+        if spans and spans[-1][1] > trials:
+            raise InputError(
+                f"{self.folder} holds {spans[-1][1]} trials, more than the {trials} that are asked "
+                "for",
+                value=trials,
+                remedy="ask for at least as many or choose another folder",
+            )
+        chunks = [self._told(*span) for span in spans]
+        self._check_identities(chunks)
+        return (_verified(chunk) for chunk in chunks)
+
+    def save(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write one finished chunk, whose first trial has this number; `open` comes before."""
+        stop = first + len(next(iter(arrays.values()), ()))
+        about = {"first": first, "stop": stop, "identity": self._identity}
+        about["digest"] = digest_of_arrays(arrays, **about)
+        write_arrays(self.folder / f"{first:06d}-{stop:06d}.npz", arrays, about)
 
     def clear(self) -> None:
-        """Remove all chunks: their content has been written elsewhere."""
-        if not self.folder.is_dir():
-            return
-        remove_unfinished(self.folder)
-        for path in self.folder.glob("*.npz"):
-            if path.stem.isdecimal():
-                path.unlink()
-        (self.folder / _LAYOUT).unlink(missing_ok=True)
+        """Remove all chunks, and the folder if nothing else is there."""
+        for _, _, path in self._spans():
+            path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # somebody keeps files of their own there
             self.folder.rmdir()
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.npz"
+    def _spans(self) -> list[tuple[int, int, Path]]:
+        """Return the spans of trials that there are, in their order."""
+        try:
+            paths = list(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise InputError(
+                f"cannot read {self.folder} ({error.strerror or error})",
+                value=self.folder,
+                remedy="choose another folder",
+            ) from None
+        found = [(re.fullmatch(CHUNK_NAME, path.name), path) for path in paths]
+        return sorted((int(match[1]), int(match[2]), path) for match, path in found if match)
+
+    def _told(self, first: int, stop: int, path: Path) -> Chunk:
+        """Return what a chunk tells about itself, if that is what its name says."""
+        about = read_archive(path, about_only=True).about
+        identity, digest = about.get("identity"), about.get("digest")
+        if not isinstance(identity, dict) or not isinstance(digest, str):
+            raise InputError(f"{path} is no chunk of a run", value=path, remedy=_CHANGED)
+        if (about.get("first"), about.get("stop")) != (first, stop):
+            raise InputError(
+                f"{path} does not hold the trials that its name tells",
+                value=path,
+                remedy="give it its own name again, or " + _CHANGED,
+            )
+        return Chunk(path, first, stop, identity, digest)
+
+    def _check_identities(self, chunks: list[Chunk]) -> None:
+        """Check that all chunks were made by the same as those that shall be added."""
+        others = [chunk for chunk in chunks if chunk.identity != self._identity]
+        if not others:
+            return
+        told = _difference(others[0].identity, self._identity)
+        if len(others) == len(chunks):
+            raise InputError(
+                f"{self.folder} holds trials of another run: {told}",
+                value=self.folder,
+                remedy="go on with what made them or choose another folder",
+            )
+        raise InputError(
+            f"{others[0].path} is of another run: {told}", value=others[0].path, remedy=_CHANGED
+        )
 
 
-def _kind(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return what is alike in all chunks: names, types, shapes but for the number of trials."""
-    return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
+def _verified(chunk: Chunk) -> tuple[int, dict[str, np.ndarray]]:
+    """Return the first trial and the arrays of a chunk, if they are what was written."""
+    arrays = read_archive(chunk.path).arrays
+    about = {"first": chunk.first, "stop": chunk.stop, "identity": chunk.identity}
+    if digest_of_arrays(arrays, **about) != chunk.digest:
+        raise InputError(
+            f"{chunk.path} has been changed since it was written", value=chunk.path, remedy=_CHANGED
+        )
+    return chunk.first, arrays
 
 
-def _numbers(layout: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in layout.items())
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the first thing in which two identities differ, as a part of a sentence."""
+    name = next(
+        name for name in [*wanted, *found] if found.get(name, name) != wanted.get(name, name)
+    )
+    if name == "program":
+        return "its trial function, or a constant or a setting in it, is another"
+    return f"its {name} is {found.get(name)}, not {wanted.get(name)}"

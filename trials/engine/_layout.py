@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm.trials.engine._jaxprs import equations
 from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 CACHE_BYTES = 96 * 1024
@@ -68,22 +69,16 @@ def loop_bytes(function: Callable, *args: Any) -> int:
       function: as for `jax.make_jaxpr`, such as a trial.
       *args: its arguments, or their shapes (`jax.ShapeDtypeStruct`).
     """
-    return _largest_loop(jax.make_jaxpr(function)(*args).jaxpr)
+    return _largest_loop(jax.make_jaxpr(function)(*args))
 
 
-def _largest_loop(jaxpr: Any) -> int:
+def _largest_loop(program: Any) -> int:
     largest = 0
-    for equation in jaxpr.eqns:
+    for equation in equations(program):
         if equation.primitive.name in ("scan", "while"):
             scanned = equation.params.get("num_consts", 0) + equation.params.get("num_carry", 0)
             operands = equation.invars[:scanned] if scanned else equation.invars
             largest = max(largest, sum(_bytes(operand.aval) for operand in operands))
-        for parameter in jax.tree.leaves(
-            list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")
-        ):
-            inner = getattr(parameter, "jaxpr", parameter)
-            if hasattr(inner, "eqns"):
-                largest = max(largest, _largest_loop(inner))
     return largest
 
 

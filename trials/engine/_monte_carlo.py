@@ -8,7 +8,10 @@ Three nested widths, each with one job:
 3. the chunk: one host call, one atomic file, one tick of the progress bar. How many micro-batches
    a chunk has is an input of the program, so that one executable serves all.
 
-Trial `t` gets the key `fold_in(key, t)`. At equal width the bits of a trial depend neither on its
+Trial `t` gets the key `fold_in(key, t)`. What is stored is bound to what made it, so that trials of
+two programs are never mixed and more trials can be added to a run.
+
+At equal width the bits of a trial depend neither on its
 chunk, nor on how many devices or processes there are from two on, nor on whether the run was
 interrupted. They may differ by rounding at another width; on one device, whose programs XLA
 simplifies in another order than those for several; and where the mesh axis "clients" spreads every
@@ -16,13 +19,14 @@ trial over other numbers of devices.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jaxlib
 import numpy as np
 from jax.sharding import Mesh
 
@@ -30,13 +34,15 @@ from fedjax_admm._checks import InputError, count, typed_key
 from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
+from fedjax_admm.trials.engine._digest import digest_of_json
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, plan
-from fedjax_admm.trials.engine._program import compile_trials
+from fedjax_admm.trials.engine._program import Lowered, compile_trials, lower_trials
 from fedjax_admm.trials.engine._trial import Trial
 
-Begin = Callable[[Layout], None]
-"""`begin(layout)` learns how the trials are cut up, before any of them is computed."""
+Begin = Callable[[Layout, str], None]
+"""`begin(layout, program)` learns how the trials are cut up and the digest of what makes them; none
+of them has been computed then."""
 
 Inspect = Callable[[int, Mapping[str, np.ndarray]], None]
 """`inspect(first, arrays)` sees a finished chunk, its first trial's number given."""
@@ -57,6 +63,7 @@ class MonteCarlo(NamedTuple):
     layout: Layout
     seconds: Seconds
     computed: int  # trials that were not there already
+    program: str  # digest of what makes the trials: program, key, width, versions, kind of device
 
 
 def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:
@@ -120,10 +127,12 @@ def monte_carlo(
       mesh: a mesh with an axis "trials" over which trials are sharded, and perhaps an axis
         "clients" over which each trial's clients are; `default_mesh()` if None.
       memory: bytes that a device may take; what is free if None.
-      store: where finished chunks are kept, and looked for; a path is a folder for them.
-      begin: told the layout once, in the first process, before anything is stored or computed.
-        Unless the store has chunks of an earlier run, all is compiled then: what does not fit into
-        memory has been refused.
+      store: where finished chunks are kept, and looked for; a path is a folder for them. They stay
+        there, so that the same call with more trials computes the new ones only. "auto" takes the
+        width of the chunks that there are.
+      begin: told the layout and the program's digest once, in the first process, before anything is
+        stored or computed. What the store holds has been checked then, and all is compiled: what
+        does not fit into memory has been refused.
       inspect: sees every chunk that is computed, after it has been stored; what it raises ends the
         run. It must judge by the arrays alone, so that all processes agree.
       progress: show a progress bar on standard error, where that is a terminal.
@@ -133,8 +142,9 @@ def monte_carlo(
       in place of the trials that the first one read from the store.
 
     Raises:
-      InputError: an argument does not fit, the store holds something else, or the machine has
-        not enough memory for a chunk.
+      InputError: an argument does not fit, the store holds trials of another program, of another
+        key or width, or more of them, a chunk there is damaged, or the machine has not enough
+        memory for a chunk.
       KeyboardInterrupt: the run was asked to stop; what is finished is in the store.
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
@@ -145,50 +155,52 @@ def monte_carlo(
     _check_mesh(mesh)
     chunks = ChunkStore(store) if isinstance(store, str | Path) else store
     compiled = partial(compile_trials, trial, key, trials, mesh=mesh, limit=memory)
+    there = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
+    if batch == "auto" and isinstance(there.get("width"), int):
+        batch = there["width"]
     program = None
-    if hosts.from_first(lambda: chunks is not None and chunks.begun()):
-        # Where all chunks are there, nothing has to be compiled.
-        layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=mesh.shape["trials"])
+    if there:  # perhaps all trials, so that nothing has to be compiled
+        devices = mesh.shape["trials"]
+        layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
+        lowered = lower_trials(trial, key, layout, mesh)
     else:
         program = compiled(batch=batch, chunk=chunk)
-        layout = program.layout
-    parts = _Parts(trials, layout.chunk)
-
-    def opened() -> list[int]:
-        if begin is not None:
-            begin(layout)
-        return parts.found(chunks, _identity(key, trials, layout, mesh))
-
-    finished = hosts.from_first(opened)
-    missing = [number for number in range(len(parts.lengths)) if number not in finished]
-    if not missing:
-        return MonteCarlo(parts.joined, layout, Seconds(0.0, 0.0, 0.0), 0)
-    program = program or compiled(batch=layout.width, chunk=layout.chunk)
+        lowered = program.lowered
+    identity = _identity(lowered)
+    parts = _Parts(trials)
+    found = hosts.from_first(lambda: parts.found(chunks, identity))
+    if program is None and _missing(found, trials, trials):
+        program = compiled(batch=batch, chunk=chunk, lowered=lowered)
+    layout = lowered.layout if program is None else program.layout
+    name = digest_of_json(identity)
+    hosts.from_first(lambda: None if begin is None else begin(layout, name))
+    missing = _missing(found, trials, layout.chunk)
     run = transfer = 0.0
     holding = nullcontext(Interruption()) if chunks is None else held_back()
-    with holding as interruption, _ticker(len(parts.lengths), len(finished), progress) as tick:
-        for number in missing:
+    with (
+        holding as interruption,
+        _ticker(trials, trials - sum(map(len, missing)), progress) as tick,
+    ):
+        for span in missing if program is not None else ():
             with hosts.together():
-                outcome = program(parts.starts[number], parts.lengths[number])
+                outcome = program(span.start, len(span))
             clock = time.perf_counter()
-            parts.put(number, outcome.arrays)
-            failure = _kept(outcome.arrays, number, parts.starts[number], chunks, inspect)
+            parts.put(span.start, outcome.arrays)
+            failure = _kept(outcome.arrays, span.start, chunks, inspect)
             run += outcome.run_seconds
             transfer += outcome.transfer_seconds + time.perf_counter() - clock
-            tick()
+            tick(len(span))
             # A process must not leave alone: the others would wait for it in the next chunk.
             if hosts.anybody(failure is not None or interruption.asked):
                 asked = KeyboardInterrupt() if interruption.asked else hosts.StoppedElsewhereError()
                 raise failure or asked
-    computed = sum(parts.lengths[number] for number in missing)
-    return MonteCarlo(
-        parts.joined, layout, Seconds(program.compile_seconds, run, transfer), computed
-    )
+    compiling = lowered.seconds if program is None else program.compile_seconds
+    seconds = Seconds(compiling, run, transfer)
+    return MonteCarlo(parts.joined, layout, seconds, sum(map(len, missing)), name)
 
 
 def _kept(
     arrays: Mapping[str, np.ndarray],
-    number: int,
     first: int,
     store: ChunkStore | None,
     inspect: Inspect | None,
@@ -196,7 +208,7 @@ def _kept(
     """Store a chunk and have it inspected; return what went wrong, to be raised by all."""
     try:
         if store is not None and hosts.first():
-            store.save(number, arrays)
+            store.save(first, arrays)
         if inspect is not None:
             inspect(first, arrays)
     except Exception as error:
@@ -204,39 +216,60 @@ def _kept(
     return None
 
 
+def _missing(found: Iterable[Sequence[int]], trials: int, chunk: int) -> list[range]:
+    """Return the trials that are not there, cut into chunks.
+
+    Args:
+      found: the first of some trials that are there, and the one after their last; in their order.
+      trials: how many are wanted.
+      chunk: how many at most shall be computed together.
+    """
+    edges, reached = [], 0
+    for first, stop in [*found, (trials, trials)]:
+        edges += [(start, min(start + chunk, first)) for start in range(reached, first, chunk)]
+        reached = max(reached, stop)
+    return [range(*edge) for edge in edges]
+
+
 class _Parts:
     """The arrays of all trials, filled chunk by chunk."""
 
-    def __init__(self, trials: int, chunk: int):
+    def __init__(self, trials: int):
         self.trials = trials
-        self.starts = range(0, trials, chunk)
-        self.lengths = [min(chunk, trials - start) for start in self.starts]
         self.joined: dict[str, np.ndarray] = {}
 
-    def found(self, store: ChunkStore | None, identity: Mapping[str, Any]) -> list[int]:
-        """Take over what a store holds, and return the numbers of its chunks."""
-        chunks = {} if store is None else store.open(identity, self.lengths)
-        for number, arrays in chunks.items():
-            self.put(number, arrays)
-        return sorted(chunks)
+    def found(self, store: ChunkStore | None, identity: Mapping[str, Any]) -> list[list[int]]:
+        """Take over what a store holds, and return the first and last trials of its chunks."""
+        spans = []
+        for first, arrays in () if store is None else store.open(identity, self.trials):
+            spans.append([first, first + self.put(first, arrays)])
+        return spans
 
-    def put(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Enter a chunk."""
-        start, stop = self.starts[number], self.starts[number] + self.lengths[number]
+    def put(self, first: int, arrays: Mapping[str, np.ndarray]) -> int:
+        """Enter a chunk, and return how many trials it has."""
+        length = 0
         for name, array in arrays.items():
             if name not in self.joined:
                 self.joined[name] = np.zeros((self.trials, *array.shape[1:]), array.dtype)
-            self.joined[name][start:stop] = array
+            self.joined[name][first : first + len(array)] = array
+            length = len(array)
+        return length
 
 
-def _identity(key: jax.Array, trials: int, layout: Layout, mesh: Mesh) -> dict[str, Any]:
-    """Return what must be equal for two runs of one trial function to have the same chunks."""
+def _identity(lowered: Lowered) -> dict[str, Any]:
+    """Return what must be equal for two runs to share their trials, as JSON holds it."""
+    mesh, key = lowered.mesh, lowered.key
     return {
-        "trials": trials,
-        **layout._asdict(),
-        "devices per trial": mesh.shape.get("clients", 1),
-        "on several devices": partitioned(mesh),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "kind of key": str(jax.random.key_impl(key)),
+        "width": lowered.layout.width,
+        "use of float64": jax.dtypes.canonicalize_dtype("float64") == "float64",
+        "number of devices per trial": mesh.shape.get("clients", 1),
+        "use of several devices": partitioned(mesh),
+        "kind of device": mesh.devices.flat[0].device_kind,
+        "version of jax": jax.__version__,
+        "version of jaxlib": jaxlib.__version__,
+        "program": lowered.digest,
     }
 
 
@@ -265,14 +298,14 @@ def _check_mesh(mesh: Mesh) -> None:
 
 
 @contextmanager
-def _ticker(chunks: int, done: int, progress: bool) -> Iterator[Callable[[], None]]:
+def _ticker(trials: int, done: int, progress: bool) -> Iterator[Callable[[int], None]]:
     """Show a progress bar with the time left on a terminal; it disappears when the run ends."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True, force_jupyter=False)
     if not (progress and hosts.first() and console.is_terminal):
-        yield lambda: None
+        yield lambda computed: None
         return
 
     columns = (
@@ -283,5 +316,5 @@ def _ticker(chunks: int, done: int, progress: bool) -> Iterator[Callable[[], Non
         TextColumn("left"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("trials", total=chunks, completed=done)
-        yield lambda: bar.advance(task)
+        task = bar.add_task("trials", total=trials, completed=done)
+        yield lambda computed: bar.advance(task, computed)

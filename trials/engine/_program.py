@@ -1,8 +1,9 @@
-"""One chunk of trials as a compiled program, as large as the memory allows."""
+"""One chunk of trials as a program: traced, told from others, and compiled to fit the memory."""
 
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -12,12 +13,16 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.engine import hosts, memory
+from fedjax_admm.trials.engine._digest import digest_of_json, digest_of_program
+from fedjax_admm.trials.engine._jaxprs import constants, equations
 from fedjax_admm.trials.engine._layout import Layout, plan
 from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 _NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
 what a round of a small problem takes (`benchmarks/`), and whose sums depend on the width."""
+
+_MICRO_BATCH = "micro_batch_of_trials"  # what its function is called in the traced program
 
 
 class Chunk(NamedTuple):
@@ -29,25 +34,61 @@ class Chunk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
-    """A compiled chunk: call it with the number of its first trial."""
+class Lowered:
+    """A chunk that has been traced, not compiled."""
 
     layout: Layout
     mesh: Mesh
     key: jax.Array
     names: tuple[str, ...]  # in the trial's own order: as a pytree a dict is sorted
+    traced: Any
+    lowering: Any
+    seconds: float  # what it took
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest the trial at its width, and what it returns, whatever chunks and devices are.
+
+        It is that of one micro-batch alone: the loop around it depends on the chunk.
+        """
+        text = self.lowering.compiler_ir().operation.get_asm(
+            large_elements_limit=None, enable_debug_info=False
+        )
+        (inner,) = {
+            id(equation.params["jaxpr"]): equation.params["jaxpr"]
+            for equation in equations(self.traced.jaxpr)
+            if equation.params.get("name") == _MICRO_BATCH
+        }.values()
+        outputs = self.lowering.out_info
+        returned = [
+            [name, str(outputs[name].dtype), list(outputs[name].shape[1:])] for name in self.names
+        ]
+        return digest_of_json([digest_of_program(text, _MICRO_BATCH, constants(inner)), returned])
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled chunk: call it with the number of its first trial."""
+
+    lowered: Lowered
     compiled: Any
     bytes: int  # of memory that every device needs for it
     compile_seconds: float  # tracing and compiling (or loading from the persistent cache)
 
+    @property
+    def layout(self) -> Layout:
+        """Return how the trials are cut up."""
+        return self.lowered.layout
+
     def __call__(self, start: int, length: int) -> Chunk:
         """Compute so many trials, at most a chunk, from `start` on."""
         clock = time.perf_counter()
-        inputs = _inputs(self.key, start, length, self.layout, self.mesh)
+        lowered = self.lowered
+        inputs = _inputs(lowered.key, start, length, lowered.layout, lowered.mesh)
         result = jax.block_until_ready(self.compiled(*inputs))
         done = time.perf_counter()
         host = jax.device_get(result)
-        arrays = {name: host[name][:length] for name in self.names}
+        arrays = {name: host[name][:length] for name in lowered.names}
         return Chunk(arrays, done - clock, time.perf_counter() - done)
 
 
@@ -60,31 +101,37 @@ def compile_trials(
     chunk: int | None = None,
     mesh: Mesh,
     limit: int | None = None,
+    lowered: Lowered | None = None,
 ) -> Program:
     """Compile one chunk of trials, and see to it that it fits into memory.
 
     What the compiled program says that it needs bounds the chunk; where even one micro-batch per
     device is too much, its width is cut too. A width or a chunk that is given stays as it is.
-    Arguments are those of `monte_carlo`, but for `limit`, which is called `memory` there.
+    Arguments are those of `monte_carlo`, but for `limit`, which is called `memory` there, and for
+    `lowered`: what `lower_trials` returned for the same arguments, where that has been called.
 
     Raises:
       InputError: an argument does not fit, or the memory does not hold a chunk or all results.
     """
     clock = time.perf_counter()
+    spent = 0.0 if lowered is None else lowered.seconds
     devices = mesh.shape["trials"]
-    layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
+    if lowered is None:
+        layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
+    else:
+        layout = lowered.layout
     # Hosts may differ, but all must decide alike.
     on_host = hosts.smallest(memory.host_bytes())
     free = hosts.smallest(memory.free_bytes(mesh.local_devices[0]))
     room = free if limit is None else min(free, limit)
     while True:
-        names, lowered = _lower(trial, key, layout, mesh)
-        _check_results(lowered, trials, layout, devices, on_host)
-        compiled = _compile(lowered, mesh)
+        if lowered is None or lowered.layout != layout:
+            lowered = lower_trials(trial, key, layout, mesh)
+        _check_results(lowered.lowering, trials, layout, devices, on_host)
+        compiled = _compile(lowered.lowering, mesh)
         needed = memory.program_bytes(compiled)
         if needed <= room:
-            seconds = time.perf_counter() - clock
-            return Program(layout, mesh, key, names, compiled, needed, seconds)
+            return Program(lowered, compiled, needed, spent + time.perf_counter() - clock)
         smaller = _smaller(
             layout,
             devices,
@@ -185,31 +232,35 @@ def _inputs(
     )
 
 
-def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tuple[str, ...], Any]:
+def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lowered:
     """Trace one chunk: what `_inputs` returns -> arrays; trials that are not asked for are zero."""
+    clock = time.perf_counter()
     names: list[str] = []
     implementation = jax.random.key_impl(key)
     named, width = named_arrays(trial), layout.width
     share = _padded(layout, mesh.shape["trials"]) // mesh.shape["trials"]
 
     def shard(key_data: jax.Array, first: jax.Array, batches: jax.Array) -> dict[str, jax.Array]:
-        one_key = jax.random.wrap_key_data(key_data, impl=implementation)
+        # Everything that it needs is an argument or a constant of its own: it is digested alone.
+        def micro_batch(key_data: jax.Array, number: jax.Array) -> dict[str, jax.Array]:
+            one_key = jax.random.wrap_key_data(key_data, impl=implementation)
 
-        def numbered(number: jax.Array) -> dict[str, jax.Array]:
-            arrays = named(jax.random.fold_in(one_key, number))
-            names[:] = arrays
-            return arrays
+            def numbered(number: jax.Array) -> dict[str, jax.Array]:
+                arrays = named(jax.random.fold_in(one_key, number))
+                names[:] = arrays
+                return arrays
 
-        @jax.jit
-        def batch(number: jax.Array) -> dict[str, jax.Array]:
             # A batch of one can cost 2.5 times as much as no batch at all (`benchmarks/`).
             if width == 1:
                 return jax.tree.map(lambda array: array[None], numbered(number))
             return jax.vmap(numbered)(number + jnp.arange(width, dtype=number.dtype))
 
+        micro_batch.__name__ = _MICRO_BATCH
+        batch = jax.jit(micro_batch)
+
         def fill(number: jax.Array, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
             row = number * width
-            new = batch(first[0] + row.astype(first.dtype))
+            new = batch(key_data, first[0] + row.astype(first.dtype))
             return jax.tree.map(
                 lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, row, 0),
                 results,
@@ -218,7 +269,7 @@ def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tu
 
         blank = jax.tree.map(
             lambda shape: jnp.zeros((share, *shape.shape[1:]), shape.dtype),
-            jax.eval_shape(batch, first[0]),
+            jax.eval_shape(batch, key_data, first[0]),
         )
         # The number of turns is an input: XLA would compile a loop of one turn into other
         # arithmetic than a loop of many, and the last bits would depend on the chunk.
@@ -238,5 +289,6 @@ def _lower(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> tuple[tu
     # A process sees its own devices only: where there are several, all get everything.
     everywhere = NamedSharding(mesh, PartitionSpec()) if mesh.is_multi_process else None
     program = jax.jit(sharded, out_shardings=everywhere)
-    lowered = program.lower(*_inputs(key, 0, layout.chunk, layout, mesh))
-    return tuple(names), lowered
+    traced = program.trace(*_inputs(key, 0, layout.chunk, layout, mesh))
+    lowering, seconds = traced.lower(), time.perf_counter() - clock
+    return Lowered(layout, mesh, key, tuple(names), traced, lowering, seconds)

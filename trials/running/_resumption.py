@@ -7,8 +7,9 @@ from typing import Any
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import files
+from fedjax_admm.trials.engine import CHUNKS, ChunkStore
 from fedjax_admm.trials.experiments import Experiment
-from fedjax_admm.trials.results import CONFIG
+from fedjax_admm.trials.results import ARRAYS, CONFIG, check_configuration
 from fedjax_admm.trials.running._configuration import Request, as_text
 
 IDENTITY = (
@@ -20,14 +21,22 @@ IDENTITY = (
     "settings",
     "x64",
     "width",
-    "chunk",
     "devices_per_trial",
 )
-"""What must be the same for a resumed run to give the same bits."""
+"""What must be the same for a resumed run to give the same bits; there may be more trials."""
 
 
-def unfinished_run(out: Path, resume: bool) -> dict[str, Any] | None:
+def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any] | None:
     """Return the configuration of the run in `out` that is to be resumed, or None for a new one.
+
+    A run whose configuration is gone goes on from its chunks if it is asked for as it was begun:
+    they tell whether they belong to it. A finished one goes on if it has fewer trials than are
+    asked for, or if its results are gone.
+
+    Args:
+      out: the folder.
+      resume: whether to go on with what is there.
+      trials: how many are asked for; None if that is left to the run.
 
     Raises:
       InputError: there is a run but it is not to be resumed, or there is none to resume, or `out`
@@ -46,24 +55,35 @@ def unfinished_run(out: Path, resume: bool) -> dict[str, Any] | None:
             f"{out} is a file, not a folder", argument="out", value=out, remedy=elsewhere
         )
     if not exists:
-        if resume:
+        begun = ChunkStore(out / CHUNKS).begun()
+        if begun and not resume:
+            raise InputError(
+                f"{out} holds trials of a run whose {CONFIG} is gone",
+                value=out,
+                remedy=f"add --resume to its command to go on with them, or {elsewhere}",
+            )
+        if resume and not begun:
             raise InputError(
                 f"{out} holds no run to resume", value=out, remedy="leave out --resume to begin one"
             )
         return None
     found = files.read_json(config)
-    if not set(IDENTITY) <= set(found):
-        raise InputError(f"{config} is not that of a run", value=config, remedy=elsewhere)
-    finished = found.get("status") == "finished"
-    if resume and found.get("status") == "running":
-        files.remove_unfinished(out)
+    check_configuration(config, found)
+    if resume and (found["status"] == "running" or not (out / ARRAYS).exists()):
         return found
-    raise InputError(
-        f"{out} holds {'a finished' if finished else 'an unfinished'} run of "
-        f"{found.get('experiment')}",
-        value=out,
-        remedy=elsewhere if resume or finished else "add --resume to go on",
-    )
+    if resume and trials not in (None, found["trials"]):
+        return found
+    kind, remedy = "a finished", elsewhere
+    if found["status"] == "running":
+        kind, remedy = "an unfinished", "add --resume to go on"
+    elif resume:
+        remedy = f"ask for more than its {found['trials']} with --trials or {elsewhere}"
+    raise InputError(f"{out} holds {kind} run of {found['experiment']}", value=out, remedy=remedy)
+
+
+def asks_for_more(earlier: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Return whether a resumed run shall have more trials than the earlier one."""
+    return config["trials"] > earlier["trials"]
 
 
 def continued(experiment: Experiment, request: Request, earlier: Mapping[str, Any]) -> Request:
@@ -98,7 +118,14 @@ def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path)
             value=config["digest"],
             remedy="restore that file or choose another --out",
         )
-    simple = [name for name in IDENTITY if name not in ("digest", "settings")]
+    if config["trials"] < earlier["trials"]:
+        raise InputError(
+            f"{out} was begun with trials {earlier['trials']}, more than the {config['trials']} "
+            "that are asked for",
+            value=config["trials"],
+            remedy="ask for at least as many or choose another --out",
+        )
+    simple = [name for name in IDENTITY if name not in ("digest", "settings", "trials")]
     pairs = {name: (earlier[name], config[name]) for name in simple}
     then_settings, now_settings = earlier["settings"], config["settings"]
     for name in sorted(then_settings.keys() | now_settings.keys()):
@@ -133,6 +160,21 @@ def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path)
             f"{out} was begun on {then}, but this is {now}, whose bits differ",
             value=now,
             remedy="resume there or choose another --out",
+        )
+
+
+def check_program(earlier: Mapping[str, Any], program: str, out: Path) -> None:
+    """Check that what is resumed computes what its configuration records.
+
+    Raises:
+      InputError: it does not: somebody has edited that file, or the data that it names.
+    """
+    if earlier.get("program") != program:
+        raise InputError(
+            f"{out / CONFIG} or the data that it names has been changed since the run was begun: "
+            "its trials would be others",
+            value=program,
+            remedy="restore what was changed or choose another --out",
         )
 
 

@@ -33,7 +33,14 @@ from fedjax_admm.trials.running._configuration import (
     repeating_command,
     settings_of,
 )
-from fedjax_admm.trials.running._resumption import IDENTITY, check_same, continued, unfinished_run
+from fedjax_admm.trials.running._resumption import (
+    IDENTITY,
+    asks_for_more,
+    check_program,
+    check_same,
+    continued,
+    unfinished_run,
+)
 
 
 class NonFiniteError(ArithmeticError):
@@ -52,7 +59,9 @@ def run_experiment(
       experiment: what to run.
       request: what differs from its defaults.
       out: the folder of the result.
-      resume: go on with the unfinished run in `out`, whose configuration is read from there.
+      resume: go on with the run in `out`, whose configuration is read from there: to its end, or
+        to more trials than it has. Its chunks stay there, which takes about as much of the disk
+        as its results do.
       progress: show a progress bar.
 
     Returns:
@@ -73,7 +82,7 @@ def run_experiment(
             argument="profile",
             remedy="leave it out",
         )
-    earlier = hosts.from_first(lambda: unfinished_run(out, resume))
+    earlier = hosts.from_first(lambda: unfinished_run(out, resume, request.trials))
     if earlier is not None:
         request = continued(experiment, request, earlier)
     config = configuration(experiment, request)
@@ -88,35 +97,36 @@ def run_experiment(
     config["partitioned"] = partitioned(mesh)
     store = ChunkStore(out / CHUNKS)
 
-    def known(layout: Layout) -> dict[str, Any]:
-        whole = config | layout._asdict()
+    def known(layout: Layout, program: str) -> dict[str, Any]:
+        whole = config | layout._asdict() | {"program": program}
         return whole | {"command": repeating_command(experiment, whole), "status": "running"}
 
-    def begin(layout: Layout) -> None:
+    def begin(layout: Layout, program: str) -> None:
+        if earlier is not None:
+            check_program(earlier, program, out)
         files.remove_unfinished(out)
-        files.write_json(out / CONFIG, known(layout))
+        if earlier is None or earlier["status"] != "running" or asks_for_more(earlier, config):
+            files.write_json(out / CONFIG, known(layout, program))
 
-    if earlier is None:
-        hosts.from_first(store.clear)  # of a run whose configuration is gone
-    else:
-        check_same(earlier, config | {"width": request.batch, "chunk": earlier["chunk"]}, out)
+    if earlier is not None:
+        check_same(earlier, config | {"width": request.batch}, out)
     outcome = monte_carlo(
         trial,
         key,
         config["trials"],
         batch="auto" if request.batch is None else request.batch,
-        chunk=None if earlier is None else earlier["chunk"],
         mesh=mesh,
         memory=request.memory,
         store=store,
-        begin=begin if earlier is None else None,
+        begin=begin,
         inspect=_refuse_nonfinite(settings[experiment.sweep.name]) if request.fail_on_nan else None,
         progress=progress,
     )
     finished: list[Results] = []
 
     def finish() -> None:
-        finished.append(_finished(experiment, known(outcome.layout), outcome, clock, out))
+        config = known(outcome.layout, outcome.program)
+        finished.append(_finished(experiment, config, outcome, clock, out))
 
     hosts.from_first(finish)  # the others wait: JAX ends all processes soon after one of them
     if not finished:
@@ -148,7 +158,6 @@ def _finished(
     rounded = {name: round(value, 3) for name, value in spent.items()}
     config = {**config, "status": "finished", "seconds": rounded}
     files.write_json(out / CONFIG, config)
-    ChunkStore(out / CHUNKS).clear()
     if failure is not None:
         raise failure
     return replace(results, config=config)

@@ -94,16 +94,16 @@ def test_outside_the_main_thread_nothing_is_installed():
 
 
 class Asking(ChunkStore):
-    """Raises signals while chunk 1 is being stored."""
+    """Raises signals while the second chunk is being stored."""
 
     def __init__(self, folder, *signals):
         super().__init__(folder)
         self.signals = signals
 
-    def save(self, number, arrays):
-        for kind in self.signals if number == 1 else ():
+    def save(self, first, arrays):
+        for kind in self.signals if first == CHUNK else ():
             signal.raise_signal(kind)
-        super().save(number, arrays)
+        super().save(first, arrays)
 
 
 def draw(key):
@@ -125,7 +125,7 @@ def test_a_run_stops_after_the_chunk_that_has_begun(tmp_path, kind):
     before = handlers()
     with pytest.raises(KeyboardInterrupt):
         simulate(store)
-    assert stored(store) == ["000000.npz", "000001.npz"]
+    assert stored(store) == ["000000-000004.npz", "000004-000008.npz"]
     assert handlers() == before
     arrays = simulate(ChunkStore(store.folder))
     np.testing.assert_array_equal(arrays["number"], simulate(None)["number"])
@@ -135,7 +135,7 @@ def test_a_run_that_is_asked_twice_stops_in_the_chunk(tmp_path):
     store = Asking(tmp_path / "chunks", signal.SIGINT, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         simulate(store)
-    assert stored(store) == ["000000.npz"]
+    assert stored(store) == ["000000-000004.npz"]
 
 
 def test_without_a_store_nothing_is_held_back():

@@ -1,0 +1,92 @@
+"""A digest of what a trial computes: equal for equal programs, in every process.
+
+A program is its StableHLO text, without places in source files and with every constant in full. Two
+things in that text depend on what the process has traced before: how functions are called, and
+whether two equal ones are written once or twice. Both are left out: where a function is called,
+the digest of its own text stands for its name.
+
+JAX has a setting that makes large constants arguments of the text's functions, which the text does
+not show then. The arrays that the traced program closes over are therefore digested too.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_FUNCTION = re.compile(r"^  func\.func (?:\w+ )?@([\w.$-]+)", re.MULTILINE)
+_NAME = re.compile(r"@([\w.$-]+)")
+_END = "\n  }\n"
+
+
+def digest_of_json(content: Any) -> str:
+    """Return the SHA-256 of what JSON can hold; the order of names in a mapping does not count."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of_arrays(arrays: Mapping[str, np.ndarray], **about: Any) -> str:
+    """Return the SHA-256 of arrays, their names, types, shapes and order, and what goes with them.
+
+    Args:
+      arrays: as NumPy holds them.
+      **about: what JSON can hold.
+    """
+    kinds = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
+    digest = hashlib.sha256(digest_of_json([about, kinds]).encode())
+    for array in arrays.values():
+        digest.update(_bytes(array))
+    return digest.hexdigest()
+
+
+def digest_of_program(text: str, function: str, constants: Iterable[Any]) -> str:
+    """Return the SHA-256 of a function in a StableHLO text, and of all that it calls.
+
+    Args:
+      text: a whole module, without debug information and with all constants.
+      function: what the function is called there.
+      constants: the arrays that the traced function closes over; typed keys may be among them.
+    """
+    digest = hashlib.sha256(_digest_of_function(_functions(text), function, {}).encode())
+    for constant in constants:
+        if isinstance(constant, jax.Array) and jnp.issubdtype(constant.dtype, jax.dtypes.prng_key):
+            digest.update(str(jax.random.key_impl(constant)).encode())
+            constant = jax.random.key_data(constant)
+        array = np.asarray(constant)
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(_bytes(array))
+    return digest.hexdigest()
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    # Types that NumPy does not know by itself, such as bfloat16, have no buffer.
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _functions(text: str) -> dict[str, str]:
+    """Return the text of every function of a module."""
+    found = list(_FUNCTION.finditer(text))
+    stops = [match.start() for match in found[1:]] + [len(text)]
+    functions = {}
+    for match, stop in zip(found, stops, strict=True):
+        end = text.find(_END, match.start(), stop)
+        functions[match[1]] = text[match.start() : stop if end < 0 else end]
+    return functions
+
+
+def _digest_of_function(functions: Mapping[str, str], name: str, known: dict[str, str]) -> str:
+    if name not in known:
+        known[name] = "itself"
+
+        def called(match: re.Match) -> str:
+            # What is no function is the name of a mesh of devices.
+            inner = match[1]
+            return _digest_of_function(functions, inner, known) if inner in functions else match[0]
+
+        own = _NAME.sub(called, functions[name])
+        known[name] = hashlib.sha256(own.encode()).hexdigest()
+    return known[name]
