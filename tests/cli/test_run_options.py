@@ -24,8 +24,8 @@ def only_the_small_experiment(monkeypatch):
 def run(command, tmp_path):
     """Run to a good end, and return the configuration that was written."""
 
-    def call(name, *words):
-        outcome = command(*RUN, "--out", name, *words)
+    def call(name, *words, start=RUN):
+        outcome = command(*start, "--out", name, *words)
         assert outcome.code == 0, outcome.err
         return json.loads((tmp_path / name / "config.json").read_text())
 
@@ -57,7 +57,7 @@ def test_the_first_nonfinite_trial_ends_the_run_and_is_counted_without_the_flag(
     out = tmp_path / "guarded"
     kept = sorted(path.name for path in out.glob("chunks/0*.npz"))
     # The chunk of that trial is the last one.
-    assert kept == [f"{number:06d}.npz" for number in range(trial // 4 + 1)]
+    assert kept == [f"{4 * n:06d}-{4 * n + 4:06d}.npz" for n in range(trial // 4 + 1)]
     assert json.loads((out / "config.json").read_text())["status"] == "running"
 
     resumed = command("run", "consensus", "--out", "guarded", "--resume")
@@ -75,7 +75,8 @@ def test_the_first_nonfinite_trial_ends_the_run_and_is_counted_without_the_flag(
 
 
 def test_the_guard_stays_quiet_where_all_is_finite(run):
-    assert run("quiet", "--set", "share=0", "--fail-on-nan")["status"] == "finished"
+    start = (*RUN[:-1], "share=0")
+    assert run("quiet", "--fail-on-nan", start=start)["status"] == "finished"
 
 
 def test_a_chunk_that_is_kept_is_not_judged_again(command):

@@ -97,9 +97,8 @@ def test_what_was_written_stays_and_so_does_an_empty_folder_that_was_there(tmp_p
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, InputError])
 def test_a_lock_ends_however_its_work_ends(tmp_path, error):
-    with pytest.raises(error):
-        with folders.locked(tmp_path / "out"):
-            raise error("told")
+    with pytest.raises(error), folders.locked(tmp_path / "out"):
+        raise error("told")
     assert not list(tmp_path.iterdir())
 
 
@@ -139,17 +138,15 @@ def test_a_lock_that_was_left_is_taken_over(tmp_path, changes):
 def test_a_lock_that_may_be_held_is_respected(tmp_path, text, sentence):
     (tmp_path / folders.LOCK).write_text(text)
     before = snapshot(tmp_path)
-    with pytest.raises(InputError, match=sentence):
-        with folders.locked(tmp_path):
-            pass
+    with pytest.raises(InputError, match=sentence), folders.locked(tmp_path):
+        pass
     assert snapshot(tmp_path) == before
 
 
 def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
     (tmp_path / folders.LOCK).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="is none"):
-        with folders.locked(tmp_path):
-            pass
+    with pytest.raises(InputError, match="is none"), folders.locked(tmp_path):
+        pass
     assert [path.name for path in tmp_path.iterdir()] == [folders.LOCK]
 
 

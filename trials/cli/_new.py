@@ -11,10 +11,16 @@ from typing import Annotated
 import typer
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import files
+from fedjax_admm.trials import folders
+from fedjax_admm.trials.cli._options import folder_name
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called, as in Python.")]
-Folder = Annotated[Path, typer.Option("--out", help="Folder of the new files (this one).")]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--out", parser=folder_name, metavar="DIR", help="Folder of the new files (this one)."
+    ),
+]
 
 
 def new_experiment(name: Name, out: Folder = Path()) -> None:
@@ -45,27 +51,21 @@ def _write(kind: str, name: str, out: Path, *, tested: bool) -> tuple[Path, ...]
         raise InputError(
             f"NAME must be a name as in Python, such as my_{kind}, but it is {name!r}", value=name
         )
-    texts = {out / f"{name}.py": _template(kind)}
+    texts = {f"{name}.py": _template(kind)}
     if tested:
-        texts[out / f"test_{name}.py"] = _template(f"test_{kind}")
-    for path in texts:
-        if path.exists():
-            raise InputError(
-                f"{path} is there already", value=path, remedy="choose another NAME or --out"
-            )
+        texts[f"test_{name}.py"] = _template(f"test_{kind}")
     taken = set().union(*map(_identifiers, texts.values())) - {f"own_{kind}"}
     if name in taken or importlib.util.find_spec(name) is not None:
         what = "stands for something else in the file" if name in taken else "is a module's name"
         raise InputError(f"{name} {what}", value=name, remedy="choose another NAME")
-    for path, text in texts.items():
-        files.write_text(path, _named(text, kind, name))
-    return tuple(texts)
+    named = {file: _named(text, kind, name) for file, text in texts.items()}
+    return tuple(folders.write_new(out, named))
 
 
 def _template(name: str) -> str:
     """Return the text of a file to begin with, which runs as it is."""
-    folder = resources.files("fedjax_admm.trials.cli") / "new-files"
-    return (folder / f"{name}.py.txt").read_text("utf-8")
+    templates = resources.files("fedjax_admm.trials.cli") / "new-files"
+    return (templates / f"{name}.py.txt").read_text("utf-8")
 
 
 def _named(text: str, kind: str, name: str) -> str:

@@ -16,6 +16,15 @@ _MOST_MEMORY = 2**20  # GiB: more than any machine has
 class Command(TyperCommand):
     """A command that tells mistakes in its arguments by the names of its options."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words; an option that holds one value is given once, or one would be lost."""
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        for each in given:
+            one = each.opts[0].startswith("--") and not (each.multiple or each.is_flag)
+            if one and given.count(each) > 1:
+                raise typer.BadParameter(f"{each.opts[0]} is given twice; leave one out.")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
@@ -29,7 +38,7 @@ class Command(TyperCommand):
 def whole_number(text: str) -> int:
     """Read an option's text; typer's own message does not name the value."""
     try:
-        return int(text)
+        return int(_plain(text))
     except ValueError:
         raise typer.BadParameter(f"{one_line(text)} is not a whole number.") from None
 
@@ -37,12 +46,19 @@ def whole_number(text: str) -> int:
 def real_number(text: str) -> float:
     """Read an option's text."""
     try:
-        return float(text)
+        return float(_plain(text))
     except ValueError:
         raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
 
 
-def folder(text: str | Path) -> Path:
+def _plain(text: str) -> str:
+    """Return a number's text; Python reads 1_000 and the digits of other scripts, people slip."""
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return text
+
+
+def folder_name(text: str | Path) -> Path:
     """Read the name of a folder; the current one is `.`, and nothing is no name."""
     name = str(text)
     if not name or "\0" in name or not name.isprintable():

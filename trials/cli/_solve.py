@@ -9,7 +9,14 @@ import typer
 
 from fedjax_admm.trials import solve
 from fedjax_admm.trials.cli import _environment as environment
-from fedjax_admm.trials.cli._options import Command, NoCache, real_number, whole_number
+from fedjax_admm.trials.cli._options import (
+    Command,
+    NoCache,
+    Overwrite,
+    folder_name,
+    real_number,
+    whole_number,
+)
 
 _PARSERS = {int: whole_number, float: real_number}
 
@@ -17,15 +24,20 @@ _PARSERS = {int: whole_number, float: real_number}
 def add_family(app: typer.Typer, family: type[solve.Settings]) -> None:
     """Add the command of a family, whose options are the fields of its settings."""
 
-    def command(input: Path, out: Path | None, no_cache: bool, **options: Any) -> None:
+    def command(
+        input: Path, out: Path | None, overwrite: bool, no_cache: bool, **options: Any
+    ) -> None:
         given = {name: value for name, value in options.items() if value is not None}
-        _solve(family(**given), input, out, no_cache)
+        _solve(family(**given), input, out, overwrite, no_cache)
 
-    out = typer.Option(help=f"Folder of the result ({family.family}-INPUT), replaced there.")
+    out = typer.Option(
+        parser=folder_name, metavar="DIR", help=f"Folder of the result ({family.family}-INPUT)."
+    )
     parameters = {
         "input": (Annotated[Path, typer.Option(help=family.reads)], dataclasses.MISSING),
         **{field.name: _declared(field) for field in dataclasses.fields(family)},
         "out": (Annotated[Path | None, out], None),
+        "overwrite": (Overwrite, False),
         "no_cache": (NoCache, False),
     }
     command.__signature__ = inspect.Signature(
@@ -57,20 +69,22 @@ def _declared(field: dataclasses.Field) -> tuple[Any, Any]:
     return Annotated[kind, declared], field.default
 
 
-def _solve(settings: solve.Settings, path: Path, out: Path | None, no_cache: bool) -> None:
+def _solve(
+    settings: solve.Settings, path: Path, out: Path | None, overwrite: bool, no_cache: bool
+) -> None:
     """Solve and write; what is being done is shown on a terminal's standard error."""
     from rich.console import Console
 
     def prepare() -> None:
         environment.prepare(x64=settings.wide(), cache=not no_cache)
 
-    folder = solve.output_folder(settings, path, out)
     status = Console(stderr=True).status("reading")
     stages = solve.Stages(status.update)
-    with status:
-        solution = solve.solve_file(settings, path, stages, prepare)
-    typer.echo(solution.text)
-    with status:
-        written = solve.write_solution(solution, path, folder, stages)
+    with solve.claimed_folder(settings, path, out, overwrite=overwrite) as place:
+        with status:
+            solution = solve.solve_file(settings, path, stages, prepare)
+        typer.echo(solution.text)
+        with status:
+            written = solve.put_solution(solution, path, place, stages, overwrite=overwrite)
     took = f" after {sum(stages.seconds.values()):.1f} s." if settings.timed else ""
-    typer.echo(f"Wrote {', '.join(written)} in {folder}{took}")
+    typer.echo(f"Wrote {', '.join(written)} in {place}{took}")

@@ -1,5 +1,6 @@
 from fedjax_admm.trials.folders._leftovers import remove_unfinished as remove_unfinished
 from fedjax_admm.trials.folders._lock import LOCK as LOCK, locked as locked
+from fedjax_admm.trials.folders._new_files import write_new as write_new
 from fedjax_admm.trials.folders._ownership import (
     CONFIG as CONFIG,
     FILES as FILES,
@@ -8,6 +9,8 @@ from fedjax_admm.trials.folders._ownership import (
     check_places as check_places,
     clear as clear,
     digest as digest,
+    own_digest as own_digest,
+    read_config as read_config,
 )
 from fedjax_admm.trials.folders._places import (
     checked_folder as checked_folder,
@@ -23,4 +26,5 @@ from fedjax_admm.trials.folders._publication import (
     publish as publish,
     rewrite as rewrite,
     staged as staged,
+    write_config as write_config,
 )

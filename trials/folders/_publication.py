@@ -48,6 +48,22 @@ def staged(folder: Path) -> Iterator[Path]:
         remove_stage(stage, ".*")
 
 
+def write_config(folder: Path, config: Mapping[str, Any], *, keep: bool = True) -> None:
+    """Write the config.json of a result that is just begun.
+
+    Args:
+      folder: where it goes; it is locked.
+      config: what makes the result.
+      keep: keep what is known of files that are there, which will be replaced at the end.
+
+    Raises:
+      InputError: the file system refuses.
+    """
+    known = _settled(folder, read_config(folder) or {}) if keep else {}
+    known = {name: text for name, text in known.items() if (folder / name).exists()}
+    files.write_json(folder / CONFIG, {**config, FILES: {**known, CONFIG: own_digest(config)}})
+
+
 def publish(
     stage: Path,
     folder: Path,

@@ -1,6 +1,5 @@
 from fedjax_admm.trials.running._configuration import Request as Request
 from fedjax_admm.trials.running._folders import (
-    free_folder as free_folder,
     resumed_x64 as resumed_x64,
     unfinished_folder as unfinished_folder,
 )

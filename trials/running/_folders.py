@@ -1,20 +1,110 @@
-"""Where runs lie: folders below `results/` that are free, or that hold an unfinished run."""
+"""Where runs lie: which folder a run may write into, and which ones hold an unfinished run."""
 
+import glob
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import files
-from fedjax_admm.trials.results import CONFIG
+from fedjax_admm.trials import folders
+from fedjax_admm.trials.engine import CHUNK_NAME, CHUNKS, ChunkStore, hosts
+from fedjax_admm.trials.experiments import Experiment
+from fedjax_admm.trials.profiling import PROFILE
+from fedjax_admm.trials.results import ARRAYS, CONFIG, SUMMARY
+from fedjax_admm.trials.running._configuration import Request
+
+WRITTEN = (ARRAYS, SUMMARY, "figure.png", "figure.pdf")
+"""What a finished run leaves besides its configuration, its chunks and perhaps a profile."""
 
 
-def free_folder(name: str) -> Path:
-    """Return `results/NAME`, or `results/NAME-2`, ... if that is taken."""
-    base = Path("results")
-    candidate, number = base / name, 1
-    while candidate.exists():
-        number += 1
-        candidate = base / f"{name}-{number}"
-    return candidate
+@contextmanager
+def locked_for_all(out: Path) -> Iterator[None]:
+    """Have the first process lock the folder of a run for all of them.
+
+    Raises:
+      InputError: another run writes there, or the file system refuses; in the first process.
+      StoppedElsewhereError: the same, in the others.
+    """
+    with ExitStack() as held:
+
+        def lock() -> None:
+            held.enter_context(folders.locked(out))
+
+        hosts.from_first(lock)
+        yield
+
+
+def check_places(
+    out: Path, request: Request, inputs: list[Path], *, resume: bool, overwrite: bool
+) -> None:
+    """Check what nobody may ask for: to resume and replace, or to write over links and inputs.
+
+    Raises:
+      InputError: it is asked for.
+    """
+    if resume and overwrite:
+        raise InputError(
+            "goes on with a run, and {overwrite} replaces it",
+            argument="resume",
+            remedy="leave one of them out",
+            others=["overwrite"],
+        )
+    subfolders = [CHUNKS, *([PROFILE] if request.profile else [])]
+    folders.check_places(out, (*WRITTEN, CONFIG), subfolders=subfolders, inputs=inputs)
+
+
+def check_ours(out: Path, *, new: bool) -> None:
+    """Check that nothing of somebody else's would be lost, and remove what killed processes left.
+
+    Args:
+      out: the folder of a run; it is locked.
+      new: whether the run begins there.
+
+    Raises:
+      InputError: something would be.
+    """
+    if new:
+        folders.check_free(out, (CONFIG, *WRITTEN), None)
+    else:
+        folders.check_own(out, WRITTEN)
+    _remove_unfinished(out)
+
+
+def check_replaceable(out: Path) -> None:
+    """Check that `--overwrite` loses no trials whose run is not known.
+
+    Raises:
+      InputError: they are there without a configuration.
+    """
+    config = folders.read_config(out) or {}
+    if "experiment" not in config and ChunkStore(out / CHUNKS).begun():
+        raise InputError(
+            f"{out} holds trials of a run whose {CONFIG} is gone",
+            value=out,
+            remedy="go on with them by --resume in the place of --overwrite, or choose another "
+            "--out",
+        )
+
+
+def remove_chunks(out: Path) -> None:
+    """Remove the chunks of the run that `--overwrite` replaces.
+
+    Raises:
+      InputError: the file system refuses.
+    """
+    _remove_unfinished(out)
+    chunks = out / CHUNKS
+    if chunks.is_dir():
+        names = [path.name for path in chunks.iterdir()]
+        folders.clear(chunks, [name for name in names if re.fullmatch(CHUNK_NAME, name)])
+
+
+def inputs_of(experiment: Experiment, request: Request) -> list[Path]:
+    """Return the files that a run may read: its experiment's, and what its settings name."""
+    origin = experiment.origin
+    own = [Path(origin.file)] if origin is not None and origin.file is not None else []
+    return own + [Path(text) for text in (request.settings or {}).values()]
 
 
 def unfinished_folder(name: str) -> Path:
@@ -24,8 +114,8 @@ def unfinished_folder(name: str) -> Path:
       InputError: no folder of `results/` holds one.
     """
     candidates = []
-    for path in Path("results").glob(f"{name}*/{CONFIG}"):
-        config = files.read_json(path)
+    for path in Path("results").glob(f"{glob.escape(name)}*/{CONFIG}"):
+        config = folders.read_config(path.parent) or {}
         if config.get("experiment") == name and config.get("status") == "running":
             candidates.append((path.stat().st_mtime, path.parent))
     if not candidates:
@@ -39,5 +129,8 @@ def unfinished_folder(name: str) -> Path:
 
 def resumed_x64(out: Path) -> bool:
     """Return whether the unfinished run in `out` computes in float64; False without such a run."""
-    config = out / CONFIG
-    return config.exists() and bool(files.read_json(config).get("x64"))
+    return bool((folders.read_config(out) or {}).get("x64"))
+
+
+def _remove_unfinished(out: Path) -> None:
+    folders.remove_unfinished(out, "|".join(map(re.escape, (*WRITTEN, CONFIG))))

@@ -73,9 +73,10 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
         return found
     if resume and trials not in (None, found["trials"]):
         return found
-    kind, remedy = "a finished", elsewhere
+    kind = "a finished"
+    remedy = f"add trials with --resume --trials N, replace it with --overwrite or {elsewhere}"
     if found["status"] == "running":
-        kind, remedy = "an unfinished", "add --resume to go on"
+        kind, remedy = "an unfinished", f"add --resume to go on, or --overwrite, or {elsewhere}"
     elif resume:
         remedy = f"ask for more than its {found['trials']} with --trials or {elsewhere}"
     raise InputError(f"{out} holds {kind} run of {found['experiment']}", value=out, remedy=remedy)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.traffic import Traffic, totals
-from fedjax_admm.trials import files
+from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import (
     CHUNKS,
     ChunkStore,
@@ -26,12 +26,21 @@ from fedjax_admm.trials.engine import (
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import save_figure
 from fedjax_admm.trials.profiling import PROFILE, write_profile
-from fedjax_admm.trials.results import CONFIG, MESSAGES, NONFINITE_ROUND, Results
+from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND, Results
 from fedjax_admm.trials.running._configuration import (
     Request,
     configuration,
     repeating_command,
     settings_of,
+)
+from fedjax_admm.trials.running._folders import (
+    WRITTEN,
+    check_ours,
+    check_places,
+    check_replaceable,
+    inputs_of,
+    locked_for_all,
+    remove_chunks,
 )
 from fedjax_admm.trials.running._resumption import (
     IDENTITY,
@@ -48,7 +57,13 @@ class NonFiniteError(ArithmeticError):
 
 
 def run_experiment(
-    experiment: Experiment, request: Request, out: Path, *, resume: bool, progress: bool = True
+    experiment: Experiment,
+    request: Request,
+    out: Path,
+    *,
+    resume: bool,
+    overwrite: bool = False,
+    progress: bool = True,
 ) -> Results | None:
     """Run an experiment and write its files into `out`.
 
@@ -62,19 +77,34 @@ def run_experiment(
       resume: go on with the run in `out`, whose configuration is read from there: to its end, or
         to more trials than it has. Its chunks stay there, which takes about as much of the disk
         as its results do.
+      overwrite: replace the run in `out`, and files there that have the names of a run's; without
+        it, `out` must be new or empty.
       progress: show a progress bar.
 
     Returns:
       The results, as `results.load(out)` reads them back; None in processes but the first.
 
     Raises:
-      InputError: an argument does not fit, `out` cannot be written or holds another run, or the
-        memory does not hold a trial.
+      InputError: an argument does not fit, `out` cannot be written, holds something else or is in
+        use, or the memory does not hold a trial.
       KeyboardInterrupt: the run was asked to stop; it can be resumed.
       NonFiniteError: a trial turned non-finite, and `request.fail_on_nan`; it can be resumed too.
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
     """
+    with locked_for_all(out):
+        return _run(experiment, request, out, resume, overwrite, progress)
+
+
+def _run(
+    experiment: Experiment,
+    request: Request,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    progress: bool,
+) -> Results | None:
+    """Do what `run_experiment` does, in a folder where nobody else writes."""
     clock = time.perf_counter()
     if request.profile and jax.process_count() > 1:
         raise InputError(
@@ -82,7 +112,18 @@ def run_experiment(
             argument="profile",
             remedy="leave it out",
         )
-    earlier = hosts.from_first(lambda: unfinished_run(out, resume, request.trials))
+    inputs = inputs_of(experiment, request)
+
+    def found() -> dict[str, Any] | None:
+        check_places(out, request, inputs, resume=resume, overwrite=overwrite)
+        if overwrite:
+            check_replaceable(out)
+            return None
+        earlier = unfinished_run(out, resume, request.trials)
+        check_ours(out, new=not resume)
+        return earlier
+
+    earlier = hosts.from_first(found)
     if earlier is not None:
         request = continued(experiment, request, earlier)
     config = configuration(experiment, request)
@@ -104,12 +145,15 @@ def run_experiment(
     def begin(layout: Layout, program: str) -> None:
         if earlier is not None:
             check_program(earlier, program, out)
-        files.remove_unfinished(out)
+        if overwrite:
+            folders.clear(out, WRITTEN)
         if earlier is None or earlier["status"] != "running" or asks_for_more(earlier, config):
-            files.write_json(out / CONFIG, known(layout, program))
+            folders.write_config(out, known(layout, program), keep=not overwrite)
 
     if earlier is not None:
         check_same(earlier, config | {"width": request.batch}, out)
+    if overwrite:
+        hosts.from_first(lambda: remove_chunks(out))
     outcome = monte_carlo(
         trial,
         key,
@@ -126,7 +170,14 @@ def run_experiment(
 
     def finish() -> None:
         config = known(outcome.layout, outcome.program)
-        finished.append(_finished(experiment, config, outcome, clock, out))
+        with folders.staged(out) as stage:
+            results, failure = _staged(experiment, config, outcome, clock, stage)
+            last = folders.publish(
+                stage, out, results.config, {"experiment": config["experiment"]}, inputs=inputs
+            )
+        if failure is not None:
+            raise failure
+        finished.append(replace(results, config=last))
 
     hosts.from_first(finish)  # the others wait: JAX ends all processes soon after one of them
     if not finished:
@@ -137,30 +188,35 @@ def run_experiment(
     return finished[0]
 
 
-def _finished(
-    experiment: Experiment, config: Mapping[str, Any], outcome: MonteCarlo, clock: float, out: Path
-) -> Results:
-    """Write everything that a finished run leaves; its configuration, which says so, comes last."""
+def _staged(
+    experiment: Experiment,
+    config: Mapping[str, Any],
+    outcome: MonteCarlo,
+    clock: float,
+    stage: Path,
+) -> tuple[Results, InputError | None]:
+    """Write what a finished run leaves into a folder where it waits for its places.
+
+    Returns:
+      The results, whose configuration says that they are there; and why there is no figure.
+    """
     results = _collected(experiment, config, outcome.arrays)
     if experiment.details is not None:
         first = jax.random.fold_in(jax.random.key(config["seed"]), 0)
         details = experiment.details(settings_of(config), config["rounds"], first)
         results = replace(results, details=jax.device_get(details))
-    results.save(out)
+    results.save(stage)
     figure, failure = None, None
     try:
         figure = experiment.draw(results)
     except InputError as error:  # of a user's own figure: hours of computing are kept
         failure = error
     if figure is not None:  # where there is no room for it the run goes on later
-        save_figure(figure, out)
+        save_figure(figure, stage)
     spent = outcome.seconds._asdict() | {"total": time.perf_counter() - clock}
     rounded = {name: round(value, 3) for name, value in spent.items()}
     config = {**config, "status": "finished", "seconds": rounded}
-    files.write_json(out / CONFIG, config)
-    if failure is not None:
-        raise failure
-    return replace(results, config=config)
+    return replace(results, config=config), failure
 
 
 def _collected(

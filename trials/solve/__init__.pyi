@@ -5,9 +5,11 @@ from fedjax_admm.trials.solve import (
     ratings as ratings,
 )
 from fedjax_admm.trials.solve._command import (
+    TABLES as TABLES,
     Solution as Solution,
     Stages as Stages,
-    output_folder as output_folder,
+    claimed_folder as claimed_folder,
+    put_solution as put_solution,
     repeating_command as repeating_command,
     solve_file as solve_file,
     write_solution as write_solution,

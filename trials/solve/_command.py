@@ -151,15 +151,16 @@ def put_solution(
 ) -> list[str]:
     """Do what `write_solution` does in a folder that `claimed_folder` gave."""
     settings, written = solution.settings, []
-    with stages("figure and tables"), folders.staged(folder) as stage:
-        for name, rows in solution.tables.items():
-            if rows is not None:
-                files.write_text(stage / name, _as_csv(rows))
+    with folders.staged(folder) as stage:
+        with stages("figure and tables"):
+            for name, rows in solution.tables.items():
+                if rows is not None:
+                    files.write_text(stage / name, _as_csv(rows))
+                    written.append(name)
+            for name, arrays in solution.arrays.items():
+                files.write_arrays(stage / name, arrays)
                 written.append(name)
-        for name, arrays in solution.arrays.items():
-            files.write_arrays(stage / name, arrays)
-            written.append(name)
-        figures.save_figure(solution.draw(), stage)
+            figures.save_figure(solution.draw(), stage)
         config = {
             "command": repeating_command(settings, path, folder),
             **_kind(settings),

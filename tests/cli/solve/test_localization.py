@@ -232,7 +232,9 @@ def test_the_folder_holds_position_candidates_and_residuals(solve, command, tmp_
     assert suspected == ["6"]
 
     config = json.loads((folder / "config.json").read_text())
-    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    parts = ["command", "family", "settings", "data", "result", "seconds", "versions", "files"]
+    assert list(config) == parts
+    assert set(config["files"]) == FILES
     assert config["settings"] == {"input": "ranges.csv", "rounds": 300, "out": "new/place"}
     assert config["data"] == {"sensors": 12, "dimensions": 2}
     result = config["result"]
@@ -299,8 +301,8 @@ def test_malformed_input_gets_one_sentence_with_the_line(solve, tmp_path, conten
     [
         (("--rounds", "0"), "--rounds must be at least 1, but it is 0"),
         (("--rounds", "many"), "--rounds"),
-        (("--out", "ranges.csv"), r"--out must be a folder, but ranges\.csv is a file"),
-        (("--out", "ranges.csv/deeper"), r"cannot write ranges\.csv/deeper/models\.csv"),
+        (("--out", "ranges.csv"), r"--out ranges\.csv is a file, not a folder"),
+        (("--out", "ranges.csv/deeper"), r"--out ranges\.csv/deeper cannot be made"),
     ],
 )
 def test_wrong_options_get_one_sentence(solve, options, sentence):

@@ -594,7 +594,7 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
         (("--seed", "-1"), "--seed must be at least 0"),
         (("--validation", "1"), "--validation must lie between 0 and 1, but it is 1"),
         (("--validation", "nan"), "--validation must lie between 0 and 1, but it is nan"),
-        (("--out", "mine.csv"), r"--out must be a folder, but mine\.csv is a file"),
+        (("--out", "mine.csv"), r"--out mine\.csv is a file, not a folder"),
         (("--graph", "empty.csv"), r"empty\.csv joins no nodes"),
         (("--graph", "wrong.csv"), r"wrong\.csv, line 2: node 'x' is unknown"),
         (("--graph", "mine.csv"), r"mine\.csv has no column head and tail"),

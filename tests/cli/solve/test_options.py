@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.cli import _main as command_line
+from fedjax_admm.trials.cli import _app as command_line
 from fedjax_admm.trials.cli._solve import add_family
 from fedjax_admm.trials.solve import (
     FAMILIES,
@@ -199,7 +199,7 @@ def test_numbers_that_json_has_not_are_words(tmp_path):
     found = solve_file(settings, tmp_path / "mine.csv", Stages())
     strange = {"a": np.float32("inf"), "b": [math.nan, np.int64(3)], "c": {"d": tmp_path}}
     object.__setattr__(found, "result", strange)
-    write_solution(found, tmp_path / "mine.csv", tmp_path, Stages())
+    write_solution(found, tmp_path / "mine.csv", tmp_path, Stages(), overwrite=True)
     result = config_of(tmp_path)["result"]
     assert result == {"a": "inf", "b": ["nan", 3], "c": {"d": str(tmp_path)}}
 

@@ -473,7 +473,7 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
         (("--seed", -1), "--seed must be at least 0"),
         (("--top", "Ann"), "--top.*'Ann' is not a whole number"),
         (("--top-count", 0), "--top-count must be at least 1"),
-        (("--out", "mine.csv"), r"--out must be a folder, but mine\.csv is a file"),
+        (("--out", "mine.csv"), r"--out mine\.csv is a file, not a folder"),
     ],
 )
 def test_wrong_options_get_one_sentence(solve, options, sentence):

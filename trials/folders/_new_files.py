@@ -1,0 +1,54 @@
+"""New files beside others: all of them, or none where one of the names is taken."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials.folders._places import made_folder, refused, remove_empty
+
+
+def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write new files, and make their folder if there is none.
+
+    Args:
+      folder: where they go.
+      texts: what each of them holds, by name.
+
+    Returns:
+      Where they are.
+
+    Raises:
+      InputError: a name is taken, if only by a link to nothing, or the file system refuses.
+    """
+    paths = [folder / name for name in texts]
+    for path in paths:
+        if path.is_symlink() or path.exists():
+            raise _taken(path)
+    made, written = made_folder(folder), []
+    try:
+        for path, text in zip(paths, texts.values(), strict=True):
+            # "x": another process that was faster is not written over.
+            with open(path, "x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(text)
+    except BaseException as error:
+        for path in written:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        remove_empty(made)
+        if isinstance(error, FileExistsError):
+            raise _taken(path) from None
+        if isinstance(error, OSError):
+            raise refused(path, error, "out") from None
+        raise
+    return paths
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(
+        f"{path} is there already",
+        value=path,
+        remedy="choose another NAME or {out}",
+        others=["out"],
+    )
