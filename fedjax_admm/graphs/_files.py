@@ -17,6 +17,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, is_concrete, listed, one_line
 from fedjax_admm._input_files import LONGEST_NAME, read_rows
+from fedjax_admm._kinds import instance
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 
@@ -38,6 +39,9 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
       InputError: the graph is directed, has parallel edges, has no nodes or joins a node to itself,
         or a weight is not a positive number.
     """
+    if not (hasattr(graph, "is_directed") and hasattr(graph, "nodes")):
+        told = f"must be a graph of networkx, but it is {one_line(graph)}"
+        raise InputError(told, argument="graph", value=graph)
     if graph.is_directed():
         raise InputError(
             "must be undirected, but it is directed",
@@ -148,6 +152,7 @@ def to_scipy(graph: Graph) -> Any:
     """
     from scipy.sparse import coo_array
 
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     if not is_concrete(graph) or graph.heads.ndim != 1:
         raise InputError(
             "must be one graph with known edges, but it is traced or a stack",
@@ -231,6 +236,7 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
 
 
 _COLUMNS = ("head", "tail", "weight")
+_SMALLEST_WEIGHT = 1e-30  # and its reciprocal the largest: both are numbers in float32
 
 
 def _plain(graph: Any) -> list[tuple[Any, Any, int]]:
@@ -276,9 +282,12 @@ def _weight(path: str | Path, line: int, cell: str) -> float:
             value=path,
             remedy="repair that row",
         ) from None
-    if not 0 < value < np.inf:
+    if not _SMALLEST_WEIGHT <= value <= 1 / _SMALLEST_WEIGHT:
+        told = "positive and finite"
+        if 0 < value < np.inf:
+            told = f"between {_SMALLEST_WEIGHT:g} and {1 / _SMALLEST_WEIGHT:g}"
         raise InputError(
-            f"{path}, line {line}: weight must be positive and finite, but it is {cell!r:.60}",
+            f"{path}, line {line}: weight must be {told}, but it is {cell!r:.60}",
             value=path,
             remedy="remove or repair that row",
         )

@@ -51,11 +51,11 @@ def real_number(text: str) -> float:
         raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
 
 
-def _plain(text: str) -> str:
-    """Return a number's text; Python reads 1_000 and the digits of other scripts, people slip."""
-    if "_" in text or not text.isascii():
+def _plain(value: str | float) -> str | float:
+    """Return a number or its text; Python reads 1_000 and other scripts' digits: people slip."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
         raise ValueError
-    return text
+    return value
 
 
 def folder_name(text: str | Path) -> Path:

@@ -18,12 +18,13 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, one_line
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
 
-LARGEST_SEED = 2**32 - 1
+LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
+MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
 
 
 class Demand(NamedTuple):
@@ -56,7 +57,7 @@ def whole(
     default: Any = MISSING,
     *,
     at_least: int = 1,
-    at_most: int | None = None,
+    at_most: int = LARGEST_WHOLE,
     **more: Any,
 ) -> Any:
     """Declare a whole number, or with `repeated=True` several of them."""
@@ -83,10 +84,11 @@ def number(help_: str, default: Any = MISSING, *must: Demand, word: str | None =
         if word is not None and str(value).strip().lower() == word:
             return word
         try:
-            found = float(value)
+            found = float(value.replace("_", "?") if isinstance(value, str) else value)
         except (TypeError, ValueError):
             wanted = "a number" if word is None else f"a positive number or {word}"
-            raise InputError(f"must be {wanted}, but it is {value!r}", argument=name) from None
+            told = f"must be {wanted}, but it is {one_line(value)}"
+            raise InputError(told, argument=name) from None
         for holds, told, remedy in must:
             if not holds(found):
                 told = f"must {told}, but it is {found:g}"

@@ -10,7 +10,9 @@ from fedjax_admm.trials.tables._digits import (
     load_digits as load_digits,
 )
 from fedjax_admm.trials.tables._node_graphs import (
+    NEAREST as NEAREST,
     QUANTILES as QUANTILES,
+    WASSERSTEIN as WASSERSTEIN,
     NodeGraph as NodeGraph,
     build_graph as build_graph,
     node_distances as node_distances,

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._input_files import LARGEST_NUMBER
 from fedjax_admm.trials.tables._csv import read_csv
 
 AXES = ("x", "y", "z")
@@ -41,21 +42,28 @@ def read_ranges(path: Path) -> Ranges:
 
     Raises:
       InputError: the file cannot be read, a column is missing, a cell is not a finite number, a
-        range is not positive, or there are too few sensors; the sentence names line and column.
+        range is not positive, there are too few sensors, or all stand at one place; the sentence
+        names line and column.
     """
     table = read_csv(path, f"it must have the columns {_FORM}", lower=True)
     axes = [name for name in AXES if name in table.header or name != "z"]
     table.require([*axes, "range"], _FORM)
     numbers = table.numbers([*axes, "range"], complete=True)
     for line, distance in zip(table.lines, numbers[:, -1], strict=True):
-        if distance <= 0:
+        if distance * LARGEST_NUMBER < 1:
+            least = "positive" if distance <= 0 else f"at least {1 / LARGEST_NUMBER:g}"
             raise InputError(
-                f"{path}, line {line}: range must be positive, but it is {distance:g}; "
+                f"{path}, line {line}: range must be {least}, but it is {distance:g}; "
                 "remove or repair that row."
             )
     if len(numbers) < len(axes) + 1:
         raise InputError(
             f"{path} has {len(numbers)} sensors, but {len(axes)} dimensions need at least "
             f"{len(axes) + 1}."
+        )
+    if not np.ptp(numbers[:, :-1], axis=0).any():
+        raise InputError(
+            f"{path}: all sensors stand at one place, and ranges from there fit a whole circle; "
+            "add sensors at other places."
         )
     return Ranges(numbers[:, :-1], numbers[:, -1], table.lines)

@@ -10,9 +10,12 @@ from fedjax_admm.direct import locate_centrally
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fsmdm
 from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.solve._work import check_work
+from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
 from fedjax_admm.trials.tables import Ranges
 
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
+_LOCAL_UPDATES = 3  # of a sensor in a round
 _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of a normal
 
 
@@ -34,6 +37,23 @@ class Location:
         return np.abs(self.residuals) > self.threshold
 
 
+def check_size(ranges: Ranges, settings: LocalizationSettings) -> None:
+    """Check that a problem is solved within a day and the memory.
+
+    Raises:
+      InputError: it is not.
+    """
+    rounds, (sensors, dim) = settings.rounds, ranges.anchors.shape
+    check_work(
+        settings,
+        f"{rounds} rounds on {sensors} sensors",
+        "take fewer {rounds} or sensors",
+        steps=rounds,
+        numbers=_LOCAL_UPDATES * 10.0 * rounds * sensors * dim,
+        held=20.0 * sensors * dim,
+    )
+
+
 def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Location:
     """Locate the target by tuned FSMDM and by the centralised reference; keep the cheaper answer.
 
@@ -47,7 +67,7 @@ def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Locatio
     scale = _HALF_WIDTH / max(float(np.abs(ranges.anchors - centre).max()), typical)
     problem = localization((ranges.anchors - centre) * scale, ranges.distances * scale)
     with stages("federated rounds"):
-        solver = fsmdm("tuned", local_updates=3)
+        solver = fsmdm("tuned", local_updates=_LOCAL_UPDATES)
         found = {"FSMDM": run(solver, problem, jax.random.key(0), rounds=rounds).estimate}
     # Exact ranges: by the triangle inequality the target is no further from the centre of the
     # sensors than the mean range, so that the grid, of the size of the median one, is near it.
@@ -71,7 +91,8 @@ def _mirror(ranges: Ranges, position: np.ndarray, threshold: float) -> np.ndarra
     the threshold. Sensors on one line of space have many such images; one is returned.
     """
     centre = ranges.anchors.mean(0)
-    _, _, directions = np.linalg.svd(ranges.anchors - centre)
+    # Without `full_matrices` the left factor would be square: sensors times sensors.
+    _, _, directions = np.linalg.svd(ranges.anchors - centre, full_matrices=False)
     limit = ranges.cost(position) + threshold / 3 * len(ranges.distances)
     for kept in reversed(range(len(position))):
         across = directions[kept:]

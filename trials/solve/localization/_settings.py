@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fedjax_admm.trials.solve._settings import Settings, whole
+from fedjax_admm.trials.solve._settings import MOST_ROUNDS, Settings, whole
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -18,7 +18,7 @@ class LocalizationSettings(Settings):
     family: ClassVar[str] = "localization"
     reads: ClassVar[str] = "CSV with columns x, y, [z,] range, in metres."
 
-    rounds: int = whole("Global rounds of FSMDM.", 3000)
+    rounds: int = whole("Global rounds of FSMDM.", 3000, at_most=MOST_ROUNDS)
 
     def wide(self) -> bool:
         """Return True: coordinates of maps have many digits."""
@@ -34,4 +34,5 @@ class LocalizationSettings(Settings):
         """Locate the target."""
         from fedjax_admm.trials.solve.localization import _fit, _report
 
+        _fit.check_size(data, self)
         return _report.solution(_fit.locate(data, self.rounds, stages), self, title)

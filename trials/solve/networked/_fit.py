@@ -25,9 +25,10 @@ from fedjax_admm.graphs import Graph, components
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv_primal_dual
+from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
-from fedjax_admm.trials.tables import NodeGraph, Observations
+from fedjax_admm.trials.tables import NEAREST, WASSERSTEIN, NodeGraph, Observations
 
 _QUADRATIC = ("mocha", "squared")
 GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
@@ -59,6 +60,30 @@ class NetworkedFit:
     def chosen_on(self) -> tuple[int, ...]:
         """Return the numbers of the splits that chose lam; empty if it was given."""
         return tuple(range(1, self.reported[0]))
+
+
+def check_size(observations: Observations, settings: NetworkedSettings) -> None:
+    """Check that distances and models are found within a day and the memory.
+
+    Raises:
+      InputError: they are not.
+    """
+    nodes, dim = len(observations.nodes), len(observations.columns)
+    rows = nodes * int(observations.counts.max())
+    splits, rounds = settings.splits + 1, settings.rounds
+    models = float(splits) * nodes * dim * (len(GRID) if settings.lam == AUTO else 1)
+    drawn = settings.graph in (WASSERSTEIN, NEAREST)
+    pairs = nodes**2 / 2 if drawn else 0.0
+    told = f"{rounds} rounds on {splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients"
+    check_work(
+        settings,
+        told,
+        "take fewer {rounds}, {splits}, nodes or columns"
+        + (", or give the edges in a file with {graph}" if drawn else ""),
+        steps=rounds + float(splits) * nodes,  # every node's rows are dealt for every split
+        numbers=2.0 * rounds * models * dim + float(splits) * rows * dim**2 + pairs * dim**3,
+        held=2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
+    )
 
 
 def fit_networked(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm.trials.solve._settings import (
+    MOST_ROUNDS,
     POSITIVE,
     SHARE,
     Demand,
@@ -64,7 +65,7 @@ class NetworkedSettings(Settings):
     no_intercept: bool = flag("Do not append a constant feature.")
     splits: int = whole("How often rows are held out at random.", 5)
     validation: float = number("Share of every node's rows that is held out.", 0.33, SHARE)
-    rounds: int = whole("Rounds of the primal-dual method.", 1000)
+    rounds: int = whole("Rounds of the primal-dual method.", 1000, at_most=MOST_ROUNDS)
     seed: int = random_seed("Seed of the splits.")
     coordinates: str | None = text("Two columns for a map, such as longitude,latitude.", None)
 
@@ -101,6 +102,7 @@ class NetworkedSettings(Settings):
         from fedjax_admm.trials.solve.networked import _fit, _report
         from fedjax_admm.trials.tables import build_graph
 
+        _fit.check_size(data, self)
         with stages("graph"):
             limits = {"threshold": self.threshold, "neighbours": self.neighbours}
             network = build_graph(data, self.graph, **limits)

@@ -31,6 +31,7 @@ from fedjax_admm.search import grid_search
 from fedjax_admm.solvers import FedMCADMM, fedmc_admm, fedmc_typical_beta
 from fedjax_admm.traffic import totals
 from fedjax_admm.trials.solve._command import Stages, spacing
+from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.ratings._settings import AUTO, PENALTIES, RatingsSettings
 
 GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `fedmc_typical_beta`
@@ -164,6 +165,29 @@ def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
             told = f"must be at most the number of {told} ({most}), but it is {number}; {remedy}"
             raise settings.mistake(told, name)
     return replace(settings, clients=clients, sampled=sampled)
+
+
+def check_size(table: Ratings, settings: RatingsSettings) -> None:
+    """Check that a table is completed within a day and the memory.
+
+    Raises:
+      InputError: it is not, or the settings do not fit the table.
+    """
+    settings = fitted_to(settings, table)
+    clients, sampled = settings.clients, settings.sampled
+    assert clients is not None
+    assert sampled is not None
+    rank, rounds, steps = float(settings.rank), settings.rounds, settings.inner_steps
+    turns = rounds * (sampled / clients) * (len(GRID) + 2 if settings.beta == AUTO else 3)
+    told = f"{rounds} rounds of {steps} {{inner_steps}} on {len(table)} ratings of rank "
+    check_work(
+        settings,
+        f"{told}{settings.rank} with {clients} clients",
+        "take fewer {rounds}, {clients} or {inner_steps}, or a smaller {rank}",
+        steps=float(rounds) * steps,
+        numbers=4.0 * turns * steps * len(table) * rank,
+        held=rank * (table.num_users + 2.0 * clients * table.num_items) + 6.0 * len(table),
+    )
 
 
 def beta_grid(problem: MatrixCompletion) -> np.ndarray:

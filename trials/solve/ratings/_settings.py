@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm.trials.solve._settings import (
+    MOST_ROUNDS,
     SHARE,
     Demand,
     Settings,
@@ -48,7 +49,7 @@ class RatingsSettings(Settings):
     clients: int | None = whole("Clients that share the users (100, or the number of users).", None)
     sampled: int | None = whole("Clients that take part in a round (a tenth of them).", None)
     rank: int = whole("Numbers per user and per item.", 5)
-    rounds: int = whole("Rounds of FedMC-ADMM.", 400)
+    rounds: int = whole("Rounds of FedMC-ADMM.", 400, at_most=MOST_ROUNDS)
     inner_steps: int = whole("Steps per block in a client's turn.", 10)
     penalty: str = choice("On users' and items' factors.", PENALTIES, "l2")
     lam: float = number("Weight of the penalty on users' factors.", 1e-6, _WEIGHT)
@@ -72,4 +73,5 @@ class RatingsSettings(Settings):
         from fedjax_admm.trials.solve.ratings import _fit, _report
 
         table, shown = data
+        _fit.check_size(table, self)
         return _report.solution(_fit.fit_ratings(table, self, stages), shown, title)

@@ -1,0 +1,278 @@
+"""What users' files can be instead of what they ought to be: no files, no text, no tables."""
+
+import gzip
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults.row import Row
+
+RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
+NODES = "n,a,y\n" + "".join(f"{node},{k},{k * k}\n" for node in "pqr" for k in range(4))
+RATINGS = "".join(
+    f"{user},{item},{user % 3 + item % 2 + 1}\n" for user in range(6) for item in range(5)
+)
+
+LOCALIZATION = ("solve", "localization", "--input")
+_COLUMNS = ("--target", "y", "--features", "a", "--input", "mine.csv")
+NETWORKED = ("solve", "networked", "--node", "n", *_COLUMNS)
+PRIVATE = ("solve", "private", "--client", "n", *_COLUMNS, "--epsilon", "1", "--clip", "1")
+COMPLETED = ("solve", "ratings", "--clients", "2", "--input")
+
+
+def holding(content: str | bytes, name: str = "mine.csv", **others: str) -> Callable[[Path], None]:
+    """Return what writes a file, and others by their names without .csv."""
+
+    def prepare(folder: Path) -> None:
+        raw = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(raw)
+        for other, text in others.items():
+            (folder / f"{other}.csv").write_text(text, newline="")
+
+    return prepare
+
+
+def _fifo(folder: Path) -> None:
+    os.mkfifo(folder / "mine.csv")
+
+
+def _socket(folder: Path) -> None:
+    os.mknod(folder / "mine.csv", stat.S_IFSOCK | 0o600)
+
+
+def _folder(folder: Path) -> None:
+    (folder / "mine.csv").mkdir()
+
+
+def _linked(to: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "mine.csv").symlink_to(to)
+
+
+def _sparse(folder: Path) -> None:
+    """Make a file of a tebibyte that takes no room, beside the folder that is compared."""
+    (folder.parent / "sparse").touch()
+    os.truncate(folder.parent / "sparse", 2**40)
+
+
+def _fifo_of_edges(folder: Path) -> None:
+    holding(NODES)(folder)
+    os.mkfifo(folder / "edges.csv")
+
+
+def _bomb(block: bytes) -> Callable[[Path], None]:
+    """Return what writes a small file that unpacks to 64 MiB."""
+    return holding(gzip.compress(block * (2**26 // len(block)), 1), "mine.gz")
+
+
+def _ranges(name: str, content: str | bytes, says: str) -> Row:
+    words = (*LOCALIZATION, "mine.csv")
+    return Row(f"ranges-{name}", words, says=says, prepare=holding(content))
+
+
+def _cell(name: str, cell: str, says: str) -> Row:
+    return _ranges(f"cell-{name}", RANGES.replace("\n5,", f"\n{cell},"), says)
+
+
+def _nodes(name: str, content: str, says: str, *more: str, **others: str) -> Row:
+    prepare = holding(content, **others)
+    return Row(f"nodes-{name}", (*NETWORKED, *more), says=says, prepare=prepare)
+
+
+def _edges(name: str, content: str, says: str) -> Row:
+    prepare = holding(NODES, edges=content)
+    return Row(f"edges-{name}", (*NETWORKED, "--graph", "edges.csv"), says=says, prepare=prepare)
+
+
+def _ratings(name: str, content: str | bytes, says: str, *more: str) -> Row:
+    words = (*COMPLETED, "mine.csv", *more)
+    return Row(f"ratings-{name}", words, says=says, prepare=holding(content))
+
+
+def _data(name: str, experiment: str, data: str, says: str, prepare=holding("")) -> Row:
+    words = ("run", experiment, "--quick", "--set", f"data={data}")
+    return Row(f"data-{name}", words, says=says, prepare=prepare, small=False)
+
+
+ROWS = [
+    # No files.
+    *(
+        Row(f"device-{name}", (*LOCALIZATION, f"/dev/{name}"), says="is a device, not a file")
+        for name in ("zero", "urandom", "null", "full", "stdin")
+    ),
+    Row("device-of-ratings", (*COMPLETED, "/dev/zero"), says="is a device, not a file"),
+    Row("fifo", (*LOCALIZATION, "mine.csv"), says="is a pipe, not a file", prepare=_fifo),
+    Row("fifo-of-ratings", (*COMPLETED, "mine.csv"), says="is a pipe", prepare=_fifo),
+    Row(
+        "fifo-linked",
+        (*LOCALIZATION, "b"),
+        says="is a pipe",
+        prepare=lambda folder: (_fifo(folder), (folder / "b").symlink_to("mine.csv")),
+    ),
+    Row("socket", (*LOCALIZATION, "mine.csv"), says="is a socket, not a file", prepare=_socket),
+    Row("folder", (*LOCALIZATION, "mine.csv"), says="is a folder, not a file", prepare=_folder),
+    Row("no-name", (*LOCALIZATION, ""), says="is a folder, not a file"),
+    Row("minus", (*LOCALIZATION, "-"), says="- does not exist"),
+    Row("missing", (*LOCALIZATION, "none.csv"), says="none.csv does not exist"),
+    Row("name-too-long", (*LOCALIZATION, "x" * 300), says="too long|does not exist"),
+    Row("name-obeyed", (*LOCALIZATION, "\x1b[2J"), says=r"\\x1b\[2J does not exist"),
+    Row(
+        "below-a-file",
+        (*LOCALIZATION, "mine.csv/a"),
+        says="not exist|Not a dir",
+        prepare=holding(RANGES),
+    ),
+    Row("link-to-nothing", (*LOCALIZATION, "mine.csv"), says="not exist", prepare=_linked("gone")),
+    Row(
+        "link-to-itself", (*LOCALIZATION, "mine.csv"), says="levels of", prepare=_linked("mine.csv")
+    ),
+    Row("memory-of-a-process", (*LOCALIZATION, "/proc/self/mem"), says="cannot be read"),
+    Row("sparse", (*LOCALIZATION, "../sparse"), says="TiB of memory", prepare=_sparse),
+    Row("sparse-ratings", (*COMPLETED, "../sparse"), says="longer than", prepare=_sparse),
+    # No text.
+    _ranges("empty", "", "is empty"),
+    _ranges("mark-only", "\ufeff", "is empty"),
+    _ranges("blank", "\n , ,\n\r\n", "is empty"),
+    _ranges("nul", RANGES + "1,\0,5\n", "line 6 holds the character NUL"),
+    _ranges("utf-16", RANGES.encode("utf-16"), "not UTF-8"),
+    _ranges("utf-16-unmarked", RANGES.encode("utf-16-le"), "character NUL"),
+    _ranges("latin", RANGES.encode() + b"1,2,3,\xe9\n", "not UTF-8"),
+    _ranges("surrogate", RANGES.encode() + b"1,2,3,\xed\xa0\x80\n", "not UTF-8"),
+    _ranges("packed", gzip.compress(RANGES.encode()), "not UTF-8|NUL"),
+    _ranges("picture", b"\x89PNG\r\n\x1a\n" + bytes(99), "not UTF-8|NUL"),
+    _ranges("deep-json", "[" * 10**5, "has no column|larger than"),
+    _ranges("line-of-17-MiB", "x" * 17 * 2**20, "longer than"),
+    _ranges("cell-of-1-MiB", RANGES + "1" * 2**20, "line 6 .*field larger than"),
+    # No tables.
+    _ranges("header-only", "x,y,range\n", "0 sensors"),
+    _ranges("no-header", RANGES.partition("\n")[2], "no column"),
+    _ranges("one-row", "x,y,range\n1,2,3\n", "1 sensors"),
+    _ranges("quote-open", RANGES + '"1,2,5\n', "line 6 .*a quote is never closed"),
+    _ranges("quote-within", RANGES + '"1"2,2,5\n', "line 6"),
+    _ranges("semicolons", RANGES.replace(",", ";"), "no column|separated by commas"),
+    _ranges("mixed", "x;y,range\n1,2,3\n", "line 2: there are 3 cells"),
+    _ranges("old-line-ends", RANGES.replace("\n", "\r").replace("-12", "no"), "line 4: y must be"),
+    _ranges("column-twice", "x,y,y,range\n1,2,2,3\n", "twice"),
+    _ranges("decimal-commas", RANGES + "1,5,2,5,3\n", "line 6"),
+    _ranges("one-place", "x,y,range\n" + "1,2,5\n" * 4, "at one place"),
+    _ranges("range-zero", RANGES + "1,2,0\n", "range must be positive"),
+    _ranges("range-vanishing", RANGES + "1,2,5e-324\n", "range must be at least 1e-60"),
+    _cell("1e308", "1e308", "x must be at most 1e\\+60 in size"),
+    _cell("1e400", "1e400", "x must be finite"),
+    _cell("inf", "-inf", "x must be finite"),
+    _cell("nan", "nan", "x must be"),
+    _cell("none", "", "x is missing"),
+    _cell("huge", "9" * 5000, "x must be finite"),
+    _cell("complex", "1j", "x must be a number"),
+    _cell("formula", "=1+1", "x must be a number"),
+    _cell("grouped", "1_000", "x must be a number"),
+    _cell("hexadecimal", "0x10", "x must be a number"),
+    _cell("obeyed", "\x1b[2J", r"x must be a number, but it is '\\x1b"),
+    # Nodes.
+    _nodes("one-row", "n,a,y\np,1,2\n", "one node only"),
+    _nodes("header-only", "n,a,y\n", "no row below"),
+    _nodes("row-each", "n,a,y\np,1,2\nq,1,2\n", "at least"),
+    _nodes("all-missing", "n,a,y\np,,2\nq,1,na\n", "no row with a value"),
+    _nodes("name-of-2000", NODES + "x" * 2000 + ",1,2\n", "line 14: n must have 1000"),
+    _nodes("huge", NODES.replace("p,3,9", "p,1e308,9"), "line 5: a must be at most"),
+    _nodes("obeyed-name", NODES + "\x1b[2J,1,2\n", r"node '\\x1b\[2J'"),
+    _nodes("broken-name", NODES + '"s\nt",1,2\n', r"node 's\\nt'"),
+    _nodes("alike", "n,a,y\n" + "p,1,1\nq,1,1\nr,1,1\n" * 4, "at distance 0"),
+    _nodes(
+        "time-twice",
+        NODES.replace("n,a", "t,n,a").replace("\n", "\n1,")[:-2],
+        "already",
+        "--time",
+        "t",
+        "--features",
+        "a[-1]",
+    ),
+    _nodes("map-without-places", NODES, "no column", "--coordinates", "e,w"),
+    # Edges.
+    _edges("empty", "", "is empty"),
+    _edges("header-only", "head,tail\n", "joins no nodes"),
+    _edges("no-header", "p,q\n", "no column head and tail"),
+    _edges("unknown", "head,tail\np,z\n", "'z' is unknown"),
+    _edges("to-itself", "head,tail\np,p\n", "joined to itself"),
+    _edges("twice", "head,tail\np,q\nq,p\n", "already"),
+    _edges("end-missing", "head,tail\np,\n", "tail is missing"),
+    _edges("weight-nan", "head,tail,weight\np,q,nan\n", "positive and finite"),
+    _edges("weight-huge", "head,tail,weight\np,q,1e400\n", "positive and finite"),
+    _edges("weight-long", f"head,tail,weight\np,q,-{'9' * 999}\n", "positive and finite"),
+    _edges("weight-overflows", "head,tail,weight\np,q,1e308\n", "weight must be between"),
+    _edges("weight-vanishes", "head,tail,weight\np,q,1e-320\n", "weight must be between"),
+    _edges("nul", "head,tail\np,\0\n", "character NUL"),
+    _edges("quote-open", 'head,tail\np,"q\n', "a quote is never closed"),
+    Row(
+        "edges-fifo", (*NETWORKED, "--graph", "edges.csv"), says="is a pipe", prepare=_fifo_of_edges
+    ),
+    Row(
+        "edges-device",
+        (*NETWORKED, "--graph", "/dev/zero"),
+        says="is a device",
+        prepare=holding(NODES),
+    ),
+    Row("edges-folder", (*NETWORKED, "--graph", "."), says="is a folder", prepare=holding(NODES)),
+    Row(
+        "edges-missing",
+        (*NETWORKED, "--graph", "gone.csv"),
+        says="'gone.csv' is none",
+        prepare=holding(NODES),
+    ),
+    Row(
+        "edges-private-fifo",
+        (*PRIVATE, "--edges", "edges.csv"),
+        says="is a pipe",
+        prepare=_fifo_of_edges,
+    ),
+    Row(
+        "edges-private-apart",
+        (*PRIVATE, "--edges", "edges.csv"),
+        says="must connect",
+        prepare=holding(NODES, edges="head,tail\np,q\n"),
+    ),
+    Row("labels", (*PRIVATE, "--loss", "logistic"), says="also holds", prepare=holding(NODES)),
+    Row(
+        "private-overflows",
+        (*PRIVATE,),
+        says="float32",
+        prepare=holding(NODES.replace("p,3,9", "p,1e39,9")),
+    ),
+    # Ratings.
+    _ratings("empty", "", "is empty"),
+    _ratings("header-only", "user,item,rating\n", "no ratings"),
+    _ratings("one", "1,2,3\n", "ratings must differ"),
+    _ratings("alike", "1,2,3\n1,3,3\n2,2,3\n", "ratings must differ"),
+    _ratings("twice", RATINGS + "0,0,5\n", "already|twice"),
+    _ratings("two-fields", "1,2\n", "three fields"),
+    _ratings("uneven", RATINGS + "1,2,3,4\n", "line 31: the number of fields"),
+    _ratings("negative", RATINGS + "-1,2,3\n", "not be negative"),
+    _ratings("fraction", RATINGS + "1.5,2,3\n", "whole number"),
+    _ratings("huge-user", RATINGS + "9" * 90 + ",2,3\n", "must be less than"),
+    _ratings("longer-user", RATINGS + "9" * 5000 + ",2,3\n", "whole number"),
+    _ratings("infinite", RATINGS + "7,2,inf\n", "finite in float32"),
+    _ratings("beyond-float32", RATINGS + "7,2,1e39\n", "finite in float32"),
+    _ratings("deviation", RATINGS + "7,2,3e38\n7,3,-3e38\n", "must be smaller"),
+    _ratings("formula", RATINGS + "=1+1,2,3\n", "whole number"),
+    _ratings("obeyed", RATINGS + "\x1b[2J,2,3\n", r"'\\x1b\[2J'"),
+    _ratings("nul", RATINGS + "7,\0,3\n", "UTF-8"),
+    _ratings("utf-16", RATINGS.encode("utf-16"), "UTF-8"),
+    _ratings("zip", b"PK\x03\x04\x00\n" + RATINGS.encode(), "UTF-8"),
+    _ratings("mixed", RATINGS + "7;2;3\n", "line 31"),
+    _ratings("quote-open", RATINGS + '7,"2,3\n', "line 31: quotes"),
+    _ratings("old-line-ends", RATINGS.replace("\n", "\r"), "end|line"),
+    _ratings("names-unknown", "a,b,c\n1,2,3\n", "not clear"),
+    _ratings("column-missing", "user,item,rating\n1,2,3\n", "no column 'z'", "--user", "z"),
+    _ratings("cut", gzip.compress(RATINGS.encode())[:-9], "cannot be read"),
+    _ratings("spoilt", gzip.compress(RATINGS.encode())[:30] + b"x" * 30, "cannot be read"),
+    Row("bomb-of-blank-lines", (*COMPLETED, "mine.gz"), says="blank lines", prepare=_bomb(b"\n")),
+    Row(
+        "bomb-of-one-line", (*COMPLETED, "mine.gz"), says="longer than", prepare=_bomb(b"1" * 1024)
+    ),
+    Row(
+        "bomb-after-ratings",
+        (*COMPLETED, "mine.gz"),
+        says="blank lines",
+        prepare=holding(gzip.compress(RATINGS.encode() + b"\n" * 2**26, 1), "mine.gz"),
+    ),
+]
