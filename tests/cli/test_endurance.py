@@ -20,7 +20,7 @@ from tests.trials.small import EXPERIMENT
 
 NAME = ("run", "consensus")
 RUN = (*NAME, "--trials", "12", "--batch", "2", "--set", "share=0,0.4")
-CHUNKS = 3
+NAMES = ["000000-000004.npz", "000004-000008.npz", "000008-000012.npz"]  # of the chunks
 
 
 @pytest.fixture(autouse=True)
@@ -41,14 +41,14 @@ def begin(out, **changes):
     """Run until two chunks are kept."""
     save = ChunkStore.save
 
-    def stopping(self, number, arrays):
-        if number == 2:
+    def stopping(self, first, arrays):
+        if len(list(out.rglob("*.npz"))) == 2:
             raise KeyboardInterrupt
-        save(self, number, arrays)
+        save(self, first, arrays)
 
     with pytest.raises(KeyboardInterrupt):
         make(out, stopping, **changes)
-    assert sorted(path.name for path in out.rglob("*.npz")) == ["000000.npz", "000001.npz"]
+    assert len(list(out.rglob("*.npz"))) == 2
     return out
 
 
@@ -110,9 +110,9 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
         before = content(out)
         sentence = call().mistake()
         assert disk.refused == 1
-        place = str((folder / name).relative_to(tmp_path))
-        assert sentence == (
-            f"cannot write {place}: No space left on device; choose another place or make room."
+        assert sentence.startswith(f"cannot write {folder.relative_to(tmp_path)}/")
+        assert sentence.endswith(
+            f"{name}: No space left on device; choose another place or make room."
         )
         # What was whole is still there, and nothing half is.
         assert before.items() <= content(out).items()
@@ -123,9 +123,8 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
 
     refused(start, "config.json")
     assert not content(tmp_path)
-    refused(start, "layout.json", out / "chunks")
-    for number in range(CHUNKS):
-        refused(resume, f"{number:06d}.npz", out / "chunks")
+    for call, name in zip((start, resume, resume), NAMES, strict=True):
+        refused(call, name, out / "chunks")
     for name in ("trials.npz", "summary.csv", "figure.png"):
         refused(resume, name)
     monkeypatch.setattr(files, "open", builtins.open)
@@ -137,8 +136,8 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_place_that_nobody_can_write_to(command):
     sentence = command(*RUN, "--out", "/proc/self/run").mistake()
-    assert sentence.startswith("cannot write /proc/self/run/config.json: ")
-    assert sentence.endswith("; choose another place or make room.")
+    assert sentence.startswith("cannot write /proc/self/run: ")
+    assert sentence.endswith("; choose another --out or make room.")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
@@ -162,8 +161,8 @@ def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
     monkeypatch.setattr(files, "open", refuse, raising=False)
     before = content(stopped)
     assert resume().mistake() == (
-        "cannot write run/chunks/000002.npz: Read-only file system; choose another place or make "
-        "room."
+        "cannot write run/chunks/000008-000012.npz: Read-only file system; choose another place or "
+        "make room."
     )
     assert content(stopped) == before
     monkeypatch.setattr(files, "open", builtins.open)
@@ -186,11 +185,11 @@ def flipped(whole):
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", [shorter, flipped, lambda whole: b""])
 def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, whole, damage):
-    broken = stopped / "chunks/000001.npz"
+    broken = stopped / "chunks/000004-000008.npz"
     broken.write_bytes(damage(broken.read_bytes()))
     before = content(stopped)
     sentence = resume().mistake()
-    assert sentence.startswith("run/chunks/000001.npz is damaged (")
+    assert sentence.startswith("run/chunks/000004-000008.npz is damaged (")
     assert sentence.endswith("); delete it to have its trials computed again.")
     assert content(stopped) == before
     broken.unlink()
@@ -199,7 +198,7 @@ def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, w
 
 
 def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
-    path = stopped / "chunks/000001.npz"
+    path = stopped / "chunks/000004-000008.npz"
     good, arrays = path.read_bytes(), files.read_arrays(path)
     refused = 0
     for place in range(0, len(good), 7):
@@ -225,13 +224,14 @@ def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
         lambda arrays: {**arrays, "stranger": arrays["steady/error"]},
     ],
 )
-def test_a_chunk_of_another_shape_is_refused(resume, stopped, change):
-    path = stopped / "chunks/000001.npz"
-    files.write_arrays(path, change(files.read_arrays(path)))
+def test_a_chunk_that_was_changed_is_refused(resume, stopped, change):
+    path = stopped / "chunks/000004-000008.npz"
+    arrays, about = files.read_archive(path)
+    files.write_arrays(path, change(arrays), about)
     before = content(stopped)
     assert resume().mistake() == (
-        "run/chunks/000001.npz does not hold 4 trials of this run; delete it to have its trials "
-        "computed again."
+        "run/chunks/000004-000008.npz has been changed since it was written; move it away to have "
+        "its trials computed again."
     )
     assert content(stopped) == before
 
@@ -244,8 +244,6 @@ def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
         path.write_bytes(b"mine")
     assert resume().code == 0
     assert {path.read_bytes() for path in strangers} == {b"mine"}
-    assert [path for path in (stopped / "chunks").iterdir() if path.suffix == ".json"] == []
-    shutil.rmtree(stopped / "chunks")
     assert same_results(stopped, whole)
 
 
@@ -253,9 +251,8 @@ def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
 @pytest.mark.parametrize(
     "name",
     [
-        "chunks/.000002.npz.17.tmp",
-        "chunks/.layout.json.17.tmp",
-        ".trials.npz.17.tmp",
+        "chunks/.000008-000012.npz.999999999.tmp",
+        ".trials.npz.999999999.tmp",
     ],
 )
 def test_what_a_killed_process_had_begun_to_write_is_removed(resume, stopped, whole, name):
@@ -265,7 +262,7 @@ def test_what_a_killed_process_had_begun_to_write_is_removed(resume, stopped, wh
     assert same_results(stopped, whole)
 
 
-@pytest.mark.parametrize("lost", ["chunks", "chunks/000000.npz"])
+@pytest.mark.parametrize("lost", ["chunks", "chunks/000000-000004.npz"])
 def test_lost_chunks_are_computed_again(resume, stopped, whole, lost):
     path = stopped / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -273,12 +270,11 @@ def test_lost_chunks_are_computed_again(resume, stopped, whole, lost):
     assert same_results(stopped, whole)
 
 
-@pytest.mark.parametrize("name", ["config.json", "chunks/layout.json"])
 @pytest.mark.parametrize("text", ["", "{", "[]", '"text"', "\0"])
-def test_a_damaged_configuration_is_named(resume, stopped, name, text):
-    (stopped / name).write_text(text)
+def test_a_damaged_configuration_is_named(resume, stopped, text):
+    (stopped / "config.json").write_text(text)
     before = content(stopped)
-    assert f"run/{name} cannot be read (" in resume().mistake()
+    assert "run/config.json cannot be read (" in resume().mistake()
     assert content(stopped) == before
 
 
@@ -288,7 +284,7 @@ def test_a_damaged_configuration_is_named(resume, stopped, name, text):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--trials", "13"), "run was begun with trials 12, not 13; resume with the same or"),
+        (("--trials", "11"), "run was begun with trials 12, more than the 11 that are asked for"),
         (("--rounds", "21"), "run was begun with rounds 20, not 21; resume with"),
         (("--batch", "3"), "run was begun with width 2, not 3; resume with"),
         (("--quick", "--trials", "12"), None),
@@ -341,13 +337,124 @@ def test_another_kind_of_device_does_not_go_on(resume, stopped):
     assert "run was begun on a quick one, but this is cpu, whose bits differ" in resume().mistake()
 
 
-def test_a_finished_run_is_not_touched(command, resume, whole, tmp_path):
+def test_a_finished_run_is_not_touched(command, whole, tmp_path):
     out = shutil.copytree(whole, tmp_path / "run")
-    # As if it had been killed before it removed its chunks.
-    (out / "chunks").mkdir()
-    (out / "chunks/000000.npz").write_bytes(b"old")
     before = content(out)
-    for words in ((*RUN, "--out", "run"), (*NAME, "--out", "run", "--resume")):
+    for words, remedy in (
+        ((*RUN, "--out", "run"), "add trials with --resume --trials N"),
+        ((*NAME, "--out", "run", "--resume"), "ask for more than its 12 with --trials or choose"),
+    ):
         sentence = command(*words).mistake()
-        assert sentence == "run holds a finished run of consensus; choose another --out."
+        assert sentence.startswith(f"run holds a finished run of consensus; {remedy}")
     assert content(out) == before
+
+
+# More trials
+
+
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("longer") / "run", trials=22)
+
+
+def kept(out):
+    return {path: path.stat().st_mtime_ns for path in out.glob("chunks/*")}
+
+
+def status(out):
+    config = json.loads((out / "config.json").read_text())
+    return config["status"], config["trials"]
+
+
+@pytest.mark.bits
+def test_trials_are_added_to_a_finished_run(resume, whole, longer, tmp_path):
+    out = shutil.copytree(whole, tmp_path / "run")
+    before = kept(out)
+    outcome = resume("--trials", "22")
+    assert outcome.code == 0, outcome.err
+    assert before.items() <= kept(out).items()
+    assert same_results(out, longer)
+    assert status(out) == ("finished", 22)
+
+
+@pytest.mark.thorough
+@pytest.mark.bits
+def test_a_run_that_stops_while_it_grows_goes_on(resume, whole, longer, tmp_path, monkeypatch):
+    out = shutil.copytree(whole, tmp_path / "run")
+    results = (out / "trials.npz").read_bytes()
+    save = ChunkStore.save
+
+    def stopping(self, first, arrays):
+        if first == 16:
+            raise KeyboardInterrupt
+        save(self, first, arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ChunkStore, "save", stopping)
+        assert resume("--trials", "22").code == 130
+    assert status(out) == ("running", 22)
+    assert (out / "trials.npz").read_bytes() == results  # whole until the new ones are
+    before = kept(out)
+    assert len(before) == 4
+    assert resume().code == 0
+    assert before.items() <= kept(out).items()
+    assert same_results(out, longer)
+    assert status(out) == ("finished", 22)
+
+
+@pytest.mark.thorough
+def test_an_unfinished_run_may_be_asked_for_more(resume, stopped, longer):
+    outcome = resume("--trials", "22")
+    assert outcome.code == 0, outcome.err
+    assert same_results(stopped, longer)
+
+
+@pytest.mark.thorough
+def test_lost_results_are_collected_from_the_chunks(resume, whole, tmp_path):
+    out = shutil.copytree(whole, tmp_path / "run")
+    before = kept(out)
+    (out / "trials.npz").unlink()
+    assert resume().code == 0
+    assert kept(out) == before
+    assert same_results(out, whole)
+
+
+def test_a_run_without_its_configuration_goes_on_if_it_is_asked_for_as_it_was_begun(
+    command, resume, stopped, whole
+):
+    (stopped / "config.json").unlink()
+    before = content(stopped)
+    assert command(*RUN, "--out", "run").mistake() == (
+        "run holds trials of a run whose config.json is gone; add --resume to its command to go on "
+        "with them, or choose another --out."
+    )
+    assert "run/chunks holds trials of another run: its trial function, or " in resume().mistake()
+    assert content(stopped) == before
+    assert command(*RUN, "--out", "run", "--resume").code == 0
+    assert same_results(stopped, whole)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rounds", 21),
+        ("seed", 1),
+        ("settings", {"clients": 6}),
+        ("settings", {"rate": 0.5}),
+        ("settings", {"share": [0.0, 0.5]}),
+        ("width", 1),
+        ("trials", 7),
+        ("devices_per_trial", 2),
+        ("x64", True),
+        ("program", "0" * 64),
+    ],
+)
+def test_an_edited_configuration_is_refused(resume, stopped, name, value):
+    path = stopped / "config.json"
+    config = json.loads(path.read_text())
+    config[name] = {**config[name], **value} if isinstance(value, dict) else value
+    path.write_text(json.dumps(config))
+    before = content(stopped)
+    assert resume().mistake().startswith("run")
+    assert content(stopped) == before

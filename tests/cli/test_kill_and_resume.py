@@ -71,7 +71,7 @@ def kill_again_and_again(start, out, moments):
 
 def same_configuration(out, whole):
     first, second = (json.loads((path / "config.json").read_text()) for path in (whole, out))
-    for name in ("status", "settings", "seed", "trials", "rounds", "width", "chunk", "command"):
+    for name in ("status", "settings", "seed", "trials", "rounds", "width", "program", "command"):
         assert first[name] == second[name], name
     return True
 
@@ -158,7 +158,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_chunk(start, tmp_path):
     # One chunk of several minutes.
     size = ("--trials", "2", "--rounds", "1000000000", "--batch", "1", "--set", "share=0")
     process = start("run", "consensus", *size, "--out", out, program=SMALL)
-    wait_until((out / "chunks/layout.json").exists, process)
+    wait_until((out / "config.json").exists, process)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     time.sleep(1)

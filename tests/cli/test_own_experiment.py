@@ -165,10 +165,10 @@ def begin(monkeypatch, folder):
     """Begin the run of a file, as the command does, and stop after one of three chunks."""
     save = ChunkStore.save
 
-    def stopping(self, number, arrays):
-        if number:
+    def stopping(self, first, arrays):
+        if first:
             raise KeyboardInterrupt
-        save(self, number, arrays)
+        save(self, first, arrays)
 
     experiment, out = find("my.py"), folder / "results/middle"
     with monkeypatch.context() as patch:

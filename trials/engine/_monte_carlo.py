@@ -11,11 +11,10 @@ Three nested widths, each with one job:
 Trial `t` gets the key `fold_in(key, t)`. What is stored is bound to what made it, so that trials of
 two programs are never mixed and more trials can be added to a run.
 
-At equal width the bits of a trial depend neither on its
-chunk, nor on how many devices or processes there are from two on, nor on whether the run was
-interrupted. They may differ by rounding at another width; on one device, whose programs XLA
-simplifies in another order than those for several; and where the mesh axis "clients" spreads every
-trial over other numbers of devices.
+At equal width the bits of a trial depend neither on its chunk, nor on how many devices or processes
+there are from two on, nor on whether the run was interrupted. They may differ by rounding at
+another width; on one device, whose programs XLA simplifies in another order than those for several;
+and where the mesh axis "clients" spreads every trial over other numbers of devices.
 """
 
 import time

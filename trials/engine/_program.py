@@ -2,8 +2,8 @@
 
 import math
 import time
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -41,29 +41,9 @@ class Lowered:
     mesh: Mesh
     key: jax.Array
     names: tuple[str, ...]  # in the trial's own order: as a pytree a dict is sorted
-    traced: Any
-    lowering: Any
-    seconds: float  # what it took
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest the trial at its width, and what it returns, whatever chunks and devices are.
-
-        It is that of one micro-batch alone: the loop around it depends on the chunk.
-        """
-        text = self.lowering.compiler_ir().operation.get_asm(
-            large_elements_limit=None, enable_debug_info=False
-        )
-        (inner,) = {
-            id(equation.params["jaxpr"]): equation.params["jaxpr"]
-            for equation in equations(self.traced.jaxpr)
-            if equation.params.get("name") == _MICRO_BATCH
-        }.values()
-        outputs = self.lowering.out_info
-        returned = [
-            [name, str(outputs[name].dtype), list(outputs[name].shape[1:])] for name in self.names
-        ]
-        return digest_of_json([digest_of_program(text, _MICRO_BATCH, constants(inner)), returned])
+    digest: str  # of the trial at its width, and of what it returns, whatever the chunk is
+    lowering: Any  # None once it has been compiled: it holds every constant
+    seconds: float  # what tracing took
 
 
 @dataclass(frozen=True)
@@ -131,7 +111,8 @@ def compile_trials(
         compiled = _compile(lowered.lowering, mesh)
         needed = memory.program_bytes(compiled)
         if needed <= room:
-            return Program(lowered, compiled, needed, spent + time.perf_counter() - clock)
+            seconds = spent + time.perf_counter() - clock
+            return Program(replace(lowered, lowering=None), compiled, needed, seconds)
         smaller = _smaller(
             layout,
             devices,
@@ -290,5 +271,24 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
     everywhere = NamedSharding(mesh, PartitionSpec()) if mesh.is_multi_process else None
     program = jax.jit(sharded, out_shardings=everywhere)
     traced = program.trace(*_inputs(key, 0, layout.chunk, layout, mesh))
-    lowering, seconds = traced.lower(), time.perf_counter() - clock
-    return Lowered(layout, mesh, key, tuple(names), traced, lowering, seconds)
+    lowering = traced.lower()
+    digest = _digest(traced, lowering, names)
+    return Lowered(layout, mesh, key, tuple(names), digest, lowering, time.perf_counter() - clock)
+
+
+def _digest(traced: Any, lowering: Any, names: Sequence[str]) -> str:
+    """Digest what computes one micro-batch, and what it returns.
+
+    The loop around it, which depends on the chunk and on the devices, is left out.
+    """
+    text = lowering.compiler_ir().operation.get_asm(
+        large_elements_limit=None, enable_debug_info=False
+    )
+    inner = next(
+        equation.params["jaxpr"]
+        for equation in equations(traced.jaxpr)
+        if equation.params.get("name") == _MICRO_BATCH
+    )
+    outputs = lowering.out_info
+    returned = [[name, str(outputs[name].dtype), list(outputs[name].shape[1:])] for name in names]
+    return digest_of_json([digest_of_program(text, _MICRO_BATCH, constants(inner)), returned])

@@ -1,0 +1,369 @@
+"""The store: every chunk is bound to what made it, and more trials can be added."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import files
+from fedjax_admm.trials.engine import ChunkStore, Layout, default_mesh, monte_carlo
+from fedjax_admm.trials.engine._program import lower_trials
+
+thorough = pytest.mark.thorough
+TRIALS = 16
+
+
+def draw(key):
+    first, second = jax.random.split(key)
+    return {"a": jax.random.normal(first), "b": jnp.arange(3.0) * jax.random.uniform(second)}
+
+
+def simulate(store, trial=draw, trials=TRIALS, seed=0, **options):
+    options = {"batch": 2, "chunk": 4, "progress": False} | options
+    return monte_carlo(trial, jax.random.key(seed), trials, store=store, **options)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store") / "s"
+    return folder, simulate(folder)
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A store of its own with four chunks of four trials."""
+    return shutil.copytree(made[0], tmp_path / "s")
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def refused(folder, *words, **options):
+    """Check that a store is refused in one sentence and left as it is; return the sentence."""
+    before = content(folder)
+    with pytest.raises(InputError) as caught:
+        simulate(folder, **options)
+    told = str(caught.value)
+    assert all(word in told for word in words), told
+    assert "\n" not in told
+    assert content(folder) == before
+    return told
+
+
+def digest(trial, *, width=2, chunk=4, devices=1):
+    key, mesh = jax.random.key(0), default_mesh(devices)
+    return lower_trials(trial, key, Layout(width, chunk), mesh).digest
+
+
+# What makes the trials
+
+
+def test_another_program_is_never_mixed_in(folder):
+    def other(key):
+        return {"b": 1.0 + jax.random.uniform(key)}
+
+    (folder / "000012-000016.npz").unlink()
+    told = refused(folder, "trial function", "another folder", trial=other)
+    assert told.startswith(f"{folder} holds trials of another run: ")
+
+
+LARGE = np.arange(5000, dtype=np.float32)
+
+
+def with_constant(constant):
+    def trial(key):
+        return {"a": jnp.sum(jnp.asarray(constant)) * jax.random.normal(key)}
+
+    return trial
+
+
+def changed():
+    other = LARGE.copy()
+    other[1234] += 1
+    return other
+
+
+CHANGES = {
+    "function": lambda key: {**draw(key), "a": jnp.float32(0)},
+    "name": lambda key: dict(zip("cb", draw(key).values(), strict=True)),
+    "order": lambda key: dict(reversed(draw(key).items())),
+    "one more": lambda key: {**draw(key), "c": 1.0},
+    "one less": lambda key: {"a": draw(key)["a"]},
+    "type": lambda key: jax.tree.map(lambda array: array.astype(jnp.bfloat16), draw(key)),
+    "shape": lambda key: jax.tree.map(lambda array: array[None], draw(key)),
+    "scalar": lambda key: jax.tree.map(lambda array: array * 1.5, draw(key)),
+}
+
+
+@thorough
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_trial_function_is_refused(folder, change):
+    refused(folder, "trial function", trial=CHANGES[change])
+
+
+@thorough
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": 1}, "its key is [0, 0], not [0, 1]"),
+        ({"batch": 4}, "its width is 2, not 4"),
+        ({"mesh": default_mesh(1)}, "its use of several devices is True, not False"),
+        ({"mesh": default_mesh(2, 2)}, "its number of devices per trial is 1, not 2"),
+        ({"trials": 15}, "holds 16 trials, more than the 15 that are asked for"),
+    ],
+)
+def test_other_circumstances_are_refused(folder, options, words):
+    refused(folder, words, **options)
+
+
+@thorough
+def test_another_kind_of_key_is_refused(folder):
+    key = jax.random.wrap_key_data(np.zeros(4, np.uint32), impl="rbg")
+    with pytest.raises(InputError, match="its key is"):
+        monte_carlo(draw, key, TRIALS, batch=2, chunk=4, store=folder, progress=False)
+
+
+@thorough
+def test_another_precision_is_refused(folder):
+    with jax.enable_x64(True):
+        refused(folder, "its use of float64 is False, not True")
+
+
+@thorough
+@pytest.mark.parametrize("hoisted", [False, True])
+def test_every_constant_counts(hoisted):
+    """Large ones are not shown in a program's text, and may be hidden arguments of it."""
+    usual = jax.config.jax_use_simplified_jaxpr_constants
+    jax.config.update("jax_use_simplified_jaxpr_constants", hoisted)
+    try:
+        first = digest(with_constant(LARGE))
+        assert digest(with_constant(LARGE.copy())) == first
+        assert digest(with_constant(changed())) != first
+        assert digest(with_constant(jnp.asarray(LARGE))) == first
+        assert digest(with_constant(jnp.asarray(changed()))) != first
+    finally:
+        jax.config.update("jax_use_simplified_jaxpr_constants", usual)
+
+
+@thorough
+def test_a_key_that_a_trial_closes_over_counts():
+    def closed(key):
+        def trial(_):
+            return {"a": jax.random.normal(key)}
+
+        return trial
+
+    with jax.debug_key_reuse(False):  # which knows no keys that functions close over
+        first, second = (digest(closed(jax.random.key(seed))) for seed in (1, 2))
+    assert first != second
+
+
+@thorough
+def test_a_constant_in_a_loop_counts():
+    def looped(constant):
+        def trial(key):
+            def body(carry, _):
+                return carry + jnp.sum(constant), None
+
+            return {"a": jax.lax.scan(body, jnp.float32(0), length=3)[0]}
+
+        return trial
+
+    assert digest(looped(jnp.asarray(LARGE))) != digest(looped(jnp.asarray(changed())))
+
+
+def test_the_digest_is_of_the_trial_at_its_width():
+    def twice(key):  # with functions inside, some of them the same
+        one, two = (jax.random.normal(each) for each in jax.random.split(key))
+        return {"a": jnp.where(one > 0, one, two), "b": jnp.where(two > 0, two, one)}
+
+    usual = digest(twice)
+    assert digest(twice, chunk=8) == digest(twice, devices=2) == usual
+    assert digest(twice, width=1) != usual
+    # The program is traced anew, and shares no longer what it shared.
+    jax.clear_caches()
+    assert digest(twice) == usual
+
+
+PROGRAM = """
+import jax
+from fedjax_admm.trials.engine import Layout, default_mesh
+from fedjax_admm.trials.engine._program import lower_trials
+from tests.trials.small import EXPERIMENT
+trial = EXPERIMENT.trial(EXPERIMENT.resolve({}), EXPERIMENT.rounds)
+key, mesh = jax.random.key(0), default_mesh(1)
+print(lower_trials(trial, key, Layout(2, 4), mesh).digest)
+"""
+
+
+@thorough
+def test_two_processes_have_one_digest():
+    def told(seed):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
+        root = Path(__file__).parents[3]
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            capture_output=True,
+            check=True,
+            cwd=root,
+            env={**environment, "PYTHONPATH": str(root)},
+        ).stdout
+
+    first = told("1")
+    assert len(first.strip()) == 64
+    assert told("2") == first
+
+
+# Files that were moved or edited
+
+
+def swapped(folder):
+    first, second = folder / "000000-000004.npz", folder / "000004-000008.npz"
+    first.rename(folder / "x")
+    second.rename(first)
+    (folder / "x").rename(second)
+
+
+def duplicated(folder):
+    shutil.copy(folder / "000000-000004.npz", folder / "000004-000008.npz")
+
+
+def added(folder):
+    shutil.copy(folder / "000000-000004.npz", folder / "000016-000020.npz")
+
+
+def edited(change):
+    def edit(folder):
+        path = folder / "000004-000008.npz"
+        archive = files.read_archive(path)
+        files.write_arrays(path, change(archive.arrays), archive.about)
+
+    return edit
+
+
+def foreign(folder):
+    other = folder.parent / "other"
+    simulate(other, seed=5)
+    shutil.copy(other / "000004-000008.npz", folder)
+    shutil.rmtree(other)
+
+
+EDITS = {
+    "swapped": swapped,
+    "duplicated": duplicated,
+    "of another run": foreign,
+    "zeroed": edited(lambda arrays: {n: np.zeros_like(a) for n, a in arrays.items()}),
+    "renamed": edited(lambda arrays: {"c": arrays["a"], "b": arrays["b"]}),
+    "in another order": edited(lambda arrays: dict(reversed(arrays.items()))),
+    "one array more": edited(lambda arrays: {**arrays, "c": arrays["a"]}),
+    "one array less": edited(lambda arrays: {"a": arrays["a"]}),
+    "of another type": edited(lambda arrays: {n: a.astype("f8") for n, a in arrays.items()}),
+    "in another shape": edited(lambda arrays: {**arrays, "b": arrays["b"].reshape(4, 1, 3)}),
+    "one row less": edited(lambda arrays: {n: a[:-1] for n, a in arrays.items()}),
+    "rows turned round": edited(lambda arrays: {n: a[::-1] for n, a in arrays.items()}),
+    "without a digest": lambda folder: files.write_arrays(
+        folder / "000004-000008.npz", files.read_arrays(folder / "000004-000008.npz")
+    ),
+}
+
+
+@pytest.mark.kin(4)
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_chunk_that_is_not_what_was_written_is_refused(folder, edit):
+    EDITS[edit](folder)
+    told = refused(folder, "move it away")
+    name = "000000-000004.npz" if edit == "swapped" else "000004-000008.npz"
+    assert told.startswith(f"{folder / name} ")
+
+
+@thorough
+def test_a_chunk_of_trials_that_nobody_asked_for_is_refused(folder):
+    added(folder)
+    refused(folder, "holds 20 trials, more than the 16")
+    refused(folder, "000016-000020.npz does not hold the trials", trials=20)
+
+
+@thorough
+def test_what_is_no_chunk_is_left_alone(folder, made):
+    names = ("000000.npz", "x.npz", "0-4.npz", "layout.json", ".x.tmp", "000000-000004.npz.bak")
+    for name in names:
+        (folder / name).write_bytes(b"mine")
+    assert simulate(folder).computed == 0
+    assert {(folder / name).read_bytes() for name in names} == {b"mine"}
+
+
+# More trials
+
+
+@pytest.mark.bits
+def test_trials_can_be_added(folder, made):
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    grown = simulate(folder, trials=27, chunk=8)
+    assert grown.computed == 11
+    whole = simulate(None, trials=27)
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(grown.arrays[name], array)
+    after = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert before.items() <= after.items()
+    assert sorted(after.keys() - before.keys()) == ["000016-000024.npz", "000024-000027.npz"]
+
+
+@pytest.mark.bits
+def test_the_width_is_read_from_the_chunks(folder, made):
+    grown = simulate(folder, trials=20, batch="auto", chunk=None)
+    assert (grown.layout.width, grown.computed) == (2, 4)
+    assert grown.program == made[1].program
+
+
+@thorough
+def test_trials_are_added_after_a_last_chunk_that_is_short(tmp_path):
+    simulate(tmp_path, trials=6)
+    grown = simulate(tmp_path, trials=9)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["000000-000004.npz", "000004-000006.npz", "000006-000009.npz"]
+    np.testing.assert_array_equal(grown.arrays["a"], simulate(None, trials=9).arrays["a"])
+
+
+# Names and types
+
+
+@thorough
+@pytest.mark.parametrize(
+    "name", ["file", "allow_pickle", "a.npy", "", "../x", "about.json", "\N{SNOWMAN}", "x" * 9000]
+)
+def test_a_metric_may_have_any_name(tmp_path, name):
+    def trial(key):
+        return {name: jax.random.normal(key), "a": jnp.float32(1)}
+
+    first, again = (simulate(tmp_path, trial=trial, trials=4) for _ in range(2))
+    assert again.computed == 0
+    assert list(again.arrays) == [name, "a"]
+    np.testing.assert_array_equal(again.arrays[name], first.arrays[name])
+
+
+@thorough
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4", "float16", "bool"])
+def test_a_metric_may_have_any_type(tmp_path, name):
+    def trial(key):
+        return {"a": (3 * jax.random.uniform(key, (2,))).astype(name)}
+
+    first, again = (simulate(tmp_path, trial=trial, trials=4) for _ in range(2))
+    assert (again.computed, again.arrays["a"].dtype) == (0, np.dtype(name))
+    np.testing.assert_array_equal(again.arrays["a"], first.arrays["a"])
+
+
+@thorough
+def test_a_store_is_not_a_file(tmp_path):
+    (tmp_path / "s").write_text("mine")
+    with pytest.raises(InputError, match=r"cannot read .*/s \(Not a directory\)"):
+        simulate(tmp_path / "s")
+    assert json.dumps(ChunkStore(tmp_path / "none").identity()) == "{}"
