@@ -5,7 +5,11 @@ from fedjax_admm.trials.figures._curves import (
     progress_figure as progress_figure,
 )
 from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
-from fedjax_admm.trials.figures._style import finish as finish, save_figure as save_figure
+from fedjax_admm.trials.figures._style import (
+    finish as finish,
+    readable as readable,
+    save_figure as save_figure,
+)
 from fedjax_admm.trials.figures._sweeps import (
     families_figure as families_figure,
     ladder_figure as ladder_figure,

@@ -10,7 +10,9 @@ from fedjax_admm.trials.figures._style import (
     finish,
     line_with_band,
     logarithmic,
+    logarithmic_along,
     metric_label,
+    parameter_label,
     readable,
     with_error,
     with_quantiles,
@@ -31,7 +33,7 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
         # Without a band: those of ten methods would cover each other.
         draw_line(median, results.rounds, table.median, name, style)
         if results.has(name, "numbers_up"):
-            total = np.mean(results.values(name, "numbers_up")[0], axis=0)
+            total = summarize(results.values(name, "numbers_up")[0], axis=0).mean
             line_with_band(traffic, total, *with_error(table), name, style)
     for axes, title in ((mean, "mean ± standard error"), (median, "median")):
         axes.set_xlabel("global round")
@@ -51,7 +53,7 @@ def cost_figure(results: Results, *, metric: str) -> Figure:
     figure = Figure(figsize=(14, 0.8 + 4 * rows), layout="constrained")
     grid = figure.subplots(rows, 3, sharey="row", squeeze=False)
     for name, style in family_styles(results.methods).items():
-        passes = np.mean(results.values(name, "passes"), axis=1)
+        passes = summarize(results.values(name, "passes"), axis=1).mean
         costs = (results.rounds, passes, _numbers_sent(results, name))
         for row, values in enumerate(results.values(name, metric)):
             table = summarize(values, axis=0)
@@ -61,7 +63,7 @@ def cost_figure(results: Results, *, metric: str) -> Figure:
     for row, value in zip(grid, results.sweep, strict=True):
         for axes in row:
             logarithmic(axes, rounds=True)
-            axes.set_title(f"{results.config['parameter_label']}: {value:g}, mean ± standard error")
+            axes.set_title(f"{parameter_label(results)}: {value:g}, mean ± standard error")
         row[0].set_ylabel(metric_label(results, metric))
     labels = ("global round", metric_label(results, "passes"), "numbers sent, up and down")
     for axes, label in zip(grid[-1], labels, strict=True):
@@ -76,14 +78,13 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     figure = Figure(figsize=(3.6 * len(names), 6.4), layout="constrained")
     grid = figure.subplots(2, len(names), sharex=True, sharey=True, squeeze=False)
     label = metric_label(results, metric)
-    lines = family_styles([f"{value:g}" for value in results.sweep])
+    styles = list(family_styles(map(str, range(len(results.sweep)))).values())
     for column, name in enumerate(names):
         values = results.values(name, metric)
-        for i, (value, style) in enumerate(lines.items()):
-            table = summarize(values[i], axis=0)
-            mean, median = grid[:, column]
-            line_with_band(mean, results.rounds, *with_error(table), value, style)
-            line_with_band(median, results.rounds, *with_quantiles(table), value, style)
+        for row, value, style in zip(values, results.sweep, styles, strict=True):
+            table = summarize(row, axis=0)
+            for axes, band in zip(grid[:, column], (with_error, with_quantiles), strict=True):
+                line_with_band(axes, results.rounds, *band(table), f"{value:g}", style)
         grid[0, column].set_title(f"{readable(name)}\nmean ± standard error", fontsize=10)
         grid[1, column].set_title("median, 10–90 % of trials", fontsize=10)
         grid[1, column].set_xlabel("global round")
@@ -91,7 +92,7 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
         logarithmic(axes, rounds=True)
     for axes in grid[:, 0]:
         axes.set_ylabel(label)
-    finish(figure, results, grid[0, 0], legend_title=results.config["parameter_label"])
+    finish(figure, results, grid[0, 0], legend_title=parameter_label(results))
     return figure
 
 
@@ -116,24 +117,25 @@ def progress_figure(results: Results) -> Figure:
             table = summarize(results.values(name, metric)[0], axis=0)
             if not results.has(name, "numbers_up"):
                 level = {key: style[key] for key in ("color", "linestyle")}
-                axes.axhline(table.mean[-1], label=name, linewidth=1.4, **level)
+                axes.axhline(table.mean[-1], label=readable(name), linewidth=1.4, **level)
                 continue
             along = {
                 "global round": results.rounds,
                 sent: _numbers_sent(results, name)[0],
-                clock: results.rounds * float(results.details[name]),
+                clock: results.rounds * float(results.detail(name)),
             }
             line_with_band(axes, along[cost], *with_error(table), name, style)
         axes.set_xlabel(cost)
         axes.set_ylabel(metric_label(results, metric))
         axes.set_title("mean ± standard error", fontsize=10)
         if cost != "global round":
-            axes.set_xscale("log")
+            logarithmic_along(axes)
     finish(figure, results, grid[0, 0])
     return figure
 
 
 def _numbers_sent(results: Results, method: str) -> np.ndarray:
     """Return the mean numbers sent both ways, shape (sweep, round)."""
-    sent = results.values(method, "numbers_up") + results.values(method, "numbers_down")
-    return np.mean(sent, axis=1)
+    up, down = (results.values(method, f"numbers_{way}") for way in ("up", "down"))
+    with np.errstate(over="ignore"):
+        return summarize(up, axis=1).mean + summarize(down, axis=1).mean

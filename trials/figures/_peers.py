@@ -15,7 +15,10 @@ from fedjax_admm.trials.figures._style import (
     finish,
     line_with_band,
     logarithmic,
+    logarithmic_along,
     metric_label,
+    parameter_label,
+    readable,
     with_error,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
@@ -65,7 +68,7 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
         }
         for i, (name, style) in enumerate(distinct_styles(bare_names(results)).items())
     }
-    first = f"{results.config['parameter_label']}: {results.sweep[0]:g}"
+    first = f"{parameter_label(results)}: {results.sweep[0]:g}"
     for column, (task, methods) in enumerate(tasks.items()):
         for bare, name in methods.items():
             middle = summarize(results.values(name, metric)[0], axis=0).mean
@@ -78,7 +81,8 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
                 line_with_band(grid[-1, column], places, *with_error(table), bare, styles[bare])
         for axes, cost in zip(grid[:, column], _COSTS, strict=False):
             axes.set_title(
-                f"{task}, mean\n{first}" if axes is grid[0, column] else task, fontsize=9
+                f"{readable(task)}, mean\n{first}" if axes is grid[0, column] else readable(task),
+                fontsize=9,
             )
             axes.set_xlabel(cost)
         if swept:
@@ -86,8 +90,8 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
     for axes in grid.flat:
         logarithmic(axes)
     for axes in grid[: len(_COSTS)].flat:
-        axes.set_xscale("log")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        if logarithmic_along(axes):
+            axes.xaxis.set_minor_formatter(NullFormatter())
     for axes in grid[:, 0]:
         axes.set_ylabel(metric_label(results, metric))
     lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
@@ -97,12 +101,15 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
 
 def _costs(results: Results, name: str) -> tuple[np.ndarray, ...]:
     """Return rounds, numbers sent and gradients at the first swept value, each (round,)."""
-    sent = results.values(name, "numbers_up")[0] + results.values(name, "numbers_down")[0]
-    gradients = results.values(name, "gradients")[0]
-    return results.rounds, np.mean(sent, axis=0), np.mean(gradients, axis=0)
+    up, down, gradients = (
+        summarize(results.values(name, cost)[0], axis=0).mean
+        for cost in ("numbers_up", "numbers_down", "gradients")
+    )
+    with np.errstate(over="ignore"):
+        return results.rounds, up + down, gradients
 
 
 def _label_values(axes: Axes, results: Results, task: str) -> None:
     axes.set_xticks(np.arange(len(results.sweep)), [f"{value:g}" for value in results.sweep])
-    axes.set_xlabel(results.config["parameter_label"])
-    axes.set_title(f"{task}, last round, mean ± standard error", fontsize=9)
+    axes.set_xlabel(parameter_label(results))
+    axes.set_title(f"{readable(task)}, last round, mean ± standard error", fontsize=9)

@@ -5,6 +5,7 @@ its family: members of a family share the colour.
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogFormatter
 
+from fedjax_admm._texts import printable
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results import Results, Summary
 
@@ -22,6 +25,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#5
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "x", "P")
 _ROUNDING = 1e-3  # a share of the largest number drawn
+_MOST_DOTS = 30_000  # along a side of a picture: matplotlib draws 65,535 at most
+_BEYOND = 1e200  # matplotlib's arithmetic of margins and ticks overflows soon after
+_LONGEST = 80  # letters of a line
 _MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
 
 
@@ -58,12 +64,14 @@ def line_with_band(
 ) -> None:
     """Draw a line and its band."""
     draw_line(axes, x, middle, label, style)
+    x, low, high = map(drawable, (x, low, high))
     axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
 
 
 def with_error(table: Summary) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the mean, and one standard error below and above it."""
-    return table.mean, table.mean - table.standard_error, table.mean + table.standard_error
+    with np.errstate(over="ignore"):
+        return table.mean, table.mean - table.standard_error, table.mean + table.standard_error
 
 
 def with_quantiles(table: Summary) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,11 +81,23 @@ def with_quantiles(table: Summary) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def deviation(table: Summary) -> np.ndarray:
     """Return the standard deviation of a trial, not of the mean."""
-    return table.standard_error * np.sqrt(table.trials - table.nonfinite)
+    with np.errstate(over="ignore"):
+        return table.standard_error * np.sqrt(table.trials - table.nonfinite)
+
+
+def drawable(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers as a plot may have them: without those that overflow while it is laid out."""
+    numbers = np.asarray(numbers, np.float64)
+    size = np.abs(numbers)
+    kept = np.where(size < 1 / _BEYOND, 0, numbers)
+    return np.where(size > _BEYOND, np.nan, kept)
 
 
 def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, label: str, style: dict[str, Any]) -> None:
     """Draw a line; a long one has markers at equal distances on the page."""
+    if np.any(np.abs(y) > _BEYOND) or np.any(np.abs(x) > _BEYOND):
+        note(axes, f"numbers beyond {_BEYOND:g} are not drawn")
+    x, y = drawable(x), drawable(y)
     # Staggered, so that the markers of equal lines do not hide each other.
     first = _MARKER_DISTANCE * (len(axes.lines) % 5) / 5
     every = 1 if len(x) <= 25 else (first, _MARKER_DISTANCE)
@@ -87,26 +107,66 @@ def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, label: str, style: dict[
 def logarithmic(axes: Axes, *, rounds: bool = False) -> None:
     """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds.
 
-    Numbers that are negative by more than rounding, as an objective may be, keep it linear.
+    Numbers that are negative by more than rounding, as an objective may be, keep it linear. What a
+    logarithmic axis cannot show is said in a corner.
     """
-    drawn = [np.asarray(line.get_ydata(), np.float64) for line in axes.lines]
-    numbers = np.concatenate([values[np.isfinite(values)] for values in drawn] or [np.zeros(0)])
+    numbers = _drawn(axes, "y")
     least, largest = np.min(numbers, initial=0), np.max(numbers, initial=0)
     # Errors may all be zero: matplotlib warns of a logarithmic axis without positive numbers.
     if largest > 0 and -least <= _ROUNDING * largest:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_PlainNumbers())
         axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2.5, 0.4)))
-    if rounds:
-        axes.set_xscale("log")
+        if least <= 0 and np.any(numbers <= 0):
+            note(axes, "zeros and what is below are not drawn")
+    if rounds and logarithmic_along(axes):
         axes.xaxis.set_major_formatter(_PlainNumbers())
         axes.xaxis.set_minor_formatter(_PlainNumbers())
 
 
+def logarithmic_along(axes: Axes, *, partly: bool = False) -> bool:
+    """Make the horizontal axis logarithmic if all that is drawn there is positive; say whether.
+
+    Args:
+      axes: with its lines.
+      partly: whether some zeros may be left out; it is said in a corner then.
+    """
+    numbers = _drawn(axes, "x")
+    positive = bool(np.any(numbers > 0)) and bool(np.all(numbers >= 0 if partly else numbers > 0))
+    if positive:
+        axes.set_xscale("log")
+        if np.any(numbers <= 0):
+            note(axes, "zeros are not drawn")
+    return positive
+
+
+def _drawn(axes: Axes, direction: str) -> np.ndarray:
+    """Return all finite numbers of the lines of axes in a direction, "x" or "y"."""
+    # The ends of a level line are those of the axes, not numbers; half a point is not drawn.
+    lines = [
+        line for line in axes.lines if direction == "y" or line.get_transform() == axes.transData
+    ]
+    numbers = [np.zeros(0)]
+    for line in lines:
+        both = np.broadcast_arrays(*map(np.asarray, (line.get_xdata(), line.get_ydata())))
+        x, y = (np.asarray(values, np.float64) for values in both)
+        numbers.append((x if direction == "x" else y)[np.isfinite(x) & np.isfinite(y)])
+    return np.concatenate(numbers)
+
+
+def note(axes: Axes, words: str) -> None:
+    """Write what has to be known of axes into their lower left corner."""
+    axes.text(0.02, 0.02, words, transform=axes.transAxes, fontsize=8)
+
+
 def tick_values(axes: Axes, results: Results) -> None:
-    """Spread the swept numbers evenly in their logarithms, each with a tick of its own."""
-    axes.set_xscale("log")
-    axes.set_xticks(results.sweep, [f"{value:g}" for value in results.sweep])
+    """Give each swept number a tick of its own, evenly in the logarithms if it can be."""
+    shown = drawable(results.sweep)
+    if np.all(shown > 0):
+        axes.set_xscale("log")
+    ticks = {place: f"{value:g}" for place, value in zip(shown, results.sweep, strict=True)}
+    ticks = {place: text for place, text in ticks.items() if np.isfinite(place)}
+    axes.set_xticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
 
 
@@ -119,13 +179,39 @@ class _PlainNumbers(LogFormatter):
 
 
 def readable(name: str) -> str:
-    """Set powers of k in a method's name as powers."""
-    return re.sub(r"k\^(-?[\d.]+)", r"$k^{\1}$", name)
+    """Return a method's name as it is drawn: as it stands, but for powers of k, set as powers."""
+    literal = re.sub(r"k\^(-?[\d.]+)", r"$k^{\1}$", _whole(name).replace("$", r"\$"))
+    return f" {literal}" if literal.startswith("_") else literal  # else left out of legends
+
+
+def caption(text: str, longest: int = _LONGEST) -> str:
+    """Return a label or a title as it is drawn: mathematics between dollars if it can be read."""
+    return "\n".join(_with_mathematics(_whole(line, longest)) for line in text.splitlines())
+
+
+def _with_mathematics(line: str) -> str:
+    if "$" in line:
+        try:
+            MathTextParser("path").parse(line)
+        except (ValueError, RuntimeError):
+            return line.replace("$", r"\$")
+    return line
+
+
+def _whole(line: str, longest: int = _LONGEST) -> str:
+    """Return a line without what cannot be drawn, and without the middle of what is too long."""
+    line = printable(line)
+    return line if len(line) <= longest else f"{line[: longest // 2]}…{line[-longest // 2 :]}"
 
 
 def metric_label(results: Results, metric: str) -> str:
     """Return what a metric is called on an axis, with its unit."""
-    return results.config["metrics"][metric]
+    return caption(results.label(metric))
+
+
+def parameter_label(results: Results) -> str:
+    """Return what the swept number is called on an axis, with its unit."""
+    return caption(results.config["parameter_label"])
 
 
 def finish(
@@ -141,29 +227,32 @@ def finish(
         handles, labels = shown.get_legend_handles_labels()
     else:
         handles, labels = list(shown.values()), list(shown)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=min(len(labels), 6),
-        title=legend_title,
-        frameon=False,
-        fontsize=9,
-    )
+    if labels:
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(len(labels), 6),
+            title=legend_title,
+            frameon=False,
+            fontsize=9,
+        )
     config = results.config
     ran = f"{config['trials']} trials, {config['rounds']} rounds, seed {config['seed']}"
     data = config.get("data", "drawn")
-    figure.suptitle(
-        f"{config['experiment']}: {config['title']}\n"
-        + (ran if data == "drawn" else f"{ran}; data: {data}"),
-        fontsize=11,
-    )
+    title = caption(f"{config['experiment']}: {config['title']}", 2 * _LONGEST)
+    ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
+    figure.suptitle(f"{title}\n" + ran.replace("$", r"\$"), fontsize=11)
 
 
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> None:
     """Write `name.png` and `name.pdf`, atomically."""
-    for kind in ("png", "pdf"):
-        files.write_atomically(
-            folder / f"{name}.{kind}",
-            lambda file, kind=kind: figure.savefig(file, format=kind, dpi=150),
-        )
+    dots = min(150, _MOST_DOTS / max(figure.get_size_inches()))
+    with warnings.catch_warnings():
+        # A letter that the font does not have is drawn as a box, which shows it well enough.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+        for kind in ("png", "pdf"):
+            files.write_atomically(
+                folder / f"{name}.{kind}",
+                lambda file, kind=kind: figure.savefig(file, format=kind, dpi=dots),
+            )

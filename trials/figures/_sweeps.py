@@ -1,22 +1,29 @@
 """Figures of the last record: against the swept number, or of methods side by side."""
 
+import contextlib
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._style import (
     COLOURS,
     MARKERS,
     deviation,
     distinct_styles,
     draw_line,
+    drawable,
     family_styles,
     finish,
     line_with_band,
     logarithmic,
+    logarithmic_along,
     metric_label,
+    note,
+    parameter_label,
     readable,
     tick_values,
     with_error,
@@ -52,7 +59,8 @@ def sweep_figure(
         if floor is not None and np.any(table.median < floor) and not np.any(table.median >= floor):
             below.append(readable(name))
         if share is not None:
-            failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
+            with np.errstate(over="ignore"):
+                failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
             line_with_band(panels[2], results.sweep, *with_error(failed), name, style)
     for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
         logarithmic(axes)
@@ -61,15 +69,14 @@ def sweep_figure(
         axes.set_ylabel(label)
         axes.set_title(title)
     if below:
-        note = f"{', '.join(below)}: median below {floor:g}"
-        median.text(0.02, 0.02, note, transform=median.transAxes, fontsize=8)
+        note(median, f"{', '.join(below)}: median below {floor:g}")
     if share is not None:
         failures = panels[2]
         failures.set_ylabel(f"{metric_label(results, share)} (%)")
         failures.set_ylim(0, max(failures.get_ylim()[1], 1))
         failures.set_title("failures ± standard error")
     for axes in panels:
-        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_xlabel(parameter_label(results))
     finish(figure, results, mean)
     return figure
 
@@ -90,7 +97,7 @@ def score_figure(results: Results, *, metric: str, score: str) -> Figure:
             line_with_band(axes, results.sweep, *with_error(table), name, style)
     logarithmic(left)
     for axes, measured in ((left, metric), (right, score)):
-        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_xlabel(parameter_label(results))
         tick_values(axes, results)
         axes.set_ylabel(metric_label(results, measured))
         axes.set_title("mean ± standard error")
@@ -122,8 +129,8 @@ def families_figure(results: Results, *, metric: str) -> Figure:
             line_with_band(axes, results.sweep, table.mean, low, table.mean + spread, label, style)
         logarithmic(axes)
         title = "mean ± standard deviation"
-        axes.set_title(f"{family}, {title}" if family else title, fontsize=10)
-        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_title(f"{readable(family)}, {title}" if family else title, fontsize=10)
+        axes.set_xlabel(parameter_label(results))
     grid[0].set_ylabel(metric_label(results, metric))
     finish(figure, results, grid[0])
     return figure
@@ -149,11 +156,23 @@ def sweep_and_scatter_figure(
         low, high = table.mean - spread, table.mean + spread
         line_with_band(left, results.sweep, table.mean, low, high, name, style)
     tick_values(left, results)
-    left.set_xlabel(results.config["parameter_label"])
+    left.set_xlabel(parameter_label(results))
     left.set_ylabel(metric_label(results, metric))
     left.set_title("mean ± standard deviation", fontsize=10)
     for axes, (title, models) in zip(scatters, clouds.items(), strict=True):
-        axes.plot(models[:, 0], models[:, 1], "o", markersize=3, alpha=0.6, color=COLOURS[5])
+        if np.ndim(models) != 2 or models.shape[1] < 2:
+            raise InputError(
+                f"{title}: models must have shape (nodes, 2 or more), not {np.shape(models)}",
+                value=models,
+            )
+        axes.plot(
+            drawable(models[:, 0]),
+            drawable(models[:, 1]),
+            "o",
+            markersize=3,
+            alpha=0.6,
+            color=COLOURS[5],
+        )
         axes.set_title(title, fontsize=10)
         axes.set_xlabel(names[0])
         axes.sharex(scatters[0])
@@ -175,22 +194,24 @@ def methods_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
             table = summarize(np.stack(shown), axis=1)
             shift = 0.5 * (i + 0.5) / len(results.sweep) - 0.25
             for row, trials in zip(rows - shift, shown, strict=True):
-                axes.plot(trials, np.full(len(trials), row), "|", color="0.6", markersize=9)
+                axes.plot(
+                    drawable(trials), np.full(len(trials), row), "|", color="0.6", markersize=9
+                )
             spread = deviation(table)
+            reach = np.where(table.mean > 0, np.minimum(spread, 0.9 * table.mean), spread)
             axes.errorbar(
-                table.mean,
+                drawable(table.mean),
                 rows - shift,
-                xerr=np.stack([np.minimum(spread, 0.9 * table.mean), spread]),
+                xerr=drawable(np.stack([reach, spread])),
                 fmt=MARKERS[i % len(MARKERS)],
                 color=COLOURS[i % len(COLOURS)],
-                label=f"{results.config['parameter_label']} = {value:g}",
+                label=f"{parameter_label(results)} = {value:g}",
                 markersize=5,
                 capsize=3,
             )
-        axes.set_yticks(rows, names)
+        axes.set_yticks(rows, list(map(readable, names)))
         axes.set_xlabel(metric_label(results, metric))
-        if any(np.any(np.asarray(line.get_xdata()) > 0) for line in axes.lines):
-            axes.set_xscale("log")
+        logarithmic_along(axes, partly=True)
         axes.set_title("trials, mean ± standard deviation", fontsize=10)
     finish(figure, results, grid[0])
     return figure
@@ -226,10 +247,7 @@ def ladder_figure(
     number = len(metrics) + timed
     figure = Figure(figsize=(4.6 * number, 4.8), layout="constrained")
     panels = figure.subplots(1, number, squeeze=False)[0]
-    steps = {
-        family: np.array([float(name.rpartition(", ")[2]) for name in names])
-        for family, names in families.items()
-    }
+    steps = {family: np.array(list(map(_step, names))) for family, names in families.items()}
     for axes, metric in zip(panels, metrics, strict=False):
         for (family, i), title in titles.items():
             names = families[family]
@@ -246,15 +264,30 @@ def ladder_figure(
     return figure
 
 
+def _step(name: str) -> float:
+    """Return the number at the end of a method's name.
+
+    Raises:
+      InputError: there is none.
+    """
+    with contextlib.suppress(ValueError):
+        step = float(name.rpartition(", ")[2])
+        if math.isfinite(step):
+            return step
+    raise InputError(
+        f"a method of this figure is called FAMILY, NUMBER, but one is {name!r}", value=name
+    )
+
+
 def _against_time(axes: Axes, results: Results, metric: str) -> None:
     """Draw the mean of a metric against time, a line per method, at the last swept value."""
     for name, style in distinct_styles(results.methods).items():
         table = summarize(results.values(name, metric)[-1], axis=0)
-        draw_line(axes, results.rounds * float(results.details[name]), table.mean, name, style)
-    axes.set_xscale("log")
+        draw_line(axes, results.rounds * float(results.detail(name)), table.mean, name, style)
+    logarithmic_along(axes)
     axes.set_xlabel("seconds on this machine, evaluation left out")
     axes.set_ylabel(metric_label(results, metric))
-    axes.set_title(f"{results.config['parameter_label']} {results.sweep[-1]:g}, mean", fontsize=10)
+    axes.set_title(f"{parameter_label(results)} {results.sweep[-1]:g}, mean", fontsize=10)
     axes.legend(fontsize=8, frameon=False)
 
 
@@ -267,8 +300,8 @@ def panels_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
         for name, style in styles.items():
             table = summarize(results.values(name, metric)[:, :, -1], axis=1)
             line_with_band(axes, results.sweep, *with_error(table), name, style)
-        axes.set_xscale("log")
-        axes.set_xlabel(results.config["parameter_label"])
+        logarithmic_along(axes)
+        axes.set_xlabel(parameter_label(results))
         axes.set_ylabel(metric_label(results, metric))
         axes.set_title("last round, mean ± standard error", fontsize=10)
     finish(figure, results, panels[0])

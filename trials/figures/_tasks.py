@@ -10,11 +10,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._style import (
     distinct_styles,
     finish,
     line_with_band,
+    logarithmic_along,
     metric_label,
+    parameter_label,
+    readable,
     tick_values,
     with_quantiles,
 )
@@ -52,8 +56,8 @@ def task_curves_figure(
                     values = results.values(name, metric)[row]
                     _band(axes, results.rounds, values, bare, styles[bare], floor)
             if logarithmic:
-                axes.set_xscale("log")
-            axes.set_title(f"{task}, {title(float(value))}", fontsize=10)
+                logarithmic_along(axes)
+            axes.set_title(f"{readable(task)}, {title(float(value))}", fontsize=10)
         line[0].set_ylabel(_decibels(results, metric))
     for axes in grid[-1]:
         axes.set_xlabel("iteration")
@@ -83,25 +87,34 @@ def task_sweep_figure(
                 _band(axes, results.sweep, values, bare, styles[bare], floor)
         if logarithmic:
             tick_values(axes, results)
-        axes.set_title(task, fontsize=10)
-        axes.set_xlabel(results.config["parameter_label"])
+        axes.set_title(readable(task), fontsize=10)
+        axes.set_xlabel(parameter_label(results))
     grid[0, 0].set_ylabel(_decibels(results, metric))
     _finish(figure, results, grid, floor)
     return figure
 
 
 def tasks_in(results: Results) -> dict[str, dict[str, str]]:
-    """Return task -> bare name -> name of the method."""
+    """Return task -> bare name -> name of the method.
+
+    Raises:
+      InputError: a method's name does not say its task.
+    """
     tasks: dict[str, dict[str, str]] = {}
     for name in results.methods:
-        task, bare = name.split(SEPARATOR, 1)
+        task, separator, bare = name.partition(SEPARATOR)
+        if not separator:
+            raise InputError(
+                f"a method of several tasks is called TASK{SEPARATOR}NAME, but one is {name!r}",
+                value=name,
+            )
         tasks.setdefault(task, {})[bare] = name
     return tasks
 
 
 def bare_names(results: Results) -> list[str]:
     """Return the methods' names without their tasks, each once."""
-    return list(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in results.methods))
+    return list(dict.fromkeys(bare for methods in tasks_in(results).values() for bare in methods))
 
 
 def _band(

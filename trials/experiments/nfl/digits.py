@@ -382,7 +382,7 @@ def accuracy_figure(results: Results) -> Figure:
         axes.set_xlabel("accuracy (%)")
         axes.set_xlim(0, 132)  # with room for the numbers beside the bars
         axes.set_xticks(range(0, 101, 25))
-    panels[0].set_yticks(rows, names)
+    panels[0].set_yticks(rows, list(map(figures.readable, names)))
     figures.finish(figure, results, panels[0])
     for axes in panels:
         axes.grid(False, axis="y")
@@ -395,7 +395,8 @@ def _bars(axes: Axes, rows: np.ndarray, values: np.ndarray, style: Mapping[str, 
     # A failed method has no mean, and a single trial no deviation.
     mean = np.nan_to_num(table.mean)
     deviation = np.nan_to_num(table.standard_error * np.sqrt(table.trials - table.nonfinite))
-    reach = np.stack([np.minimum(deviation, mean), np.minimum(deviation, 100 - mean)])
+    room = np.clip(np.stack([mean, 100 - mean]), 0, None)
+    reach = np.minimum(deviation, room)
     axes.barh(rows, mean, 0.36, xerr=reach, capsize=2, edgecolor="black", **style)
     for row, middle, spread in zip(rows, table.mean, deviation, strict=True):
         text = f"{middle:.1f} ± {spread:.1f}" if np.isfinite(middle) else "failed"

@@ -1,0 +1,54 @@
+"""Results made up for tests of readers, and the folder that a run with them would leave."""
+
+import json
+
+import numpy as np
+
+from fedjax_admm.trials.results import Results
+
+METRICS = ("error", "fresh_error", "training_error", "objective", "passes", "gradients")
+METRICS += ("numbers_up", "numbers_down")
+METHODS = ("a: first, 1", "a: second, 2", "b: first, 1")
+
+
+def made(values, *, sweep=(0.1, 0.2), rounds=(5, 10), trials=3, methods=METHODS, **config):
+    """Return results whose every metric holds the same values, spread over (sweep, trial, round)."""
+    shape = (len(sweep), trials, len(rounds))
+    values = np.broadcast_to(np.asarray(values, np.float64), shape)
+    full = {
+        "experiment": "consensus",
+        "source": None,
+        "digest": None,
+        "title": "distance from the mean",
+        "statement": None,
+        "parameter": "share",
+        "parameter_label": "share of faulty trials",
+        "metrics": {name: f"{name} in m" for name in METRICS},
+        "methods": list(methods),
+        "trials": trials,
+        "rounds": int(rounds[-1]),
+        "seed": 2025,
+        "settings": {"share": list(sweep), "rate": 0.25, "data": "drawn"},
+        "data": "drawn",
+        "devices_per_trial": 1,
+        "x64": False,
+        "quick": False,
+        "traffic": dict.fromkeys(methods),
+        "versions": {"fedjax-admm": "0.1", "code": "0", "jax": "0.10", "jaxlib": "0.10"},
+        "device": {"kind": "cpu"},
+        "partitioned": False,
+        "width": 1,
+        "chunk": 1,
+        "status": "finished",
+    } | config
+    arrays = {f"{method}/{metric}": values for method in methods for metric in METRICS}
+    flags = {method: np.zeros(shape[:2], np.int32) for method in methods}
+    details = {method: np.float64(0.1) for method in methods}
+    return Results(full, np.asarray(sweep, float), np.asarray(rounds), arrays, flags, details)
+
+
+def write(results, folder):
+    """Write `config.json` and `trials.npz`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results.save(folder)
+    (folder / "config.json").write_text(json.dumps(results.config))

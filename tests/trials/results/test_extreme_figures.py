@@ -1,0 +1,94 @@
+"""Figures of extreme but valid results: drawn without an error, without a warning, and honestly."""
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import figures
+from tests.trials.results.made import METHODS, made
+
+FIGURES = {
+    "usual": figures.usual_figure,
+    "curve": lambda results: figures.curve_figure(results, metric="error"),
+    "cost": lambda results: figures.cost_figure(results, metric="error"),
+    "by method": lambda results: figures.curves_by_method_figure(results, metric="error"),
+    "progress": figures.progress_figure,
+    "peers": lambda results: figures.peers_figure(results, metric="error"),
+    "sweep": lambda results: figures.sweep_figure(
+        results, metric="error", share="passes", floor=1e-2
+    ),
+    "score": lambda results: figures.score_figure(results, metric="error", score="passes"),
+    "families": lambda results: figures.families_figure(results, metric="error"),
+    "scatter": lambda results: figures.sweep_and_scatter_figure(
+        results,
+        metric="error",
+        clouds={"a cloud": results.values(results.methods[0], "error")[0].repeat(2, axis=1)},
+        names=("one", "two"),
+    ),
+    "methods": lambda results: figures.methods_figure(results, metrics=("error", "passes")),
+    "ladder": lambda results: figures.ladder_figure(
+        results, metrics=("error",), label="number", timed=True
+    ),
+    "panels": lambda results: figures.panels_figure(results, metrics=("error", "passes")),
+    "tasks": lambda results: figures.task_curves_figure(
+        results, metric="error", title=lambda value: f"{value:g}", logarithmic=True
+    ),
+    "task sweep": lambda results: figures.task_sweep_figure(results, metric="error", floor=-80),
+}
+HUGE = np.array([[1e-300, 1e300], [1e300, 1e-300], [1e300, 1e300]])
+RESULTS = {
+    "equal": made(2.5),
+    "zeros": made(0),
+    "some zeros": made([[0, 1], [0, 2], [0, 3]]),
+    "negative": made(-1),
+    "NaN": made(np.nan),
+    "some NaN": made([[np.nan, 1], [np.nan, 2], [np.nan, np.nan]]),
+    "infinite": made(np.inf),
+    "huge": made(HUGE),
+    "the largest": made([[1.7e308], [-1.7e308], [1.7e308]]),
+    "the least": made([[5e-324], [1e-310], [0]]),
+    "one of all": made(3, sweep=(0.1,), rounds=(1,), trials=1),
+    "zero swept": made([[1, 2], [3, 4], [5, 6]], sweep=(0, 0.4)),
+    "negative swept": made([[1, 2], [3, 4], [5, 6]], sweep=(-0.4, 0.4)),
+    "huge swept": made([[1, 2], [3, 4], [5, 6]], sweep=(1e-300, 1e300)),
+    "the largest swept": made([[1, 2], [3, 4], [5, 6]], sweep=(-1.7e308, 1.7e308)),
+    "equal swept": made([[1, 2], [3, 4], [5, 6]], sweep=(0.4, 0.4)),
+    "many rounds": made([[1, 2], [3, 4], [5, 6]], rounds=(1, 2**31)),
+    "long names": made(
+        [[1, 2], [3, 4], [5, 6]],
+        methods=[f"{'t' * 300}: {'m' * 300}, {i}" for i in range(3)],
+        title="title " * 200,
+        parameter_label="label " * 100,
+        data="/a/path" * 100,
+    ),
+    "letters": made(
+        [[1, 2], [3, 4], [5, 6]],
+        methods=["_$x$: a_b, 1", "$\\frac{$: {b}^2, 1", "😀$: k^2$ $k^-1\\$, 2"],
+        title="$\\frac{1}$ of $100 and $200, {x}_y^ \U0001f600 \u4e2d",
+        parameter_label="$\\nosuch$",
+        metrics=dict.fromkeys(made(0).config["metrics"], "cost in $ and \x1b[31m\ud800"),
+        data="/tmp/\udcff$x_$",
+    ),
+}
+EVERY = [(figure, results) for figure in FIGURES for results in RESULTS]
+QUICK = [("usual", "NaN"), ("curve", "zeros"), ("methods", "negative"), ("sweep", "letters")]
+
+
+def drawn(name, results):
+    """Draw a figure to its last letter; whatever it warns of fails."""
+    figure = FIGURES[name](results)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+        figure.savefig(io.BytesIO(), format="svg")
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("figure", "results"),
+    [pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.thorough) for pair in EVERY],
+)
+def test_every_figure_is_drawn(figure, results):
+    drawn(figure, RESULTS[results])
