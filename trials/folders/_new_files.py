@@ -1,11 +1,12 @@
 """New files beside others: all of them, or none where one of the names is taken."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.folders._places import made_folder, refused, remove_empty
+from fedjax_admm.trials.folders._places import checked_folder, made_folder, refused, remove_empty
 
 
 def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
@@ -21,9 +22,10 @@ def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     Raises:
       InputError: a name is taken, if only by a link to nothing, or the file system refuses.
     """
+    checked_folder(folder)
     paths = [folder / name for name in texts]
     for path in paths:
-        if path.is_symlink() or path.exists():
+        if os.path.lexists(path):
             raise _taken(path)
     made, written = made_folder(folder), []
     try:
