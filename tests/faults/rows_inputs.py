@@ -9,7 +9,9 @@ from pathlib import Path
 from tests.faults.row import Row
 
 RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
-NODES = "n,a,y\n" + "".join(f"{node},{k},{k * k}\n" for node in "pqr" for k in range(4))
+NODES = "n,a,y\n" + "".join(
+    f"{n},{k},{s * k * k}\n" for s, n in enumerate("pqr", 1) for k in range(4)
+)
 RATINGS = "".join(
     f"{user},{item},{user % 3 + item % 2 + 1}\n" for user in range(6) for item in range(5)
 )

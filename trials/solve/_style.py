@@ -6,12 +6,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from fedjax_admm._texts import printable
+
 # Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
 BLUE, RED, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8C8C8C"
 FIRST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "marker": "o"}
 SECOND: dict[str, Any] = {"color": RED, "linestyle": "--", "marker": "s"}
 LEVEL: dict[str, Any] = {"color": BLACK, "linestyle": ":", "linewidth": 1.6}
+
+
+def drawn(text: str, longest: int = 100) -> str:
+    r"""Return a text with users' names as it is drawn: no mathematics, no line longer than some."""
+    lines = (printable(line) for line in text.split("\n"))
+    short = (line if len(line) <= longest else f"{line[: longest - 3]}..." for line in lines)
+    return "\n".join(short).replace("$", r"\$")
 
 
 def add_grid(*panels: Axes, **more: Any) -> None:

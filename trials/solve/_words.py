@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjax_admm._texts import printable
 from fedjax_admm.trials.solve._command import Rows
 from fedjax_admm.trials.tables import Observations
 
@@ -21,9 +22,9 @@ def span(counts: np.ndarray) -> str:
 
 
 def shortened(names: Sequence[str], most: int = 4) -> str:
-    """Join names by commas; after the first ones, the number of the others."""
+    """Join names by commas as a terminal may have them; of the others, the number."""
     rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(map(printable, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def rows_told(observations: Observations, what: str, owner: str) -> list[str]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm._texts import printable
 from fedjax_admm.graphs import (
     Graph,
     gaussian_wasserstein_from_moments,
@@ -119,7 +120,7 @@ def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
             argument="graph",
             value=path,
         )
-    found = NodeGraph(read_edges(path, nodes=names)[0], f"edges of {Path(path).name}")
+    found = NodeGraph(read_edges(path, nodes=names)[0], f"edges of {printable(Path(path).name)}")
     if found.num_edges == 0:
         raise InputError(f"{path} joins no nodes; it must have a line head,tail per edge.")
     return found

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.ticker import MaxNLocator
 
-from fedjax_admm.trials.solve._style import BLUE, RED, add_grid
+from fedjax_admm.trials.solve._style import BLUE, RED, add_grid, drawn
 from fedjax_admm.trials.solve.localization._fit import Location
 
 
@@ -24,7 +24,7 @@ def draw_location(location: Location, title: str) -> Figure:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     where = coordinates(ranges.axes, location.position)
-    figure.suptitle(f"{title}: {len(ranges.distances)} sensors\nestimate {where} m")
+    figure.suptitle(f"{drawn(title)}: {len(ranges.distances)} sensors\nestimate {where} m")
     return figure
 
 

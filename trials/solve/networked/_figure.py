@@ -19,6 +19,7 @@ from fedjax_admm.trials.solve._style import (
     RED,
     SKY,
     add_grid,
+    drawn,
     make_logarithmic,
 )
 from fedjax_admm.trials.solve._words import amount
@@ -52,7 +53,8 @@ def draw_networked(fit: NetworkedFit, title: str) -> Figure:
         left.set_title("layout of the graph: neighbours are close", fontsize=10)
     else:
         left.set_aspect(aspect, adjustable="datalim")
-        left.set(xlabel=seen.coordinate_names[0], ylabel=seen.coordinate_names[1])
+        across, up = map(drawn, seen.coordinate_names)
+        left.set(xlabel=across, ylabel=up)
         add_grid(left, alpha=0.4)
     _draw_edges(left, graph, places)
     handles = _draw_nodes(left, places, fit)
@@ -60,7 +62,7 @@ def draw_networked(fit: NetworkedFit, title: str) -> Figure:
     columns = min(len(handles), 3 if width < 5.5 else 4)
     look = {"loc": "outside lower center", "frameon": False, "fontsize": 9}
     figure.legend(handles=handles, ncols=columns, **look)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(drawn(title), fontsize=11)
     return figure
 
 

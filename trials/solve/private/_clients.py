@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._texts import printable
 from fedjax_admm.graphs import components, connected_graph, read_edges
 from fedjax_admm.trials.solve.private._settings import PrivateSettings
 from fedjax_admm.trials.tables import NodeGraph, Observations, read_observations
@@ -86,7 +87,7 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> N
                 f"{edges} must connect all clients, but no path of edges leads from "
                 f"{clients[0]!r} to {clients[lost[0]]!r}; add edges."
             )
-        return NodeGraph(graph, f"edges of {edges.name}")
+        return NodeGraph(graph, f"edges of {printable(edges.name)}")
     seed = GRAPH_SEED if settings.graph_seed is None else settings.graph_seed
     if degree is None:
         degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import losses
 from fedjax_admm.trials.solve._settings import (
+    MOST_ROUNDS,
     NOT_NEGATIVE,
     POSITIVE,
     SHARE,
@@ -73,7 +74,9 @@ class PrivateSettings(Settings):
     )
     delta: float = number("Probability of failure of the guarantee.", 1e-5, SHARE)
     accounting: str = choice("How releases are added up.", ACCOUNTINGS, "zcdp")
-    rounds: int = whole("Rounds, in each of which every client sends once.", 200)
+    rounds: int = whole(
+        "Rounds, in each of which every client sends once.", 200, at_most=MOST_ROUNDS
+    )
     tau: float = number("The budget grows by 1 / tau from round to round.", 0.985, _GROWTH)
     method: str = choice("What the clients run.", METHODS, ADMM)
     loss: str = choice("Of one sample.", LOSSES, "squared")
@@ -154,6 +157,7 @@ class PrivateSettings(Settings):
         """Read or draw the graph, and run the method."""
         from fedjax_admm.trials.solve.private import _clients, _fit, _report
 
+        _fit.check_size(data, self)
         with stages("graph"):
             network = _clients.build_client_graph(data.nodes, self)
         with stages("rounds"):

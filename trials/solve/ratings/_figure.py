@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedjax_admm.trials.solve._style import FIRST, LEVEL, ORANGE, RED, add_grid
+from fedjax_admm.trials.solve._style import FIRST, LEVEL, ORANGE, RED, add_grid, drawn
 from fedjax_admm.trials.solve.ratings._fit import BIASES, FEDMC, Choice, RatingsFit
 
 _TRAINING: dict[str, Any] = {"color": ORANGE, "linestyle": "--", "marker": "^"}
@@ -24,7 +24,7 @@ def draw_ratings_fit(fit: RatingsFit, title: str) -> Figure:
     for axes in panels:
         axes.set_ylabel("root mean square error (standard deviations)")
         axes.legend(frameon=False, fontsize=9)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(drawn(title), fontsize=11)
     return figure
 
 
