@@ -1,1 +1,2 @@
-from fedjax_admm.trials.cli._main import app as app, main as main
+from fedjax_admm.trials.cli._app import app as app
+from fedjax_admm.trials.cli._main import main as main

@@ -58,6 +58,10 @@ def _cache() -> list[str]:
     if os.environ.get(environment.NO_CACHE):
         return [f"off (the variable {environment.NO_CACHE} is set)"]
     folder = environment.cache_folder()
+    if folder is None:
+        return ["off (there is no home folder; the variable XDG_CACHE_HOME can name another)"]
+    if jax.config.jax_compilation_cache_dir is None:
+        return [f"off ({folder} cannot be written)"]
     files = [path for path in folder.glob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
     works = "works" if _cache_serves() else "is rejected on this machine: each start compiles anew"

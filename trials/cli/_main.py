@@ -1,79 +1,101 @@
-"""The command `fedjax-admm`. A user's mistake gets one sentence and exit code 2.
+"""The entry of the command `fedjax-admm`: a sentence and a documented exit code, whatever happens.
 
-The commands import what they need themselves, so that help and most mistakes come at once.
+Broken variables of the environment and broken outputs show while JAX is imported or when a command
+ends, so that little is imported here before they are caught.
 """
 
+import os
 import sys
+import traceback
 from typing import Any, NoReturn
 
-import typer
+from fedjax_admm._texts import printable
+from fedjax_admm.trials.cli._outputs import OutputError, guarded
 
-from fedjax_admm._checks import InputError
-from fedjax_admm.trials.cli._doctor import doctor
-from fedjax_admm.trials.cli._experiments import list_experiments, show
-from fedjax_admm.trials.cli._new import new_experiment, new_kernel, new_solver
-from fedjax_admm.trials.cli._options import Command
-from fedjax_admm.trials.cli._results import compare_runs, plot
-from fedjax_admm.trials.cli._run import run
-from fedjax_admm.trials.cli._solve import add_family
-from fedjax_admm.trials.solve import FAMILIES
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Batch solvers for federated optimisation: run an experiment, get its figure.",
-)
-for _name, _command in {
-    "list": list_experiments,
-    "show": show,
-    "run": run,
-    "plot": plot,
-    "compare": compare_runs,
-    "doctor": doctor,
-}.items():
-    app.command(_name, cls=Command)(_command)
-
-_new = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Write a file of your own to begin with."
-)
-app.add_typer(_new, name="new")
-for _name, _command in {
-    "experiment": new_experiment,
-    "solver": new_solver,
-    "kernel": new_kernel,
-}.items():
-    _new.command(_name, cls=Command)(_command)
-
-_solve = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Solve one problem of your own, from a file."
-)
-app.add_typer(_solve, name="solve")
-for _family in FAMILIES:
-    add_family(_solve, _family)
+DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 
 
-def main() -> None:
-    """Run the command line: mistakes end with one sentence on standard error and code 2."""
+def main() -> NoReturn:
+    """Run the command line.
+
+    A user's mistake ends with one sentence on standard error and code 2, an error of fedjax-admm
+    itself with one that names a file for whoever repairs it, and code 70.
+    """
+    try:
+        with guarded():
+            code = _code()
+    except OutputError as error:
+        if error.sentence:
+            _tell(error.sentence)
+        code = error.code
+    _leave(code)
+
+
+def _code() -> int:
+    """Run the command and return its exit code; standard output may fail."""
+    try:
+        return _called()
+    except OutputError:
+        raise
+    except KeyboardInterrupt:
+        _tell("interrupted")
+        return INTERRUPTED
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
+    except BaseException as error:
+        from fedjax_admm.trials.cli import _last_resort as last_resort
+
+        if last_resort.of_a_user(error):
+            traceback.print_exception(error)  # its line is what he needs
+            return FAILED
+        _tell(last_resort.kept(error))
+        return last_resort.CODE
+
+
+def _called() -> int:
+    """Run the command; what a user can mend is told."""
+    from fedjax_admm.trials.cli import _environment as environment
+
+    mistake = environment.mistake()
+    if mistake:
+        return _tell(mistake)
+    import typer
+
+    from fedjax_admm._checks import InputError
+    from fedjax_admm.trials.cli import _app
+
     # click's UsageError, wherever this version of typer keeps it.
     usage_error: Any = typer.BadParameter.__base__
     try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        with environment.until_the_end:
+            code = _app.app(standalone_mode=False)
     except InputError as error:
-        _give_up(str(error))
+        return _tell(str(error))
     except usage_error as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
-            sys.exit(2)
-        _give_up(error.format_message())
-    except KeyboardInterrupt:
-        sys.exit(130)
+            return MISTAKE
+        return _tell(error.format_message())
+    code = code if isinstance(code, int) else DONE
+    if code == INTERRUPTED:  # typer turns KeyboardInterrupt into this
+        raise KeyboardInterrupt
+    return code
 
 
-def _give_up(sentence: str) -> NoReturn:
-    sentence = " ".join(sentence.split())
+def _tell(sentence: str) -> int:
+    """Tell a sentence on standard error, and return the code of a mistake."""
+    sentence = printable(" ".join(sentence.split()))
     end = "" if sentence.endswith((".", "?")) else "."
-    typer.echo(f"fedjax-admm: {sentence}{end}", err=True)
-    sys.exit(2)
+    print(f"fedjax-admm: {sentence}{end}", file=sys.stderr, flush=True)
+    return MISTAKE
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process; at once where others wait for it that don't know of its end."""
+    hosts = sys.modules.get("fedjax_admm.trials.engine.hosts")
+    if hosts is not None and code and hosts.waited_for():
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)

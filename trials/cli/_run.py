@@ -6,13 +6,16 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import (
     Name,
     NoCache,
+    Overwrite,
     as_bytes,
     assignments,
     device_count,
+    folder_name,
     real_number,
     whole,
 )
@@ -28,11 +31,13 @@ def run(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, as `show` lists them."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the result (results/EXPERIMENT).")
+        Path | None,
+        typer.Option(parser=folder_name, metavar="DIR", help="Of the result (results/EXPERIMENT)."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the unfinished run in that folder.")
+        bool, typer.Option("--resume", help="Go on with the run in that folder.")
     ] = False,
+    overwrite: Overwrite = False,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A few trials and rounds: under a minute.")
@@ -63,13 +68,17 @@ def run(
     ] = None,
     num_processes: Annotated[int | None, whole("How many processes there are.")] = None,
     process_id: Annotated[int | None, whole("Which one this is, from 0.")] = None,
+    join_timeout: Annotated[int | None, whole("Seconds to wait for the others (300).")] = None,
     no_cache: NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
     settings = assignments(set_ or [])
+    if overwrite and out is None:
+        told = "replaces what is in a folder that is named with {out}"
+        raise InputError(told, argument="overwrite", remedy="give both", others=["out"])
     from jax.errors import JaxRuntimeError
 
-    from fedjax_admm.trials import profiling, running
+    from fedjax_admm.trials import folders, profiling, running
     from fedjax_admm.trials.engine import hosts
     from fedjax_admm.trials.experiments import find
 
@@ -86,34 +95,77 @@ def run(
         fail_on_nan=fail_on_nan,
         profile=profile,
     )
-    environment.prepare(x64=x64, cache=not no_cache, devices=devices)
-    hosts.join(coordinator, num_processes, process_id)
+    environment.prepare(x64=x64, cache=not no_cache, devices=devices, start=False)
+    place = [] if out is None else [str(out)]  # known to the first process from the start, or later
+
+    def go_on() -> str:
+        return _how_to_go_on(name, place[-1]) if place else ""
+
+    with environment.starting():
+        environment.until_the_end.enter_context(
+            hosts.joined(
+                *(coordinator, num_processes, process_id),
+                seconds=join_timeout,
+                lost=lambda reason: _lost(reason, go_on()),
+            )
+        )
     # JAX is ready now: a user's file may compute while it is imported.
     experiment = find(name)
 
+    made: list[Path] = []
+
     def folder_and_precision() -> tuple[str, bool]:
-        called = experiment.name
-        chosen = out or (
-            running.unfinished_folder(called) if resume else running.free_folder(called)
-        )
+        if out is None and not resume:
+            made.extend(folders.new_folder(Path("results"), experiment.name))
+            return str(made[-1]), False
+        chosen = out or running.unfinished_folder(experiment.name)
+        folders.checked_folder(chosen)
         return str(chosen), resume and running.resumed_x64(chosen)
 
     folder = str(out or f"results/{experiment.name}")
     try:
         folder, wide = hosts.from_first(folder_and_precision)
+        place.append(folder)
         environment.use_x64(x64 or experiment.x64 or wide)
         experiment = find(name)  # with arrays of that width, if its file makes some
-        results = running.run_experiment(experiment, request, Path(folder), resume=resume)
+        results = running.run_experiment(
+            experiment, request, Path(folder), resume=resume, overwrite=overwrite
+        )
     except (
         *(KeyboardInterrupt, hosts.StoppedElsewhereError, hosts.LostProcessError),
         *(running.NonFiniteError, JaxRuntimeError),
     ) as end:
-        again = shlex.join(["fedjax-admm", "run", name, "--out", folder, "--resume"])
-        _stopped(end, f"go on with: {again}")
+        _stopped(end, go_on())
+    finally:
+        folders.remove_empty(made)
     if results is not None:
         typer.echo(running.summary(results, folder))
         if profile:
             typer.echo(profiling.written_profile(Path(folder)))
+
+
+def _how_to_go_on(name: str, folder: str) -> str:
+    """Return how to go on with the run in a folder; empty where there is nothing to go on with."""
+    from fedjax_admm.trials import files
+    from fedjax_admm.trials.engine import hosts
+    from fedjax_admm.trials.results import CONFIG
+
+    if not hosts.first():
+        return "what is finished lies with process 0, which says how to go on."
+    try:
+        begun = files.read_json(Path(folder) / CONFIG).get("status") == "running"
+    except InputError:
+        begun = False
+    again = shlex.join(["fedjax-admm", "run", name, "--out", folder, "--resume"])
+    return f"go on with: {again}" if begun else ""
+
+
+def _lost(reason: str, go_on: str) -> str:
+    """Return what is said where another process of this run was lost."""
+    why = f" ({reason.rstrip('.')})" if reason else ""
+    return f"fedjax-admm: another process of this run was lost{why}; " + (
+        go_on or "nothing was kept."
+    )
 
 
 def _stopped(end: BaseException, go_on: str) -> NoReturn:
@@ -121,11 +173,16 @@ def _stopped(end: BaseException, go_on: str) -> NoReturn:
     from fedjax_admm.trials.engine import hosts
 
     if isinstance(end, KeyboardInterrupt):
-        typer.echo(f"Interrupted; {go_on}", err=True)
+        told = f"Interrupted; {go_on}" if go_on else "Interrupted before anything was kept."
+        typer.echo(told, err=True)
         raise SystemExit(130) from None
+    if isinstance(end, hosts.LostProcessError):
+        hosts.end_as_lost(end)
     if not isinstance(end, hosts.StoppedElsewhereError):
         typer.echo(f"fedjax-admm: {' '.join(str(end).split())}", err=True)
-        typer.echo(go_on[0].upper() + go_on[1:], err=True)
+        if go_on:
+            typer.echo(go_on[0].upper() + go_on[1:], err=True)
     elif hosts.first():
-        typer.echo(f"Stopped, because another process was; {go_on}", err=True)
+        told = go_on or "nothing was kept."
+        typer.echo(f"Stopped, because another process was; {told}", err=True)
     raise SystemExit(1) from None

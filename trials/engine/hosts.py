@@ -9,6 +9,7 @@ between chunks, so that no process waits for one that has left.
 import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +21,24 @@ from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm.trials.engine._aborts import Farewell
+from fedjax_admm.trials.engine._listening import BIND, check_free, gloo_at, here
 
 HEARTBEAT_SECONDS = 30
 """After how many seconds without a sign of life a process counts as lost."""
+
+JOIN_SECONDS = 300
+"""How long processes wait for the others to come."""
+
+
+class _End:
+    """What the processes know of each other's end."""
+
+    known = False  # all know that this process ends, or why
+    farewell: Farewell | None = None  # None where this process is alone
+
+
+_end = _End()
 
 
 class StoppedElsewhereError(RuntimeError):
@@ -32,18 +48,98 @@ class StoppedElsewhereError(RuntimeError):
 class LostProcessError(RuntimeError):
     """Another process does not answer any more."""
 
+    def __init__(self, reason: str) -> None:
+        """Keep the reason."""
+        super().__init__(f"another process of this run was lost ({reason}).")
+        self.reason = reason
 
-def join(coordinator: str | None, processes: int | None, process: int | None) -> bool:
+
+@contextmanager
+def joined(
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
+    *,
+    seconds: int | None = None,
+    lost: Callable[[str], str] = "another process of this run was lost ({}).".format,
+) -> Iterator[None]:
+    """Join the other processes of a run, if there are any, and part from them in the end.
+
+    Where another process is lost, this one says `lost(reason)` and ends with exit code 1, whatever
+    it is doing.
+
+    Args:
+      coordinator: as in `join`.
+      processes: as in `join`.
+      process: as in `join`.
+      seconds: as in `join`.
+      lost: returns what is said.
+
+    Raises:
+      InputError: as `join`.
+    """
+    if launch_arguments(os.environ, coordinator, processes, process) is None:
+        yield
+        return
+    came: list[bool] = []
+    where = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or "auto"
+    waited = JOIN_SECONDS if seconds is None else seconds
+
+    def sentence(reason: str) -> str:
+        if came:
+            return lost(reason)
+        return (
+            f"fedjax-admm: the processes did not all join at {where} within {waited} seconds; "
+            "check that process 0 runs there and that all were started."
+        )
+
+    _end.known, _end.farewell = False, Farewell(sentence)
+    with _end.farewell.instead_of_aborts():
+        join(coordinator, processes, process, seconds=seconds)
+        came.append(True)
+        try:
+            yield
+        except BaseException:
+            if _end.known:
+                jax.distributed.shutdown()
+            raise
+        jax.distributed.shutdown()
+        _end.farewell = None
+
+
+def waited_for() -> bool:
+    """Return whether other processes wait for this one and do not know that it ends."""
+    return _end.farewell is not None and not _end.known
+
+
+def end_as_lost(error: LostProcessError) -> None:
+    """Say that another process was lost and end this one, if there are several."""
+    if _end.farewell is not None:
+        _end.farewell.end(str(error.reason))
+
+
+def join(
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
+    *,
+    seconds: int | None = None,
+) -> bool:
     """Join the other processes of a run; call it before JAX computes anything.
 
     Without arguments, JAX finds them where a launcher has set its variables: under Slurm (`srun`
     with more than one task), or JAX_COORDINATOR_ADDRESS with JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+
+    Process 0 listens at the address of the coordinator alone, and what computes together on CPUs
+    at the address from which this process reaches it. Where a launcher chooses the address, JAX
+    listens on every interface, unless the variable JAX_COORDINATOR_BIND_ADDRESS says otherwise.
 
     Args:
       coordinator: HOST:PORT of the first process, free there and reachable from the others; "auto"
         lets JAX ask the launcher (Slurm, Open MPI, Kubernetes, TPU).
       processes: how many there are.
       process: which one this is, from 0.
+      seconds: how long to wait for the others; `JOIN_SECONDS` if None.
 
     Returns:
       Whether there are others.
@@ -55,15 +151,25 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
     given = launch_arguments(os.environ, coordinator, processes, process)
     if given is None:
         return False
+    address = given.get("coordinator_address")
+    if address is not None:
+        if not os.environ.get(BIND):
+            given["coordinator_bind_address"] = address
+            if given.get("process_id") == 0:
+                check_free(address)
+        gloo_at(here(address))
     try:
         jax.distributed.initialize(
             **given,
+            initialization_timeout=JOIN_SECONDS if seconds is None else seconds,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        where = given.get("coordinator_address") or "the coordinator that the launcher names"
+    except Exception as error:  # of launchers' variables, as JAX reads them, too
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        if isinstance(error, KeyError):
+            reason = f"the variable {reason} is not set"
+        where = address or "the coordinator that the launcher names"
         raise InputError(
             f"the processes could not be joined at {where} ({reason})",
             value=where,
@@ -73,6 +179,7 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
     devices = Counter(device.process_index for device in jax.devices())
     if len(set(devices.values())) > 1:
         found = ", ".join(str(devices[index]) for index in sorted(devices))
+        _end.known = True
         raise InputError(
             f"every process must have the same number of devices, but they have {found}",
             value=found,
@@ -110,8 +217,15 @@ def launch_arguments(
                 )
         if environment.get("JAX_COORDINATOR_ADDRESS"):
             return _from_variables(environment)
-        launched = int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1
-        return {} if launched else None
+        tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
+        if not tasks.isdecimal():
+            raise InputError(
+                f"must be a whole number, but it is {tasks!r}",
+                argument="the variable SLURM_STEP_NUM_TASKS",
+                value=tasks,
+                remedy="correct or unset it",
+            )
+        return {} if int(tasks) > 1 else None
     if coordinator == "auto":
         return {}
     if not coordinator.rpartition(":")[2].isdecimal() or coordinator.startswith(":"):
@@ -133,6 +247,12 @@ def launch_arguments(
 def _from_variables(environment: Mapping[str, str]) -> dict[str, Any]:
     """Read what JAX's own variables say; what they leave out, the launcher knows."""
     address = environment["JAX_COORDINATOR_ADDRESS"]
+    if not address.rpartition(":")[2].isdecimal() or address.startswith(":"):
+        raise InputError(
+            f"must be HOST:PORT, but it is {address!r}",
+            argument="the variable JAX_COORDINATOR_ADDRESS",
+            value=address,
+        )
     names = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
     texts = [environment.get(name) for name in names]
     if None in texts:
@@ -170,8 +290,8 @@ def together() -> Iterator[None]:
     except Exception as error:
         if jax.process_count() == 1:
             raise
-        reason = str(error).strip().partition("\n")[0][:200]
-        raise LostProcessError(f"another process of this run was lost ({reason}).") from error
+        reason = re.sub(r"\[\S+\.cc:\d+\] ", "", str(error).strip().partition("\n")[0])[:200]
+        raise LostProcessError(reason) from error
 
 
 def from_first(action: Callable[[], Any]) -> Any:
@@ -199,6 +319,8 @@ def from_first(action: Callable[[], Any]) -> Any:
     told = np.int32(-1 if failure else len(text.encode()))
     with together():
         size = multihost_utils.broadcast_one_to_all(told)
+    if size < 0:
+        _end.known = True
     if failure is not None:
         raise failure
     if size < 0:
@@ -233,7 +355,9 @@ def anybody(flag: bool) -> bool:
     if jax.process_count() == 1:
         return flag
     with together():
-        return bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
+        somebody = bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
+    _end.known = _end.known or somebody
+    return somebody
 
 
 def smallest(size: int | None) -> float:

@@ -1,6 +1,7 @@
 """How a process finds the others, and what they tell each other where there are none."""
 
 import math
+import socket
 
 import jax
 import numpy as np
@@ -49,6 +50,12 @@ def test_jax_is_told_what_was_given_or_set(environment, arguments, told):
 @pytest.mark.parametrize(
     ("environment", "arguments", "sentence"),
     [
+        (
+            {"SLURM_STEP_NUM_TASKS": "abc"},
+            (None,) * 3,
+            "the variable SLURM_STEP_NUM_TASKS must be a whole number, but it is 'abc'",
+        ),
+        (jax_variables(address="host"), (None,) * 3, "the variable JAX_COORDINATOR_ADDRESS must"),
         ({}, (None, 2, None), "--num-processes is 2, but --coordinator is missing; give HOST:PORT"),
         ({}, (None, None, 0), "--process-id is 0, but --coordinator is missing; give HOST:PORT"),
         ({}, ("host", 2, 0), "--coordinator must be HOST:PORT or auto, but it is 'host'."),
@@ -93,17 +100,32 @@ def test_a_process_that_is_told_of_no_others_is_alone(monkeypatch):
 def test_others_that_do_not_come_are_told_in_one_sentence(monkeypatch):
     def fail(**given):
         assert given["heartbeat_timeout_seconds"] == hosts.HEARTBEAT_SECONDS
+        assert given["initialization_timeout"] == 7
+        assert given.get("coordinator_bind_address") == given.get("coordinator_address")
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nwith details")
 
     monkeypatch.setattr(jax.distributed, "initialize", fail)
+    monkeypatch.setattr(hosts, "gloo_at", lambda address: None)
     with pytest.raises(InputError) as caught:
-        hosts.join(ADDRESS, 2, 0)
+        hosts.join(ADDRESS, 2, 1, seconds=7)
     assert str(caught.value) == (
         f"the processes could not be joined at {ADDRESS} (DEADLINE_EXCEEDED: nobody came); check "
         "that process 0 runs there, that the port is free, and that all processes were started."
     )
     with pytest.raises(InputError, match="at the coordinator that the launcher names"):
-        hosts.join("auto", None, None)
+        hosts.join("auto", None, None, seconds=7)
+
+
+def test_a_place_where_process_0_cannot_listen_is_told(monkeypatch):
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **given: pytest.fail("went on"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"process 0 cannot listen at {address} .address al"):
+            hosts.join(address, 2, 0)
+    with pytest.raises(InputError, match=r"cannot listen at 203\.0\.113\.77:1234 .cannot assign"):
+        hosts.join("203.0.113.77:1234", 2, 0)
 
 
 def test_one_process_is_the_first_and_asks_itself():
