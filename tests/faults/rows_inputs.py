@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.row import Row
+from tests.faults.row import Row, nothing
 
 RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
 NODES = "n,a,y\n" + "".join(
@@ -91,9 +91,34 @@ def _ratings(name: str, content: str | bytes, says: str, *more: str) -> Row:
     return Row(f"ratings-{name}", words, says=says, prepare=holding(content))
 
 
-def _data(name: str, experiment: str, data: str, says: str, prepare=holding("")) -> Row:
-    words = ("run", experiment, "--quick", "--set", f"data={data}")
-    return Row(f"data-{name}", words, says=says, prepare=prepare, small=False)
+def _data(
+    name: str,
+    experiment: str,
+    says: str,
+    data: str = ".",
+    prepare: Callable[[Path], object] = nothing,
+    **environment: str,
+) -> Row:
+    chosen = () if environment else ("--set", f"data={data}")
+    words = ("run", experiment, "--quick", "--out", "out", *chosen)
+    name = f"data-{name}"
+    return Row(name, words, says=says, prepare=prepare, environment=environment, small=False)
+
+
+def _images(content: bytes, labels: bytes | None = None, end: str = "") -> Callable[[Path], None]:
+    """Return what writes a pair of files as MNIST has them."""
+
+    def prepare(folder: Path) -> None:
+        (folder / f"train-images-idx3-ubyte{end}").write_bytes(content)
+        if labels is not None:
+            (folder / "train-labels-idx1-ubyte").write_bytes(labels)
+
+    return prepare
+
+
+_LABELS = bytes([0, 0, 8, 1, 0, 0, 0, 2, 0, 1])
+_PIXELS = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2, *range(8)])
+_ENDLESS = bytes([0, 0, 8, 3]) + b"\xff" * 12  # more pixels than any memory holds
 
 
 ROWS = [
@@ -277,4 +302,39 @@ ROWS = [
         says="blank lines",
         prepare=holding(gzip.compress(RATINGS.encode() + b"\n" * 2**26, 1), "mine.gz"),
     ),
+    # Data of experiments.
+    _data("digits-device", "nfl-digits", "holds none", "/dev/zero"),
+    _data("digits-none", "nfl-digits", "holds none", "gone"),
+    _data("digits-alone", "nfl-digits", "without train-labels", prepare=_images(_PIXELS)),
+    _data("digits-cut", "nfl-digits", "must hold 24 bytes", prepare=_images(_PIXELS[:-1], _LABELS)),
+    _data("digits-longer", "nfl-digits", "holds more", prepare=_images(_PIXELS + b"x", _LABELS)),
+    _data("digits-head", "nfl-digits", "ends within", prepare=_images(_PIXELS[:6], _LABELS)),
+    _data("digits-swapped", "nfl-digits", "must begin", prepare=_images(_LABELS, _PIXELS)),
+    _data("digits-endless", "nfl-digits", "must hold", prepare=_images(_ENDLESS, _LABELS)),
+    _data(
+        "digits-not-packed",
+        "nfl-digits",
+        "not a whole gzip",
+        prepare=_images(_PIXELS, _LABELS, ".gz"),
+    ),
+    _data(
+        "digits-bomb",
+        "nfl-digits",
+        "holds more",
+        prepare=_images(gzip.compress(_PIXELS + bytes(2**27), 1), _LABELS, ".gz"),
+    ),
+    _data("digits-few", "nfl-digits", "2 images of a digit", prepare=_images(_PIXELS, _LABELS)),
+    _data(
+        "digits-named",
+        "nfl-digits",
+        "must begin",
+        prepare=_images(b"x" * 40, _LABELS),
+        FEDJAX_ADMM_DATA=".",
+    ),
+    _data("weather-device", "nfl-weather", "is a device", "/dev/urandom"),
+    _data("weather-folder", "nfl-weather", "holds no", "."),
+    _data("weather-fifo", "nfl-weather", "is a pipe", "mine.csv", _fifo),
+    _data("weather-foreign", "nfl-weather", "no column", "mine.csv", holding(NODES)),
+    _data("ratings-device", "fedmc-rank", "is a device", "/dev/zero"),
+    _data("ratings-foreign", "fedmc-rank", "line 1", "mine.csv", holding("a;b\n")),
 ]

@@ -178,13 +178,14 @@ def check_size(table: Ratings, settings: RatingsSettings) -> None:
     assert clients is not None
     assert sampled is not None
     rank, rounds, steps = float(settings.rank), settings.rounds, settings.inner_steps
-    turns = rounds * (sampled / clients) * (len(GRID) + 2 if settings.beta == AUTO else 3)
+    runs = 2 + (len(GRID) if settings.beta == AUTO else 1)
+    turns = float(runs) * rounds * sampled / clients
     told = f"{rounds} rounds of {steps} {{inner_steps}} on {len(table)} ratings of rank "
     check_work(
         settings,
         f"{told}{settings.rank} with {clients} clients",
         "take fewer {rounds}, {clients} or {inner_steps}, or a smaller {rank}",
-        steps=float(rounds) * steps,
+        steps=float(runs) * rounds * steps,
         numbers=4.0 * turns * steps * len(table) * rank,
         held=rank * (table.num_users + 2.0 * clients * table.num_items) + 6.0 * len(table),
     )
