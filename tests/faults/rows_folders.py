@@ -418,6 +418,12 @@ RUNS = [
         check=ours("results/consensus-2"),
     ),
     Row(
+        "run-overwrite-refused-loses-no-chunk",
+        (*RUN, *OUT, "--overwrite", "--memory", "1e-6"),
+        prepare=prepared.finished,
+        says="memory|KiB",
+    ),
+    Row(
         "run-refused-leaves-no-folder",
         (*RUN, "--memory", "1e-6"),
         prepare=put("kept"),

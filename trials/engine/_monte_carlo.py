@@ -19,7 +19,7 @@ and where the mesh axis "clients" spreads every trial over other numbers of devi
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError, count, typed_key
 from fedjax_admm.devices import device_mesh
+from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
 from fedjax_admm.trials.engine._digest import digest_of_json
@@ -143,7 +144,7 @@ def monte_carlo(
     Raises:
       InputError: an argument does not fit, the store holds trials of another program, of another
         key or width, or more of them, a chunk there is damaged, or the machine has not enough
-        memory for a chunk.
+        memory for a chunk; or another process writes into the store.
       KeyboardInterrupt: the run was asked to stop; what is finished is in the store.
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
@@ -153,6 +154,39 @@ def monte_carlo(
     mesh = default_mesh() if mesh is None else mesh
     _check_mesh(mesh)
     chunks = ChunkStore(store) if isinstance(store, str | Path) else store
+    with _alone(chunks):
+        return _computed(
+            *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect, progress)
+        )
+
+
+@contextmanager
+def _alone(store: ChunkStore | None) -> Iterator[None]:
+    """Have the first process keep others out of a store."""
+    with ExitStack() as held:
+
+        def lock() -> None:
+            if store is not None:
+                held.enter_context(folders.locked(store.folder, "store"))
+
+        hosts.from_first(lock)
+        yield
+
+
+def _computed(
+    trial: Trial,
+    key: jax.Array,
+    trials: int,
+    batch: int | str,
+    chunk: int | None,
+    mesh: Mesh,
+    memory: int | None,
+    chunks: ChunkStore | None,
+    begin: Begin | None,
+    inspect: Inspect | None,
+    progress: bool,
+) -> MonteCarlo:
+    """Do what `monte_carlo` does, where nobody else writes into the store."""
     compiled = partial(compile_trials, trial, key, trials, mesh=mesh, limit=memory)
     there = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
     if batch == "auto" and isinstance(there.get("width"), int):

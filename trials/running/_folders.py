@@ -1,8 +1,9 @@
 """Where runs lie: which folder a run may write into, and which ones hold an unfinished run."""
 
 import glob
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -87,17 +88,55 @@ def check_replaceable(out: Path) -> None:
         )
 
 
-def remove_chunks(out: Path) -> None:
-    """Remove the chunks of the run that `--overwrite` replaces.
+@contextmanager
+def chunks_set_aside(out: Path, overwrite: bool) -> Iterator[Callable[[], None]]:
+    """Set the chunks aside of a run that `--overwrite` replaces, while the new one is prepared.
+
+    Gives what removes them, once the new run has begun; without that they are put back.
 
     Raises:
       InputError: the file system refuses.
     """
-    _remove_unfinished(out)
-    chunks = out / CHUNKS
-    if chunks.is_dir():
-        names = [path.name for path in chunks.iterdir()]
-        folders.clear(chunks, [name for name in names if re.fullmatch(CHUNK_NAME, name)])
+    chunks, aside = out / CHUNKS, out / f".replaced.{os.getpid()}.tmp"
+    names: list[str] = []
+
+    def moved(names: list[str], source: Path, target: Path) -> None:
+        try:
+            for name in names:
+                os.rename(source / name, target / name)
+        except OSError as error:
+            raise InputError(
+                f"cannot replace the chunks of {out}: {error.strerror}",
+                value=out,
+                remedy="choose another --out",
+            ) from None
+
+    def set_aside() -> None:
+        if overwrite and chunks.is_dir():
+            names.extend(path.name for path in chunks.iterdir() if is_chunk(path))
+        if names:
+            aside.mkdir(exist_ok=True)
+            moved(names, chunks, aside)
+
+    def remove() -> None:
+        if names:
+            folders.clear(aside, names)
+            aside.rmdir()
+            names.clear()
+
+    hosts.from_first(set_aside)
+    try:
+        yield remove
+    finally:
+        if names:
+            chunks.mkdir(exist_ok=True)
+            moved(names, aside, chunks)
+            aside.rmdir()
+
+
+def is_chunk(path: Path) -> bool:
+    """Return whether a file is called as chunks are."""
+    return re.fullmatch(CHUNK_NAME, path.name) is not None
 
 
 def inputs_of(experiment: Experiment, request: Request) -> list[Path]:

@@ -38,9 +38,9 @@ from fedjax_admm.trials.running._folders import (
     check_ours,
     check_places,
     check_replaceable,
+    chunks_set_aside,
     inputs_of,
     locked_for_all,
-    remove_chunks,
 )
 from fedjax_admm.trials.running._resumption import (
     IDENTITY,
@@ -146,26 +146,27 @@ def _run(
         if earlier is not None:
             check_program(earlier, program, out)
         if overwrite:
+            remove_replaced()
             folders.clear(out, WRITTEN)
         if earlier is None or earlier["status"] != "running" or asks_for_more(earlier, config):
             folders.write_config(out, known(layout, program), keep=not overwrite)
 
     if earlier is not None:
         check_same(earlier, config | {"width": request.batch}, out)
-    if overwrite:
-        hosts.from_first(lambda: remove_chunks(out))
-    outcome = monte_carlo(
-        trial,
-        key,
-        config["trials"],
-        batch="auto" if request.batch is None else request.batch,
-        mesh=mesh,
-        memory=request.memory,
-        store=store,
-        begin=begin,
-        inspect=_refuse_nonfinite(settings[experiment.sweep.name]) if request.fail_on_nan else None,
-        progress=progress,
-    )
+    guard = _refuse_nonfinite(settings[experiment.sweep.name]) if request.fail_on_nan else None
+    with chunks_set_aside(out, overwrite) as remove_replaced:
+        outcome = monte_carlo(
+            trial,
+            key,
+            config["trials"],
+            batch="auto" if request.batch is None else request.batch,
+            mesh=mesh,
+            memory=request.memory,
+            store=store,
+            begin=begin,
+            inspect=guard,
+            progress=progress,
+        )
     finished: list[Results] = []
 
     def finish() -> None:

@@ -21,6 +21,7 @@ from fedjax_admm.trials.engine import (
     monte_carlo,
 )
 from fedjax_admm.trials.engine._layout import plan
+from fedjax_admm.trials.folders import LOCK
 
 KEY_SEED = 11
 TRIALS, WIDTH = 50, 4
@@ -445,7 +446,7 @@ def test_the_layout_is_told_once_before_anything_is_stored(tmp_path):
     store, told = CountingStore(tmp_path / "chunks"), []
 
     def begin(layout, program):
-        assert not store.folder.exists()
+        assert not store.begun()
         told.append((layout, program))
 
     def again(*what):
@@ -457,6 +458,17 @@ def test_the_layout_is_told_once_before_anything_is_stored(tmp_path):
     store = CountingStore(tmp_path / "chunks")
     assert simulate(chunk=8, store=store, begin=again).computed == 0
     assert (told, store.saved) == ([(outcome.layout, outcome.program)] * 2, [])
+
+
+def test_a_store_has_one_writer(tmp_path):
+    def begin(layout, program):
+        with pytest.raises(InputError, match=r"chunks is in use by process .*choose another store"):
+            simulate(chunk=8, store=tmp_path / "chunks")
+        assert not ChunkStore(tmp_path / "chunks").begun()
+
+    assert simulate(chunk=8, store=tmp_path / "chunks", begin=begin).computed
+    assert not (tmp_path / "chunks" / LOCK).exists()
+    assert simulate(chunk=8, store=tmp_path / "chunks").computed == 0
 
 
 def test_what_does_not_fit_begins_nothing():

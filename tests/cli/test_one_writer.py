@@ -1,0 +1,72 @@
+"""Commands that are started into one folder at the same moment: one of them runs."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.cli.processes import same_results
+from tests.faults import prepared
+from tests.faults.machine import run_row
+from tests.faults.row import Row
+
+pytestmark = pytest.mark.thorough
+STARTED = 3
+REFUSED = r"fedjax-admm: .*out (is in use by process \d+|holds a finished run|is not empty).*\n"
+
+
+@pytest.fixture
+def together(tmp_path):
+    """Start commands at the same moment, each in a folder of its own, and return what they told."""
+
+    def call(*words, turn=0):
+        def one(number):
+            folder = tmp_path / f"{turn}-{number}"
+            folder.mkdir()
+            return run_row(Row("row", words), folder)
+
+        with ThreadPoolExecutor(STARTED) as pool:
+            told = list(pool.map(one, range(STARTED)))
+        assert sorted(each.code for each in told) == [0] + [2] * (STARTED - 1), told
+        for each in told:
+            if each.code == 2:
+                assert re.fullmatch(REFUSED, each.err), told
+        return told
+
+    return call
+
+
+def test_of_starts_at_the_same_moment_one_runs(together, tmp_path):
+    prepared.finished(tmp_path / "whole")
+    for turn in range(2):
+        out = tmp_path / f"new-{turn}" / "out"
+        together(*prepared.RUN, "--out", str(out), turn=turn)
+        assert same_results(out, tmp_path / "whole" / "out")
+
+
+def test_of_resumptions_at_the_same_moment_one_goes_on(together, tmp_path):
+    prepared.finished(tmp_path / "whole")
+    prepared.unfinished(tmp_path / "stopped")
+    out = tmp_path / "stopped" / "out"
+    together("run", "consensus", "--out", str(out), "--resume")
+    assert same_results(out, tmp_path / "whole" / "out")
+
+
+def test_of_solutions_at_the_same_moment_one_is_written_at_a_time(tmp_path):
+    """A later one may find the folder free again, and its own family's result in it."""
+    (tmp_path / "in.csv").write_text("x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n")
+    words = ("solve", "localization", "--input", str(tmp_path / "in.csv"), "--rounds", "20")
+
+    def one(number):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        return run_row(Row("row", (*words, "--out", str(tmp_path / "out"))), folder)
+
+    with ThreadPoolExecutor(STARTED) as pool:
+        told = list(pool.map(one, range(STARTED)))
+    assert {each.code for each in told} <= {0, 2}
+    assert any(each.code == 0 for each in told)
+    for each in told:
+        assert each.code == 0 or re.fullmatch(REFUSED, each.err), told
+    names = {"config.json", "figure.pdf", "figure.png", "models.csv", "residuals.csv"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names
