@@ -16,6 +16,7 @@ from fedjax_admm.trials.tables import Ranges
 
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
 _LOCAL_UPDATES = 3  # of a sensor in a round
+_FLAT = 1e-9  # sensors of such a height, as a share of their extent, lie in one plane
 _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of a normal
 
 
@@ -65,7 +66,8 @@ def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Locatio
     stages, centre = stages or Stages(), ranges.anchors.mean(0)
     typical = float(np.median(ranges.distances))
     scale = _HALF_WIDTH / max(float(np.abs(ranges.anchors - centre).max()), typical)
-    problem = localization((ranges.anchors - centre) * scale, ranges.distances * scale)
+    anchors = (ranges.anchors - centre) * scale
+    problem = localization(anchors, ranges.distances * scale, start=_beside(anchors))
     with stages("federated rounds"):
         solver = fsmdm("tuned", local_updates=_LOCAL_UPDATES)
         found = {"FSMDM": run(solver, problem, jax.random.key(0), rounds=rounds).estimate}
@@ -82,6 +84,12 @@ def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Locatio
     threshold = max(3 * deviation, 1e-3 * typical)
     mirror = _mirror(ranges, position, threshold)
     return Location(ranges, position, candidates, residuals, threshold, mirror)
+
+
+def _beside(anchors: np.ndarray) -> np.ndarray | None:
+    """Return a start beside the plane of sensors that lie in one, where no gradient leads out."""
+    _, sizes, directions = np.linalg.svd(anchors - anchors.mean(0), full_matrices=False)
+    return _HALF_WIDTH * directions[-1] if sizes[-1] < _FLAT * sizes[0] else None
 
 
 def _mirror(ranges: Ranges, position: np.ndarray, threshold: float) -> np.ndarray | None:
