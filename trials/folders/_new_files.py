@@ -28,6 +28,7 @@ def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
         if os.path.lexists(path):
             raise _taken(path)
     made, written = made_folder(folder), []
+    path = folder
     try:
         for path, text in zip(paths, texts.values(), strict=True):
             # "x": another process that was faster is not written over.
