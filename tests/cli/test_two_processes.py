@@ -1,8 +1,11 @@
 """Two real processes on this machine compute what one process does, and stop together."""
 
 import json
+import os
 import signal
 import socket
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from tests.cli.processes import SMALL, chunks, completed, same_results, wait_unt
 RUN = ("--trials", "40", "--rounds", "400000", "--batch", "1", "--set", "share=0,0.4")
 NAME = ("run", "consensus", "--out", "run")
 GO_ON = "go on with: fedjax-admm run consensus --out run --resume\n"
+ELSEWHERE = "what is finished lies with process 0, which says how to go on.\n"
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +36,9 @@ def elsewhere(tmp_path):
 
 @pytest.fixture
 def pair(start, tmp_path, elsewhere):
-    """Start two processes; the first one works in the test's folder."""
+    """Start two processes, or one of them; the first one works in the test's folder."""
 
-    def call(*words, devices=(1, 1), more=((), ())):
+    def call(*words, devices=(1, 1), more=((), ()), started=(0, 1)):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -46,6 +50,7 @@ def pair(start, tmp_path, elsewhere):
                 folder=folder,
             )
             for i, folder in enumerate((tmp_path, elsewhere))
+            if i in started
         ]
 
     return call
@@ -59,6 +64,25 @@ def ended(processes):
         [line for line in out.splitlines() if not line.startswith("[Gloo]")] for out, _ in told
     ]
     return [process.returncode for process in processes], printed, [err for _, err in told]
+
+
+def listening(process):
+    """Return the addresses at which a process listens, from the kernel's own table."""
+    own = set()
+    for path in Path(f"/proc/{process.pid}/fd").iterdir():
+        try:
+            own.add(os.readlink(path))
+        except FileNotFoundError:  # closed since
+            continue
+    found = []
+    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        for line in Path(f"/proc/{process.pid}/net/{name}").read_text().splitlines()[1:]:
+            place, state, inode = (line.split()[i] for i in (1, 3, 9))
+            if state == "0A" and f"socket:[{inode}]" in own:
+                words = bytes.fromhex(place.partition(":")[0])
+                parts = (words[i : i + 4][::-1] for i in range(0, len(words), 4))
+                found.append(socket.inet_ntop(family, b"".join(parts)))
+    return found
 
 
 def wait_for_a_chunk(processes, out):
@@ -84,6 +108,10 @@ def test_two_processes_are_killed_and_stopped_and_equal_one(pair, whole, tmp_pat
     out = tmp_path / "run"
     processes = pair(*RUN)
     wait_for_a_chunk(processes, out)
+    if sys.platform == "linux":  # the coordinator and Gloo, at the address given alone
+        addresses = [listening(process) for process in processes]
+        assert all(addresses), addresses
+        assert {each for some in addresses for each in some} <= {"127.0.0.1", "::ffff:127.0.0.1"}
     for process in processes:
         process.kill()
     codes, _, _ = ended(processes)
@@ -97,7 +125,7 @@ def test_two_processes_are_killed_and_stopped_and_equal_one(pair, whole, tmp_pat
     codes, printed, said = ended(processes)
     assert codes == [1, 130]
     assert printed == [[], []]
-    assert said == [f"Stopped, because another process was; {GO_ON}", f"Interrupted; {GO_ON}"]
+    assert said == [f"Stopped, because another process was; {GO_ON}", f"Interrupted; {ELSEWHERE}"]
     assert kept.items() <= chunks(out).items()
     assert json.loads((out / "config.json").read_text())["status"] == "running"
 
@@ -127,14 +155,49 @@ def test_a_lost_process_ends_the_other_and_the_run_goes_on(pair, whole, tmp_path
     processes = pair(*RUN)
     wait_for_a_chunk(processes, out)
     processes[lost].kill()
-    codes, _, _ = ended(processes)  # the second one's loss is noticed within half a minute
+    codes, _, _ = ended(processes)
     assert codes[lost] == -signal.SIGKILL
-    assert codes[1 - lost] != 0
+    assert codes[1 - lost] == 1
     assert json.loads((out / "config.json").read_text())["status"] == "running"
     kept = chunks(out)
     processes = pair("--resume")
     wait_until(lambda: chunks(out) != kept or (out / "trials.npz").exists(), *processes)
     assert finished_by(processes, out, whole)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_process_ends_the_other_with_a_sentence(pair, tmp_path, lost):
+    """The other computes a chunk, or waits: JAX would abort it, with a dump."""
+    processes = pair(*RUN)
+    wait_for_a_chunk(processes, tmp_path / "run")
+    processes[lost].kill()
+    codes, _, said = ended(processes)
+    assert codes[1 - lost] == 1, said
+    sentence, go_on = said[1 - lost].split("; ", 1)
+    assert sentence.startswith("fedjax-admm: another process of this run was lost")
+    assert go_on == (ELSEWHERE if lost == 0 else GO_ON)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_process_that_waits_alone_ends(pair, process, tmp_path):
+    codes, _, (said,) = ended(pair(*RUN, "--join-timeout", "2", started=(process,)))
+    assert codes == [1]
+    assert said.startswith("fedjax-admm: the processes did not all join at 127.0.0.1:")
+    assert said.endswith("; check that process 0 runs there and that all were started.\n")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.thorough
+def test_a_mistake_of_the_second_process_ends_both(pair, tmp_path):
+    codes, _, said = ended(pair(*RUN, more=((), ("--set", "rate=x"))))
+    assert codes == [1, 2], said
+    assert said[1].startswith("fedjax-admm: rate must")
+    assert said[0].startswith("fedjax-admm: another process of this run was lost")
+    assert [text.count("\n") for text in said] == [1, 1]
+    assert not (tmp_path / "run" / "config.json").exists()
 
 
 @pytest.mark.slow

@@ -55,6 +55,8 @@ def _output(row: Row, out: Path):
     if row.output == "broken":
         reader, writer = os.pipe()
         os.close(reader)
+    elif row.output == "full":
+        writer = os.open("/dev/full", os.O_WRONLY)
     else:
         writer = os.open(out, os.O_WRONLY | os.O_CREAT)
     out.touch()
@@ -65,8 +67,9 @@ def _output(row: Row, out: Path):
 def _fresh(row: Row, folder: Path, out: Path, err: Path) -> int | str:
     program = SMALL if row.small else PROGRAM
     words = [*program, *row.words]
-    if row.output == "closed":
-        words = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    closed = {"closed": ">&-", "mute": "2>&-"}.get(row.output)
+    if closed:
+        words = ["sh", "-c", f'exec "$@" {closed}', "sh", *words]
     with _output(row, out) as writer, open(err, "wb") as errors:
         process = subprocess.Popen(
             words,

@@ -1,0 +1,78 @@
+"""How commands end where nothing was foreseen, or somebody stops them."""
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from fedjax_admm.trials import running
+
+RUN = ("run", "fsmdm-outliers", "--quick", "--out", "run")
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """Have a run raise something in code that is not a user's own file."""
+
+    def call(error):
+        names = {"error": error}
+        exec(compile("def fail(*_, **__):\n    raise error", "<fault>", "exec"), names)
+        monkeypatch.setattr(running, "run_experiment", names["fail"])
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "error", [RecursionError("too deep\nto see"), MemoryError(), OSError(5, "input/output error")]
+)
+def test_an_error_of_ours_is_kept_in_a_file(command, fails, monkeypatch, tmp_path, error):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    fails(error)
+    outcome = command(*RUN)
+    assert (outcome.code, outcome.out) == (70, "")
+    told = re.fullmatch(
+        r"fedjax-admm: this is an error of fedjax-admm itself \((\w+): [^\n]*\); please report it "
+        r"with (\S+), which holds the command, the versions and where it happened\.\n",
+        outcome.err,
+    )
+    assert told[1] == type(error).__name__
+    kept = Path(told[2])
+    assert kept.stat().st_mode & 0o077 == 0
+    text = kept.read_text()
+    for words in ("command: fedjax-admm run fsmdm-outliers", "jaxlib 0.", "Traceback"):
+        assert words in text
+
+
+def test_an_error_is_told_where_no_file_can_be_written(command, fails, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    fails(ZeroDivisionError("division by zero"))
+    outcome = command(*RUN)
+    assert outcome.code == 70
+    assert "no file could be written about it (Permission denied)" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_user_sees_the_line_of_his_own_file(command, tmp_path):
+    assert command("new", "experiment", "mine").code == 0
+    path = tmp_path / "mine.py"
+    text = re.sub(r"(def loss\(.*\n)", r"\1    1 / 0\n", path.read_text())
+    path.write_text(text)
+    outcome = command("run", "mine.py", "--quick", "--trials", "2")
+    assert outcome.code == 1
+    assert "mine.py" in outcome.err
+    assert "1 / 0" in outcome.err
+
+
+def test_ctrl_c_advises_to_go_on_only_where_something_was_kept(command, fails, tmp_path):
+    fails(KeyboardInterrupt())
+    outcome = command(*RUN)
+    assert (outcome.code, outcome.err) == (130, "Interrupted before anything was kept.\n")
+    (tmp_path / "run").mkdir(exist_ok=True)
+    (tmp_path / "run" / "config.json").write_text('{"status": "running"}')
+    fails(KeyboardInterrupt())
+    told = "Interrupted; go on with: fedjax-admm run fsmdm-outliers --out run --resume\n"
+    assert command(*RUN).err == told

@@ -1,0 +1,166 @@
+"""Broken variables of the environment, and outputs that are closed, full or read by nobody."""
+
+from pathlib import Path
+
+from tests.faults.row import DONE, Row
+
+LIST, SHOW, DOCTOR = ("list",), ("show", "consensus"), ("doctor",)
+RUN = ("run", "consensus", "--trials", "2", "--rounds", "10", "--devices", "1", "--out", "run")
+NEW = ("new", "kernel", "mine")
+# As a user starts it: the tests' own settings of XLA would be read before.
+PLAIN = {"XLA_FLAGS": None, "MPLBACKEND": None}
+
+
+def whole_run(folder: Path) -> None:
+    for name in ("config.json", "trials.npz", "summary.csv", "figure.png", "figure.pdf"):
+        assert (folder / "run" / name).stat().st_size, name
+
+
+def a_file(folder: Path) -> None:
+    (folder / "file").write_text("kept")
+
+
+def started(name, words, says, variables, **more):
+    return Row(name, words, says, environment=PLAIN | variables, fresh=True, **more)
+
+
+def later(name, words, says, variables, **more):
+    """Return a row whose variables are read by the command itself."""
+    return Row(name, words, says, environment=variables, **more)
+
+
+READ_BY_JAX = {
+    "JAX_NUM_CPU_DEVICES": "abc",
+    "JAX_ENABLE_X64": "maybe",
+    "JAX_DEFAULT_MATMUL_PRECISION": "exact",
+    "JAX_DEFAULT_PRNG_IMPL": "dice",
+    "JAX_NUMPY_RANK_PROMOTION": "perhaps",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "soon",
+}
+READ_BY_XLA = {
+    "unknown": ("--nonsense", "Unknown flag in XLA_FLAGS: --nonsense"),
+    "value": ("--xla_cpu_enable_fast_math=maybe", "Couldn't interpret value maybe"),
+    "file": ("nonsense", 'Could not open file "nonsense"'),
+}
+LAUNCHERS = {
+    "slurm-text": ({"SLURM_STEP_NUM_TASKS": "abc"}, "SLURM_STEP_NUM_TASKS must be a whole number"),
+    "slurm-negative": ({"SLURM_STEP_NUM_TASKS": "-2"}, "SLURM_STEP_NUM_TASKS must be a whole"),
+    "slurm-alone": ({"SLURM_STEP_NUM_TASKS": "2"}, "could not be joined at the coordinator"),
+    "jax-address": ({"JAX_COORDINATOR_ADDRESS": "nowhere"}, "must be HOST:PORT, but it is"),
+    "jax-processes": (
+        {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "two", "JAX_PROCESS_ID": "0"},
+        "JAX_NUM_PROCESSES must be a whole number",
+    ),
+    "jax-process": (
+        {"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "9"},
+        "JAX_PROCESS_ID must be at most 1",
+    ),
+    "jax-unresolved": (
+        {
+            "JAX_COORDINATOR_ADDRESS": "host.invalid:1",
+            "JAX_NUM_PROCESSES": "2",
+            "JAX_PROCESS_ID": "0",
+        },
+        "process 0 cannot listen at host.invalid:1",
+    ),
+    "jax-local": (
+        {
+            "JAX_COORDINATOR_ADDRESS": "127.0.0.1:1",
+            "JAX_NUM_PROCESSES": "2",
+            "JAX_PROCESS_ID": "1",
+            "JAX_LOCAL_DEVICE_IDS": "x",
+        },
+        "could not be joined at 127.0.0.1:1 .invalid literal",
+    ),
+}
+HARMLESS = {
+    "columns": {"COLUMNS": "abc", "LINES": "-3"},
+    "terminal": {"TERM": "dumb"},
+    "no-color": {"NO_COLOR": "1"},
+    "forced-color": {"FORCE_COLOR": "1"},
+    "threads": {"OMP_NUM_THREADS": "x"},
+    "ascii": {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"},
+    "locale": {"LC_ALL": "xx_YY.nonsense"},
+    "no-temporary-folder": {"TMPDIR": "/nonexistent"},
+    "notebook-backend": {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+}
+CACHES = {
+    "cache-nowhere": {"XDG_CACHE_HOME": "file/below"},
+    "cache-a-file": {"XDG_CACHE_HOME": "file"},
+    "jax-cache-a-file": {"JAX_COMPILATION_CACHE_DIR": "file/below"},
+    "no-home": {"HOME": None, "XDG_CACHE_HOME": None},
+    "matplotlib-folder": {"MPLCONFIGDIR": "file/below"},
+}
+OUTPUTS = {
+    "list": LIST,
+    "show": SHOW,
+    "doctor": DOCTOR,
+    "help": ("--help",),
+    "new": NEW,
+    "solve": ("solve", "localization", "--help"),
+}
+
+ROWS = [
+    *(
+        started(
+            *(f"jax-{name}", LIST, f"JAX does not take the variable {name} ", {name: text}),
+            small=False,
+        )
+        for name, text in READ_BY_JAX.items()
+    ),
+    *(
+        started(
+            *(f"xla-{name}", LIST, f"take the variable XLA_FLAGS .{told}", {"XLA_FLAGS": flag}),
+            small=False,
+        )
+        for name, (flag, told) in READ_BY_XLA.items()
+    ),
+    *(later(f"launcher-{name}", RUN, told, set_) for name, (set_, told) in LAUNCHERS.items()),
+    started("platform-missing", RUN, "JAX does not start on cuda", {"JAX_PLATFORMS": "cuda"}),
+    started(
+        "platform-unknown", DOCTOR, "JAX does not start on abacus", {"JAX_PLATFORMS": "abacus"}
+    ),
+    *(
+        later(f"devices-{text}", DOCTOR, "from 1 to 4096", {"JAX_NUM_CPU_DEVICES": text})
+        for text in ("0", "99999", "1e3", "9" * 5000)
+    ),
+    started(
+        *("backend-unknown", LIST, "take the variable MPLBACKEND", {"MPLBACKEND": "bogus"}),
+        small=False,
+    ),
+    later("data-nowhere", RUN, "FEDJAX_ADMM_DATA must be a folder", {"FEDJAX_ADMM_DATA": "/none"}),
+    later(
+        *("data-a-file", DOCTOR, "is a file; correct or unset it", {"FEDJAX_ADMM_DATA": "file"}),
+        prepare=a_file,
+    ),
+    *(
+        started(f"harmless-{name}", SHOW, "distance from the mean", set_, wanted=DONE)
+        for name, set_ in HARMLESS.items()
+    ),
+    *(
+        started(
+            *(name, RUN, "Wrote run", set_ | {"FEDJAX_ADMM_NO_CACHE": None}),
+            wanted=DONE,
+            prepare=a_file,
+            check=whole_run,
+        )
+        for name, set_ in CACHES.items()
+    ),
+    *(
+        Row(f"closed-{name}", words, wanted=DONE, fresh=True, output="closed")
+        for name, words in (("list", LIST), ("new", NEW))
+    ),
+    *(
+        Row(f"unread-{name}", words, wanted=141, fresh=True, output="broken")
+        for name, words in OUTPUTS.items()
+    ),
+    *(
+        Row(f"full-{name}", words, "standard output: No space", 1, fresh=True, output="full")
+        for name, words in (("list", LIST), ("doctor", DOCTOR))
+    ),
+    Row("closed-run-is-whole", RUN, wanted=DONE, fresh=True, output="closed", check=whole_run),
+    Row("unread-run-is-whole", RUN, wanted=141, fresh=True, output="broken", check=whole_run),
+    Row("mute-run", RUN, "Wrote run", DONE, fresh=True, output="mute", check=whole_run),
+    Row("mute-mistake", ("fly",), fresh=True, output="mute", usage=True),
+    Row("full-mistake", ("fly",), "No such command", fresh=True, output="full"),
+]
