@@ -5,16 +5,29 @@ from typing import Annotated
 
 import typer
 
+from fedjax_admm.trials.cli._options import Overwrite
 
-def plot(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")]) -> None:
+
+def plot(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")],
+    overwrite: Overwrite = False,
+) -> None:
     """Redraw the figure from the stored results."""
+    from fedjax_admm._checks import InputError
+    from fedjax_admm.trials import folders
     from fedjax_admm.trials.experiments import find_again
     from fedjax_admm.trials.figures import save_figure
     from fedjax_admm.trials.results import load
 
     results = load(folder)
-    experiment = find_again(results.config)
-    save_figure(experiment.draw(results), folder)
+    try:
+        experiment = find_again(results.config)
+    except OSError as error:  # of a path that no file can have
+        raise InputError(
+            f"the experiment of {folder} cannot be found: {error.strerror}", value=folder
+        ) from None
+    figure = experiment.draw(results)
+    folders.rewrite(folder, lambda stage: save_figure(figure, stage), overwrite=overwrite)
     changed = ""
     if experiment.origin and experiment.origin.digest != results.config.get("digest"):
         changed = f"; {experiment.origin.file} has changed since the run"

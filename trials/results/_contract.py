@@ -10,7 +10,7 @@ What is read is data from outside: `load` checks it, and whoever gets `Results` 
 reads the first two files; `summary.csv` and the figures are for people, and follow from them.
 """
 
-import hashlib
+import contextlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm.trials import files
+from fedjax_admm.trials import files, folders
 from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP, defects
 from fedjax_admm.trials.results._configuration import (
     FINISHED,
@@ -135,7 +135,7 @@ def load(folder: Path) -> Results:
     check_configuration(folder / CONFIG, config)
     if config["status"] != FINISHED:
         raise _unfinished(folder, config)
-    _check_unchanged(folder / ARRAYS, config)
+    _check_unchanged(folder, config)
     arrays = files.read_arrays(folder / ARRAYS)
     for defect in defects(config, arrays):
         raise damaged(folder / ARRAYS, defect)
@@ -155,18 +155,22 @@ def _unfinished(folder: Path, config: Mapping[str, Any]) -> InputError:
     )
 
 
-def _check_unchanged(path: Path, config: Mapping[str, Any]) -> None:
-    """Check that a file is the one that the run wrote, where its configuration tells its digest."""
-    wanted = config.get("files", {}).get(path.name)
-    if wanted is None or not path.is_file():  # what is no file is refused where it is read
-        return
-    try:
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return
-    if found != wanted:
-        raise InputError(f"{path} has changed since the run wrote it", value=path, remedy=RESTORE)
+def _check_unchanged(folder: Path, config: Mapping[str, Any]) -> None:
+    """Check that files are those that the run wrote, where its configuration tells their digests.
+
+    What was edited since is not the run's any more, however well it may fit.
+    """
+    told = config.get(folders.FILES, {})
+    found = {CONFIG: folders.own_digest(config)}
+    if (folder / ARRAYS).is_file():  # what is no file is refused where it is read
+        with contextlib.suppress(OSError):
+            found[ARRAYS] = folders.digest(folder / ARRAYS)
+    for name, digest in found.items():
+        if told.get(name, digest) != digest:
+            path = folder / name
+            raise InputError(
+                f"{path} has changed since the run wrote it", value=path, remedy=RESTORE
+            )
 
 
 def _taken(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
