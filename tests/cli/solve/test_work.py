@@ -1,0 +1,108 @@
+"""What would take longer than a day or more than the memory is refused, and nothing else is."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.ratings import from_arrays
+from fedjax_admm.trials import limits
+from fedjax_admm.trials.engine import memory
+from fedjax_admm.trials.solve._command import spacing
+from fedjax_admm.trials.solve._settings import MOST_ROUNDS
+from fedjax_admm.trials.solve.localization import LocalizationSettings, _fit as localization
+from fedjax_admm.trials.solve.networked import _fit as networked
+from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
+from fedjax_admm.trials.solve.networked._splits import held_out_rows, rows_needed
+from fedjax_admm.trials.solve.private import PrivateSettings, _fit as private
+from fedjax_admm.trials.solve.ratings import RatingsSettings, _fit as ratings
+from fedjax_admm.trials.tables import Ranges
+
+GIBIBYTE = 2**30
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """Be a machine of 8 GiB and two cores."""
+    monkeypatch.setattr(memory, "host_bytes", lambda: 8 * GIBIBYTE)
+    monkeypatch.setattr(limits, "speed", lambda: 2e11)
+
+
+def _ranges(sensors):
+    return Ranges(np.zeros((sensors, 3)), np.ones(sensors), np.arange(sensors))
+
+
+def _observations(nodes, rows, columns):
+    return SimpleNamespace(nodes=range(nodes), columns=range(columns), counts=np.full(nodes, rows))
+
+
+def _table():
+    random = np.random.default_rng(0)
+    users = np.repeat(np.arange(1000), 5)
+    items = np.tile(np.arange(5), 1000) + 5 * random.integers(0, 20, 5000)
+    return from_arrays(users, items, random.integers(1, 6, 5000))
+
+
+def _networked(**settings):
+    return NetworkedSettings(node="n", target="y", features="a", **settings)
+
+
+def _private(**settings):
+    return PrivateSettings(client="n", target="y", features="a", epsilon=1.0, clip=1.0, **settings)
+
+
+@pytest.mark.parametrize(
+    ("check", "data", "settings", "told"),
+    [
+        (localization.check_size, _ranges(10**6), LocalizationSettings(), None),
+        (
+            localization.check_size,
+            _ranges(10**6),
+            LocalizationSettings(rounds=MOST_ROUNDS),
+            r"2147483647 rounds on 1000000 sensors would take .* days",
+        ),
+        (networked.check_size, _observations(2000, 300, 50), _networked(lam="auto"), None),
+        (
+            networked.check_size,
+            _observations(10**5, 10, 2),
+            _networked(),
+            r"needs 111.9 GiB, but 8.0 GiB is free; take fewer rounds, splits, nodes or columns, "
+            "or give the edges in a file with graph",
+        ),
+        (networked.check_size, _observations(10**5, 10, 2), _networked(graph="mine.csv"), None),
+        (networked.check_size, _observations(100, 10, 10**4), _networked(), "coefficients needs"),
+        (
+            networked.check_size,
+            _observations(100, 10, 2),
+            _networked(splits=10**7),
+            "10000000 splits of 100 nodes with 2 coefficients needs",
+        ),
+        (private.check_size, _observations(1000, 1000, 100), _private(rounds=10**4), None),
+        (private.check_size, _observations(3, 9, 2), _private(rounds=10**9), "needs 22.4 GiB"),
+        (ratings.check_size, _table(), RatingsSettings(rank=50, rounds=10**5), None),
+        (ratings.check_size, _table(), RatingsSettings(rank=10**6), "rank 1000000 .* needs"),
+        (
+            ratings.check_size,
+            _table(),
+            RatingsSettings(rounds=10**9, inner_steps=100),
+            "would take .* days",
+        ),
+    ],
+)
+def test_work_is_counted_before_it_starts(check, data, settings, told):
+    if told is None:
+        check(data, settings)
+    else:
+        with pytest.raises(InputError, match=told):
+            check(data, settings)
+
+
+def test_counts_end_whatever_is_asked_for():
+    assert spacing(MOST_ROUNDS, 20) == 1  # a prime
+    assert spacing(2 * 10**9, 20) == 10**8
+    for validation in (0.999999999999, 1 - 2**-53, 0.999, 0.9, 2 / 3, 0.5, 0.33, 1e-300):
+        rows = rows_needed(validation)
+        assert rows - held_out_rows(rows, validation) >= 1
+        if 2 < rows < 10**6:
+            assert rows - 1 - held_out_rows(rows - 1, validation) < 1
