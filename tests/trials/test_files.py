@@ -1,5 +1,11 @@
 """Whole files: written or not there, without pickle, under any name."""
 
+import io
+import os
+import pickle
+import zipfile
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -43,7 +49,8 @@ def test_objects_are_never_pickled(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-NAMES = ("file", "allow_pickle", "args", "method, one/error", "a.npy")
+NAMES = ("file", "allow_pickle", "args", "method, one/error", "a", "a.npy", "", "../x", "/x", "x/")
+NAMES += ("about.json", "\N{SNOWMAN}", "\n", "x" * 60_000)
 
 
 def test_arrays_may_have_any_name(tmp_path):
@@ -73,3 +80,160 @@ def test_arrays_are_written_as_numpy_writes_them(tmp_path):
     files.write_arrays(tmp_path / "ours.npz", arrays)
     np.savez(tmp_path / "theirs.npz", **arrays)
     assert (tmp_path / "ours.npz").read_bytes() == (tmp_path / "theirs.npz").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 60_001])
+def test_a_name_that_no_archive_holds_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"cannot be stored under the name .*; give it another"):
+        files.write_arrays(tmp_path / "x.npz", {name: np.ones(1)})
+    assert not list(tmp_path.iterdir())
+
+
+TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4", "uint2")
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_of_other_packages_are_kept(tmp_path, name):
+    array = np.array([[0, 1, 1], [1, 0, 1]]).astype(getattr(ml_dtypes, name))
+    shapes = {"a": array, "turned": array.T, "one": array[0, 1], "none": array[:0], "f": array[::2]}
+    files.write_arrays(tmp_path / "x.npz", {**shapes, "usual": np.arange(3)})
+    found = files.read_arrays(tmp_path / "x.npz")
+    for key, expected in shapes.items():
+        assert (found[key].dtype, found[key].shape) == (array.dtype, expected.shape)
+        np.testing.assert_array_equal(found[key].astype(float), expected.astype(float))
+    # Others read the same bits, as whole numbers.
+    with np.load(tmp_path / "x.npz") as theirs:
+        np.testing.assert_array_equal(theirs["a"].view(array.dtype), array)
+
+
+@pytest.mark.parametrize("name", ["float16", "complex64", "bool", "<U3", ">i4", "M8[s]"])
+def test_types_of_numpy_are_kept(tmp_path, name):
+    array = np.zeros((2, 3), name)
+    files.write_arrays(tmp_path / "x.npz", {"a": array})
+    found = files.read_arrays(tmp_path / "x.npz")["a"]
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    found[0] = found[1]  # it can be written to
+
+
+def test_what_goes_with_arrays_is_kept(tmp_path):
+    path, about = tmp_path / "x.npz", {"first": 3, "made by": {"width": [1, 2]}}
+    files.write_arrays(path, {"a": np.ones(2)}, about)
+    assert files.read_archive(path).about == about
+    arrays, told = files.read_archive(path, about_only=True)
+    assert (arrays, told) == ({}, about)
+
+
+# What is read may be anything
+
+
+class Loud:
+    def __reduce__(self):
+        return os.mkdir, ("loud",)
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def claiming(shape, descr="<f4", version=b"\x01\x00"):
+    told = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    return b"\x93NUMPY" + version + len(told).to_bytes(2, "little") + told.encode()
+
+
+ARCHIVES = {
+    "nothing": b"",
+    "text": b"hello",
+    "one array": npy(np.ones(2)),
+    "pickle": pickle.dumps(Loud()),
+    "objects": {"a.npy": npy(np.array([Loud()]))},
+    "a pickle inside": {"a.npy": pickle.dumps(Loud())},
+    "a program": {"run.py": b"import os"},
+    "too large a shape": {"a.npy": claiming("(1000000000000,)")},
+    "a negative shape": {"a.npy": claiming("(-1,)")},
+    "an impossible shape": {"a.npy": claiming("(0, 10000000000000000000000)")},
+    "a shape of words": {"a.npy": claiming("'wide'")},
+    "no type": {"a.npy": claiming("(2,)", "nothing")},
+    "another version": {"a.npy": claiming("(0,)", version=b"\x09\x00")},
+    "a deep header": {"a.npy": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535},
+    "more than it says": {"a.npy": claiming("(0,)") + b"more"},
+    "deep": {"about.json": b"[" * 100_000},
+    "types of nothing": {"about.json": b'{"dtypes": {"a": "int4"}}', "b.npy": npy(np.ones(2))},
+    "no such type": {"about.json": b'{"dtypes": {"a": "x"}}', "a.npy": npy(np.ones(2, "u1"))},
+    "another size": {
+        "about.json": b'{"dtypes": {"a": "bfloat16"}}',
+        "a.npy": npy(np.ones(2, "u1")),
+    },
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_bytes_of_any_kind_end_in_a_sentence(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    content, path = ARCHIVES[name], tmp_path / "x.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, data in content.items():
+                archive.writestr(member, data)
+    with pytest.raises(InputError, match=r"x\.npz is damaged \(") as caught:
+        files.read_arrays(path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "loud").exists()
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, a=np.zeros(2**17))
+    assert files.read_arrays(path)["a"].shape == (2**17,)  # what is merely compressed is read
+    monkeypatch.setattr(files, "host_bytes", lambda: 2**19)
+    with pytest.raises(InputError, match=r"its arrays need 1\.0 MiB, but 512\.0 KiB are free"):
+        files.read_arrays(path)
+
+
+def test_sizes_that_a_file_cannot_hold_are_not_believed(tmp_path):
+    path = tmp_path / "x.npz"
+    files.write_arrays(path, {"a": np.zeros(64)})
+    whole = path.read_bytes()
+    size = len(npy(np.zeros(64))).to_bytes(4, "little")
+    assert size in whole
+    path.write_bytes(whole.replace(size, (2**31).to_bytes(4, "little")))
+    with pytest.raises(InputError, match=r"x\.npz is damaged"):
+        files.read_arrays(path)
+
+
+TEXTS = {
+    "nothing": b"",
+    "a list": b"[]",
+    "half": b'{"a": 1',
+    "deep": b'{"a":' * 100_000,
+    "deep and whole": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "no text": b"\xff\xfe{}",
+    "a name twice": b'{"a": 1, "a": 2}',
+    "nan": b'{"a": NaN}',
+    "infinity": b'{"a": -Infinity}',
+    "too large a number": b'{"a": 1e999}',
+    "endless digits": b'{"a": ' + b"1" * 5000 + b"}",
+    "half a letter": b'{"a": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_json_of_any_kind_ends_in_a_sentence(tmp_path, name):
+    path = tmp_path / "x.json"
+    path.write_bytes(TEXTS[name])
+    with pytest.raises(InputError, match=r"x\.json cannot be read \(") as caught:
+        files.read_json(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_what_never_ends_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        for read in (files.read_json, files.read_arrays):
+            with pytest.raises(InputError, match="it is no plain file"):
+                read(tmp_path / name)

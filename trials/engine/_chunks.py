@@ -95,6 +95,10 @@ class ChunkStore:
 
     def save(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write one finished chunk, whose first trial has this number; `open` comes before."""
+        if not self._identity:
+            raise InputError(
+                "must be opened before chunks are saved", argument="store", value=self.folder
+            )
         stop = first + len(next(iter(arrays.values()), ()))
         about = {"first": first, "stop": stop, "identity": self._identity}
         about["digest"] = digest_of_arrays(arrays, **about)

@@ -154,6 +154,12 @@ def monte_carlo(
     mesh = default_mesh() if mesh is None else mesh
     _check_mesh(mesh)
     chunks = ChunkStore(store) if isinstance(store, str | Path) else store
+    if not isinstance(chunks, ChunkStore | None):
+        raise InputError(
+            f"must be a folder or a ChunkStore, but it is a {type(store).__name__}",
+            argument="store",
+            value=store,
+        )
     with _alone(chunks):
         return _computed(
             *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect, progress)
