@@ -36,7 +36,8 @@ def many_runs(devices: int, width: int | str) -> dict[str, float]:
         def at(epsilon):
             methods = methods_of(settings, epsilon)
             chosen = [methods[f"{task}: {zcdp.ZCDP}"] for task in zcdp.TASKS]
-            return jnp.stack([m(problem, key, ROUNDS, ROUNDS)["error"][-1] for m in chosen])
+            outcomes = [method(problem, key, ROUNDS, ROUNDS) for method in chosen]
+            return jnp.stack([outcome["unprotected_error"][-1] for outcome in outcomes])
 
         return {"error": jax.vmap(at)(jnp.asarray(zcdp.EPSILONS))}
 
@@ -81,7 +82,8 @@ def _numpy_trial(problem, task, columns, multipliers, rng):
     import numpy as np
 
     step, power, rho, clip, _ = columns
-    x, y, reach = problem.features, problem.targets, problem.reach
+    x, y = problem.features, problem.targets
+    reach = 1 / np.linalg.norm(x, axis=-1)
     clients, samples, dim = x.shape
     heads, tails = problem.graph.heads, problem.graph.tails
     adjacency = np.zeros((clients, clients), np.float32)
@@ -175,7 +177,7 @@ def large() -> dict[str, float]:
             every=rounds,
         )
         jax.block_until_ready(result.estimate)
-        return time.perf_counter() - clock, float(np.asarray(result.trace["error"])[-1])
+        return time.perf_counter() - clock, float(np.asarray(result.trace["unprotected_error"])[-1])
 
     first, _ = go()
     taken = [go() for _ in range(5)]

@@ -28,6 +28,7 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
+from fedjax_admm._key_uses import key_use
 from fedjax_admm._run_checks import (
     check_arrays,
     check_function,
@@ -46,8 +47,8 @@ Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
 """`measure(solver, problem, state) -> dict of arrays`; a module-level function (a new lambda
 compiles again at every call)."""
 
-# Round keys fold in the index of the round, which is below 2**31: these two never meet one.
-_INIT, _PARTICIPATION = 2**32 - 1, 2**32 - 2
+# Round keys fold in the index of the round, which is below 2**31: these three never meet one.
+_INIT, _PARTICIPATION, _FINGERPRINT = 2**32 - 1, 2**32 - 2, 2**32 - 3
 
 
 class RoundState(NamedTuple):
@@ -57,6 +58,9 @@ class RoundState(NamedTuple):
     index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
     participation: Any
     solver: Any
+    # shape=(), uint32: by which a resumed run knows its key, which does not follow from it; None is
+    # taken for that of any key
+    fingerprint: jax.Array | None = None
 
 
 class Status(NamedTuple):
@@ -94,14 +98,18 @@ def run(
     Args:
       solver: hyper-parameters as leaves; its floating leaves are cast to the problem's dtype.
       problem: client-stacked data.
-      key: a typed key (`jax.random.key`).
+      key: a typed key (`jax.random.key`). A private solver's noise follows from it, so that **it
+        must serve once**: the difference of two runs under one key shows what the noise hides. A
+        second run of something else, or another continuation of the same state, is refused where
+        it can be seen (`key_reuse_allowed` says where).
       rounds: how many rounds to run, a multiple of `every`.
       participation: who takes part; everyone if None.
       measure: what to record, `measure(solver, problem, state) -> dict of arrays`.
       every: record after each `every` rounds.
       start: the `state` of an earlier `Run` with the same solver, problem, participation and
-        key, to go on from there. It does not hold the key: with another one the run goes on with
-        other draws, and nobody can tell.
+        key, to go on from there. It knows its key by a fingerprint: another one is refused, unless
+        one of them is traced. A private solver may go on with other numbers; its state holds what
+        has been spent.
 
     Returns:
       A `Run`. `trace` holds, besides what `measure` returns, "round" (int32: the number of
@@ -118,7 +126,11 @@ def run(
     if measure is not None:
         check_function("measure", measure)
     _check(solver, problem, key, participation, measure, start, rounds)
-    return scan_rounds(solver, problem, key, participation, start, rounds, measure, every)
+    use = key_use(solver, problem, key, participation, start, rounds)
+    result = scan_rounds(solver, problem, key, participation, start, rounds, measure, every)
+    if use is not None:
+        use.remember(result.state)
+    return result
 
 
 def run_until(
@@ -167,9 +179,13 @@ def run_until(
     check_function("residual", residual)
     _check(solver, problem, key, participation, residual, start, max_rounds, total=True)
     tolerance = scalar("tolerance", tolerance, at_least=0)
-    return loop_until(
+    use = key_use(solver, problem, key, participation, start, max_rounds, total=True)
+    result = loop_until(
         solver, problem, key, participation, start, tolerance, residual, max_rounds, every
     )
+    if use is not None:
+        use.remember(result.state)
+    return result
 
 
 @partial(jax.jit, static_argnames=("rounds", "measure", "every"))
@@ -241,10 +257,12 @@ def _first(solver, problem, key, participation, start) -> RoundState:
             jnp.zeros((), jnp.int32),
             participation.init(jax.random.fold_in(key, _PARTICIPATION), shape),
             solver.init(problem, jax.random.fold_in(key, _INIT)),
+            fingerprint_of(key),
         )
 
     if start is None:
         return first()
+    start = with_fingerprint(start, key)
     found = difference(jax.eval_shape(first), start)
     if found:
         raise InputError(
@@ -253,6 +271,17 @@ def _first(solver, problem, key, participation, start) -> RoundState:
             value=start,
         )
     return start
+
+
+@jax.jit
+def fingerprint_of(key: jax.Array) -> jax.Array:
+    """Return 32 bits that follow from a key, and from which it does not follow, shape ()."""
+    return jax.random.bits(jax.random.fold_in(key, _FINGERPRINT), (), jnp.uint32)
+
+
+def with_fingerprint(start: RoundState, key: jax.Array) -> RoundState:
+    """Return a state that has a fingerprint: this key's, if it had none."""
+    return start._replace(fingerprint=fingerprint_of(key)) if start.fingerprint is None else start
 
 
 def _round(solver, problem, key, participation):
@@ -272,7 +301,7 @@ def _round(solver, problem, key, participation):
         nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
         heard = solver.heard(turn) if hasattr(solver, "heard") else turn.active
         messages = solver.messages(problem, heard)
-        return (RoundState(index, remembered, new), nonfinite), messages
+        return (RoundState(index, remembered, new, state.fingerprint), nonfinite), messages
 
     return advance
 
@@ -293,7 +322,7 @@ def _check(solver, problem, key, participation, function, start, rounds, total=F
     typed_key(key)
     check_solver(solver, problem)
     check_process("participation", participation)
-    _check_start(start)
+    check_start(start, key)
     check_capabilities(solver, problem, function)
     for name, value in (
         ("solver", solver),
@@ -307,10 +336,16 @@ def _check(solver, problem, key, participation, function, start, rounds, total=F
     participation.check(solver.participants(problem), done + rounds)
     if hasattr(solver, "check"):
         solver.check(problem, done + rounds)
+    if start is not None and hasattr(solver, "check_start"):
+        solver.check_start(start.solver)
 
 
-def _check_start(start: Any) -> None:
-    """Check that a start is the state of one run."""
+def check_start(start: Any, key: jax.Array) -> None:
+    """Check that a start is the state of one run, with this key.
+
+    Raises:
+      InputError: it is not; a traced key or fingerprint is not looked at.
+    """
     if start is None:
         return
     if not isinstance(start, RoundState):
@@ -327,4 +362,14 @@ def _check_start(start: Any) -> None:
             argument="start",
             value=start,
             remedy="use jax.vmap over states",
+        )
+    if start.fingerprint is None or not is_concrete((key, start.fingerprint)):
+        return
+    if int(start.fingerprint) != int(fingerprint_of(key)):
+        raise InputError(
+            "must be the key of the run that is resumed, whose next rounds draw from it, but it is "
+            "another",
+            argument="key",
+            value=key,
+            remedy="give the same key, or begin anew with start=None",
         )

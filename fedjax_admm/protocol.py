@@ -26,10 +26,12 @@ class Solver(Protocol):
     trials, devices, files or plots, and none draws who takes part: it obeys `turn.active`.
 
     A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
-    so many rounds, counted from the first; a run calls it before anything is traced. One whose
-    clients work in silence in some rounds may have `heard(turn)`, which returns the mask of those
-    who take part in the round and talk; a run counts their messages. It draws what the step draws
-    from a clone of the key.
+    so many rounds, counted from the first; a run calls it before anything is traced. It may have
+    `check_start(state)`, for a state from which it cannot go on. One with a true `noisy` hides
+    something by what it draws: a run refuses to use its key for anything else. One whose clients
+    work in silence in some rounds may have `heard(turn)`, which returns the mask of those who take
+    part in the round and talk; a run counts their messages. It draws what the step draws from a
+    clone of the key.
 
     One whose clients keep models of their own beside the estimate may have `client_models(state)`,
     (clients, dim), by which measures judge whether they agree.

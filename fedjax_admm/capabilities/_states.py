@@ -6,17 +6,23 @@ import jax
 
 
 class Releasing(Protocol):
-    """A solver whose clients make noisy models public."""
+    """A solver whose clients make noisy models public, which are its estimate."""
 
     def released(self, state: Any) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim)."""
+        """Return what everybody may know, shape (clients, dim): the estimate."""
+        ...
+
+    def unprotected(self, state: Any) -> jax.Array:
+        """Return the models without noise, shape (clients, dim): each for its client alone."""
         ...
 
 
 class ReleaseCounts(Protocol):
-    """A state that counts releases."""
+    """A state that counts releases, and what they have spent of the privacy."""
 
     releases: jax.Array  # shape=(clients,), int32
+    spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2
+    nominal: jax.Array  # shape=(clients,), bool: whether gradients were not clipped
 
 
 class RoundCount(Protocol):

@@ -25,32 +25,37 @@ def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
     """Measure a private solver.
 
     Returns:
-      "error", `sum_k ||w_k - w_c||^2 / ||w_c||^2` of the models without noise: a sum over clients,
-      which is their number where all models are zero; "released_error", the same of what was sent;
-      shape ().
+      "released_error", `sum_k ||v_k - w_c||^2 / ||w_c||^2` of the models as they were sent: a sum
+      over clients, which is their number where all models are zero; "unprotected_error", the same
+      of the models w_k without noise, which papers show; shape (). Neither may be published: the
+      minimiser w_c follows from the data.
     """
     return {
-        "error": _distance(problem, solver.estimate(state)),
         "released_error": _distance(problem, solver.released(state)),
+        "unprotected_error": _distance(problem, solver.unprotected(state)),
     }
 
 
 @needs(KnownOptimum, solver=[Releasing], state=[ReleaseCounts])
 def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    """Measure as `consensus_error`, and "releases", how often every client has sent, (clients,).
+    """Measure as `consensus_error`, and what `privacy.ledger(trace, delta)` reads.
 
-    `privacy.ledger(plan, release, trace["releases"])` says what each has spent.
+    Returns:
+      Besides: "releases", how often every client has sent; "spent", the sum of 1 / z_n^2 over them;
+      "nominal", whether gradients were not clipped; shape (clients,).
     """
-    return {**consensus_error(solver, problem, state), "releases": state.releases}
+    spent = {"releases": state.releases, "spent": state.spent, "nominal": state.nominal}
+    return {**consensus_error(solver, problem, state), **spent}
 
 
 @needs(KnownOptimum, Clients, Values, solver=[Releasing])
 def consensus_gap(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and "gap", `F(mean_k w_k) - F(w_c)`, shape ().
 
-    The gap of the clients' mean is not negative; that of models which disagree can be.
+    It is of the mean of the models without noise, and not negative; that of models which disagree
+    can be.
     """
-    mean = jnp.mean(solver.estimate(state), 0)
+    mean = jnp.mean(solver.unprotected(state), 0)
     gap = total_loss(problem, mean) - total_loss(problem, problem.optimum)
     return {**consensus_error(solver, problem, state), "gap": gap}
 

@@ -1,4 +1,11 @@
 from fedjax_admm.privacy import accountant as accountant
+from fedjax_admm.privacy._ledger import ledger as ledger
+from fedjax_admm.privacy._noise import (
+    normal_of_words as normal_of_words,
+    on_grid as on_grid,
+    standard_normal as standard_normal,
+    tail_mass as tail_mass,
+)
 from fedjax_admm.privacy._plans import (
     ACCOUNTINGS as ACCOUNTINGS,
     ADVERSARY as ADVERSARY,
@@ -19,7 +26,6 @@ from fedjax_admm.privacy._releases import (
     Release as Release,
     exact_release as exact_release,
     gaussian_release as gaussian_release,
-    ledger as ledger,
 )
 from fedjax_admm.privacy._tuning import (
     UNACCOUNTED as UNACCOUNTED,

@@ -7,7 +7,8 @@ budgets that grow by 1 / tau from release to release, so that late messages, whi
 the most exact ones.
 
 Whatever way a plan was made, its noise is normal, and what it guarantees is known exactly
-(`gaussian_epsilon`): `Plan.spent` gives both numbers.
+(`gaussian_epsilon`): `Plan.spent` gives both numbers. They are for planning: what has been released
+in fact is `ledger`'s.
 """
 
 from collections.abc import Callable
@@ -31,8 +32,8 @@ PUBLIC = (
 )
 NOT_COVERED = (
     "choosing hyper-parameters on the data, weights of the regulariser computed from the data, "
-    "stopping or choosing a round by the data, the discreteness of floating-point noise, the "
-    "models that clients keep to themselves"
+    "stopping or choosing a round by the data, the discreteness of floating-point noise, a key of "
+    "the noise that is used twice, the models that clients keep to themselves"
 )
 
 
@@ -40,8 +41,8 @@ class Spent(NamedTuple):
     """What clients have spent; arrays of the shape of the counts, float64."""
 
     budget: np.ndarray  # zCDP: the sum of the budgets of the releases so far
-    epsilon: np.ndarray  # at the plan's delta, by the accounting that made the plan
-    exact_epsilon: np.ndarray  # at the plan's delta, exactly
+    epsilon: np.ndarray  # at some delta, by some accounting
+    exact_epsilon: np.ndarray  # at the same delta, exactly
     label: str  # "" or, without clipping, `NOMINAL`
 
 
@@ -71,11 +72,10 @@ class Plan:
         return float(self.spent(self.rounds).exact_epsilon)
 
     def spent(self, releases: ArrayLike, *, clipped: bool = True) -> Spent:
-        """Return what clients have spent after so many releases of their own.
+        """Return what clients will have spent after so many releases of their own, all by the plan.
 
         Args:
-          releases: whole numbers, any shape, such as `trace["releases"]` of a run, shape (records,
-            clients).
+          releases: whole numbers, any shape.
           clipped: whether gradients were clipped (`GaussianRelease.clipped`).
 
         Returns:
@@ -148,6 +148,8 @@ class Accounting(NamedTuple):
     description: str
     # (plan, multipliers so far, sum of their budgets) -> epsilon
     claim: Callable[[Plan, np.ndarray, float], float]
+    # (sum of the budgets of any releases, their number, delta) -> epsilon, or a bound of it
+    composed: Callable[[float, int, float], float]
 
 
 def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
@@ -292,11 +294,35 @@ def _claim_basic(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
     return accountant.basic_epsilon(_epsilons(plan, multipliers))
 
 
+def _composed_zcdp(budget: float, releases: int, delta: float) -> float:
+    return float(accountant.zcdp_epsilon(budget, delta))
+
+
+def _sums(composition: str, budget: float, releases: int, delta: float) -> tuple[float, float]:
+    """Return the sum of the squares of the epsilon_n, and the largest sum that they can have."""
+    each = _release_delta(composition, delta, releases)
+    squares = 4 * np.log(1.25 / each) * budget
+    return squares, np.sqrt(releases * squares)
+
+
+def _composed_advanced(budget: float, releases: int, delta: float) -> float:
+    squares, total = _sums("advanced", budget, releases, delta)
+    return float(min(total, squares / 2 + np.sqrt(2 * np.log(2 / delta) * squares)))
+
+
+def _composed_basic(budget: float, releases: int, delta: float) -> float:
+    return float(_sums("basic", budget, releases, delta)[1])
+
+
 ACCOUNTINGS = {
-    "zcdp": Accounting("zero-concentrated differential privacy", _claim_zcdp),
+    "zcdp": Accounting("zero-concentrated differential privacy", _claim_zcdp, _composed_zcdp),
     "advanced": Accounting(
-        "classical Gaussian mechanisms under advanced composition", _claim_advanced
+        "classical Gaussian mechanisms under advanced composition",
+        _claim_advanced,
+        _composed_advanced,
     ),
-    "basic": Accounting("classical Gaussian mechanisms under basic composition", _claim_basic),
+    "basic": Accounting(
+        "classical Gaussian mechanisms under basic composition", _claim_basic, _composed_basic
+    ),
 }
 """The ways to add up what releases cost."""

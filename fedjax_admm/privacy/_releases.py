@@ -10,7 +10,10 @@ gradients are clipped to the norm c. Replacing one sample moves it by at most
     Delta_k = 2 c gain_k / M_k
 
 and the n-th release of the client adds normal noise of standard deviation z_n Delta_k to every
-entry; the multipliers z_n come from a `Plan`.
+entry; the multipliers z_n come from a `Plan`. Numbers of a machine are rounded: noise is larger
+than that by what rounding of the mean and of the deviation can take away
+(`GaussianRelease.deviation`), it goes as far as `_noise` says, and messages are rounded to a grid
+that shows nothing of their last bits.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", Theorem 1.
@@ -24,9 +27,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, default_float, one_line, scalar
+from fedjax_admm._checks import InputError, default_float, is_concrete, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.privacy._plans import Plan, Spent
+from fedjax_admm.losses import rounding_excess
+from fedjax_admm.privacy._noise import (
+    TAIL_SHARE,
+    checked_dtype,
+    on_grid,
+    standard_normal,
+    tail_mass,
+)
+from fedjax_admm.privacy._plans import Plan
 
 
 class Release(Protocol):
@@ -59,6 +70,17 @@ class Release(Protocol):
         """
         ...
 
+    def costs(self, n: jax.Array) -> jax.Array:
+        """Return 1 / z_n^2 of these releases, never too small, shape (clients,).
+
+        z_n is the deviation of the noise over the sensitivity. A release that does not say it is
+        counted as one without noise.
+
+        Args:
+          n: the number of each client's release, from 1, shape (clients,), int32.
+        """
+        ...
+
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -76,6 +98,10 @@ class ExactRelease:
         """Return the messages."""
         return messages
 
+    def costs(self, n):
+        """Return infinity: everything is lost."""
+        return jnp.full(n.shape, jnp.inf, default_float())
+
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -84,6 +110,7 @@ class GaussianRelease:
 
     norm: jax.Array  # shape=(): c, in the noise, and in the clipping if there is any
     multipliers: jax.Array  # shape=(rounds,): z_n
+    entries: jax.Array  # shape=(): how long a message may be for the tails of its noise
     clipped: bool = field(metadata={"static": True})  # whether gradients are clipped to the norm
 
     @property
@@ -98,13 +125,57 @@ class GaussianRelease:
 
     def __call__(self, key, messages, gains, sizes, n):
         """Return the messages with noise; NaN after the last planned release."""
+        checked_dtype("messages", messages.dtype)
+        deviation = self.deviation(gains, sizes, n)[:, None]
+        noise = deviation * standard_normal(key, messages.shape, messages.dtype)
+        return on_grid(messages + noise, deviation)
+
+    def check(self, messages: jax.Array) -> None:
+        """Check that noise can be drawn for messages of a shape (clients, dim) and a dtype.
+
+        Raises:
+          InputError: their dtype is too coarse, or they are so long that the tails of the noise
+            could add more than a hundredth to the plan's delta; what is traced is not looked at.
+        """
+        checked_dtype("problem", messages.dtype)
+        dim = messages.shape[-1]
+        if is_concrete(self.entries) and dim > np.min(np.asarray(self.entries)):
+            raise InputError(
+                f"must have a delta that noise can honour, but with {dim} numbers in a message its "
+                f"tails could add more than {TAIL_SHARE:.0%} to it",
+                argument="plan",
+                value=self,
+                remedy="take a larger delta, or a smaller epsilon",
+            )
+
+    def deviation(self, gains: jax.Array, sizes: jax.Array, n: jax.Array) -> jax.Array:
+        """Return the standard deviation of the noise of the n-th releases, shape (clients,).
+
+        It is `z_n Delta_k (1 + e_k) (1 + 16 eps)`: e_k, `losses.rounding_excess`, is what rounding
+        of a mean can add to the sensitivity, and the rest more than what the seven roundings of
+        this product, of the multiplier to the problem's dtype and of the gain can take away.
+        """
+        excess = rounding_excess(sizes, gains.dtype) + 16 * jnp.finfo(gains.dtype).eps
+        return self._multipliers_at(n) * self.sensitivity(gains, sizes) * (1 + excess)
+
+    def costs(self, n):
+        """Return 1 / z_n^2 for the multipliers that are used, rounded up; infinity where z_n is 0.
+
+        With the unit roundoff u, the quotient is off by 4u at most on any device and its square by
+        10u, which 8 eps = 16u covers; `deviation` makes up for roundings of its own. What would
+        vanish is the smallest normal number.
+        """
+        limits = jnp.finfo(self.multipliers.dtype)
+        z = jax.lax.stop_gradient(self._multipliers_at(n))
+        inverse = 1 / z
+        cost = jnp.maximum(inverse * inverse * (1 + 8 * limits.eps), limits.tiny)
+        # NaN, beyond the plan, bounds nothing.
+        return jnp.where(z >= 0, cost, jnp.inf).astype(z.dtype)
+
+    def _multipliers_at(self, n: jax.Array) -> jax.Array:
         # A negative place would count from the end.
         place = jnp.where(n > 0, n - 1, self.rounds)
-        z = jnp.take(self.multipliers, place, mode="fill", fill_value=jnp.nan)
-        deviation = z * self.sensitivity(gains, sizes)
-        return messages + deviation[:, None] * jax.random.normal(
-            key, messages.shape, messages.dtype
-        )
+        return jnp.take(self.multipliers, place, mode="fill", fill_value=jnp.nan)
 
     def sensitivity(self, gains: jax.Array, sizes: jax.Array) -> jax.Array:
         """Return Delta_k, how far one replaced sample can move each message, shape (clients,)."""
@@ -142,8 +213,9 @@ def gaussian_release(
       The release; the norm and the multipliers are leaves.
 
     Raises:
-      InputError: `clip` is not a positive number, not exactly one of the two norms is given, or
-        early noise is too large for the session's dtype.
+      InputError: `clip` is not a positive number, not exactly one of the two norms is given,
+        early noise is too large for the session's dtype, or the tails of the noise could add more
+        than a hundredth to the plan's delta.
     """
     if not isinstance(plan, Plan):
         raise InputError(
@@ -174,48 +246,23 @@ def gaussian_release(
     multipliers = plan.multipliers.astype(dtype)
     small = multipliers.astype(np.float64) < plan.multipliers
     multipliers[small] = np.nextafter(multipliers[small], dtype.type(np.inf))
-    return GaussianRelease(norm, jnp.asarray(multipliers), clip is not None)
+    entries = _entries(plan).astype(dtype)
+    return GaussianRelease(norm, jnp.asarray(multipliers), jnp.asarray(entries), clip is not None)
 
 
-def ledger(plan: Plan, release: GaussianRelease, releases: ArrayLike) -> Spent:
-    """Return what clients have spent with a release, after so many releases of their own.
-
-    Args:
-      plan: by which the release was made.
-      release: of the solver that has run; it decides whether epsilons are nominal.
-      releases: whole numbers, such as `trace["releases"]` of a run, shape (records, clients).
-
-    Returns:
-      As `Plan.spent`; the label is `NOMINAL` where gradients were not clipped.
+def _entries(plan: Plan) -> np.ndarray:
+    """Return how long messages may be for the tails to add `TAIL_SHARE` of delta at most, shape ().
 
     Raises:
-      InputError: the release adds no noise, or less than the plan, or a number is larger than
-        planned.
+      InputError: not even one number.
     """
-    if not isinstance(release, GaussianRelease):
+    mass = tail_mass(plan.multipliers)
+    if mass > TAIL_SHARE * plan.delta:
         raise InputError(
-            f"must be gaussian_release(plan, clip), but it is {type(release).__name__}, which "
-            "adds no noise: nothing is private after the first release",
-            argument="release",
-            value=release,
+            f"must have a delta that noise can honour, but its tails could add {mass:.3g} to "
+            f"{plan.delta:g} for every number in a message",
+            argument="plan",
+            value=plan,
+            remedy="take a larger delta, or a smaller epsilon",
         )
-    added = np.asarray(release.multipliers, np.float64)
-    if added.shape != plan.multipliers.shape:
-        raise InputError(
-            f"must be made by the plan, of {plan.rounds} releases, but it has the shape "
-            f"{added.shape}",
-            argument="release",
-            value=release,
-            remedy="give the plan that it was made by",
-        )
-    # A float32 number may lie below the plan's by its rounding.
-    short = np.flatnonzero(added < plan.multipliers * (1 - 1e-7))
-    if short.size:
-        raise InputError(
-            f"must add as much noise as the plan, but at release {short[0] + 1} its multiplier is "
-            f"{added[short[0]]:.6g} and the plan's is {plan.multipliers[short[0]]:.6g}",
-            argument="release",
-            value=release,
-            remedy="give the plan that it was made by",
-        )
-    return plan.spent(releases, clipped=release.clipped)
+    return np.floor(np.minimum(TAIL_SHARE * plan.delta / max(mass, 1e-300), 1e15))

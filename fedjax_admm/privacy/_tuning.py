@@ -152,7 +152,7 @@ def tune_private(
     trials: int = 4,
     rounds: int = 200,
     measure: Measure = consensus_error,
-    metric: str = "error",
+    metric: str = "unprotected_error",
     width: int = 25,
 ) -> Tuned:
     """Run every setting on the same drawn problems, in one compiled call, and choose the best.

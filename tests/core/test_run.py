@@ -292,6 +292,26 @@ def test_replay_resumed_past_its_end_is_refused():
         fa.run(*arguments, rounds=1, participation=process, start=first.state)
 
 
+def test_a_run_goes_on_with_its_own_key():
+    arguments = (fa.solvers.fsmdm(), problem())
+    first = fa.run(*arguments, jax.random.key(0), rounds=1)
+    with pytest.raises(fa.InputError) as caught:
+        fa.run(*arguments, jax.random.key(1), rounds=1, start=first.state)
+    assert str(caught.value) == (
+        "key must be the key of the run that is resumed, whose next rounds draw from it, but it is "
+        "another; give the same key, or begin anew with start=None."
+    )
+
+
+@pytest.mark.thorough
+def test_a_state_that_was_made_by_hand_takes_the_key_of_the_run():
+    arguments = (fa.solvers.fsmdm(), problem())
+    first = fa.run(*arguments, jax.random.key(0), rounds=1)
+    state = first.state._replace(fingerprint=None)
+    second = fa.run(*arguments, jax.random.key(0), rounds=1, start=state)
+    assert int(second.state.fingerprint) == int(first.state.fingerprint)
+
+
 def test_round_state_is_the_whole_state():
     state = fa.run(fa.solvers.fsmdm(), problem(), jax.random.key(0), rounds=1).state
     assert isinstance(state, RoundState)

@@ -18,7 +18,7 @@ from fedjax_admm.measures import (
     total_loss,
 )
 from fedjax_admm.participation import bernoulli
-from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
+from fedjax_admm.privacy import exact_release, gaussian_release, ledger, zcdp_plan
 from fedjax_admm.problems import _consensus as consensus, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm, private_subgradient
@@ -29,21 +29,23 @@ ROUNDS = 8
 
 
 class State(NamedTuple):
-    """Models, with and without noise, and how often each client has sent."""
+    """Models, with and without noise, how often each client has sent, and what it spent."""
 
     w: jax.Array
     v: jax.Array
-    releases: jax.Array
+    releases: jax.Array | None = None
+    spent: jax.Array | None = None
+    nominal: jax.Array | None = None
 
 
 class Solver:
     """As much of a solver as measures look at."""
 
-    def estimate(self, state):
-        return state.w
-
     def released(self, state):
         return state.v
+
+    def unprotected(self, state):
+        return state.w
 
 
 def draw(seed=0):
@@ -72,19 +74,27 @@ def problem_of(dtype, l2=1.0):
 
 def state_of(dtype, seed=1):
     w, v = np.random.default_rng(seed).standard_normal((2, CLIENTS, DIM))
-    return State(jnp.asarray(w, dtype), jnp.asarray(v, dtype), jnp.int32([3, 0, 5, 5]))
+    return State(
+        jnp.asarray(w, dtype),
+        jnp.asarray(v, dtype),
+        jnp.int32([3, 0, 5, 5]),
+        jnp.asarray([0.1, 0.0, 0.2, 0.2], dtype),
+        jnp.zeros(CLIENTS, bool),
+    )
 
 
 @pytest.mark.thorough
 def test_errors_are_those_of_the_reference(dtype):
     state = state_of(dtype)
     measured = consensus_error(Solver(), problem_of(dtype), state)
-    assert set(measured) == {"error", "released_error"}
-    for name, models in (("error", state.w), ("released_error", state.v)):
+    assert set(measured) == {"unprotected_error", "released_error"}
+    for name, models in (("unprotected_error", state.w), ("released_error", state.v)):
         assert (measured[name].shape, measured[name].dtype) == ((), dtype)
         expected = reference.error(np.asarray(models, float), minimiser(1.0))
         assert float(measured[name]) == pytest.approx(expected, rel=1e-5)
-    assert float(measured["error"]) != pytest.approx(float(measured["released_error"]), rel=1e-2)
+    assert float(measured["unprotected_error"]) != pytest.approx(
+        float(measured["released_error"]), rel=1e-2
+    )
 
 
 @pytest.mark.kin(1)
@@ -92,16 +102,16 @@ def test_zero_models_have_as_much_error_as_there_are_clients(dtype):
     """A sum over clients, not a mean."""
     zero = jnp.zeros((CLIENTS, DIM), dtype)
     for model in (zero, 2 * jnp.asarray(minimiser(1.0), dtype)[None] + zero):
-        measured = consensus_error(Solver(), problem_of(dtype), State(model, model, None))
-        assert float(measured["error"]) == pytest.approx(CLIENTS, rel=1e-6)
+        measured = consensus_error(Solver(), problem_of(dtype), State(model, model))
+        assert float(measured["unprotected_error"]) == pytest.approx(CLIENTS, rel=1e-6)
         assert float(measured["released_error"]) == pytest.approx(CLIENTS, rel=1e-6)
 
 
 def test_the_optimum_has_no_error(dtype):
     problem = problem_of(dtype)
     models = jnp.broadcast_to(problem.optimum, (CLIENTS, DIM))
-    measured = consensus_gap(Solver(), problem, State(models, models, None))
-    assert float(measured["error"]) == float(measured["released_error"]) == 0
+    measured = consensus_gap(Solver(), problem, State(models, models))
+    assert float(measured["unprotected_error"]) == float(measured["released_error"]) == 0
     assert float(measured["gap"]) == pytest.approx(0, abs=1e-5)
 
 
@@ -109,7 +119,7 @@ def test_the_gap_is_that_of_the_mean_model(dtype):
     state, (x, y) = state_of(dtype), draw()
     problem = problem_of(dtype)
     measured = consensus_gap(Solver(), problem, state)
-    assert set(measured) == {"error", "released_error", "gap"}
+    assert set(measured) == {"unprotected_error", "released_error", "gap"}
     mean = np.asarray(state.w, float).mean(0)
     values = [
         sum(
@@ -123,9 +133,9 @@ def test_the_gap_is_that_of_the_mean_model(dtype):
     # Clients that disagree around the optimum have an error but no gap.
     spread = jnp.asarray([[1.0], [-1.0], [2.0], [-2.0]], dtype)
     models = problem.optimum[None] + spread
-    measured = consensus_gap(Solver(), problem, State(models, models, None))
+    measured = consensus_gap(Solver(), problem, State(models, models))
     assert float(measured["gap"]) == pytest.approx(0, abs=1e-4)
-    assert float(measured["error"]) == pytest.approx(
+    assert float(measured["unprotected_error"]) == pytest.approx(
         10 * DIM / (minimiser(1.0) ** 2).sum(), rel=1e-4
     )
 
@@ -135,7 +145,7 @@ def test_gaps_are_not_negative(x64):
     problem = problem_of(np.float64)
     best = float(total_loss(problem, problem.optimum))
     gap = jax.jit(
-        lambda w: consensus_gap(Solver(), problem, State(w, w, None))["gap"],
+        lambda w: consensus_gap(Solver(), problem, State(w, w))["gap"],
     )
     gaps = []
     for seed in range(20):
@@ -149,7 +159,10 @@ def test_gaps_are_not_negative(x64):
 def test_the_ledger_has_the_releases_of_every_client(dtype):
     state = state_of(dtype)
     measured = consensus_releases(Solver(), problem_of(dtype), state)
-    assert set(measured) == {"error", "released_error", "releases"}
+    budget = {"releases", "spent", "nominal"}
+    assert set(measured) == {"unprotected_error", "released_error", *budget}
+    for name in budget:
+        np.testing.assert_array_equal(measured[name], getattr(state, name))
     np.testing.assert_array_equal(measured["releases"], [3, 0, 5, 5])
     assert measured["releases"].dtype == jnp.int32
     for name, value in consensus_error(Solver(), problem_of(dtype), state).items():
@@ -164,8 +177,8 @@ def test_an_optimum_of_zero_gives_no_number(dtype):
     with mock.patch.object(consensus, "pooled_optimum", return_value=zero):
         problem = consensus_regression(graphs.star(CLIENTS), x, y, losses.squared(), l2=1.0)
     models = jnp.zeros((CLIENTS, DIM), dtype)
-    measured = consensus_error(Solver(), problem, State(models, models + 1, None))
-    assert math.isnan(float(measured["error"]))
+    measured = consensus_error(Solver(), problem, State(models, models + 1))
+    assert math.isnan(float(measured["unprotected_error"]))
     assert math.isinf(float(measured["released_error"]))
 
 
@@ -189,16 +202,17 @@ def test_measures_of_a_run(x64):
     steps = np.diff(releases, axis=0, prepend=np.zeros((1, CLIENTS), int))
     assert set(steps.ravel()) == {0, 1}
     np.testing.assert_array_equal(releases[-1], result.state.solver.releases)
-    spent = plan.spent(result.trace["releases"])
+    spent = ledger(result.trace, plan.delta)
     assert spent.epsilon.shape == (ROUNDS, CLIENTS)
     assert (np.diff(spent.epsilon, axis=0) >= 0).all()
     # Nobody has taken part in all rounds, so nobody has spent everything.
     assert (spent.epsilon[-1] < plan.epsilon).all()
     budgets = [plan.budgets[:n].sum() for n in releases[-1]]
     np.testing.assert_allclose(spent.budget[-1], budgets, rtol=1e-12)
-    last = reference.error(np.asarray(result.estimate), minimiser(1.0))
-    assert float(result.trace["error"][-1]) == pytest.approx(last, rel=1e-9)
-    sent = reference.error(np.asarray(solver.released(result.state.solver)), minimiser(1.0))
+    own = np.asarray(solver.unprotected(result.state.solver))
+    last = reference.error(own, minimiser(1.0))
+    assert float(result.trace["unprotected_error"][-1]) == pytest.approx(last, rel=1e-9)
+    sent = reference.error(np.asarray(result.estimate), minimiser(1.0))
     assert float(result.trace["released_error"][-1]) == pytest.approx(sent, rel=1e-9)
 
 
@@ -207,7 +221,7 @@ def test_without_noise_models_are_what_is_sent(x64):
     trace = run(
         solver, problem_of(np.float64), jax.random.key(0), rounds=ROUNDS, measure=consensus_gap
     ).trace
-    np.testing.assert_array_equal(trace["error"], trace["released_error"])
-    assert (np.diff(trace["error"]) < 0).all()
+    np.testing.assert_array_equal(trace["unprotected_error"], trace["released_error"])
+    assert (np.diff(trace["unprotected_error"]) < 0).all()
     assert (np.diff(trace["gap"]) < 0).all()
     assert trace["gap"][-1] > 0

@@ -25,7 +25,7 @@ STOREYS = (
     ("fedjax_admm.ratings",),
     ("fedjax_admm.problems",),
     ("fedjax_admm.measures", "fedjax_admm.certificates"),
-    ("fedjax_admm._run_checks",),
+    ("fedjax_admm._run_checks", "fedjax_admm._key_uses"),
     ("fedjax_admm._run",),
     ("fedjax_admm.search",),
     ("fedjax_admm.privacy",),

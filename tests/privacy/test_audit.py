@@ -91,7 +91,7 @@ def messages(solver, problem, state, active, x, y):
         # Building the problem anew is part of what is audited.
         other = with_loss(other, problem.loss, l1=problem.l1, l2=problem.l2)
         after = solver.step(other, state, turn)
-        return solver.released(after), solver.estimate(after)
+        return solver.released(after), solver.unprotected(after)
 
     places = jnp.arange(problem.num_clients, dtype=jnp.int32)
     return jax.vmap(jax.vmap(one, (None, 0, 0)))(places, x, y)
@@ -182,8 +182,10 @@ def test_one_replaced_sample_moves_a_message_by_the_sensitivity_and_no_more(name
         ratio = distances(w) / wanted
         assert np.all(ratio <= 1 + slack), ratio
         assert ratio.max() > 0.95
-        # What is sent moves as far: the noise is the same.
-        np.testing.assert_allclose(distances(v), ratio * wanted, rtol=1e-9 if wide else 1e-3)
+        # What is sent moves as far, but for the grid: the noise is the same.
+        noise = solver.release.deviation(gains, problem.sizes, jnp.full(CLIENTS, 6, jnp.int32))
+        differences = np.abs(distances(v) - ratio * wanted)
+        assert np.all(differences <= np.asarray(noise) * (2e-7 if wide else 2e-3))
         if name != "P-ADMM":  # the regulariser adds nothing
             l1, l2 = (jnp.asarray(weight, dtype) for weight in (0.4, 3.0))
             _, w = sent(solver, replace(problem, l1=l1, l2=l2), state, x, y)
@@ -242,7 +244,7 @@ def test_whoever_is_away_reveals_nothing(name):
     state, active = state_of(solver, problem), np.arange(CLIENTS) % 2 == 0
     before = np.asarray(solver.released(state))
     v, w = sent(solver, problem, state, *choices(before, False, 100), active)
-    for found, kept in ((v, before), (w, np.asarray(solver.estimate(state)))):
+    for found, kept in ((v, before), (w, np.asarray(solver.unprotected(state)))):
         same = np.broadcast_to(kept[~active], found[:, :, ~active].shape)
         np.testing.assert_array_equal(found[:, :, ~active], same)
         assert np.all(distances(own(found))[active] > 0)

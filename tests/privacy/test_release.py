@@ -11,13 +11,12 @@ from scipy import stats
 
 from fedjax_admm import InputError
 from fedjax_admm.privacy import (
-    NOMINAL,
     ExactRelease,
     GaussianRelease,
     approximate_plan,
     exact_release,
     gaussian_release,
-    ledger,
+    standard_normal,
     zcdp_plan,
 )
 from tests.reference import zcdp as reference
@@ -72,7 +71,7 @@ def test_the_norm_clips_unless_it_is_nominal(dtype):
 
 def test_numbers_are_leaves(dtype):
     release = gaussian_release(plan_of(), CLIP)
-    assert [leaf.shape for leaf in jax.tree.leaves(release)] == [(), (ROUNDS,)]
+    assert [leaf.shape for leaf in jax.tree.leaves(release)] == [(), (ROUNDS,), ()]
     assert {leaf.dtype for leaf in jax.tree.leaves(release)} == {dtype}
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(release))
     assert len(jax.tree.leaves(exact_release(CLIP))) == 1
@@ -177,10 +176,12 @@ def test_noise_is_multiplier_times_sensitivity_times_standard_normal(dtype):
     messages, gains, sizes, counts = arguments(n, dtype)
     release = gaussian_release(plan, CLIP)
     noise = release(jax.random.key(5), messages, gains, sizes, counts) - messages
-    normal = np.asarray(jax.random.normal(jax.random.key(5), messages.shape, dtype), np.float64)
+    normal = np.asarray(standard_normal(jax.random.key(5), messages.shape, dtype), np.float64)
     budgets = plan.budgets[n - 1]
     scale = reference.noise_scale(2 * CLIP * GAINS / SIZES, budgets)
-    np.testing.assert_allclose(noise, scale[:, None] * normal, rtol=1e-4, atol=1e-6)
+    # Rounding is covered by a little more, and the grid moves a message by a part of the noise.
+    error = np.abs(noise - scale[:, None] * normal) / scale[:, None]
+    assert error.max() < (4e-4 if dtype == np.float32 else 1e-7)
 
 
 @pytest.mark.parametrize("n", [(1, 1, 1, 1), (6, 2, 1, 4)])
@@ -302,31 +303,3 @@ def test_another_plan_does_not_compile_again(dtype):
     given = arguments(2, dtype)
     for epsilon, clip in ((1.0, 1.0), (2.0, 3), (math.inf, 0.5)):
         send(gaussian_release(plan_of(epsilon), clip), jax.random.key(0), *given)
-
-
-def test_the_ledger_is_that_of_the_plan_and_knows_whether_gradients_were_clipped():
-    plan = zcdp_plan(2.0, 1e-5, 6, 0.9)
-    counts = np.array([[0, 1, 3], [1, 2, 6]])
-    clipped = ledger(plan, gaussian_release(plan, 1.5), counts)
-    for found, wanted in zip(clipped, plan.spent(counts), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert clipped.label == ""
-    nominal = ledger(plan, gaussian_release(plan, None, nominal_norm=1.5), counts)
-    assert nominal.label == NOMINAL
-    np.testing.assert_array_equal(nominal.exact_epsilon, clipped.exact_epsilon)
-
-
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
-        (zcdp_plan(2.1, 1e-5, 6, 0.9), "must add as much noise as the plan, but at release 1 "),
-        (zcdp_plan(2.0, 1e-5, 6, 0.8), "at release 4 its multiplier is "),
-        (zcdp_plan(2.0, 1e-5, 7, 0.9), "must be made by the plan, of 6 releases"),
-    ],
-)
-def test_the_ledger_refuses_a_release_with_less_noise_than_planned(other, words):
-    plan = zcdp_plan(2.0, 1e-5, 6, 0.9)
-    with pytest.raises(InputError, match=words):
-        ledger(plan, gaussian_release(other, 1.0), [1])
-    with pytest.raises(InputError, match="ExactRelease, which adds no noise"):
-        ledger(plan, exact_release(1.0), [1])

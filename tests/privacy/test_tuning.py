@@ -224,7 +224,7 @@ def test_scores_are_those_of_single_runs():
     once = jax.jit(
         lambda solver, problem, key: run(
             solver, problem, key, rounds=ROUNDS, measure=consensus_error, every=ROUNDS
-        ).trace["error"][-1]
+        ).trace["unprotected_error"][-1]
     )
     expected = np.empty((TRIALS, 4))
     for t, key in enumerate(jax.random.split(jax.random.key(0), TRIALS)):

@@ -50,7 +50,7 @@ PAPER = (
     "Learning for Nonsmooth Objectives"
 )
 METRICS = {
-    "error": "error of the models, sum over clients",
+    "unprotected_error": "error of the models without noise, sum over clients",
     "released_error": "error of what was sent, sum over clients",
     "epsilon": "exact epsilon spent by every client",
     "numbers_up": "numbers sent",
@@ -233,9 +233,9 @@ def _no_noise(settings: Settings, rounds: int) -> str:
 
 
 CURVES_FIGURE = partial(
-    task_curves_figure, metric="error", title=lambda value: f"epsilon {value:g}"
+    task_curves_figure, metric="unprotected_error", title=lambda value: f"epsilon {value:g}"
 )
-SWEEP_FIGURE = partial(task_sweep_figure, metric="error")
+SWEEP_FIGURE = partial(task_sweep_figure, metric="unprotected_error")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _experiment = partial(
     Experiment,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas
 
 from fedjax_admm._checks import InputError, count, is_concrete, listed, multiple, typed_key
-from fedjax_admm._run import RoundState, Run, Status, run
+from fedjax_admm._run import RoundState, Run, Status, check_start, run, with_fingerprint
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.experimental.on_chip._kernel import run_rounds
 from fedjax_admm.experimental.on_chip._masks import draw_masks, pack_rounds
@@ -91,6 +91,7 @@ def run_on_chip(
             value=solver.regularizer,
             remedy="use fedjax_admm.run",
         )
+    check_start(start, key)
     check_capabilities(solver, problem)
     done = int(start.index) if start is not None and is_concrete(start.index) else 0
     participation.check(solver.participants(problem), done + rounds)
@@ -101,6 +102,8 @@ def run_on_chip(
 
 @partial(jax.jit, static_argnums=(5, 6, 7))
 def _run_on_chip(solver, problem, key, participation, start, rounds, every, interpret) -> Run:
+    if start is not None:
+        start = with_fingerprint(start, key)
     if not interpret and (mosaic_gpu is None or problem.anchors.dtype != jnp.float32):
         return _twin(solver, problem, key, participation, start, rounds, every)
     return _trial(solver, problem, key, participation, start, rounds, every, interpret)
@@ -185,7 +188,9 @@ def _launch(solver, problem, key, participation, start, rounds, every, interpret
     blocks = masks.reshape(-1, every, clients)
     first_failed = jnp.where(failed[0] > 0, start.index + failed[0], 0)
     return Run(
-        RoundState(start.index + rounds, remembered, FSMDMState(trace[-1], client)),
+        RoundState(
+            start.index + rounds, remembered, FSMDMState(trace[-1], client), start.fingerprint
+        ),
         {
             "estimate": trace,
             "round": start.index + records,

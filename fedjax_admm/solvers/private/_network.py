@@ -4,11 +4,12 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import InputError, is_concrete, one_line
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.participation import where_active
-from fedjax_admm.privacy import Release
+from fedjax_admm.privacy import ExactRelease, Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
 
@@ -19,6 +20,9 @@ class PrivateClients(NamedTuple):
     w: jax.Array  # shape=(clients, dim): models without noise, private
     v: jax.Array  # shape=(clients, dim): what was sent last, known to all neighbours
     releases: jax.Array  # shape=(clients,), int32: how often the client has sent
+    spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2 over its releases, rounded up; infinite
+    # after one without noise
+    nominal: jax.Array  # shape=(clients,), bool: whether it has sent with gradients not clipped
 
 
 class PrivateState(NamedTuple):
@@ -32,18 +36,112 @@ class PrivateState(NamedTuple):
         """Return how often every client has sent, shape (clients,), int32."""
         return self.clients.releases
 
+    @property
+    def spent(self) -> jax.Array:
+        """Return the sum of 1 / z_n^2 over every client's releases, shape (clients,)."""
+        return self.clients.spent
+
+    @property
+    def nominal(self) -> jax.Array:
+        """Return which clients have sent with gradients not clipped, shape (clients,), bool."""
+        return self.clients.nominal
+
 
 def first_clients(problem: Any) -> PrivateClients:
     """Return clients that have sent nothing, at a public start; zero where none is known."""
     public = has(problem, PublicStart)
     w = problem.public_start if public else jnp.zeros_like(problem.start)
-    return PrivateClients(w, w, jnp.zeros(problem.num_clients, jnp.int32))
+    clients = problem.num_clients
+    return PrivateClients(
+        w,
+        w,
+        jnp.zeros(clients, jnp.int32),
+        jnp.zeros(clients, w.dtype),
+        jnp.zeros(clients, bool),
+    )
 
 
-class DualFlows(NeighbourSolver):
-    """Networked ADMM whose dual variables are the divergence of flows on the edges."""
+class PrivateSolver(NeighbourSolver):
+    """A solver whose clients keep a model to themselves and send it with noise."""
 
     release: Release
+
+    @property
+    def noisy(self) -> bool:
+        """Return whether a key hides anything: a run refuses to use it twice then."""
+        return not isinstance(self.release, ExactRelease)
+
+    def sent(
+        self, problem: Any, clients: PrivateClients, turn: Any, w: jax.Array, gain: jax.Array
+    ) -> PrivateClients:
+        """Return the clients after those that take part have sent new models, and paid for it.
+
+        Args:
+          problem: the clients and their graph.
+          clients: before the round.
+          turn: of the round.
+          w: the new models, shape (clients, dim).
+          gain: by how much they move per unit of the gradient, shape (clients,).
+        """
+        n = clients.releases + 1
+        v = self.release(turn.key, w, gain, problem.sizes, n)
+        # A release that does not say what it costs has no bound.
+        costs = (
+            self.release.costs(n).astype(clients.spent.dtype)
+            if hasattr(self.release, "costs")
+            else jnp.full_like(clients.spent, jnp.inf)
+        )
+        # The sum is off by half a step to the next number at most.
+        spent = jnp.nextafter(clients.spent + costs, jnp.full_like(costs, jnp.inf))
+        nominal = clients.nominal | (self.release.clip is None)
+        new = PrivateClients(w, v, n, jax.lax.stop_gradient(spent), nominal)
+        return where_active(turn.active, new, clients)
+
+    def check_start(self, state: Any) -> None:
+        """Check that a run may go on from a state: all noise must be in one unit.
+
+        Where gradients are clipped, noise is in units of what a sample can move; where they are
+        not, of a number that bounds nothing: the two do not add up. Another norm, plan or step is
+        another unit of length, not of privacy, as every release is in units of its own sensitivity.
+
+        Raises:
+          InputError: they are not; a traced state is not looked at.
+        """
+        if not isinstance(state, PrivateState | PrivateClients) or not self.noisy:
+            return
+        if not is_concrete(state):
+            return
+        counts = (np.asarray(state.releases) > 0) & np.isfinite(np.asarray(state.spent))
+        other = np.flatnonzero(counts & (np.asarray(state.nominal) != (self.release.clip is None)))
+        if other.size:
+            was, now = "clipped", "not clipped"
+            if self.release.clip is not None:
+                was, now = now, was
+            raise InputError(
+                f"must be the state of a run whose gradients were {now}, as those of this solver "
+                f"are, but those of client {other[0]} were {was}: what they have spent does not "
+                "add up",
+                argument="start",
+                value=state,
+                remedy="begin anew, with start=None",
+            )
+
+    def estimate(self, state: Any) -> jax.Array:
+        """Return what everybody may know, shape (clients, dim): the models as they were sent."""
+        return state.v
+
+    def released(self, state: Any) -> jax.Array:
+        """Return what everybody may know, shape (clients, dim)."""
+        return self.estimate(state)
+
+    def unprotected(self, state: Any) -> jax.Array:
+        """Return the models without noise, shape (clients, dim): each for its client alone."""
+        return state.w
+
+
+class DualFlows(PrivateSolver):
+    """Networked ADMM whose dual variables are the divergence of flows on the edges."""
+
     rho: jax.Array
 
     def init(self, problem, key) -> PrivateState:
@@ -69,9 +167,8 @@ class DualFlows(NeighbourSolver):
           w: the new models, shape (clients, dim).
           gain: by how much they move per unit of the gradient, shape (clients,).
         """
-        graph, n = problem.graph, state.releases + 1
-        v = self.release(turn.key, w, gain, problem.sizes, n)
-        clients = where_active(turn.active, PrivateClients(w, v, n), state.clients)
+        graph = problem.graph
+        clients = self.sent(problem, state.clients, turn, w, gain)
         working = turn.active[graph.heads] & turn.active[graph.tails]
         u = state.u + self.rho * graph.difference(clients.v)
         return PrivateState(clients, jnp.where(working[:, None], u, state.u))
@@ -81,12 +178,12 @@ class DualFlows(NeighbourSolver):
         return problem.graph.divergence(state.u)
 
     def estimate(self, state: PrivateState) -> jax.Array:
-        """Return the models without noise, shape (clients, dim): private, for their owners."""
-        return state.clients.w
-
-    def released(self, state: PrivateState) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim)."""
+        """Return what everybody may know, shape (clients, dim): the models as they were sent."""
         return state.clients.v
+
+    def unprotected(self, state: PrivateState) -> jax.Array:
+        """Return the models without noise, shape (clients, dim): each for its client alone."""
+        return state.clients.w
 
 
 def released_gradients(problem: Any, release: Release, points: jax.Array) -> jax.Array:
@@ -121,8 +218,8 @@ def step_schedule(step_size: ScheduleLike) -> Schedule:
     return as_schedule("step_size", step_size, lambda scale: power_decay(scale, 0.5), above=0)
 
 
-def check_releases(release: Release, rounds: int) -> None:
-    """Check that a release may happen in each of so many rounds.
+def check_releases(release: Release, rounds: int, problem: Any) -> None:
+    """Check that a release may happen in each of so many rounds, with messages of a problem.
 
     Raises:
       InputError: it may not.
@@ -134,3 +231,5 @@ def check_releases(release: Release, rounds: int) -> None:
             value=rounds,
             remedy=f"make a plan for {rounds} rounds",
         )
+    if hasattr(release, "check"):
+        release.check(problem.start)  # pyright: ignore[reportAttributeAccessIssue]

@@ -59,7 +59,7 @@ class PrivateNetworkedADMM(DualFlows):
         Raises:
           InputError: they are not; a traced solver or problem is not looked at.
         """
-        check_releases(self.release, rounds)
+        check_releases(self.release, rounds, problem)
         check_stability(problem, self.rho, self.step_size, rounds, self.release.clip is not None)
 
     def step(self, problem, state: PrivateState, turn) -> PrivateState:
@@ -83,6 +83,11 @@ def private_networked_admm(
     step_size: ScheduleLike = 1.0,
 ) -> PrivateNetworkedADMM:
     """Build `PrivateNetworkedADMM`.
+
+    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
+    whoever gets the messages of both takes their difference. Every run on real data needs a key of
+    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
+    `unprotected(state)` gives the models without noise, which nothing protects.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.

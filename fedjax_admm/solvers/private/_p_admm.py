@@ -24,6 +24,7 @@ from fedjax_admm._checks import InputError, count, is_concrete, scalar
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
+from fedjax_admm.kernels import project_l2_ball, safe_norm
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.solvers.private._network import (
@@ -56,7 +57,7 @@ class PADMM(DualFlows):
         Raises:
           InputError: they are not.
         """
-        check_releases(self.release, rounds)
+        check_releases(self.release, rounds, problem)
         if not problem.loss.smooth:
             raise InputError(
                 f"must be smooth for P-ADMM, but it is {type(problem.loss).__name__}",
@@ -88,20 +89,36 @@ class PADMM(DualFlows):
 
     def _minimize(self, problem, start, pull, weight) -> jax.Array:
         """Return `argmin f_k(w) + w^T pull_k + weight_k ||w||^2 / 2`, shape (clients, dim)."""
-        clip, features = self.release.clip, problem.features
+        clip = self.release.clip
         modulus = (weight + 2 * problem.l2 / problem.num_clients)[:, None]
+        rows = problem.rows(clip)
         identity = jnp.eye(start.shape[-1], dtype=start.dtype)[None]
 
         def newton(w, _):
             slope = released_gradients(problem, self.release, w) + pull + weight[:, None] * w
             bent = problem.curvatures(w, clip) * problem.shares
-            hessian = jnp.einsum("kmp,km,kmq->kpq", features, bent, features, precision=_HIGHEST)
+            if clip is not None:  # what is much steeper than the rest is a wall, however steep
+                bent = jnp.minimum(bent, modulus / (16 * w.shape[-1] * jnp.finfo(w.dtype).eps))
+            hessian = jnp.einsum("kmp,km,kmq->kpq", rows, bent, rows, precision=_HIGHEST)
             inverse = positive_inverse(hessian + modulus[..., None] * identity)
             direction = jnp.einsum("kpq,kq->kp", inverse, slope, precision=_HIGHEST)
             length = _length(problem, clip, w, direction, pull, modulus)
-            return w - length[:, None] * direction, None
+            new = w - length[:, None] * direction
+            return (new if clip is None else _kept(new, -pull / modulus, clip / modulus)), None
 
         return jax.lax.scan(newton, start, length=self.newton_steps)[0]
+
+
+def _kept(w, centre, radius) -> jax.Array:
+    """Return models that are in a ball, and the nearest ones in it of others; shape (clients, dim).
+
+    Clipped gradients are no longer than the norm, so that the minimiser is no farther from that
+    without data than the norm over the modulus. No rounding and no sample carry a model out of it.
+    """
+    offset = w - centre
+    length = safe_norm(offset)[:, None]
+    nearest = centre + jnp.where(length < jnp.inf, project_l2_ball(offset, radius), 0)
+    return jnp.where(length <= radius, w, nearest)
 
 
 def _length(problem, clip, w, direction, pull, modulus) -> jax.Array:
@@ -114,11 +131,12 @@ def _length(problem, clip, w, direction, pull, modulus) -> jax.Array:
     frozen = jax.lax.stop_gradient((problem, clip, w, direction, pull, modulus))
     problem, clip, w, direction, pull, modulus = frozen
     along, change = problem.predictions(w), problem.predictions(direction)
+    towards = jnp.einsum("kmp,kp->km", problem.rows(clip), direction, precision=_HIGHEST)
 
     def derivative(length):
         slopes = problem.slopes(along - length[:, None] * change, clip)
         rest = pull + modulus * (w - length[:, None] * direction)
-        data = jnp.sum(problem.shares * slopes * change, -1)
+        data = jnp.sum(problem.shares * slopes * towards, -1)
         return -data - jnp.sum(direction * rest, -1)
 
     none, full = jnp.zeros_like(w[:, 0]), jnp.ones_like(w[:, 0])
@@ -150,6 +168,11 @@ def _length(problem, clip, w, direction, pull, modulus) -> jax.Array:
 
 def p_admm(release: Release, *, rho: ArrayLike = 1.0, newton_steps: int = 30) -> PADMM:
     """Build `PADMM`.
+
+    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
+    whoever gets the messages of both takes their difference. Every run on real data needs a key of
+    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
+    `unprotected(state)` gives the models without noise, which nothing protects.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.

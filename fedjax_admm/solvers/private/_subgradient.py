@@ -19,12 +19,11 @@ import jax
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.graphs import metropolis_weights
-from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
-from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
 from fedjax_admm.solvers.private._network import (
     PrivateClients,
+    PrivateSolver,
     check_release,
     check_releases,
     first_clients,
@@ -35,7 +34,7 @@ from fedjax_admm.solvers.private._network import (
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class PrivateSubgradient(NeighbourSolver):
+class PrivateSubgradient(PrivateSolver):
     """Private distributed subgradient steps; build it with `private_subgradient`."""
 
     release: Release
@@ -49,7 +48,7 @@ class PrivateSubgradient(NeighbourSolver):
         Raises:
           InputError: it is not.
         """
-        check_releases(self.release, rounds)
+        check_releases(self.release, rounds, problem)
 
     def init(self, problem, key) -> PrivateClients:
         """Start where everybody knows it: nothing is sent."""
@@ -58,29 +57,24 @@ class PrivateSubgradient(NeighbourSolver):
     def step(self, problem, state: PrivateClients, turn) -> PrivateClients:
         """Return the state after one round."""
         graph = problem.graph
-        n = state.releases + 1
-        eta = self.gains(problem, n)
+        eta = self.gains(problem, state.releases + 1)
         weights = metropolis_weights(graph).astype(state.v.dtype)
         mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
         w = mixed - eta[:, None] * released_gradients(problem, self.release, state.v)
-        v = self.release(turn.key, w, eta, problem.sizes, n)
-        return where_active(turn.active, PrivateClients(w, v, n), state)
+        return self.sent(problem, state, turn, w, eta)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return eta_n, by how much w_k moves per unit of the gradient, shape (clients,)."""
         return self.step_size(n)
 
-    def estimate(self, state: PrivateClients) -> jax.Array:
-        """Return the models without noise, shape (clients, dim): private, for their owners."""
-        return state.w
-
-    def released(self, state: PrivateClients) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim)."""
-        return state.v
-
 
 def private_subgradient(release: Release, *, step_size: ScheduleLike = 0.1) -> PrivateSubgradient:
     """Build `PrivateSubgradient`.
+
+    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
+    whoever gets the messages of both takes their difference. Every run on real data needs a key of
+    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
+    `unprotected(state)` gives the models without noise, which nothing protects.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.

@@ -158,7 +158,8 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
         np.testing.assert_allclose(float(shown[1]), value, rtol=1e-4)
 
     config = config_of(folder)
-    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    parts = ["command", "family", "settings", "data", "result", "seconds", "versions", "files"]
+    assert list(config)[: len(parts)] == parts
     assert config["seconds"] is None  # how long it took may depend on the data
     assert config["result"]["privacy"]["statement"] == plan.statement().splitlines()
     assert config["result"]["privacy"]["label"] == ""
@@ -381,8 +382,11 @@ def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path
             for row in rows_of(folder / "models.csv")
         ]
         printed = outcome.out.partition("Mean of the released models")[0]
-        told.append((files["config.json"], files["ledger.csv"], curve, models, printed))
-        assert "evaluation" not in json.loads(files["config.json"])["result"]
+        config = json.loads(files["config.json"])
+        assert "evaluation" not in config["result"]
+        # Digests of files that are public: of the models, the curve and the figure.
+        assert set(config.pop("files")) <= PUBLIC
+        told.append((config, files["ledger.csv"], curve, models, printed))
     assert told[0] == told[1]
 
 

@@ -90,6 +90,9 @@ class GivenNoise:
     def rounds(self):
         return self.inner.rounds
 
+    def costs(self, n):
+        return self.inner.costs(n)
+
     def __call__(self, key, messages, gains, sizes, n):
         place = jnp.minimum(n, self.draws.shape[0]) - 1
         draws = jnp.take_along_axis(self.draws, place[None, :, None], 0)[0]
@@ -119,7 +122,8 @@ EVERYBODY = np.ones((ROUNDS, CLIENTS), bool)
 
 
 def everything(solver, problem, state):
-    seen = {"releases": state.releases, "v": solver.released(state), "w": solver.estimate(state)}
+    seen = {"releases": state.releases, "spent": state.spent}
+    seen |= {"v": solver.released(state), "w": solver.unprotected(state)}
     if isinstance(state, PrivateState):
         seen |= {"gamma": solver.duals(problem, state)}
     return seen

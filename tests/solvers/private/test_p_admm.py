@@ -232,7 +232,7 @@ def test_ridge_regression_converges_to_rounding(spec_problem, probability):
         measure=consensus_error,
         participation=participation.bernoulli(probability),
     )
-    assert float(run.trace["error"][0]) < 1e-25
+    assert float(run.trace["unprotected_error"][0]) < 1e-25
 
 
 @pytest.mark.usefixtures("x64")

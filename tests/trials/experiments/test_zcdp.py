@@ -368,7 +368,7 @@ def test_methods_share_problem_and_draws(curves):
             rounds=FEW,
             measure=consensus_error,
         ).trace
-        for metric in ("error", "released_error"):
+        for metric in ("unprotected_error", "released_error"):
             found = results.values(name, metric)
             assert found.shape == (2, TRIALS, FEW)
             np.testing.assert_allclose(found[1, 1], trace[metric], rtol=1e-3)
@@ -552,13 +552,13 @@ def test_fine_differences_are_computed_in_float64(command, monkeypatch, tmp_path
     assert results.config["x64"]
     for method in results.methods:
         assert not results.has(method, "epsilon")
-        for metric in ("error", "gap"):
+        for metric in ("unprotected_error", "gap"):
             values = results.values(method, metric)
             assert values.dtype == np.float64
             assert (values != values.astype(np.float32)).any()
         # Everything is sent as it is.
         sent = results.values(method, "released_error")
-        np.testing.assert_array_equal(sent, results.values(method, "error"))
+        np.testing.assert_array_equal(sent, results.values(method, "unprotected_error"))
 
 
 @pytest.mark.parametrize("name", SILENT)
@@ -791,15 +791,14 @@ def test_figures_of_the_experiments(name, curves, tmp_path):
     """Made-up numbers under the names that methods have."""
     experiment = find(name)
     methods = experiment.method_names()
-    metric = "gap" if name == "zcdp-convergence" else "error"
+    metric = "gap" if name == "zcdp-convergence" else "unprotected_error"
     results = made_up(
         methods,
         experiment.sweep.values,
         config={"metrics": dict(experiment.metrics), "parameter_label": experiment.sweep.label},
     )
-    if metric == "gap":
-        arrays = {key.replace("error", "gap"): value for key, value in results.arrays.items()}
-        results = Results(results.config, results.sweep, results.rounds, arrays, results.nonfinite)
+    arrays = {key.replace("error", metric): value for key, value in results.arrays.items()}
+    results = Results(results.config, results.sweep, results.rounds, arrays, results.nonfinite)
     figure = experiment.figure(results)
     bare = {method.split(": ", 1)[1] for method in methods}
     assert sorted(legend_of(figure)) == sorted(bare)

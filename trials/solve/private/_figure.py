@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedjax_admm.privacy import NOMINAL
-from fedjax_admm.trials.solve._style import FIRST, SECOND, add_grid, make_logarithmic
+from fedjax_admm.trials.solve._style import FIRST, SECOND, add_grid, drawn, make_logarithmic
 from fedjax_admm.trials.solve.private._fit import PrivateFit
 
 UNPROTECTED = "not protected by the guarantee"
@@ -37,7 +37,7 @@ def draw_private_fit(fit: PrivateFit, title: str) -> Figure:
         add_grid(each)
         if each.get_legend_handles_labels()[0]:
             each.legend(frameon=False, fontsize=9)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(drawn(title), fontsize=11)
     return figure
 
 
@@ -69,7 +69,7 @@ def _draw_evaluation(axes: Axes, fit: PrivateFit) -> None:
     assert fit.evaluation is not None
     rounds = fit.curve["round"]
     _line(axes, rounds, fit.evaluation["released_error"], "released models", FIRST)
-    _line(axes, rounds, fit.evaluation["error"], "models without noise", SECOND)
+    _line(axes, rounds, fit.evaluation["unprotected_error"], "models without noise", SECOND)
     make_logarithmic(axes)
     axes.set_ylabel("squared relative errors, sum over clients")
     axes.set_title(UNPROTECTED, fontsize=10)

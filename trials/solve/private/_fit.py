@@ -15,6 +15,7 @@ Learning for Nonsmooth Objectives".
 """
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +31,14 @@ from fedjax_admm.privacy import (
     Spent,
     approximate_plan,
     gaussian_release,
+    ledger,
     zcdp_plan,
 )
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.solve._command import spacing
+from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.private._settings import (
     LOSSES,
     P_ADMM,
@@ -110,6 +113,24 @@ def solver_of(settings: PrivateSettings, plan: Plan) -> Any:
     return private_networked_admm(release, rho=given["rho"], step_size=steps)
 
 
+def check_size(observations: Observations, settings: PrivateSettings) -> None:
+    """Check that a run takes no longer than a day and no more than the memory.
+
+    Raises:
+      InputError: it does.
+    """
+    clients, dim, rounds = len(observations.nodes), len(observations.columns), settings.rounds
+    rows = clients * int(observations.counts.max())
+    check_work(
+        settings,
+        f"{rounds} rounds of {clients} clients with {dim} coefficients",
+        "take fewer {rounds}, clients or columns",
+        steps=rounds,
+        numbers=4.0 * rounds * rows * dim,
+        held=2.0 * rows * dim + 6.0 * rounds,  # the noise of every round, planned in float64
+    )
+
+
 def fit_private(
     observations: Observations, network: NodeGraph, settings: PrivateSettings, key: jax.Array
 ) -> PrivateFit:
@@ -143,7 +164,7 @@ def fit_private(
         every=spacing(settings.rounds, _RECORDS),
     )
     trace, state = jax.device_get((done.trace, done.state.solver))
-    released, private = solver.released(state), solver.estimate(state)
+    released, private = solver.estimate(state), solver.unprotected(state)
     if not all(np.isfinite(seen).all() for seen in (released, private, trace["disagreement"])):
         smaller = "a larger {rho}" if settings.method == P_ADMM else "a smaller {step}"
         raise settings.mistake(
@@ -151,7 +172,7 @@ def fit_private(
             "or bring the columns to a common scale by public numbers"
         )
     noise = np.asarray(_noise(solver, problem, jnp.asarray(trace["releases"])), np.float64)
-    most = plan.spent(trace["releases"].max(1), clipped=settings.clipped)
+    spent = spent_by(plan, trace)
     return PrivateFit(
         settings=settings,
         observations=observations,
@@ -160,14 +181,14 @@ def fit_private(
         released=np.asarray(released),
         noise=noise[-1],
         releases=np.asarray(state.releases),
-        spent=plan.spent(state.releases, clipped=settings.clipped),
+        spent=Spent(*(part[-1] for part in spent[:3]), spent.label),
         curve={
             "round": trace["round"],
             "disagreement": trace["disagreement"],
             "noise": np.sqrt(problem.dim * np.mean(noise**2, 1)),
-            "budget": most.budget,
-            "epsilon": most.epsilon,
-            "exact_epsilon": most.exact_epsilon,
+            "budget": spent.budget.max(1),
+            "epsilon": spent.epsilon.max(1),
+            "exact_epsilon": spent.exact_epsilon.max(1),
         },
         private=np.asarray(private),
         evaluation={name: trace[name] for name in EVALUATED} if evaluate else None,
@@ -175,20 +196,35 @@ def fit_private(
     )
 
 
-EVALUATED = ("error", "released_error", "gap")
+def spent_by(plan: Plan, trace: Mapping[str, np.ndarray]) -> Spent:
+    """Return what has been spent, shape (records, clients), as the ledger of the run has it.
+
+    Only what classical mechanisms claim is the plan's, which the run has followed: the ledger has
+    a bound of it.
+    """
+    spent = ledger(trace, plan.delta)
+    if plan.accounting == "zcdp":
+        return spent
+    claimed = plan.spent(trace["releases"]).epsilon
+    return spent._replace(epsilon=np.maximum(claimed, spent.exact_epsilon))
+
+
+EVALUATED = ("unprotected_error", "released_error", "gap")
 
 
 def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure what everybody who gets the messages can.
 
     Returns:
-      "releases", how often every client has sent, (clients,); "disagreement", the root mean square
-      distance of the released models from their mean, ().
+      "releases", how often every client has sent, "spent" and "nominal" for the ledger, (clients,);
+      "disagreement", the root mean square distance of the released models from their mean, ().
     """
     models = solver.released(state)
     apart = models - jnp.mean(models, 0, keepdims=True)
     return {
         "releases": state.releases,
+        "spent": state.spent,
+        "nominal": state.nominal,
         "disagreement": jnp.sqrt(jnp.mean(jnp.sum(apart**2, -1))),
     }
 

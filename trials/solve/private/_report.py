@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjax_admm._texts import printable
 from fedjax_admm.privacy import NOMINAL, accountant
 from fedjax_admm.trials.results import CONFIG
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
@@ -84,7 +85,7 @@ def summary(fit: PrivateFit) -> str:
     if fit.settings.keep_private:
         lines.append(
             f"{PRIVATE_MODELS} holds the models without noise, which are {UNPROTECTED}: each is "
-            "for its client only."
+            f"for its client only; {CONFIG} holds a digest of them."
         )
     return "\n".join(lines)
 
@@ -99,7 +100,8 @@ def limits(fit: PrivateFit) -> list[str]:
         noise = "pseudo-random, from a 64-bit key of the operating system that is kept nowhere"
     lines = [
         f"noise: {noise}",
-        "also public: the names of clients and columns, the order of a client's rows",
+        "also public: the names of clients and columns, the order of a client's rows, how many "
+        "rows lack a value (they are no samples: replaced is a complete row by a complete one)",
         "also not covered: that a run was refused or failed, and what it said then (the step is "
         "checked on the data), columns scaled or a clipping norm chosen by the data, all samples "
         "of one client or of one person together",
@@ -175,8 +177,9 @@ def _spent_told(fit: PrivateFit) -> list[str]:
             f"{noise.min():.3g} to {noise.max():.3g}; what is left of earlier noise comes on top."
         )
     lines.append("Mean of the released models:")
-    width = max(map(len, columns[:8]))
-    shown = zip(columns[:8], fit.released.mean(0), strict=False)
+    named = [printable(name) for name in columns[:8]]
+    width = max(map(len, named))
+    shown = zip(named, fit.released.mean(0), strict=False)
     lines += [f"  {name:<{width}} {value:>12.5g}" for name, value in shown]
     if len(columns) > 8:
         lines.append(f"  and {len(columns) - 8} more in {MODELS}")
@@ -189,8 +192,8 @@ def _evaluation_told(fit: PrivateFit, evaluation: Mapping[str, np.ndarray]) -> l
         f"Evaluated on the data (--evaluate), {UNPROTECTED}; so are {EVALUATION}, the figure's "
         f"last panel and the evaluation in {CONFIG}:",
         f"  sum over {len(fit.noise)} clients of squared relative errors: "
-        f"{last['released_error']:.4g} of released models, {last['error']:.4g} of those without "
-        f"noise (all zero: {len(fit.noise)})",
+        f"{last['released_error']:.4g} of released models, {last['unprotected_error']:.4g} of "
+        f"those without noise (all zero: {len(fit.noise)})",
         f"  objective: {last['gap']:.4g} above the smallest value, {fit.optimal_value:.5g}, at the "
         "mean of the models without noise",
     ]

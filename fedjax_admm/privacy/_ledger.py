@@ -1,0 +1,122 @@
+r"""The ledger: what clients have spent, by what was really released.
+
+A client's n-th release is a vector plus normal noise of z_n times the vector's sensitivity, given
+all that was sent before. Between neighbouring data sets it is never easier to tell two normal
+distributions apart whose means differ by 1 / z_n deviations. What is known of all releases together
+depends on the sum
+
+    S = sum_n 1 / z_n^2
+
+alone, which every private solver keeps in its state and adds up, rounded up, from the multipliers
+that it uses. Which plan they come from, and how many runs one after the other, does not matter:
+
+    exact     delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = sqrt(S):
+              adaptive composition of mu_n-GDP mechanisms is sqrt(sum mu_n^2)-GDP, and one release
+              is 1/z_n-GDP; tight, since a sample that always moves messages the same way attains it
+    zcdp      S/2 + 2 sqrt(S/2 ln(1/delta)): the budgets 1 / (2 z_n^2) add up, which is tight; their
+              conversion to epsilon is not
+    advanced  min( sqrt(N E), E/2 + sqrt(2 ln(2/delta) E) ) with E = 2 ln(2.5 N / delta) S, which is
+              sum epsilon_n^2 of classical mechanisms, epsilon_n = c / z_n; a bound, as
+              epsilon_n tanh(epsilon_n/2) is at most epsilon_n^2 / 2
+    basic     sqrt(N E) with E = 2 ln(1.25 N / delta) S: a bound, as by Cauchy and Schwarz
+              sum epsilon_n is at most sqrt(N sum epsilon_n^2); attained if all z_n are equal
+
+N is the client's number of releases. Classical mechanisms need epsilon_n at most 1, which S does
+not tell: what they claim is never given below the exact epsilon, which holds whatever the z_n.
+
+The multipliers must be chosen without a look at what was sent. Where a later plan is chosen by
+earlier messages, only the largest S that could have been reached, a number fixed before, bounds
+what is spent.
+
+Reference: J. Dong, A. Roth, W. Su, "Gaussian Differential Privacy", 2022, Corollary 3.3; M. Bun,
+T. Steinke, "Concentrated Differential Privacy", 2016, Lemma 1.7; P. Kairouz, S. Oh, P. Viswanath,
+"The Composition Theorem for Differential Privacy", 2017; for multipliers chosen on the way,
+A. Smith, A. Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy", 2022.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_admm._checks import InputError, is_concrete, one_line
+from fedjax_admm.privacy import accountant
+from fedjax_admm.privacy._plans import ACCOUNTINGS, NOMINAL, Spent
+
+_RECORDED = ("spent", "releases", "nominal")
+
+
+def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
+    """Return what clients have spent, by what they have really released.
+
+    It is a function of `S = sum 1 / z_n^2` over a client's releases, whatever plans they followed:
+    the module derives the formulas, and says which are tight. S is rounded up, by a part of at most
+    `(12 + 2 N) eps` of itself after N releases, with the eps of the problem's dtype.
+
+    Args:
+      released: a `Run` of a private solver, its state; or a trace with the records "spent",
+        "releases" and "nominal", as `measures.consensus_releases` makes it.
+      delta: at which epsilons are stated.
+      accounting: a key of `ACCOUNTINGS`, for `Spent.epsilon`.
+
+    Returns:
+      Arrays of shape (clients,), or (records, clients) of a trace. All are infinite after a release
+      without noise. The label is `NOMINAL` if gradients were not clipped.
+
+    Raises:
+      InputError: what is given holds no spent budget, is traced, or a number is out of range.
+    """
+    spent, releases, nominal = map(np.asarray, _recorded(released))
+    delta = accountant.checked_delta(delta)
+    if accounting not in ACCOUNTINGS:
+        raise InputError(
+            f"must be one of {', '.join(ACCOUNTINGS)}, but it is {accounting!r}",
+            argument="accounting",
+            value=accounting,
+        )
+    pairs = np.stack([np.asarray(spent, np.float64).ravel() / 2, releases.ravel()])
+    different, places = np.unique(pairs, axis=1, return_inverse=True)
+    places = places.reshape(spent.shape)
+    exact = np.array([accountant.gaussian_epsilon(float(b), delta) for b in different[0]])
+    composed = ACCOUNTINGS[accounting].composed
+    claims = [
+        max(composed(float(budget), max(int(number), 1), delta), float(least)) if budget else 0.0
+        for (budget, number), least in zip(different.T, exact, strict=True)
+    ]
+    return Spent(
+        different[0][places],
+        np.array(claims, np.float64)[places],
+        exact.astype(np.float64)[places],
+        NOMINAL if nominal.any() else "",
+    )
+
+
+def _recorded(released: Any) -> tuple[Any, Any, Any]:
+    """Return the spent sums, the numbers of releases and the unit.
+
+    Raises:
+      InputError: there are none, or they are traced.
+    """
+    inner = released
+    for part in ("state", "solver"):
+        inner = getattr(inner, part, inner)
+    if isinstance(inner, Mapping):
+        found = [inner.get(name) for name in _RECORDED]
+    else:
+        found = [getattr(inner, name, None) for name in _RECORDED]
+    if any(part is None for part in found):
+        raise InputError(
+            "must be a Run of a private solver, its state, or a trace with 'spent', 'releases' and "
+            f"'nominal', but it is {one_line(released)}",
+            argument="released",
+            value=released,
+            remedy="run with measure=measures.consensus_releases for a trace",
+        )
+    if not is_concrete(found):
+        raise InputError(
+            "must be known on the host, but it is traced",
+            argument="released",
+            value=released,
+            remedy="call it on what the transformed function returns",
+        )
+    return found[0], found[1], found[2]

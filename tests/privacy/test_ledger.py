@@ -1,0 +1,273 @@
+"""What was really released is what is spent: runs in parts, other plans, releases without noise."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import InputError, graphs, losses, participation
+from fedjax_admm.measures import consensus_releases
+from fedjax_admm.privacy import (
+    ACCOUNTINGS,
+    NOMINAL,
+    approximate_plan,
+    exact_release,
+    gaussian_release,
+    ledger,
+    zcdp_plan,
+)
+from fedjax_admm.privacy.accountant import gaussian_epsilon
+from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
+from tests.solvers.private.cases import WITHOUT_OPTIMUM
+
+DELTA, KEY = 1e-5, jax.random.key(0)
+SOLVERS = {
+    "ADMM": partial(private_networked_admm, step_size=0.2),
+    "subgradient": partial(private_subgradient, step_size=0.2),
+    "P-ADMM": partial(p_admm, newton_steps=2),
+}
+ALL = pytest.mark.parametrize("build", SOLVERS.values(), ids=SOLVERS)
+
+
+def problem_of(seed=0, clients=3):
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((clients, 6, 2)), rng.standard_normal((clients, 6))
+    graph = graphs.from_edges(clients, [(k, k + 1) for k in range(clients - 1)])
+    with WITHOUT_OPTIMUM:
+        return fa.problems.consensus_regression(graph, list(x), list(y), losses.squared(), l2=0.5)
+
+
+def wanted(*parts):
+    """Return the exact epsilon of multipliers, from nothing but the definition of mu."""
+    return gaussian_epsilon(math.fsum(0.5 / float(z) ** 2 for part in parts for z in part), DELTA)
+
+
+# --- several runs, one budget ---------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@ALL
+def test_a_run_resumed_with_less_noise_still_costs_what_it_cost(build):
+    """39 rounds under epsilon 64, then one under 0.5: the second plan alone says 0.352."""
+    loud, quiet = zcdp_plan(64.0, DELTA, 40), zcdp_plan(0.5, DELTA, 40)
+    problem = problem_of()
+    first = fa.run(build(gaussian_release(loud, 1.0)), problem, KEY, rounds=39)
+    last = fa.run(build(gaussian_release(quiet, 1.0)), problem, KEY, rounds=1, start=first.state)
+    spent = ledger(last, DELTA)
+    assert float(quiet.exact_epsilon) == pytest.approx(0.352, abs=1e-3)
+    true = wanted(loud.multipliers[:39], quiet.multipliers[39:])
+    assert true > 57.7
+    assert np.all(spent.exact_epsilon >= true * (1 - 1e-12))
+    np.testing.assert_allclose(spent.exact_epsilon, true, rtol=1e-4)
+    assert spent.label == ""
+    # The plan is read where the client stands, and the steps go on by its own count.
+    np.testing.assert_array_equal(last.state.solver.releases, 40)
+
+
+@pytest.mark.thorough
+@ALL
+def test_parts_with_other_norms_and_masks_add_up(build, dtype):
+    """Every client by the multipliers of its own releases, in both precisions, and never less."""
+    plans = [zcdp_plan(3.0, DELTA, 12, 0.9), zcdp_plan(9.0, DELTA, 12, 1.0)]
+    problem = jax.tree.map(lambda leaf: leaf, problem_of())
+    masks = np.random.default_rng(3).random((12, 3)) < 0.6
+    process = participation.replay(masks)
+    state = None
+    for plan, norm, rounds in ((plans[0], 1.0, 5), (plans[1], 0.3, 7)):
+        solver = build(gaussian_release(plan, norm))
+        run = fa.run(solver, problem, KEY, rounds=rounds, participation=process, start=state)
+        state = run.state
+    spent = ledger(state, DELTA)
+    for client in range(3):
+        counts = masks[:, client].cumsum()
+        used = [
+            plans[int(t >= 5)].multipliers[counts[t] - 1] for t in np.flatnonzero(masks[:, client])
+        ]
+        true = math.fsum(0.5 / z**2 for z in used)
+        # float32 multipliers are rounded up: the noise is larger than planned by 6e-8 of itself.
+        slack = 1e-13 if dtype == np.float64 else 2e-7
+        assert true * (1 - slack) <= spent.budget[client]
+        assert spent.budget[client] <= true * (1 + 40 * float(jnp.finfo(dtype).eps))
+
+
+@pytest.mark.thorough
+@ALL
+def test_after_a_release_without_noise_nothing_is_left(build):
+    problem, plan = problem_of(), zcdp_plan(1.0, DELTA, 4)
+    first = fa.run(build(exact_release(1.0)), problem, KEY, rounds=1)
+    last = fa.run(build(gaussian_release(plan, 1.0)), problem, KEY, rounds=2, start=first.state)
+    for run in (first, last):
+        for part in ledger(run, DELTA)[:3]:
+            assert np.all(part == np.inf)
+    unprotected = zcdp_plan(math.inf, DELTA, 4)
+    spent = ledger(fa.run(build(gaussian_release(unprotected, 1.0)), problem, KEY, rounds=1), DELTA)
+    assert np.all(spent.exact_epsilon == np.inf)
+
+
+@pytest.mark.thorough
+def test_a_release_that_does_not_say_what_it_costs_has_no_bound():
+    class Silent:
+        clip, rounds = None, None
+
+        def __call__(self, key, messages, gains, sizes, n):
+            return messages
+
+    jax.tree_util.register_static(Silent)
+    run = fa.run(private_subgradient(Silent(), step_size=0.2), problem_of(), KEY, rounds=1)
+    assert np.all(ledger(run, DELTA).budget == np.inf)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_sum_never_falls_below_the_truth(wide):
+    """Many releases, from very much to nearly no noise, where each addition is rounded up."""
+    with jax.enable_x64(wide):
+        float_ = np.float64 if wide else np.float32
+        rng = np.random.default_rng(1)
+        z = np.exp(rng.uniform(-5, 12, 5000))
+        plan = replace(zcdp_plan(1.0, DELTA, z.size, 1.0), multipliers=z)
+        with np.errstate(over="ignore"):
+            release = replace(
+                gaussian_release(zcdp_plan(1.0, DELTA, z.size, 1.0), 1.0),
+                multipliers=jnp.asarray(plan.multipliers, float_),
+            )
+        solver = private_subgradient(release, step_size=1e-3)
+        problem = problem_of()
+        run = fa.run(solver, problem, KEY, rounds=z.size)
+        used = np.asarray(release.multipliers, np.float64)
+        true = math.fsum(1 / used**2)
+        found = np.asarray(run.state.solver.spent, np.float64)
+        assert run.state.solver.spent.dtype == float_
+        assert np.all(found >= true)
+        assert np.all(found <= true * (1 + (12 + 2 * z.size) * np.finfo(float_).eps))
+
+
+@pytest.mark.parametrize("z", [0.0, 1e-30, 1e-10, 1.0, 1e10, 1e30, math.nan, -1.0])
+def test_costs_of_extreme_multipliers_are_never_too_small(z):
+    release = replace(gaussian_release(zcdp_plan(1.0, DELTA, 1), 1.0), multipliers=jnp.float32([z]))
+    cost = float(release.costs(jnp.int32([1]))[0])
+    true = 1 / float(np.float32(z)) ** 2 if z > 0 else math.inf
+    assert cost >= min(true, 3.4e38)
+    assert cost <= (max(true * (1 + 2e-6), 1.2e-38) if true < 3.4e38 else math.inf)
+    assert float(release.costs(jnp.int32([2]))[0]) == math.inf  # beyond the plan
+
+
+# --- what a ledger reads --------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+def test_a_run_its_states_and_its_trace_tell_the_same():
+    plan = zcdp_plan(2.0, DELTA, 5)
+    problem = replace(problem_of(), optimum=jnp.ones(2))
+    solver = private_subgradient(gaussian_release(plan, 1.0), step_size=0.1)
+    run = fa.run(solver, problem, KEY, rounds=5, measure=consensus_releases)
+    trace = ledger(run.trace, DELTA)
+    for given in (run, run.state, run.state.solver):
+        for found, recorded in zip(ledger(given, DELTA)[:3], trace[:3], strict=True):
+            assert recorded.shape == (5, 3)
+            np.testing.assert_array_equal(found, recorded[-1])
+    planned = plan.spent(run.trace["releases"])
+    for found, expected in zip(trace[:3], planned[:3], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.thorough
+def test_without_clipping_every_epsilon_is_nominal():
+    plan = zcdp_plan(2.0, DELTA, 2)
+    release = gaussian_release(plan, None, nominal_norm=1.0)
+    run = fa.run(private_subgradient(release, step_size=0.1), problem_of(), KEY, rounds=1)
+    assert ledger(run, DELTA).label == NOMINAL
+
+
+def synthetic(multipliers):
+    spent = np.array([math.fsum(1 / np.asarray(multipliers) ** 2)])
+    return {
+        "spent": spent,
+        "releases": np.array([len(multipliers)], np.int32),
+        "nominal": np.array([False]),
+    }
+
+
+@pytest.mark.parametrize("accounting", ACCOUNTINGS)
+@pytest.mark.parametrize("tau", [0.9, 1.0])
+def test_the_sum_bounds_every_accounting(accounting, tau):
+    """It is the plan's where that is tight, and never below it; nor below what is exact."""
+    numbers = (0.5, DELTA, 60, tau)
+    plan = (
+        zcdp_plan(*numbers)
+        if accounting == "zcdp"
+        else approximate_plan(*numbers, composition=accounting)
+    )
+    spent = ledger(synthetic(plan.multipliers), DELTA, accounting=accounting)
+    found, claimed = float(spent.epsilon[0]), plan.epsilon
+    assert found >= claimed * (1 - 1e-12)
+    loose = {"zcdp": 1e-9, "advanced": 1e-3, "basic": 0.9 if tau < 1 else 1e-9}[accounting]
+    assert found <= claimed * (1 + loose)
+    assert float(spent.exact_epsilon[0]) <= found
+    # With hardly any noise the classical formulas claim nothing that holds.
+    little = ledger(synthetic([0.02]), DELTA, accounting=accounting)
+    assert float(little.epsilon[0]) >= float(little.exact_epsilon[0]) > 1000
+
+
+@pytest.mark.thorough
+def test_nothing_is_spent_before_the_first_release():
+    run = fa.run(
+        private_subgradient(gaussian_release(zcdp_plan(1.0, DELTA, 3), 1.0)),
+        problem_of(),
+        KEY,
+        rounds=0,
+    )
+    for accounting in ACCOUNTINGS:
+        for part in ledger(run, DELTA, accounting=accounting)[:3]:
+            np.testing.assert_array_equal(part, 0)
+
+
+# --- units ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@ALL
+def test_clipped_and_nominal_releases_do_not_add_up(build):
+    problem, plan = problem_of(), zcdp_plan(1.0, DELTA, 4)
+    clipped = build(gaussian_release(plan, 1.0))
+    nominal = build(gaussian_release(plan, None, nominal_norm=1.0))
+    state = fa.run(clipped, problem, KEY, rounds=1).state
+    with pytest.raises(InputError) as caught:
+        fa.run(nominal, problem, KEY, rounds=1, start=state)
+    assert str(caught.value) == (
+        "start must be the state of a run whose gradients were not clipped, as those of this "
+        "solver are, but those of client 0 were clipped: what they have spent does not add up; "
+        "begin anew, with start=None."
+    )
+    # Before anything was sent, and where everything is lost, there is nothing to add up.
+    nothing = fa.run(clipped, problem, KEY, rounds=0).state
+    fa.run(nominal, problem, KEY, rounds=1, start=nothing)
+    lost = fa.run(build(exact_release()), problem, KEY, rounds=1).state
+    fa.run(clipped, problem, KEY, rounds=1, start=lost)
+
+
+# --- what a user reads ----------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@ALL
+def test_the_estimate_is_what_was_sent(build):
+    solver = build(gaussian_release(zcdp_plan(1.0, DELTA, 3), 1.0))
+    run = fa.run(solver, problem_of(), KEY, rounds=2)
+    state = run.state.solver
+    np.testing.assert_array_equal(run.estimate, solver.released(state))
+    assert np.all(np.abs(run.estimate - solver.unprotected(state)) > 1e-6)
+
+
+@pytest.mark.thorough
+def test_clipping_follows_the_features_that_a_problem_has():
+    """Features exchanged by `dataclasses.replace` are clipped by their own lengths."""
+    problem = problem_of()
+    larger = replace(problem, features=problem.features * 100, targets=problem.targets * 1e4)
+    clipped = larger.clipped_gradients(jnp.zeros_like(larger.start), jnp.float32(0.1))
+    assert np.all(np.linalg.norm(clipped, axis=-1) <= 0.1 * (1 + 1e-5))
