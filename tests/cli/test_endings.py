@@ -23,6 +23,7 @@ def fails(monkeypatch):
     return call
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "error", [RecursionError("too deep\nto see"), MemoryError(), OSError(5, "input/output error")]
 )
@@ -56,6 +57,7 @@ def test_an_error_is_told_where_no_file_can_be_written(command, fails, monkeypat
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.thorough
 def test_a_user_sees_the_line_of_his_own_file(command, tmp_path):
     assert command("new", "experiment", "mine").code == 0
     path = tmp_path / "mine.py"

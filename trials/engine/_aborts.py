@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 _SERVICE = re.compile(rb"[Cc]oordination.?[Ss]ervice|distributed service|std::bad_cast")
-_REASON = re.compile(rb"absl::Status: ([A-Z_]+: [^\n]{1,150})")
+_REASON = re.compile(rb"absl::Status: ([A-Z_]+: [^\n.]{1,150})")
 
 
 class Farewell:
