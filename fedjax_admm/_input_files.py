@@ -30,7 +30,7 @@ _KINDS = (
 )
 # What a row and a cell of a table take in memory, about: a tuple, a list, texts.
 _ROW_BYTES, _CELL_BYTES = 200, 70
-_LOOK = 2**27  # bytes that rows take between two looks at the free memory
+LOOK_EVERY = 2**27  # bytes that rows take between two looks at the free memory
 
 Rows = list[tuple[int, list[str]]]  # (line of the file, from 1; cells)
 
@@ -121,7 +121,7 @@ def _parsed(path: str | Path, file: BinaryIO, text: io.TextIOWrapper) -> Rows:
                 continue
             rows.append((reader.line_num, [unescape_cell(cell) for cell in row]))
             taken += _ROW_BYTES + sum(_CELL_BYTES + len(cell) for cell in row)
-            if taken > looked_at + _LOOK:
+            if taken > looked_at + LOOK_EVERY:
                 looked_at = taken
                 check_room(path, taken * (whole / file.tell() - 1))  # for what is left of it
     except csv.Error as error:
