@@ -81,7 +81,7 @@ def distances(solver, problem, optimum):
     run = fa.run(
         solver, problem, jax.random.key(0), rounds=20_000, every=1000, measure=consensus_error
     )
-    return run.trace["error"]
+    return run.trace["unprotected_error"]
 
 
 def optimum_of(problem):
@@ -282,7 +282,7 @@ def test_what_is_let_pass_does_not_blow_up(rounds):
     def errors(solver, rounds):
         fixed = replace(problem, optimum=optimum)
         run = fa.run(solver, fixed, jax.random.key(0), rounds=rounds, measure=consensus_error)
-        return jnp.sqrt(run.trace["error"] / CLIENTS)
+        return jnp.sqrt(run.trace["unprotected_error"] / CLIENTS)
 
     for q in (0.005, 0.02, 0.1, 0.5, 1.0):
         for factor in (1.04, 1.5, 3.0, 8.0, 40.0):
@@ -307,8 +307,8 @@ def test_the_step_of_the_published_rates_passes_and_converges():
     trace = fa.run(
         solver, ridge, jax.random.key(0), rounds=400, every=100, measure=consensus_error
     ).trace
-    assert trace["error"][0] < 50
-    assert trace["error"][-1] < 1e-7
+    assert trace["unprotected_error"][0] < 50
+    assert trace["unprotected_error"][-1] < 1e-7
 
 
 @pytest.mark.thorough
