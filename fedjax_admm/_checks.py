@@ -15,8 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
-
-_LARGEST_COUNT = 2**31 - 1  # what is counted on a device is int32
+LARGEST_COUNT = 2**31 - 1  # what is counted on a device is int32
 
 
 class InputError(ValueError):
@@ -95,6 +94,24 @@ def is_real(value: Any) -> bool:
         return False
 
 
+def real_array(name: str, value: Any) -> None:
+    """Check that a value is an array of real numbers, or can be made one.
+
+    Raises:
+      InputError: it holds something else, has masked entries, its lists have several lengths, or a
+        whole number is beyond int32, where JAX has no larger ones.
+    """
+    host = _real_numbers(name, value, "an array of numbers")
+    if host is None or jax.dtypes.canonicalize_dtype(np.int64) == np.int64:
+        return
+    given = np.asarray(value).dtype
+    if not (given.hasobject or np.issubdtype(given, np.integer)):
+        return
+    if host.size and not np.max(np.abs(host.astype(np.float64))) <= LARGEST_COUNT:
+        told = f"must hold whole numbers up to {LARGEST_COUNT}, but it is {one_line(value)}"
+        raise InputError(told, argument=name, value=value)
+
+
 def default_float() -> np.dtype:
     """The float dtype of the caller's session: float32, or float64 where x64 is enabled."""
     return np.dtype(jnp.result_type(float))
@@ -152,7 +169,7 @@ def number(
                     f"must be {wanted}, but {_shown(host)} is {_shown(kept)} in {array.dtype}",
                     argument=name,
                     value=value,
-                    remedy=_wider(array.dtype),
+                    remedy=wider(array.dtype),
                 )
     return array
 
@@ -192,7 +209,7 @@ def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = Non
         raise InputError(
             f"must be a whole number, but it is {one_line(value)}", argument=name, value=value
         )
-    most = _LARGEST_COUNT if at_most is None else at_most
+    most = LARGEST_COUNT if at_most is None else at_most
     for holds, wanted in (
         (value >= at_least, f"least {at_least}"),
         (value <= most, f"most {most}"),
@@ -202,23 +219,6 @@ def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = Non
                 f"must be at {wanted}, but it is {one_line(value)}", argument=name, value=value
             )
     return int(value)
-
-
-def countable(**counts: int) -> None:
-    """Check that the product of some whole numbers, each checked by `count`, fits into int32.
-
-    Raises:
-      InputError: it does not; the sentence names all of them.
-    """
-    product = math.prod(counts.values())
-    if product > _LARGEST_COUNT:
-        names = " times ".join(f"{{{name}}}" for name in counts)
-        raise InputError(
-            f"{names} must be at most {_LARGEST_COUNT}, but it is {product}",
-            value=product,
-            remedy="take less",
-            others=counts.keys(),
-        )
 
 
 def multiple(name: str, value: int, of: str, unit: int) -> None:
@@ -438,7 +438,7 @@ def _check_range(name: str, value: Any, host: np.ndarray, dtype: Any) -> None:
             f"it is {host[over].flat[0]:g}",
             argument=name,
             value=value,
-            remedy=_wider(dtype),
+            remedy=wider(dtype),
         )
     # Machines take smaller ones for 0; but float16, with which they compute in float32, keeps them.
     tiny = kinds.smallest_subnormal if dtype == np.float16 else kinds.smallest_normal
@@ -449,11 +449,11 @@ def _check_range(name: str, value: Any, host: np.ndarray, dtype: Any) -> None:
             f"begin at {least:g}",
             argument=name,
             value=value,
-            remedy=_wider(dtype),
+            remedy=wider(dtype),
         )
 
 
-def _wider(dtype: Any) -> str:
+def wider(dtype: Any) -> str:
     """Return what to do about a number that does not fit a dtype."""
     remedy = "take another unit"
     return remedy if np.dtype(dtype) == np.float64 else f"{remedy}, or compute in float64"

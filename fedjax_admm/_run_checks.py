@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._kinds import function_of
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
@@ -47,14 +48,9 @@ def check_function(name: str, function: Any) -> None:
     """Check that a measure or a residual is a function.
 
     Raises:
-      InputError: the measure or the residual cannot be called.
+      InputError: the measure or the residual cannot be called with these.
     """
-    if not callable(function):
-        raise InputError(
-            f"must be a function {name}(solver, problem, state), but it is {one_line(function)}",
-            argument=name,
-            value=function,
-        )
+    function_of(name, function, "solver", "problem", "state")
 
 
 def check_arrays(name: str, value: Any) -> None:

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm._kinds import instance, several
 
 Arrays = TypeVar("Arrays")
 
@@ -51,6 +52,10 @@ def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None
         is not a positive whole number.
     """
     trials, clients = count("trials", trials), count("clients", clients)
+    if devices is not None:
+        several("devices", devices, "devices")
+        for device in devices:
+            instance("devices", device, jax.Device, "a list of devices as jax.devices() gives it")
     here = jax.local_devices() if devices is None else list(devices)
     if trials * clients > len(here):
         raise InputError(
@@ -162,6 +167,7 @@ def spread_clients(problem: Arrays, mesh: Mesh) -> Arrays:
     Raises:
       InputError: the number of devices along "clients" does not divide the rows of a field.
     """
+    instance("mesh", mesh, Mesh, "a mesh as device_mesh makes it")
     parts = mesh.shape[AXIS]
 
     def rows(leaf: jax.Array) -> jax.Array:

@@ -20,7 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, number, one_line, shape_text
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    is_concrete,
+    number,
+    one_line,
+    real_array,
+    shape_text,
+)
 from fedjax_admm._pytrees import register_dataclass
 
 Stacked = TypeVar("Stacked")
@@ -286,6 +294,7 @@ def round_robin(delay: ArrayLike, probability: ArrayLike = 0.0) -> BoundedDelay:
       InputError: `delay` is not one positive whole number, or a probability is outside [0, 1].
     """
     if is_concrete(delay):
+        real_array("delay", delay)
         if np.ndim(delay):
             raise InputError(
                 f"must be one number, but it has shape {np.shape(delay)}",
@@ -330,6 +339,7 @@ def replay(masks: ArrayLike) -> Replay:
     Raises:
       InputError: `masks` is not a bool array, or has no axis of rounds.
     """
+    real_array("masks", masks)
     masks = jnp.asarray(masks)
     if masks.dtype != bool or masks.ndim < 2:
         raise InputError(

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    one_line,
+    real_array,
+)
+from fedjax_admm._kinds import function_of
 from fedjax_admm._run import Measure, run
 from fedjax_admm.participation import Participation
 
@@ -60,6 +66,20 @@ def grid_search(
       InputError: an argument of `run` does not fit, or `measure` has no entry called `metric`.
     """
     rounds = count("rounds", rounds)
+    function_of("solver", solver, "value")
+    if not isinstance(metric, str):
+        told = f"must be the name of what is measured, but it is {one_line(metric)}"
+        raise InputError(told, argument="metric", value=metric)
+    real_array("values", jax.tree.leaves(values)[:1])
+    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(values)}
+    if len(lengths) != 1 or lengths & {(), (0,)}:
+        raise InputError(
+            "must be a pytree of arrays with one leading axis, the grid, but it is "
+            f"{one_line(values)}",
+            argument="values",
+            value=values,
+        )
+    width = None if width is None else count("width", width)
 
     def score(value):
         result = run(
@@ -83,6 +103,6 @@ def grid_search(
     if width is None:
         width = 1 if jax.default_backend() == "cpu" else len(jax.tree.leaves(values)[0])
     # A batch of one costs more than no batch.
-    scores = jax.lax.map(score, values, batch_size=None if width == 1 else count("width", width))
+    scores = jax.lax.map(score, values, batch_size=None if width == 1 else width)
     place = jnp.argmin(scores).astype(jnp.int32)
     return GridSearch(solver(jax.tree.map(lambda leaf: leaf[place], values)), place, scores)

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, listed, one_line
+from fedjax_admm._kinds import instance
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -232,8 +233,9 @@ def check_clients(tree: Tree, clients: int) -> None:
     """Check that a tree has as many leaves as there are clients with data.
 
     Raises:
-      InputError: the tree has more or fewer leaves than there are clients.
+      InputError: it is no tree, or has more or fewer leaves than there are clients.
     """
+    instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
     if tree.num_clients != clients:
         raise InputError(
             f"must have one leaf per client of the data ({clients}), but it has {tree.num_clients}",

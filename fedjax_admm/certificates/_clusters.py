@@ -56,6 +56,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
+from fedjax_admm._kinds import instance
 from fedjax_admm.capabilities import Access, Clients, NodeLosses, needs
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss
@@ -179,6 +180,7 @@ def explain_clusters(
       InputError: the loss is not squared, the penalty is not a norm, lam is not positive, or a
         shape does not fit.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     dual_norm, kappa = _norm(penalty, problem)
     data, adjacency = _seen(graph, problem)
     scalar("lam", lam, above=0)
@@ -254,6 +256,7 @@ def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = No
     Raises:
       InputError: the graph is not a tree; or as `explain_clusters`.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     dual_norm, _ = _norm(penalty, problem)
     data, adjacency = _seen(graph, problem)
     why = _why_no_tree(adjacency)
@@ -357,6 +360,9 @@ def _seen(graph: Graph, problem: Any):
 def _clusters(labels: Iterable[Hashable], nodes: int) -> tuple[list[Hashable], np.ndarray]:
     """Return the names of the clusters in order, and every node's place among them."""
     array = isinstance(labels, np.ndarray | jax.Array)
+    if not isinstance(labels, Iterable) or isinstance(labels, str):
+        told = f"must hold one cluster per node ({nodes}), but it is {one_line(labels)}"
+        raise InputError(told, argument="labels", value=labels)
     given = np.asarray(labels).tolist() if array else list(labels)
     if not isinstance(given, list) or len(given) != nodes:
         raise InputError(

@@ -88,7 +88,7 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
     Raises:
       InputError: the radius is not a positive number, or is traced.
     """
-    if not is_concrete(radius) or np.ndim(radius) or not is_real(radius):
+    if not is_concrete(radius) or not is_real(radius) or np.ndim(radius):
         raise InputError(
             f"must be a known number, but it is {one_line(radius)}", argument="radius", value=radius
         )

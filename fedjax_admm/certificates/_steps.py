@@ -20,7 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm._checks import (
+    InputError,
+    is_concrete,
+    scalar,
+)
 from fedjax_admm.capabilities import LinearModels, OnGraph, has, needs
 
 LARGEST_GROWTH = 1e3
@@ -41,6 +45,7 @@ def largest_safe_step(problem: Any, rho: float) -> float:
       The step, infinite if every step is stable; exact for least squares, a lower bound for other
       smooth losses.
     """
+    scalar("rho", rho, at_least=0)
     network = _Network(problem)
     return network.largest_safe_step(float(rho))
 
@@ -116,9 +121,18 @@ class _Network:
         x = np.asarray(problem.features, np.float64)
         shares = np.asarray(problem.shares, np.float64)
         clients, _, dim = x.shape
-        grams = np.einsum("kmp,km,kmq->kpq", x, shares, x, optimize=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            grams = np.einsum("kmp,km,kmq->kpq", x, shares, x, optimize=True)
         ridge = 2 * float(problem.l2) / clients
         self.hessians = problem.loss.largest_curvature() * grams + ridge * np.eye(dim)
+        if not np.all(np.isfinite(self.hessians)):
+            raise InputError(
+                f"are too large for their curvature: the largest entry is {np.abs(x).max():g}, and "
+                "its square leaves float64",
+                argument="features",
+                value=problem,
+                remedy="take another unit",
+            )
         self.degrees = np.asarray(problem.graph.degrees, np.float64)
         present = np.asarray(problem.graph.present)
         self.heads = np.asarray(problem.graph.heads)[present]

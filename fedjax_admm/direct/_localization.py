@@ -19,7 +19,11 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    scalar,
+)
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm.capabilities import Ranges, needs
 from fedjax_admm.kernels import safe_norm
@@ -62,6 +66,7 @@ def locate_centrally(
             value=starts,
         )
 
+    half_width = scalar("half_width", half_width, above=0)
     dtype = problem.anchors.dtype
     axis = jnp.linspace(-1, 1, points_per_axis, dtype=dtype) * jnp.asarray(half_width, dtype)
     mesh = jnp.meshgrid(*(axis,) * dim, indexing="ij")

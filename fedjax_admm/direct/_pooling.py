@@ -18,7 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    is_concrete,
+    real_array,
+)
 from fedjax_admm._linear_algebra import solve_least_norm
 from fedjax_admm.capabilities import Clients, Minimizers, NodeLosses, needs
 from fedjax_admm.losses import SquaredLoss
@@ -74,7 +79,14 @@ def cluster_models(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Arr
             value=problem,
             remedy="train one model on the pooled data with federated_averaging",
         )
+    real_array("labels", labels)
     clusters, labels = count("clusters", clusters), jnp.asarray(labels)
+    if not jnp.issubdtype(labels.dtype, jnp.integer):
+        raise InputError(
+            f"must be whole numbers, but its dtype is {labels.dtype}",
+            argument="labels",
+            value=labels,
+        )
     if is_concrete(labels):
         outside = np.flatnonzero((np.asarray(labels) < 0) | (np.asarray(labels) >= clusters))
         if outside.size:

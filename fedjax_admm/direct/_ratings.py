@@ -19,7 +19,11 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, number
+from fedjax_admm._checks import (
+    count,
+    scalar,
+    typed_key,
+)
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm.capabilities import FactorData, needs
 from fedjax_admm.kernels import factor_gram, safe_ratio
@@ -66,7 +70,7 @@ def damped_biases(problem, damping: ArrayLike = 5.0, *, sweeps: int = 20) -> Fac
     Raises:
       InputError: the damping is negative, or `sweeps` is not a positive whole number.
     """
-    damping = number("damping", damping, at_least=0).astype(problem.mean.dtype)
+    damping = scalar("damping", damping, at_least=0).astype(problem.mean.dtype)
     return _damped(problem, damping, count("sweeps", sweeps))
 
 
@@ -107,7 +111,8 @@ def alternating_least_squares(
     Raises:
       InputError: a number is out of range.
     """
-    weight = number("weight", weight, above=0).astype(problem.mean.dtype)
+    typed_key(key)
+    weight = scalar("weight", weight, above=0).astype(problem.mean.dtype)
     return _alternating(problem, key, weight, count("rank", rank), count("sweeps", sweeps))
 
 

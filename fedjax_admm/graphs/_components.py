@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm._kinds import instance
 from fedjax_admm.graphs._graph import Graph
 
 
@@ -24,6 +25,7 @@ def components(graph: Graph) -> jax.Array:
     Reference: Y. Shiloach, U. Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
     Algorithms 3, 1982.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     if graph.heads.ndim != 1:
         raise InputError(
             f"must be one graph, but it is a stack of shape {graph.heads.shape[:-1]}",
@@ -49,6 +51,7 @@ def components(graph: Graph) -> jax.Array:
 
 def is_connected(graph: Graph) -> jax.Array:
     """Return whether every node can be reached from every other, shape (), bool."""
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     return jnp.all(components(graph) == 0)
 
 
@@ -58,6 +61,7 @@ def check_connected(graph: Graph) -> None:
     Raises:
       InputError: a node cannot be reached; the sentence names one.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     labels = components(graph)
     if is_concrete(labels) and np.any(labels):
         seen = np.asarray(labels)

@@ -22,9 +22,13 @@ from fedjax_admm._checks import (
     default_float,
     finite_array,
     is_concrete,
+    number,
     one_line,
 )
+from fedjax_admm._kinds import instance, several
 from fedjax_admm._pytrees import register_dataclass
+
+_GRAPH = "a graph of fedjax_admm.graphs"
 
 
 @register_dataclass
@@ -142,6 +146,7 @@ def pad(graph: Graph, max_edges: int) -> Graph:
     Raises:
       InputError: `max_edges` is smaller than the length of the list.
     """
+    instance("graph", graph, Graph, _GRAPH)
     room = count("max_edges", max_edges, at_least=0) - graph.num_edges
     if room < 0:
         raise InputError(
@@ -175,7 +180,10 @@ def stack(graphs: Sequence[Graph]) -> Graph:
       InputError: there is no graph, or the graphs differ in the number of nodes or in the dtype of
         their weights.
     """
+    several("graphs", graphs, "graphs")
     graphs = list(graphs)
+    for i, graph in enumerate(graphs):
+        instance(f"graphs[{i}]", graph, Graph, _GRAPH)
     if not graphs:
         raise InputError(
             "must hold at least one graph, but it is empty",
@@ -425,6 +433,7 @@ def _edge_weights(
     """Turn a user's weights into an array in the order of the sorted edges."""
     if weights is None:
         return jnp.ones(len(ends), default_float())
+    number("weights", weights)
     given = getattr(weights, "dtype", None)
     floating = given is not None and jnp.issubdtype(given, jnp.floating)
     try:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._kinds import instance
 from fedjax_admm.graphs._graph import Graph
 
 
@@ -18,6 +19,7 @@ def metropolis_weights(graph: Graph) -> jax.Array:
     Reference: L. Xiao, S. Boyd, S. Lall, "A Scheme for Robust Distributed Sensor Fusion Based on
     Average Consensus", 2005.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     degrees = graph.degrees
     larger = jnp.maximum(degrees[graph.heads], degrees[graph.tails])
     weights = 1 / (1 + larger).astype(graph.weights.dtype)

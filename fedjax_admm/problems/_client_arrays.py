@@ -7,7 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, is_concrete, listed, one_line
+from fedjax_admm._checks import (
+    InputError,
+    is_concrete,
+    listed,
+    one_line,
+    real_array,
+)
 from fedjax_admm.problems._client_data import (
     ClientData,
     GeneratedData,
@@ -185,6 +191,8 @@ def _host_arrays(name: str, tree: Any, dtype: Any) -> Any:
     """Return the arrays of a client on the host; floating ones in the parameters' dtype."""
 
     def array(leaf: Any) -> np.ndarray:
+        if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
+            real_array(name, leaf)
         given = np.asarray(leaf)
         if given.ndim == 0 or given.dtype == object:
             raise InputError(
@@ -206,9 +214,11 @@ def device_arrays(name: str, tree: Any, dtype: Any) -> Any:
     """Return arrays on the device, which may be traced; floating ones in the parameters' dtype."""
 
     def array(leaf: Any) -> jax.Array:
+        if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
+            real_array(name, leaf)
         try:
             given = jnp.asarray(leaf)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"must hold arrays, but it holds {one_line(leaf)}", argument=name, value=tree
             ) from None

@@ -17,7 +17,9 @@ from fedjax_admm._checks import (
     one_line,
     one_of,
     per_client,
+    real_array,
 )
+from fedjax_admm._kinds import function_of, several
 from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (
@@ -107,6 +109,7 @@ def federated(
     sample = jax.eval_shape(one_sample, clients)
     _check_scalar("loss", chosen_loss, start, sample)
     if score is not None:
+        function_of("score", score, "params", "sample")
         _check_scalar("score", score, start, sample)
     proximal = _in_dtype(as_inner(inner), first.dtype)
     if prox is not None:
@@ -157,6 +160,8 @@ def _layout(start: Any, shared: Any) -> tuple[FlatLayout, jax.Array, jax.Array]:
     entries, structure = jax.tree.flatten_with_path(start)
     if not entries:
         raise InputError("must hold parameters, but it is empty", argument="start", value=start)
+    for path, leaf in entries:
+        real_array(f"start{jax.tree_util.keystr(path)}", leaf)
     leaves = [jnp.asarray(leaf) for _, leaf in entries]
     for (path, _), leaf in zip(entries, leaves, strict=True):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -188,7 +193,10 @@ def _travelling(paths: Sequence[Any], shared: Any) -> list[bool]:
     """Return for every leaf of the parameters whether it travels."""
     if shared is None:
         return [True] * len(paths)
-    names = [shared] if isinstance(shared, (str, int)) else list(shared)
+    single = isinstance(shared, str | int)
+    if not single:
+        several("shared", shared, "names of entries of start")
+    names = [shared] if single else list(shared)
 
     def entry(path: Any) -> Any:
         if not path:
@@ -219,6 +227,7 @@ def _loss(loss: Any) -> Loss:
             argument="loss",
             value=loss,
         )
+    function_of("loss", loss, "params", "sample")
     return cast(Loss, loss)
 
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._kinds import flag
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm.kernels import inexact_prox, safe_norm
@@ -215,7 +216,7 @@ def inner_steps(
             remedy="build it first, as optax.adam(1e-2)",
         )
     chosen = None if accuracy is None else as_schedule("accuracy", accuracy, above=0)
-    return InnerSteps(chosen, optimizer, count("steps", steps), bool(warm))
+    return InnerSteps(chosen, optimizer, count("steps", steps), flag("warm", warm))
 
 
 def inner_lbfgs(
@@ -239,7 +240,9 @@ def inner_lbfgs(
     optimization", Mathematical Programming 45 (1989); the iterations are optax's.
     """
     chosen: ScheduleLike = power_decay(0.1, 1.0) if accuracy is None else accuracy
-    return InnerLBFGS(as_schedule("accuracy", chosen, above=0), count("steps", steps), bool(warm))
+    return InnerLBFGS(
+        as_schedule("accuracy", chosen, above=0), count("steps", steps), flag("warm", warm)
+    )
 
 
 def as_inner(inner: Any) -> ProximalMap:

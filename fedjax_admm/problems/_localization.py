@@ -30,7 +30,9 @@ from fedjax_admm._checks import (
     is_concrete,
     number,
     one_line,
+    real_array,
     scalar,
+    typed_key,
 )
 from fedjax_admm._pytrees import register_dataclass
 
@@ -204,15 +206,19 @@ def localization(
       The problem.
 
     Raises:
-      InputError: a shape does not fit, an entry is not finite, a range is not positive, or a
-        number is so large that its square is near the end of the range of float32.
+      InputError: a shape does not fit, an entry is not finite, a range is not positive, a number
+        is so large that its square is near the end of the range of float32, or the sensors stand
+        so that ranges to them do not tell where the target is.
     """
     anchors = finite_array("anchors", anchors, (None, None))
+    real_array("distances", distances)
     for name, numbers in (("anchors", anchors), ("distances", distances)):
-        if is_concrete(numbers) and np.max(np.abs(np.asarray(numbers)), initial=0) > _FARTHEST:
+        if not is_concrete(numbers):
+            continue
+        largest = np.max(np.abs(np.asarray(numbers, np.float64)), initial=0)
+        if largest > _FARTHEST:
             raise InputError(
-                f"must not exceed {_FARTHEST:g} m, but the largest entry is "
-                f"{np.max(np.abs(np.asarray(numbers))):g}",
+                f"must not exceed {_FARTHEST:g} m, but the largest entry is {largest:g}",
                 argument=name,
                 value=numbers,
                 remedy="give lengths in a larger unit",
@@ -226,10 +232,44 @@ def localization(
         )
     distances = finite_array("distances", distances, (clients,)).astype(anchors.dtype)
     number("distances", distances, above=0)
-    start = jnp.mean(anchors, 0) if start is None else finite_array("start", start, (dim,))
+    first = jnp.mean(anchors, 0) if start is None else finite_array("start", start, (dim,))
+    _check_spread(anchors, first, start is not None)
     if target is not None:
         target = finite_array("target", target, (dim,)).astype(anchors.dtype)
-    return Localization(anchors, distances, start.astype(anchors.dtype), target)
+    return Localization(anchors, distances, first.astype(anchors.dtype), target)
+
+
+def _check_spread(anchors: jax.Array, start: jax.Array, given: bool) -> None:
+    """Check that ranges to the sensors tell where a target is.
+
+    Sensors in one plane (or on one line of a plane) know it but for its mirror image: then the
+    search must be given a start that is on its side.
+
+    Raises:
+      InputError: a whole circle, or two mirror images, fit alike.
+    """
+    if not is_concrete((anchors, start)):
+        return
+    places = np.asarray(anchors, np.float64)
+    dim = places.shape[1]
+    offsets = places - places[0]
+    # A part that is small beside the others' rounding is none.
+    rounding = 4 * float(jnp.finfo(anchors.dtype).eps) * max(float(np.max(np.abs(places))), 1e-300)
+    rank = int(np.linalg.matrix_rank(offsets, tol=rounding * np.sqrt(places.size)))
+    if rank == dim:
+        return
+    if rank == dim - 1:
+        toward = np.asarray(start, np.float64) - places[0]
+        beside = np.vstack([offsets, toward])
+        if given and np.linalg.matrix_rank(beside, tol=rounding * np.sqrt(beside.size)) == dim:
+            return
+        told = "must span space, but a target and its mirror image fit them alike"
+        remedy = "add a sensor beside the others, or give {start} on the target's side of them"
+    else:
+        told = f"must span space, but {len(places)} sensors of rank {rank} in {dim} dimensions fit "
+        told += "a whole circle of targets alike"
+        remedy = "add sensors at other places"
+    raise InputError(told, argument="anchors", value=anchors, remedy=remedy, others=["start"])
 
 
 def draw_localization(
@@ -257,6 +297,7 @@ def draw_localization(
       InputError: a count is not a positive whole number, the cube has no positive width, or
         `noise` is no noise model.
     """
+    typed_key(key)
     _check_noise(noise)
     clients, dim = count("clients", clients), count("dim", dim)
     half_width = scalar("half_width", half_width, above=0)

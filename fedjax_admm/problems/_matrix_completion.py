@@ -20,9 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, default_float, is_concrete, typed_key
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    default_float,
+    finite_array,
+    is_concrete,
+    one_line,
+    real_array,
+    typed_key,
+)
+from fedjax_admm._kinds import flag, instance, several
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.ratings import BLOCK, ClientRatings, in_blocks
+from fedjax_admm._sizes import largest_squarable
+from fedjax_admm.ratings import BLOCK, ClientRatings, DrawnRatings, Ratings, in_blocks
 
 
 @register_dataclass
@@ -96,6 +107,7 @@ def matrix_completion(
         standardised).
     """
     typed_key(key)
+    instance("ratings", ratings, (Ratings, DrawnRatings), "a table of ratings or a draw of one")
     clients = count("clients", clients)
     if clients > ratings.num_users:
         raise InputError(
@@ -104,12 +116,19 @@ def matrix_completion(
             value=clients,
             remedy="every client needs a user",
         )
-    train = float(train) if train == 1 else _share("train", train)
-    fitted = 1 - _share("validation", validation) if validation else 0.0
+    train = 1.0 if isinstance(train, int | float) and train == 1 else _share("train", train)
+    none = isinstance(validation, int | float) and validation == 0
+    fitted = 0.0 if none else 1 - _share("validation", validation)
     shape = _Shape(clients, -(-ratings.num_users // clients), ratings.num_items)
     _check_size(shape)
     problem, sizes = _drawn(
-        *_columns(ratings), key, shape, ratings.num_users, train, fitted, bool(standardize)
+        *_columns(ratings),
+        key,
+        shape,
+        ratings.num_users,
+        train,
+        fitted,
+        flag("standardize", standardize),
     )
     _check_learnt(problem, sizes, train)
     if validation:
@@ -144,7 +163,12 @@ def matrix_completion_of_clients(
         finite, or all values are equal.
     """
     num_items = count("num_items", num_items)
-    if not clients:
+    several("clients", clients, "three arrays per client")
+    if held_out is not None:
+        several("held_out", held_out, "three arrays per client")
+    if members is not None:
+        real_array("members", members)
+    if not len(clients):
         raise InputError(
             "must hold at least one client, but it is empty",
             argument="clients",
@@ -195,7 +219,7 @@ def matrix_completion_of_clients(
         jnp.asarray(owner, jnp.int32),
         jnp.asarray(users, jnp.int32),
         jnp.asarray(items, jnp.int32),
-        jnp.asarray(values, default_float()),
+        finite_array("clients", values, (None,)).astype(default_float()),
         jnp.ones(owner.shape, bool),
     )
     # The lists as they stand: those to learn from have rank 0, the others rank 1.
@@ -212,7 +236,7 @@ def matrix_completion_of_clients(
         (len(learnt[0]) / len(owner), len(judged[0]) / len(owner)),
         jnp.asarray(home, jnp.int32),
         jnp.asarray(counts, jnp.int32),
-        bool(standardize),
+        flag("standardize", standardize),
     )
     return _checked(problem)
 
@@ -355,9 +379,12 @@ def share_of(sizes: jax.Array, share: float) -> jax.Array:
 
 
 def _share(name: str, value: float) -> float:
-    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
+    known = isinstance(value, int | float | np.number) and not isinstance(
+        value, bool | np.complexfloating
+    )
+    if not known or not 0 < value < 1:
         raise InputError(
-            f"must be a share between 0 and 1, but it is {value!r}",
+            f"must be a share between 0 and 1, but it is {one_line(value)}",
             argument=name,
             value=value,
         )
@@ -390,6 +417,15 @@ def _checked(problem: MatrixCompletion) -> MatrixCompletion:
     """Check the spread of the ratings, and note how large the largest client is, if it is known."""
     if not is_concrete(problem.deviation):
         return problem
+    limit = largest_squarable(problem.mean.dtype)
+    size = np.abs([float(problem.mean), float(problem.deviation)])
+    if not np.all(size <= limit):
+        raise InputError(
+            f"must not exceed {limit:g}, so that squares stay within {problem.mean.dtype}, but "
+            f"their mean is {problem.mean:g} and their deviation {problem.deviation:g}",
+            argument="ratings",
+            remedy="take another unit",
+        )
     if problem.deviation == 0:
         raise InputError(
             f"must not all be equal, but all that are learnt from are {problem.mean:g}",
@@ -412,6 +448,7 @@ def _joined(name: str, clients: Sequence, num_items: int) -> tuple[np.ndarray, .
     """Return owner, users, items and values of lists per client, checked."""
     owners, columns = [np.zeros(0, np.int64)], [(np.zeros(0, np.int64),) * 2 + (np.zeros(0),)]
     for client, triple in enumerate(clients):
+        several(f"{name}[{client}]", triple, "three arrays: users, items and values")
         if len(triple) != 3:
             raise InputError(
                 f"must be three arrays (users, items, values), but it has {len(triple)}",

@@ -25,9 +25,15 @@ from fedjax_admm._checks import (
     finite_array,
     is_concrete,
     number,
+    one_of,
     per_client,
+    real_array,
+    scalar,
+    typed_key,
 )
+from fedjax_admm._kinds import flag, function_of, instance, several
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._sizes import squarable
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import (
     LassoLoss,
@@ -140,6 +146,7 @@ def networked_regression(
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     local = least_squares(x, y, weights, ridge)
+    count("inner_steps", inner_steps)
     if l1 is not None:
         per_node = per_client("l1", l1, graph.num_nodes, "node")
         local = LassoLoss(
@@ -240,6 +247,11 @@ def networked_training(
       InputError: a shape does not fit, an entry is not finite, an accessible node has no sample,
         or a number is out of range.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
+    function_of("sample_loss", sample_loss, "w", "x", "y")
+    function_of("optimizer", optimizer, "rate")
+    for name, given in (("features", features), ("targets", targets)):
+        real_array(name, given)
     x, y = jnp.asarray(features), jnp.asarray(targets)
     for name, given in (("features", x), ("targets", y)):
         if given.ndim < 2 or given.shape[0] != graph.num_nodes or given.shape[1] != x.shape[1]:
@@ -254,6 +266,8 @@ def networked_training(
     x = finite_array("features", _shown(x, reached), (None,) * x.ndim)
     if jnp.issubdtype(y.dtype, jnp.floating):
         y = finite_array("targets", _shown(y, reached), (None,) * y.ndim)
+    if present is not None:
+        real_array("present", present)
     here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
     if here.shape != x.shape[:2]:
         raise InputError(
@@ -264,6 +278,7 @@ def networked_training(
     samples = jnp.sum(here, 1)
     _check_samples(samples, reached)
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
+    number("start", start)
     first = jnp.asarray(start, x.dtype)
     if first.ndim == 1:
         first = jnp.broadcast_to(first, (graph.num_nodes, first.shape[0]))
@@ -274,12 +289,12 @@ def networked_training(
         jnp.where(reached[:, None], shares, 0),
         first,
         number("rate", rate, above=0).astype(x.dtype),
-        jnp.asarray(1.0 if anchored else 0.0, x.dtype),
+        jnp.asarray(1.0 if flag("anchored", anchored) else 0.0, x.dtype),
         sample_loss,
         optimizer,
         count("steps", steps),
         count("solo_steps", solo_steps),
-        bool(warm),
+        flag("warm", warm),
     )
     graph = replace(graph, weights=graph.weights.astype(x.dtype))
     return Networked(graph, local, reached, first)
@@ -312,9 +327,11 @@ def draw_networked_regression(
     Raises:
       InputError: a shape does not fit or a number is out of range.
     """
+    typed_key(key)
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     truth = finite_array("truth", truth, (graph.num_nodes, None))
-    noise = number("noise", noise, at_least=0).astype(truth.dtype)
-    share = number("share", share, at_least=0, at_most=1)
+    noise = scalar("noise", noise, at_least=0).astype(truth.dtype)
+    share = scalar("share", share, at_least=0, at_most=1)
     shape = (graph.num_nodes, count("samples", samples))
     feature_key, noise_key, share_key = jax.random.split(key, 3)
     x = jax.random.normal(feature_key, (*shape, truth.shape[1]), truth.dtype)
@@ -342,6 +359,7 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
     Raises:
       InputError: the loss is not squared, or the shape does not fit.
     """
+    instance("problem", problem, Networked, "a Networked problem")
     local = problem.local
     if not isinstance(local, SquaredLoss):
         raise InputError(
@@ -384,8 +402,10 @@ def _assembled(graph, local, reached, x, truth) -> Networked:
 
 def _stacked(graph, features, targets, accessible, scale, node_weights):
     """Pad ragged data and turn scale, access and node weights into sample weights."""
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     nodes = graph.num_nodes
     for name, given in (("features", features), ("targets", targets)):
+        several(name, given, "one array per node")
         if len(given) != nodes:
             raise InputError(
                 f"must hold one array per node of the graph ({nodes}), but it holds {len(given)}",
@@ -416,6 +436,8 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
         if open_[i]:
             x[i, :m] = finite_array(f"features[{i}]", features[i], (None, dim))
             y[i, :m] = finite_array(f"targets[{i}]", targets[i], (int(m),))
+    squarable("features", jnp.asarray(x))
+    squarable("targets", jnp.asarray(y), small=False)
     here = np.arange(x.shape[1]) < samples[:, None]
     weights = _shares(x.shape[:2], scale, dtype, here)
     if node_weights is not None:
@@ -426,12 +448,7 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
 
 def _shares(shape, scale, dtype, here=None) -> jax.Array:
     """Return the weight of every sample: 1 / m_i or 1, and 0 for padding."""
-    if scale not in SCALES:
-        raise InputError(
-            f"must be 'mean' or 'sum', but it is {scale!r}",
-            argument="scale",
-            value=scale,
-        )
+    one_of("scale", scale, SCALES)
     present = jnp.ones(shape, dtype) if here is None else jnp.asarray(here, dtype)
     return present if scale == "sum" else present / jnp.maximum(jnp.sum(present, -1), 1)[:, None]
 
@@ -439,6 +456,7 @@ def _shares(shape, scale, dtype, here=None) -> jax.Array:
 def _reached(accessible: ArrayLike | None, nodes: int) -> jax.Array:
     if accessible is None:
         return jnp.ones(nodes, bool)
+    real_array("accessible", accessible)
     given = jnp.asarray(accessible)
     if given.shape != (nodes,) or given.dtype != bool:
         raise InputError(

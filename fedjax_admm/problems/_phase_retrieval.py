@@ -24,15 +24,17 @@ from fedjax_admm import kernels, trees
 from fedjax_admm._checks import (
     InputError,
     count,
-    countable,
     default_float,
     finite_array,
     is_concrete,
     one_of,
     scalar,
+    typed_key,
 )
+from fedjax_admm._kinds import flag
 from fedjax_admm._linear_algebra import top_eigenvector
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._sizes import countable, squarable
 from fedjax_admm.trees import Tree
 
 SIGNAL_DENSITY, VECTOR_DENSITY = 8 / 25, 20 / 25
@@ -147,7 +149,11 @@ def phase_retrieval(
             argument="x",
             value=x,
         )
-    y = finite_array("y", jnp.asarray(y, x.dtype), (clients,))
+    y = finite_array("y", y, (clients,)).astype(x.dtype)
+    squarable("y", y, small=False)
+    squarable("x", x)
+    if is_concrete(x):  # the spectral start has products of y and two of x
+        squarable("x^2", jnp.square(x), small=False)
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
     one_of("box", box, BOXES)
@@ -251,6 +257,8 @@ def draw_phase_retrieval(
     Raises:
       InputError: a count is not a positive whole number, or an option is unknown.
     """
+    typed_key(key)
+    flag("signed", signed)
     clusters = count("clusters", clusters)
     clients_per_cluster = count("clients_per_cluster", clients_per_cluster)
     dim = count("dim", dim)

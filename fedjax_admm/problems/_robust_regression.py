@@ -25,15 +25,17 @@ from fedjax_admm import trees
 from fedjax_admm._checks import (
     InputError,
     count,
-    countable,
     default_float,
     finite_array,
     number,
     one_line,
     scalar,
+    typed_key,
 )
+from fedjax_admm._kinds import several
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._sizes import countable, squarable
 from fedjax_admm.trees import Tree
 
 
@@ -134,6 +136,9 @@ def robust_regression(
       InputError: there is no client, a client has no sample or no positive weight, a shape does not
         fit, an entry is not finite, a weight is negative, or the tree has another number of leaves.
     """
+    for name, given in (("features", features), ("targets", targets), ("weights", weights)):
+        if given is not None or name != "weights":
+            several(name, given, "one array per client")
     clients = len(features)
     for name, given in (("features", features), ("targets", targets), ("weights", weights)):
         if given is not None and (len(given) != clients or not clients):
@@ -171,6 +176,8 @@ def robust_regression(
     stacked = [np.stack(parts) for parts in zip(*padded, strict=True)]
     dtype = stacked[0].dtype
     a, t, c = (jnp.asarray(part, dtype) for part in stacked)
+    squarable("features", a)
+    squarable("targets", t, small=False)
     start = jnp.zeros(dim, dtype) if start is None else start
     start = finite_array("start", start, (dim,)).astype(dtype)
     if truth is not None:
@@ -195,7 +202,8 @@ def clusters_of_clients(
     Raises:
       InputError: a number is out of range.
     """
-    if np.ndim(servers) != 1 or len(servers) == 0:
+    several("servers", servers, "clusters, one per edge server")
+    if any(np.ndim(server) for server in servers) or len(servers) == 0:
         raise InputError(
             f"must be a list with the cluster of each edge server, but it is {one_line(servers)}",
             argument="servers",
@@ -249,12 +257,13 @@ def draw_robust_regression(
     Raises:
       InputError: a count is out of range.
     """
+    typed_key(key)
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)
     distinct = count("distinct", distinct, at_least=0, at_most=dim)
-    difference = number("difference", difference, at_least=0)
+    difference = scalar("difference", difference, at_least=0)
     samples = scalar("samples", samples, at_least=1, at_most=most_samples)
-    noise = number("noise", noise, at_least=0)
-    outliers = number("outliers", outliers, at_least=0, at_most=1)
+    noise = scalar("noise", noise, at_least=0)
+    outliers = scalar("outliers", outliers, at_least=0, at_most=1)
     cluster = clusters_of_clients(servers, clients_per_server, strangers)
     clusters = int(cluster.max()) + 1
 

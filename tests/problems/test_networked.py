@@ -287,7 +287,7 @@ def spoiled(index, place, value, which=0):
             r"targets\[0\] must be finite, but entry \(1,\) is -inf",
         ),
         ({"features": [np.ones((m, 0)) for m in SIZES]}, "features must have columns"),
-        ({"scale": "median"}, "scale must be 'mean' or 'sum', but it is 'median'"),
+        ({"scale": "median"}, "scale must be one of 'mean' and 'sum', but it is 'median'"),
         ({"accessible": np.zeros(4, bool)}, "accessible must mark at least one node"),
         (
             {"accessible": np.ones(4)},

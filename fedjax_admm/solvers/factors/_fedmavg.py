@@ -23,7 +23,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._checks import (
+    count,
+    one_of,
+    scalar,
+)
+from fedjax_admm._kinds import flag
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
@@ -174,12 +179,7 @@ def fedmavg(
     Raises:
       InputError: the setting is unknown, or a number is out of range.
     """
-    if setting not in SETTINGS:
-        raise InputError(
-            f"must be one of {', '.join(SETTINGS)}, but it is {setting!r}",
-            argument="setting",
-            value=setting,
-        )
+    one_of("setting", setting, SETTINGS)
     start = uniform_start(rank=rank) if start is None else start
     check_factor_start(start)
     return FedMAvg(
@@ -189,7 +189,7 @@ def fedmavg(
         count("user_steps", user_steps),
         count("item_steps", item_steps),
         setting,
-        bool(all_users),
+        flag("all_users", all_users),
     )
 
 

@@ -32,7 +32,14 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
-from fedjax_admm._checks import InputError, count, one_line, scalar
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    one_line,
+    one_of,
+    scalar,
+)
+from fedjax_admm._kinds import flag
 from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
@@ -218,18 +225,8 @@ def fedmc_admm(
     Raises:
       InputError: the preset or the bound is unknown, or a number is out of range.
     """
-    if preset not in FEDMC_PRESETS:
-        raise InputError(
-            f"must be one of {', '.join(FEDMC_PRESETS)}, but it is {preset!r}",
-            argument="preset",
-            value=preset,
-        )
-    if bound not in CURVATURE_BOUNDS:
-        raise InputError(
-            f"must be one of {', '.join(CURVATURE_BOUNDS)}, but it is {bound!r}",
-            argument="bound",
-            value=bound,
-        )
+    one_of("preset", preset, FEDMC_PRESETS)
+    one_of("bound", bound, CURVATURE_BOUNDS)
     small = penalties.squared_l2(1e-6)
     user_penalty = small if user_penalty is None else user_penalty
     item_penalty = small if item_penalty is None else item_penalty
@@ -250,6 +247,6 @@ def fedmc_admm(
         start,
         count("inner_steps", inner_steps),
         bound,
-        bool(zero_dual),
-        bool(combined),
+        flag("zero_dual", zero_dual),
+        flag("combined", combined),
     )

@@ -141,6 +141,7 @@ def gtv_primal_dual(
       InputError: a number is out of range, or the penalty has no dual prox.
     """
     lam = scalar("lam", lam, above=0)
+    count("rounds", rounds)
     penalty = network_lasso() if penalty is None else penalty
     if not hasattr(penalty, "prox_conjugate"):
         raise InputError(

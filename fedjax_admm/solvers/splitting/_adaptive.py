@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, number, scalar
+from fedjax_admm._kinds import flag
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -254,7 +255,7 @@ def spectral_penalty(
         scalar("correlation", correlation, at_least=0, at_most=1),
         scalar("bound", bound, at_least=0),
         count("period", period),
-        bool(node_wise),
+        flag("node_wise", node_wise),
         None if until is None else count("until", until, at_least=0),
     )
 

@@ -54,7 +54,13 @@ def fsmdm_convergence_conditions(
 
     Returns:
       `{"beta d >= sqrt(80)": bool, "alpha c >= sqrt(3/2)": bool}`.
+
+    Raises:
+      InputError: a number is not finite or negative.
     """
+    given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+    for name, value in given.items():
+        _checks.number(name, value, at_least=0)
     return {
         "beta d >= sqrt(80)": beta * d >= math.sqrt(80) * (1 - tolerance),
         "alpha c >= sqrt(3/2)": alpha * c >= math.sqrt(1.5) * (1 - tolerance),

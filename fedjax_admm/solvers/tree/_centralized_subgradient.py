@@ -27,8 +27,9 @@ from fedjax_admm._checks import number
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values, first_model
 from fedjax_admm.kernels import safe_norm, safe_ratio
-from fedjax_admm.penalties import Penalty, zero
+from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
+from fedjax_admm.solvers._present import check_regularizer
 from fedjax_admm.traffic import Traffic
 
 
@@ -129,7 +130,7 @@ def centralized_subgradient(
     rule = step_length
     if not isinstance(rule, PolyakStep):
         rule = ScheduledStep(as_schedule("step_length", rule, above=0))
-    return CentralizedSubgradient(rule, zero() if regularizer is None else regularizer)
+    return CentralizedSubgradient(rule, check_regularizer(regularizer))
 
 
 def polyak(optimum: ArrayLike) -> PolyakStep:

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, number
+from fedjax_admm._kinds import flag, instance
 from fedjax_admm.capabilities import OnTree, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.penalties import SCAD, l1, scad
@@ -73,6 +74,8 @@ def hfsad(
     Raises:
       InputError: a number is out of range, an option is unknown, or omega is missing.
     """
+    flag("sparse", sparse)
+    flag("personal", personal)
     tree = problem.tree
     if omega is None:
         if not hasattr(problem, "x"):
@@ -110,6 +113,7 @@ def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[Tr
     Raises:
       InputError: omega is not positive, a slope is negative, or there are too few or too many.
     """
+    instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
     omega = number("omega", omega, above=0)
     slopes = [0.0] * (tree.depth - 1) if slopes is None else slopes
     if len(slopes) != tree.depth - 1:
@@ -148,6 +152,7 @@ def scad_regularizers(tree: Tree, lam: ArrayLike = 0.1, gamma: ArrayLike = 2.4) 
     Raises:
       InputError: a number is out of range.
     """
+    instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
     dtype = number("lam", lam).dtype
     own, *others = tree.sum_of_clients(jnp.ones(tree.num_clients, dtype))
     holders = sum((jnp.sum(numbers > 0, dtype=dtype) for numbers in others), jnp.zeros((), dtype))

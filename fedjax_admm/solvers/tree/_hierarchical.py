@@ -40,10 +40,12 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count, one_of
+from fedjax_admm._kinds import flag, instance, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
+from fedjax_admm.solvers._present import check_regularizer
 from fedjax_admm.solvers.tree._client_updates import (
     CLIENT_UPDATES,
     LinearizedClients,
@@ -219,6 +221,14 @@ def hierarchical_admm(
       InputError: the numbers of links and regularisers do not fit together, or an argument is
         none of those listed.
     """
+    instance("clients", clients, TreeLink, "a link as tree_link makes it")
+    several("servers", servers, "links, one per level")
+    for level, server in enumerate(servers):
+        instance(f"servers[{level}]", server, TreeLink, "a link as tree_link makes it")
+    if regularizers is not None:
+        several("regularizers", regularizers, "penalties, one per level of servers")
+        for regularizer in regularizers:
+            check_regularizer(regularizer)
     servers = tuple(servers)
     levels = len(servers) + 1
     regularizers = (zero(),) * levels if regularizers is None else tuple(regularizers)
@@ -236,7 +246,7 @@ def hierarchical_admm(
         regularizers,
         CLIENT_UPDATES[client_update](),
         count("passes", passes),
-        bool(personal),
+        flag("personal", personal),
     )
 
 
@@ -256,6 +266,4 @@ def consensus_admm(
     Raises:
       InputError: as `hierarchical_admm`.
     """
-    return hierarchical_admm(
-        clients, (), (zero() if regularizer is None else regularizer,), **options
-    )
+    return hierarchical_admm(clients, (), (check_regularizer(regularizer),), **options)

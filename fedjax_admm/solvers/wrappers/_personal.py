@@ -21,7 +21,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, scalar
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    one_line,
+    scalar,
+)
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import (
     Minibatches,
@@ -114,6 +119,12 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
       The solver; its estimate is a whole model per client.
 
     Raises:
-      InputError: a number is out of range.
+      InputError: a number is out of range, or `solver` is no solver.
     """
+    if isinstance(solver, type) or not (hasattr(solver, "step") and hasattr(solver, "init")):
+        raise InputError(
+            f"must be a solver such as scaffold(), but it is {one_line(solver)}",
+            argument="solver",
+            value=solver,
+        )
     return Personal(solver, scalar("rate", rate, above=0), count("steps", steps))
