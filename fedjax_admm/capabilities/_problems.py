@@ -143,6 +143,10 @@ class ClippedGradients(Protocol):
     ) -> jax.Array:
         """Return every client's gradient with that of each sample clipped to a norm.
 
+        A mean over a client's samples to which each contributes a vector no longer than the norm,
+        whatever it holds, NaN and infinity included; `losses.clipped_mean` is that mean, and noise
+        covers its rounding.
+
         Args:
           points: shape (clients, dim).
           clip: shape (): the largest norm of a sample's gradient. Terms that hold no data, such as
@@ -237,12 +241,16 @@ class LinearModels(Protocol):
         """Return the predictions of all samples: (clients, dim) to (clients, samples)."""
         ...
 
+    def rows(self, clip: jax.Array | None = None) -> jax.Array:
+        """Return the features, divided by about their lengths if `clip` is given."""
+        ...
+
     def slopes(self, predictions: jax.Array, clip: jax.Array | None = None) -> jax.Array:
-        """Return the derivatives of the losses by the predictions, clipped if `clip` is given."""
+        """Return the derivatives of the losses along the rows, clipped if `clip` is given."""
         ...
 
     def curvatures(self, points: jax.Array, clip: jax.Array | None = None) -> jax.Array:
-        """Return the second derivatives at points (clients, dim), shape (clients, samples)."""
+        """Return the second derivatives along the rows at points (clients, dim)."""
         ...
 
 

@@ -1,3 +1,10 @@
+from fedjax_admm.losses._clipping import (
+    bounded_rows as bounded_rows,
+    clipped_mean as clipped_mean,
+    clipped_slopes as clipped_slopes,
+    rounding_excess as rounding_excess,
+    sum_of_samples as sum_of_samples,
+)
 from fedjax_admm.losses._local import (
     LassoLoss as LassoLoss,
     LocalLoss as LocalLoss,

@@ -30,21 +30,27 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
+from fedjax_admm._kinds import instance, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.graphs import Graph, check_connected
-from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.losses import (
     Absolute,
     Logistic,
     Quantile,
     SampleLoss,
+    bounded_rows,
     check_sample_loss,
+    clipped_mean,
+    clipped_slopes,
     minimize_regression,
 )
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 # A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.
 _PROVEN = 1e-2
+# Curvature along a row of length 1 beyond which a loss counts as this steep: it stays finite in
+# sums over samples, and is a wall for every modulus that anybody takes.
+_STEEPEST = 1e18
 
 
 @register_dataclass
@@ -55,7 +61,6 @@ class ConsensusRegression:
     graph: Graph
     features: jax.Array  # shape=(clients, samples, dim): x_kj, zero for padding
     targets: jax.Array  # shape=(clients, samples): y_kj, zero for padding
-    reach: jax.Array  # shape=(clients, samples): 1 / ||x_kj||, zero where x_kj is zero
     sizes: jax.Array  # shape=(clients,), int32: M_k; the samples after them are padding
     loss: SampleLoss
     l1: jax.Array  # shape=(): weight of ||w||_1
@@ -63,7 +68,7 @@ class ConsensusRegression:
     optimum: jax.Array  # shape=(dim,): w_c, the common minimiser; NaN if none is known
     truth: jax.Array | None = None  # shape=(clients, dim): each client's true model, where known
 
-    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "reach", "sizes", "truth")
+    spread: ClassVar[tuple[str, ...]] = ("features", "targets", "sizes", "truth")
 
     @property
     def num_clients(self) -> int:
@@ -91,40 +96,61 @@ class ConsensusRegression:
         `1/M_k sum_j s_j x_kj + (l1 sign(w) + 2 l2 w) / K`, s_j the slope of the loss; signs are 0
         at 0. All samples count, whatever the key.
         """
-        return self._gradients(points, self.slopes(self.predictions(points)))
+        slopes = self.slopes(self.predictions(points))
+        sizes = self.sizes.astype(points.dtype)[:, None]
+        data = jnp.einsum("kmp,km->kp", self.features, slopes, precision=_HIGHEST) / sizes
+        return data + self._regulariser(points)
 
     def clipped_gradients(
         self, points: jax.Array, clip: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
         """Return the gradients with s_j shortened to `min(1, clip / (|s_j| ||x_kj||)) s_j`.
 
-        The regulariser holds no data and is not clipped.
+        The regulariser holds no data and is not clipped. Whatever numbers of the dtype a sample
+        holds, infinity and NaN included, it contributes `clip / M_k` at most, as
+        `losses.clipped_mean` says: nothing where a feature is not finite or the target is none, or
+        where the prediction is `inf - inf`; and all of it where a slope overflows.
         """
-        return self._gradients(points, self.slopes(self.predictions(points), clip))
+        slopes = self._bounded_slopes(self.predictions(points))
+        return clipped_mean(self.features, slopes, clip, self.sizes) + self._regulariser(points)
 
-    def _gradients(self, w: jax.Array, slopes: jax.Array) -> jax.Array:
-        sizes = self.sizes.astype(w.dtype)[:, None]
-        data = jnp.einsum("kmp,km->kp", self.features, slopes, precision=_HIGHEST) / sizes
-        return data + (self.l1 * jnp.sign(w) + 2 * self.l2 * w) / self.num_clients
+    def _regulariser(self, w: jax.Array) -> jax.Array:
+        return (self.l1 * jnp.sign(w) + 2 * self.l2 * w) / self.num_clients
+
+    def _bounded_slopes(self, predictions: jax.Array) -> jax.Array:
+        """Return the slopes, zero where the target is not finite."""
+        slopes = self.loss.slope(predictions, self.targets)
+        return jnp.where(jnp.isfinite(self.targets), slopes, 0)
+
+    def rows(self, clip: jax.Array | None = None) -> jax.Array:
+        """Return what `slopes` and `curvatures` multiply, shape (clients, samples, dim).
+
+        The features; with a norm to clip to, those of each sample divided by the largest of them,
+        and zero where one is not finite.
+        """
+        return self.features if clip is None else bounded_rows(self.features)[0]
 
     def predictions(self, points: jax.Array) -> jax.Array:
         """Return every x_kj^T w_k for models (clients, dim), shape (clients, samples)."""
         return jnp.einsum("kmp,kp->km", self.features, points, precision=_HIGHEST)
 
     def slopes(self, predictions: jax.Array, clip: jax.Array | None = None) -> jax.Array:
-        """Return the (clipped) slopes of the losses at predictions, shape (clients, samples)."""
-        slopes = self.loss.slope(predictions, self.targets)
+        """Return the slopes of the losses at predictions, shape (clients, samples).
+
+        With a norm to clip to they are the coefficients of `rows(clip)`, which no sample makes
+        longer than the norm.
+        """
         if clip is None:
-            return slopes
-        limit = clip * self.reach
-        return jnp.clip(slopes, -limit, limit)
+            return self.loss.slope(predictions, self.targets)
+        return clipped_slopes(self.features, self._bounded_slopes(predictions), clip)[1]
 
     def curvatures(self, points: jax.Array, clip: jax.Array | None = None) -> jax.Array:
-        """Return the second derivative of every sample's loss by its prediction.
+        """Return the second derivative of every sample's loss along its row.
 
         Args:
           points: shape (clients, dim).
-          clip: as in `clipped_gradients`; where the slope is clipped the curvature is 0.
+          clip: as in `clipped_gradients`; where the slope is clipped the curvature is 0, and it
+            is finite for every sample.
 
         Returns:
           Shape (clients, samples).
@@ -133,8 +159,15 @@ class ConsensusRegression:
         curvature = self.loss.curvature(predictions, self.targets)
         if clip is None:
             return curvature
-        slopes = self.loss.slope(predictions, self.targets)
-        return jnp.where(jnp.abs(slopes) <= clip * self.reach, curvature, 0)
+        _, norms, scales = bounded_rows(self.features)
+        slopes = self._bounded_slopes(predictions)
+        _, coefficients = clipped_slopes(self.features, slopes, clip)
+        # What is not clipped is as long as it was; a margin is left for rounding.
+        margin = 1 - 2 * (self.dim + 8) * jnp.finfo(points.dtype).eps
+        straight = ~(jnp.abs(slopes * scales) * margin <= jnp.abs(coefficients))  # NaN too
+        nothing = (norms == 0) | ~jnp.isfinite(self.targets)
+        bent = jnp.where(straight | nothing, 0, curvature * scales * scales)
+        return jnp.where(jnp.isnan(bent), 0, jnp.minimum(bent, _STEEPEST))
 
     def values(self, points: jax.Array) -> jax.Array:
         """Return every f_k at its own model (clients, dim), shape (clients,)."""
@@ -173,9 +206,11 @@ def consensus_regression(
         is not finite, a label is neither -1 nor 1, a weight is negative, or a loss of one's own is
         not what it says.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     clients = graph.num_nodes
     check_connected(graph)
     for name, given in (("features", features), ("targets", targets)):
+        several(name, given, "one array per client")
         if len(given) != clients:
             raise InputError(
                 f"must hold one array per node of the graph ({clients}), but it holds {len(given)}",
@@ -258,6 +293,7 @@ def draw_consensus_regression(
     Reference: the simulations of the paper; the variance 0.1 of the noise is not stated there.
     """
     typed_key(key)
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     check_sample_loss(loss)
     if is_concrete(graph) and np.all(np.isfinite(np.asarray(graph.weights))):
         check_connected(graph)
@@ -298,6 +334,7 @@ def with_loss(
       InputError: a weight is negative, or the loss needs labels where the targets are numbers, or
         the other way round.
     """
+    instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     check_sample_loss(loss)
     if loss.labels != problem.loss.labels:
         raise InputError(
@@ -325,6 +362,7 @@ def pooled_correlation(problem: ConsensusRegression) -> jax.Array:
     The paper takes l1 = 0.001 of it for the elastic net. It depends on the data of all clients: who
     uses it publishes it, and no accountant here covers that.
     """
+    instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     products = jnp.einsum(
         "kmp,km->p", problem.features, problem.targets, precision=jax.lax.Precision.HIGHEST
     )
@@ -336,9 +374,8 @@ def _assembled(graph, x, y, sizes, loss, l1, l2, truth) -> ConsensusRegression:
     graph = replace(graph, weights=graph.weights.astype(dtype))
     loss = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), loss)
     l1, l2 = l1.astype(dtype), l2.astype(dtype)
-    reach = safe_ratio(1.0, safe_norm(x))
     optimum = pooled_optimum(x, y, _shares(sizes, y.shape[-1], dtype), loss, l1, l2)
-    return ConsensusRegression(graph, x, y, reach, sizes, loss, l1, l2, optimum, truth)
+    return ConsensusRegression(graph, x, y, sizes, loss, l1, l2, optimum, truth)
 
 
 @jax.jit

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm.graphs import Graph
-from fedjax_admm.kernels import project_l2_ball, safe_norm
+from fedjax_admm.kernels import safe_norm
+from fedjax_admm.losses import clipped_mean
 from fedjax_admm.problems._client_data import Client, ClientData
 from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs
 from fedjax_admm.problems._smoothing import Smoothing
@@ -187,18 +188,17 @@ class Federated:
         """Return the gradients with that of each sample shortened to `clip`, shape (clients, dim).
 
         It is `1 / M_l sum_j g_lj min(1, clip / ||g_lj||)`, g_lj the gradient of sample j, without
-        the client's weight: replacing a sample changes it by `2 clip / M_l` at most.
+        the client's weight: replacing a sample changes it by `2 clip / M_l` at most, whatever
+        numbers it holds and whatever the loss makes of them, as `losses.clipped_mean` says. A
+        gradient with an entry that is not finite counts as zero.
         """
 
         def gradient(point, client, scale, private):
             def one(sample):
-                slope = jax.grad(lambda w: self.loss(self._read(w, private), sample))(point)
-                return project_l2_ball(slope, clip)
+                return jax.grad(lambda w: self.loss(self._read(w, private), sample))(point)
 
-            here = _present(client)
-            slopes = jax.vmap(one)(client.samples)
-            total = jnp.sum(jnp.where(here[:, None], slopes, 0), 0)
-            return total / client.size.astype(point.dtype)
+            here = _present(client).astype(point.dtype)
+            return clipped_mean(jax.vmap(one)(client.samples), here, clip, client.size)
 
         return self._each(gradient, points, draw=self._draw(key))
 

@@ -1,0 +1,224 @@
+"""Audits at the limits of numbers: extreme samples, far tails, rounding; and without each defence.
+
+Every audit here is shown to reject: the defence that it is about is taken away, and it fails.
+"""
+
+from fractions import Fraction
+from functools import partial
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedjax_admm as fa
+from fedjax_admm import graphs, losses
+from fedjax_admm.privacy import (
+    GaussianRelease,
+    _releases as releases,
+    accountant,
+    gaussian_release,
+    normal_of_words,
+    zcdp_plan,
+    zcdp_plan_of_budget,
+)
+from fedjax_admm.problems import ConsensusRegression, consensus_regression
+from fedjax_admm.solvers import private_subgradient
+from tests.privacy.test_audit import (
+    CLIP,
+    ROUNDS,
+    SOLVERS,
+    distances,
+    own,
+    sensitivity,
+    sent,
+    state_of,
+)
+from tests.solvers.private.cases import (
+    CLIENTS,
+    DELTA,
+    DIM,
+    WITHOUT_OPTIMUM,
+    cast,
+    draw,
+    problem_of,
+)
+
+pytestmark = pytest.mark.thorough
+
+# --- extreme samples ------------------------------------------------------------------------------
+
+NUMBER = 120  # choices
+
+
+def extremes(dtype, labels):
+    """Return samples of the whole range of a dtype, infinity and NaN among them."""
+    limits, rng = np.finfo(dtype), np.random.default_rng(0)
+    largest, least = float(limits.max), float(limits.tiny)
+    values = [0, 1, least / 8, least, least * 1e6, largest**0.5, largest / 8, largest]
+    values = np.array([*values, *(-np.array(values)), np.inf, -np.inf, np.nan])
+    shape = (CLIENTS, NUMBER)
+    x = rng.choice(values, (*shape, DIM))
+    x[:, ::4] = rng.standard_normal((CLIENTS, NUMBER // 4, DIM))
+    # Long features alone, in all directions.
+    x[:, 1::4] = largest / 4 * rng.uniform(-1, 1, (CLIENTS, NUMBER // 4, DIM))
+    y = rng.choice(values, shape)
+    y[:, ::3] = 10 * rng.standard_normal((CLIENTS, NUMBER // 3))
+    return x, np.where(y < 0, -1.0, 1.0) if labels else y
+
+
+def moved(name, loss, dtype):
+    """Return how far extreme samples move messages, in sensitivities, shape (clients,)."""
+    labels = loss == "logistic"
+    with jax.enable_x64(True):
+        problem = problem_of(draw(1, labels=labels), loss, l2=0.5)
+    with jax.enable_x64(dtype == "float64"):
+        problem = cast(problem, dtype)
+        solver = SOLVERS[name](gaussian_release(zcdp_plan(2.0, DELTA, ROUNDS), CLIP))
+        state = state_of(solver, problem)
+        # Every mean and sum of the samples is looked at, and whether others' messages move.
+        v, w = (own(part) for part in sent(solver, problem, state, *extremes(dtype, labels)))
+        assert np.isfinite(v).all()
+        return distances(w) / sensitivity(name, problem, 6)
+
+
+EXTREME = [
+    ("ADMM", "squared", "float32"),
+    ("ADMM", "logistic", "float64"),
+    ("ADMM", "absolute", "float32"),
+    ("subgradient", "squared", "float64"),
+    ("P-ADMM", "squared", "float32"),
+    ("P-ADMM", "logistic", "float64"),
+]
+
+
+@pytest.mark.parametrize(("name", "loss", "dtype"), EXTREME)
+def test_no_sample_of_the_dtype_moves_a_message_further_than_the_sensitivity(name, loss, dtype):
+    ratio = moved(name, loss, dtype)
+    assert np.all(ratio <= 1 + (1e-4 if dtype == "float32" else 1e-9)), ratio
+    assert ratio.max() > 0.5
+
+
+def test_one_finite_sample_leaves_everybodys_messages_numbers():
+    """Features near the end of float32, whose predictions are inf - inf."""
+    rng = np.random.default_rng(0)
+    x = [rng.standard_normal((m, 8)).astype(np.float32) for m in (10, 6, 20)]
+    y = [rng.standard_normal(len(part)).astype(np.float32) for part in x]
+    x[0][0] = 3e38 * np.where(np.arange(8) % 2, 1, -1)
+    with WITHOUT_OPTIMUM:
+        problem = consensus_regression(
+            graphs.from_edges(3, [(0, 1), (1, 2)]), x, y, losses.squared()
+        )
+    release = gaussian_release(zcdp_plan(2.0, 1e-5, 40), 20.0)
+    run = fa.run(private_subgradient(release, step_size=5.0), problem, jax.random.key(0), rounds=40)
+    assert int(run.status.nonfinite) == 0
+    assert np.isfinite(run.state.solver.v).all()
+
+
+def as_once(self, points, clip, key=None):
+    """Clip as was done without a thought of overflow: slopes to the norm over the length."""
+    slopes = self.loss.slope(self.predictions(points), self.targets)
+    length = jnp.linalg.norm(self.features, axis=-1)
+    limit = clip * jnp.where(length > 0, 1 / length, 0)
+    slopes = jnp.clip(slopes, -limit, limit)
+    data = jnp.einsum("kmp,km->kp", self.features, slopes)
+    return data / self.sizes.astype(points.dtype)[:, None]
+
+
+def unclipped(self, points, clip, key=None):
+    return self.gradients(points)
+
+
+@pytest.mark.parametrize("without", [as_once, unclipped], ids=["of any length", "at all"])
+def test_the_audit_rejects_what_does_not_clip(without):
+    jax.clear_caches()  # the audit's program is one for all problems of a structure
+    with mock.patch.object(ConsensusRegression, "clipped_gradients", without):
+        try:
+            bad = not np.all(moved("ADMM", "squared", "float32") <= 1 + 1e-4)
+        except AssertionError:  # a message that is no number
+            bad = True
+    jax.clear_caches()
+    assert bad
+
+
+# --- tails ----------------------------------------------------------------------------------------
+
+DRAWS = 2_000_000
+# A sample moves a message by half a deviation.
+SHIFT, BEYOND, SMALL = 0.5, 5.3, 1e-7
+# Only numbers whose first word, without its sign, is below 2^12 of 2^31: |Z| > 4.76.
+FAR, LIKELY = 2**12 - 1, 2.0**-19
+
+
+def far_numbers(key, shape, dtype, of_words=normal_of_words):
+    """Draw as the sampler does, given that all numbers are far out."""
+    words = jax.random.bits(key, (3, *shape), jnp.uint32)
+    return of_words(words.at[0].set(words[0] & jnp.uint32(2**31 + FAR)), dtype)
+
+
+def of_few_bits(words, dtype):
+    """Return the normal numbers of 23 random bits, as usual samplers have them in float32."""
+    few = words[0] & jnp.uint32(2**32 - 2**9)
+    middle = jnp.full_like(few, 2**8)
+    return normal_of_words(jnp.stack([few | middle, *jnp.zeros_like(words[1:])]), dtype)
+
+
+def tails_epsilon(of_words):
+    """Return an epsilon that the tail proves not to hold, and the exact one of the noise."""
+    plan = zcdp_plan_of_budget(SHIFT**2 / 2, SMALL, 1)
+    release = gaussian_release(plan, 1.0)
+    ones = (jnp.ones(1, jnp.float32), jnp.ones(1, jnp.int32), jnp.ones(1, jnp.int32))
+    with mock.patch.object(releases, "standard_normal", partial(far_numbers, of_words=of_words)):
+        # The sensitivity is 2 c gain / M = 2.
+        found = [
+            release(jax.random.key(seed), jnp.full((1, DRAWS), message, jnp.float32), *ones)
+            for seed, message in enumerate((2.0, 0.0))
+        ]
+    hits, misses = (int((part > BEYOND * release.deviation(*ones)[0]).sum()) for part in found)
+    low = LIKELY * stats.beta.ppf(1e-3, hits, DRAWS - hits + 1)
+    high = LIKELY * stats.beta.ppf(1 - 1e-3, misses + 1, DRAWS - misses)
+    return np.log((low - SMALL) / high), accountant.gaussian_epsilon(SHIFT**2 / 2, SMALL)
+
+
+def test_what_is_far_out_under_one_data_set_is_possible_under_its_neighbour():
+    proved, exact = tails_epsilon(normal_of_words)
+    assert exact - 1 < proved <= exact
+
+
+def test_the_audit_rejects_noise_that_ends():
+    """After 5.29 deviations: nothing is above in one data set, and much in the other."""
+    proved, exact = tails_epsilon(of_few_bits)
+    assert proved > exact + 5
+
+
+# --- rounding -------------------------------------------------------------------------------------
+
+
+def shortfalls():
+    """Return by which part the noise of a run in float32 is too small, at worst; exactly."""
+    rng, worst = np.random.default_rng(0), Fraction(-1)
+    plan = zcdp_plan(2.0, DELTA, 300)
+    with jax.enable_x64(True):  # multipliers are in float64, and the run rounds them to nearest
+        release = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), gaussian_release(plan, 1 / 3))
+    sizes = rng.integers(1, 2000, 300).astype(np.int32)
+    gains = rng.lognormal(0, 5, 300).astype(np.float32)
+    found = release.deviation(jnp.asarray(gains), jnp.asarray(sizes), jnp.arange(1, 301))
+    for z, size, gain, deviation in zip(plan.multipliers, sizes, gains, found, strict=True):
+        needed = Fraction(float(z)) * 2 * Fraction(float(release.norm)) * Fraction(float(gain))
+        needed /= int(size)
+        worst = max(worst, 1 - Fraction(float(deviation)) / needed)
+    return worst
+
+
+def test_noise_is_never_smaller_than_planned_after_any_cast():
+    assert shortfalls() < 0
+
+
+def test_the_audit_rejects_noise_that_is_rounded_to_nearest():
+    def nearest(self, gains, sizes, n):
+        return jnp.take(self.multipliers, n - 1) * self.sensitivity(gains, sizes)
+
+    with mock.patch.object(GaussianRelease, "deviation", nearest):
+        assert shortfalls() > 0
