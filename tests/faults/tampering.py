@@ -1,4 +1,4 @@
-"""What somebody, or a disk, does to a folder of results: each returns what prepares such a folder."""
+"""What somebody, or a disk, does to a folder of results: each returns what prepares the folder."""
 
 import json
 import os

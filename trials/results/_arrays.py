@@ -38,7 +38,8 @@ def defects(config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Iter
     if missing:
         yield f"it lacks {listed(missing)}"
         return
-    for name, array in arrays.items():
+    for name in dict.fromkeys((SWEEP, ROUND, *arrays)):
+        array = arrays[name]
         wanted = _wanted(name, config, arrays[ROUND].size)
         if wanted is None:
             yield f"{name!r} is no metric of {listed(config['methods'])}"

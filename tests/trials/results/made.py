@@ -12,7 +12,7 @@ METHODS = ("a: first, 1", "a: second, 2", "b: first, 1")
 
 
 def made(values, *, sweep=(0.1, 0.2), rounds=(5, 10), trials=3, methods=METHODS, **config):
-    """Return results whose every metric holds the same values, spread over (sweep, trial, round)."""
+    """Return results whose every metric holds the same values, over (sweep, trial, round)."""
     shape = (len(sweep), trials, len(rounds))
     values = np.broadcast_to(np.asarray(values, np.float64), shape)
     full = {

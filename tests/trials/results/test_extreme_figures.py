@@ -1,6 +1,5 @@
 """Figures of extreme but valid results: drawn without an error, without a warning, and honestly."""
 
-import io
 import warnings
 
 import numpy as np
@@ -73,22 +72,54 @@ RESULTS = {
         data="/tmp/\udcff$x_$",
     ),
 }
-EVERY = [(figure, results) for figure in FIGURES for results in RESULTS]
-QUICK = [("usual", "NaN"), ("curve", "zeros"), ("methods", "negative"), ("sweep", "letters")]
 
 
-def drawn(name, results):
-    """Draw a figure to its last letter; whatever it warns of fails."""
-    figure = FIGURES[name](results)
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.thorough
+def test_every_figure_is_drawn(name):
+    for results in RESULTS.values():
+        laid_out(FIGURES[name](results))
+
+
+def laid_out(figure):
+    """Have every tick and letter of a figure placed; whatever it warns of fails."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
-        figure.savefig(io.BytesIO(), format="svg")
-    return figure
+        figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize(
-    ("figure", "results"),
-    [pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.thorough) for pair in EVERY],
-)
-def test_every_figure_is_drawn(figure, results):
-    drawn(figure, RESULTS[results])
+def test_what_is_not_drawn_is_said():
+    zeros = made(0)
+    zeros.arrays[f"{METHODS[0]}/error"] = zeros.arrays[f"{METHODS[0]}/error"] + 1
+    notes = [text.get_text() for axes in FIGURES["usual"](zeros).axes for text in axes.texts]
+    assert "zeros and what is below are not drawn" in notes
+    notes = [text.get_text() for axes in FIGURES["usual"](made(1e300)).axes for text in axes.texts]
+    assert "numbers beyond 1e+200 are not drawn" in notes
+
+
+def test_names_are_drawn_as_they_stand():
+    methods = ["_a", "$x$", "b k^-0.5"]
+    legend = figures.sweep_figure(made(1, methods=methods), metric="error").legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == [" _a", r"\$x\$", "b $k^{-0.5}$"]
+
+
+@pytest.mark.thorough
+def test_equal_labels_keep_their_lines_apart():
+    results = made([[[1]], [[2]], [[3]]], sweep=(0.1234567, 0.1234568, 0.5))
+    axes = figures.curves_by_method_figure(results, metric="error").axes[0]
+    assert [line.get_ydata()[0] for line in axes.lines] == [1, 2, 3]
+
+
+def test_names_that_a_figure_cannot_read_are_refused():
+    with pytest.raises(InputError, match="TASK: NAME, but one is 'x'"):
+        figures.peers_figure(made(1, methods=["x"]), metric="error")
+    with pytest.raises(InputError, match="FAMILY, NUMBER, but one is 'x'"):
+        figures.ladder_figure(made(1, methods=["x"]), metrics=("error",), label="number")
+
+
+@pytest.mark.thorough
+def test_a_very_large_figure_is_saved(tmp_path):
+    figure = FIGURES["usual"](made(1))
+    figure.set_size_inches(500, 2)
+    figures.save_figure(figure, tmp_path)
+    assert (tmp_path / "figure.png").exists()
