@@ -243,7 +243,7 @@ def test_results_are_read_back_as_they_were(folder):
         ("config.json", b"{", "cannot be read"),
         ("config.json", b"[]", "cannot be read"),
         ("trials.npz", None, "has not finished"),
-        ("trials.npz", b"PK nonsense", "is damaged"),
+        ("trials.npz", b"PK nonsense", "has changed since the run wrote it"),
     ],
 )
 def test_a_broken_result_is_named(folder, tmp_path, file, content, words):
@@ -264,10 +264,10 @@ def stop_after(monkeypatch, chunks):
     """Make the next run stop as if it were killed after so many chunks."""
     save = ChunkStore.save
 
-    def stopping(self, number, values):
-        if number == chunks:
+    def stopping(self, first, values):
+        if len(list(self.folder.glob("0*.npz"))) == chunks:
             raise KeyboardInterrupt
-        save(self, number, values)
+        save(self, first, values)
 
     monkeypatch.setattr(ChunkStore, "save", stopping)
     return lambda: monkeypatch.setattr(ChunkStore, "save", save)
@@ -292,7 +292,6 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, request_)
     run_experiment(EXPERIMENT, Request(), out, resume=True, progress=False)
     assert (out / "trials.npz").read_bytes() == (tmp_path / "whole/trials.npz").read_bytes()
     assert (out / "summary.csv").read_bytes() == (tmp_path / "whole/summary.csv").read_bytes()
-    assert not (out / "chunks").exists()
     assert results.load(out).config["command"] == whole.config["command"]
 
 
@@ -301,7 +300,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, request_)
     ("request_", "resume", "words"),
     [
         ({"seed": 1}, True, "begun with seed 2025, not 1"),
-        ({"trials": 31}, True, "begun with trials 30, not 31"),
+        ({"trials": 29}, True, "begun with trials 30, more than the 29"),
         ({"settings": {"rate": "0.5"}}, True, "begun with the setting rate 0.25, not 0.5"),
         ({}, False, "holds an unfinished run of consensus; add --resume"),
     ],
