@@ -63,13 +63,6 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed process had begun to write."""
-    for path in folder.glob(f".*{_UNFINISHED}"):
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
 def _synchronize(folder: Path) -> None:
     """Have the names in a folder written to disk, where the system can."""
     with contextlib.suppress(OSError):
