@@ -47,8 +47,8 @@ def of_one(state):
 
 
 def traced_rounds():
-    problem = network()
-    return jax.jit(lambda rounds: run(problem=problem, rounds=rounds).estimate)(3)
+    solver, problem = fa.solvers.extra(0.1), network()
+    return jax.jit(lambda rounds: fa.run(solver, problem, KEY, rounds=rounds).estimate)(3)
 
 
 def constant(value):

@@ -14,7 +14,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.trials import experiments
 from fedjax_admm.trials.experiments._experiment import Experiment, Origin
 from fedjax_admm.trials.experiments._own import (
@@ -26,6 +26,7 @@ from fedjax_admm.trials.experiments._own import (
 )
 
 GROUP = "fedjax_admm.experiments"
+_LONGEST_NAME = 1000  # of a path, in letters
 
 
 def built_in() -> dict[str, Experiment]:
@@ -63,6 +64,10 @@ def find(name: str) -> Experiment:
     Raises:
       InputError: no experiment has that name, or its file or module cannot be used.
     """
+    if not name.strip() or len(name) > _LONGEST_NAME:
+        raise InputError(
+            f"there is no experiment {one_line(name)}; `fedjax-admm list` shows them", value=name
+        )
     path, colon, wanted = name.rpartition(":")
     if name.endswith(".py"):
         return _free(in_file(name, name, None))
