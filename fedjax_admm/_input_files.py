@@ -18,7 +18,8 @@ from fedjax_admm._checks import InputError
 from fedjax_admm._memory import host_bytes, shown
 from fedjax_admm._texts import unescape_cell
 
-LARGEST_NUMBER = 1e60  # in size: products of four such numbers are within float64
+# In size: products of four such numbers are within float64.
+SMALLEST_NUMBER, LARGEST_NUMBER = 1e-60, 1e60
 LONGEST_LINE = 2**24  # bytes
 LONGEST_NAME = 1000  # characters
 _KINDS = (

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, is_concrete, listed, one_line
-from fedjax_admm._input_files import LARGEST_NUMBER, LONGEST_NAME, read_rows
+from fedjax_admm._input_files import LARGEST_NUMBER, LONGEST_NAME, SMALLEST_NUMBER, read_rows
 from fedjax_admm._kinds import instance
 from fedjax_admm.graphs._graph import Graph, from_edges
 
@@ -281,10 +281,10 @@ def _weight(path: str | Path, line: int, cell: str) -> float:
             value=path,
             remedy="repair that row",
         ) from None
-    if not 1 / LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+    if not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
         told = "positive and finite"
         if 0 < value < np.inf:
-            told = f"between {1 / LARGEST_NUMBER:g} and {LARGEST_NUMBER:g}"
+            told = f"between {SMALLEST_NUMBER:g} and {LARGEST_NUMBER:g}"
         raise InputError(
             f"{path}, line {line}: weight must be {told}, but it is {cell!r:.60}",
             value=path,

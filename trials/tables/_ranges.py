@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._input_files import LARGEST_NUMBER
+from fedjax_admm._input_files import SMALLEST_NUMBER
 from fedjax_admm.trials.tables._csv import read_csv
 
 AXES = ("x", "y", "z")
@@ -50,8 +50,8 @@ def read_ranges(path: Path) -> Ranges:
     table.require([*axes, "range"], _FORM)
     numbers = table.numbers([*axes, "range"], complete=True)
     for line, distance in zip(table.lines, numbers[:, -1], strict=True):
-        if distance * LARGEST_NUMBER < 1:
-            least = "positive" if distance <= 0 else f"at least {1 / LARGEST_NUMBER:g}"
+        if distance < SMALLEST_NUMBER:
+            least = "positive" if distance <= 0 else f"at least {SMALLEST_NUMBER:g}"
             raise InputError(
                 f"{path}, line {line}: range must be {least}, but it is {distance:g}; "
                 "remove or repair that row."
