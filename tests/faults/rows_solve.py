@@ -1,4 +1,4 @@
-"""Options of `solve` that no problem can have, what would not end, and names that mean something."""
+"""Options of `solve` that no problem can have, what would not end, names that mean something."""
 
 import csv
 import re
@@ -180,7 +180,7 @@ ROWS = [
     _private("degree-infinite", "--degree must be between", "--degree", "inf"),
     _private("seed-beyond", "--seed must be at most", "--seed", "4294967296"),
     _private("accounting-unknown", "--accounting must be one of", "--accounting", "renyi"),
-    # What is solved: names that are formulas for a spreadsheet or for a figure, numbers at the edge.
+    # What is solved: names that a spreadsheet or a figure would obey, numbers at the edge.
     _solved("formulas", (*_FORMULAS, "--splits", "2", "--rounds", "20"), _NAMED),
     _solved("far", (*LOCALIZATION, "mine.csv"), re.sub(r"(\d+)", r"\g<1>e58", RANGES)),
     _solved("near", (*LOCALIZATION, "mine.csv"), re.sub(r"(\d+)", r"\g<1>e-50", RANGES)),

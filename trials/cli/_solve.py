@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedjax_admm._texts import printable
 from fedjax_admm.trials import solve
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import (
@@ -87,4 +88,4 @@ def _solve(
         with status:
             written = solve.put_solution(solution, path, place, stages, overwrite=overwrite)
     took = f" after {sum(stages.seconds.values()):.1f} s." if settings.timed else ""
-    typer.echo(f"Wrote {', '.join(written)} in {place}{took}")
+    typer.echo(f"Wrote {', '.join(written)} in {printable(str(place))}{took}")
