@@ -418,13 +418,11 @@ def _checked(problem: MatrixCompletion) -> MatrixCompletion:
     if not is_concrete(problem.deviation):
         return problem
     limit = largest_squarable(problem.mean.dtype)
-    size = np.abs([float(problem.mean), float(problem.deviation)])
-    if not np.all(size <= limit):
+    if not (abs(problem.mean) <= limit and problem.deviation <= limit):
         raise InputError(
             f"must not exceed {limit:g}, so that squares stay within {problem.mean.dtype}, but "
             f"their mean is {problem.mean:g} and their deviation {problem.deviation:g}",
             argument="ratings",
-            remedy="take another unit",
         )
     if problem.deviation == 0:
         raise InputError(
