@@ -22,8 +22,9 @@ from fedjax_admm._checks import (
     default_float,
     finite_array,
     is_concrete,
-    number,
+    is_real,
     one_line,
+    real_array,
 )
 from fedjax_admm._kinds import instance, several
 from fedjax_admm._pytrees import register_dataclass
@@ -433,7 +434,12 @@ def _edge_weights(
     """Turn a user's weights into an array in the order of the sorted edges."""
     if weights is None:
         return jnp.ones(len(ends), default_float())
-    number("weights", weights)
+    truths = is_concrete(weights) and is_real(weights) and np.asarray(weights).dtype == bool
+    if truths or not is_real(weights):
+        raise InputError(
+            f"must be numbers, but it is {one_line(weights)}", argument="weights", value=weights
+        )
+    real_array("weights", weights)
     given = getattr(weights, "dtype", None)
     floating = given is not None and jnp.issubdtype(given, jnp.floating)
     try:

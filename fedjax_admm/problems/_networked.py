@@ -278,7 +278,7 @@ def networked_training(
     samples = jnp.sum(here, 1)
     _check_samples(samples, reached)
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
-    number("start", start)
+    real_array("start", start)
     first = jnp.asarray(start, x.dtype)
     if first.ndim == 1:
         first = jnp.broadcast_to(first, (graph.num_nodes, first.shape[0]))

@@ -347,7 +347,7 @@ def test_logistic_checks_its_steps_and_data():
         networked_logistic(chain(4), features, labels, newton_steps=0)
     with pytest.raises(InputError, match="targets must hold one array per node"):
         networked_logistic(chain(4), features, labels[:2])
-    with pytest.raises(InputError, match="scale must be 'mean' or 'sum'"):
+    with pytest.raises(InputError, match="scale must be one of 'mean' and 'sum'"):
         networked_logistic(chain(4), features, labels, scale=None)
 
 
@@ -493,7 +493,7 @@ def test_draws_in_a_batch_are_those_drawn_alone():
         ({"noise": -1.0}, "noise must be at least 0, but it is -1"),
         ({"share": 1.2}, "share must be at most 1, but it is 1.2"),
         ({"share": -0.2}, "share must be at least 0, but it is -0.2"),
-        ({"scale": "total"}, "scale must be 'mean' or 'sum', but it is 'total'"),
+        ({"scale": "total"}, "scale must be one of 'mean' and 'sum', but it is 'total'"),
         ({"truth": TRUTH[:3]}, r"truth must have shape \(4, any\), but it has \(3, 2\)"),
     ],
 )

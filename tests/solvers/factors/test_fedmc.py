@@ -774,12 +774,12 @@ def test_runs_until_stationary():
         (
             fa.solvers.fedmc_admm,
             {"preset": "best"},
-            "preset must be one of paper, default, but it is 'be",
+            "preset must be one of 'paper' and 'default', but it is 'be",
         ),
         (
             fa.solvers.fedmc_admm,
             {"bound": "max"},
-            "bound must be one of fro, spec, row, but it is 'max'.",
+            "bound must be one of 'fro', 'spec' and 'row', but it is 'max'.",
         ),
         (fa.solvers.fedmc_admm, {"beta": 0}, "beta must be greater than 0, but it is 0."),
         (fa.solvers.fedmc_admm, {"beta": np.nan}, "beta must be finite, but it is nan."),
@@ -795,7 +795,7 @@ def test_runs_until_stationary():
         (
             fa.solvers.fedmavg,
             {"setting": "good"},
-            "setting must be one of fair, paper, but it is 'good'.",
+            "setting must be one of 'fair' and 'paper', but it is 'good'.",
         ),
         (fa.solvers.fedmavg, {"user_weight": -1}, "user_weight must be at least 0, but it is -1."),
         (
