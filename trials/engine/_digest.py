@@ -19,8 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_FUNCTION = re.compile(r"^  func\.func (?:\w+ )?@([\w.$-]+)", re.MULTILINE)
-_NAME = re.compile(r"@([\w.$-]+)")
+# What is no plain word, such as "<lambda>", stands in quotation marks.
+_WORD = r'@("(?:[^"\\]|\\.)*"|<<[^>\n]*>>|[\w.$-]+)'
+_FUNCTION = re.compile(rf"^  func\.func (?:\w+ )?{_WORD}", re.MULTILINE)
+_NAME = re.compile(_WORD)
 _END = "\n  }\n"
 
 

@@ -205,6 +205,8 @@ def _computed(
     else:
         program = compiled(batch=batch, chunk=chunk)
         lowered = program.lowered
+    if chunks is not None:
+        _check_storable(lowered)
     identity = _identity(lowered)
     parts = _Parts(trials)
     found = hosts.from_first(lambda: parts.found(chunks, identity))
@@ -293,6 +295,16 @@ class _Parts:
             self.joined[name][first : first + len(array)] = array
             length = len(array)
         return length
+
+
+def _check_storable(lowered: Lowered) -> None:
+    if lowered.calls:
+        raise InputError(
+            f"calls Python code ({lowered.calls}), which cannot be told from other code, so that "
+            "its trials cannot be kept",
+            argument="trial",
+            remedy="compute that with jax.numpy",
+        )
 
 
 def _identity(lowered: Lowered) -> dict[str, Any]:

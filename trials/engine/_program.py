@@ -42,6 +42,7 @@ class Lowered:
     key: jax.Array
     names: tuple[str, ...]  # in the trial's own order: as a pytree a dict is sorted
     digest: str  # of the trial at its width, and of what it returns, whatever the chunk is
+    calls: str  # by what the trial calls Python code, which no digest tells from other; "" if not
     lowering: Any  # None once it has been compiled: it holds every constant
     seconds: float  # what tracing took
 
@@ -272,8 +273,15 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
     program = jax.jit(sharded, out_shardings=everywhere)
     traced = program.trace(*_inputs(key, 0, layout.chunk, layout, mesh))
     lowering = traced.lower()
-    digest = _digest(traced, lowering, names)
-    return Lowered(layout, mesh, key, tuple(names), digest, lowering, time.perf_counter() - clock)
+    digest, calls = _digest(traced, lowering, names), _calls(traced.jaxpr)
+    seconds = time.perf_counter() - clock
+    return Lowered(layout, mesh, key, tuple(names), digest, calls, lowering, seconds)
+
+
+def _calls(program: Any) -> str:
+    """Return by what a program computes in Python; what only prints changes no trial."""
+    names = (equation.primitive.name for equation in equations(program))
+    return next((name for name in names if name in ("pure_callback", "io_callback")), "")
 
 
 def _digest(traced: Any, lowering: Any, names: Sequence[str]) -> str:

@@ -181,6 +181,40 @@ def test_a_constant_in_a_loop_counts():
     assert digest(looped(jnp.asarray(LARGE))) != digest(looped(jnp.asarray(changed())))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<lambda>",
+        *(
+            pytest.param(name, marks=thorough)
+            for name in ("a b", 'a"b@c', "é", "a}\n  func.func private @b(")
+        ),
+    ],
+)
+def test_what_is_computed_in_a_function_counts_whatever_it_is_called(name):
+    """Names that are no words, such as "<lambda>", stand in quotation marks in a program's text."""
+
+    def power(exponent):
+        def inner(number):
+            return number**exponent  # no constant in the program tells the exponent
+
+        inner.__name__ = name
+        inner = jax.jit(inner)
+        return lambda key: {"a": inner(jax.random.key_data(key)[0])}
+
+    assert digest(power(2)) != digest(power(3))
+
+
+def test_what_computes_in_python_is_not_stored(tmp_path):
+    def trial(key):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        return {"a": jax.pure_callback(np.sin, shape, jnp.float32(0), vmap_method="sequential")}
+
+    with pytest.raises(InputError, match=r"calls Python code \(pure_callback\)"):
+        simulate(tmp_path / "s", trial=trial)
+    assert not (tmp_path / "s").exists()
+
+
 def test_the_digest_is_of_the_trial_at_its_width():
     def twice(key):  # with functions inside, some of them the same
         one, two = (jax.random.normal(each) for each in jax.random.split(key))
