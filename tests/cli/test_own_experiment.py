@@ -15,6 +15,7 @@ from fedjax_admm.trials.experiments import find, find_again
 from fedjax_admm.trials.running import Request, _running
 from tests.cli.outcomes import called, stand_aside
 from tests.cli.processes import same_results
+from tests.trials.results.made import edit
 
 FILE = """
 from pathlib import Path
@@ -131,20 +132,21 @@ def test_plot_draws_again_with_a_changed_figure_and_says_so(
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     run = tmp_path / "results/middle"
     (run / "figure.png").unlink()
-    outcome = command("plot", run)
+    assert command("plot", run).mistake() == (
+        f"middle stands in '{finished}/my.py', a program that is run only where it is named; if "
+        "you trust it, name it with --experiment."
+    )
+    assert not (run / "figure.png").exists()
+    outcome = command("plot", run, "--experiment", "my.py")
     assert (outcome.code, outcome.out) == (0, f"Wrote {run}/figure.png and figure.pdf\n")
     assert (run / "figure.png").stat().st_size > 10_000
     monkeypatch.setattr(figures, "save_figure", lambda figure, folder: None)
-    # The folder has been moved: the file is looked for where it was, then as it was named.
-    config = json.loads((run / "config.json").read_text())
-    moved = config | {"source": config["source"] | {"file": "/gone/my.py", "again": "/gone/my.py"}}
-    (run / "config.json").write_text(json.dumps(moved))
     write(tmp_path, FILE + "\n# another figure\n")
-    told = command("plot", run).out
+    told = command("plot", run, "--experiment", "my.py").out
     assert told.endswith(f"; {tmp_path}/my.py has changed since the run\n")
+    sentence = "--experiment must be 'middle', of which these results are, but it is 'fsmdm-cauchy'."
+    assert command("plot", run, "--experiment", "fsmdm-cauchy").mistake() == sentence
     (tmp_path / "my.py").unlink()
-    sentence = "the experiment middle stood in /gone/my.py, which is gone; put it back."
-    assert command("plot", run).mistake() == sentence
     # The numbers are there without the file.
     outcome = command("compare", run)
     assert outcome.out.startswith("distance minus that of mean in ")
@@ -154,8 +156,7 @@ def test_compare_tells_that_the_file_has_changed_between_two_runs(command, finis
     for name in ("one", "two"):
         shutil.copytree(finished / "results/middle", tmp_path / name)
     assert "has changed" not in command("compare", "one", "two").out
-    config = json.loads((tmp_path / "two/config.json").read_text())
-    (tmp_path / "two/config.json").write_text(json.dumps(config | {"digest": "0" * 64}))
+    edit(tmp_path / "two", digest="0" * 64)
     outcome = command("compare", "one", "two")
     assert outcome.code == 0
     assert outcome.out.splitlines()[1].startswith("The file of the experiment has changed between")
@@ -317,12 +318,14 @@ def test_a_figure_that_fails_loses_nothing(command, tmp_path):
     assert sentence == (
         f"the figure of middle cannot be drawn: AttributeError in line {line}: 'Results' object "
         "has no attribute 'nothing'; repair it and draw the results that are there with "
-        "`fedjax-admm plot`."
+        "`fedjax-admm plot DIR --experiment my.py`."
     )
-    assert command("plot", "results/middle").mistake() == sentence
+    again = command("plot", "results/middle", "--experiment", "my.py").mistake()
+    assert again == sentence.replace("--experiment my.py", "--experiment my.py:middle")
     config = json.loads((tmp_path / "results/middle/config.json").read_text())
     assert config["status"] == "finished"
     assert sorted(path.name for path in (tmp_path / "results/middle").iterdir()) == [
+        "chunks",
         "config.json",
         "summary.csv",
         "trials.npz",
@@ -343,7 +346,7 @@ def test_a_module_below_the_working_directory(command, tmp_path):
     assert config["source"]["file"] == f"{tmp_path}/mine/sizes.py"
     assert len(config["digest"]) == 64
     assert config["command"].startswith("fedjax-admm run mine.sizes:other ")
-    assert find_again(config).name == "other"
+    assert find_again(config, "mine.sizes:other").name == "other"
     assert find("mine.sizes:EXTRA").name == "extra"
 
 
@@ -393,9 +396,8 @@ def test_an_installed_plug_in_is_listed_and_found(command, install, value):
 
 def test_a_plug_in_that_is_gone_is_named_when_its_run_is_drawn(command, finished, tmp_path):
     run = shutil.copytree(finished / "results/middle", tmp_path / "run")
-    config = json.loads((run / "config.json").read_text())
     source = {"asked": "middle", "again": "middle", "file": None, "distribution": "plug 1.5"}
-    (run / "config.json").write_text(json.dumps(config | {"source": source}))
+    edit(run, source=source)
     sentence = command("plot", "run").mistake()
     assert sentence == (
         "the experiment middle came with plug 1.5, which does not offer it here; install that."

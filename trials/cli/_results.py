@@ -10,27 +10,28 @@ from fedjax_admm.trials.cli._options import Overwrite
 
 def plot(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")],
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH.py",
+            help="What draws it, if its experiment is a file of your own (or MODULE:NAME).",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Redraw the figure from the stored results."""
-    from fedjax_admm._checks import InputError
     from fedjax_admm.trials import folders
     from fedjax_admm.trials.experiments import find_again
     from fedjax_admm.trials.figures import save_figure
     from fedjax_admm.trials.results import load
 
     results = load(folder)
-    try:
-        experiment = find_again(results.config)
-    except OSError as error:  # of a path that no file can have
-        raise InputError(
-            f"the experiment of {folder} cannot be found: {error.strerror}", value=folder
-        ) from None
-    figure = experiment.draw(results)
+    found = find_again(results.config, experiment)
+    figure = found.draw(results)
     folders.rewrite(folder, lambda stage: save_figure(figure, stage), overwrite=overwrite)
     changed = ""
-    if experiment.origin and experiment.origin.digest != results.config.get("digest"):
-        changed = f"; {experiment.origin.file} has changed since the run"
+    if found.origin and found.origin.digest != results.config.get("digest"):
+        changed = f"; {found.origin.file} has changed since the run"
     typer.echo(f"Wrote {folder}/figure.png and figure.pdf{changed}")
 
 

@@ -5,6 +5,7 @@ paired. Adding an experiment is adding a file to `experiments/`.
 """
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,7 +117,8 @@ class Experiment:
             file = Path(self.origin.file) if self.origin.file else None
             raise InputError(
                 f"the figure of {self.name} cannot be drawn: {described(error, file)}",
-                remedy="repair it and draw the results that are there with `fedjax-admm plot`",
+                remedy="repair it and draw the results that are there with `fedjax-admm plot DIR "
+                f"--experiment {shlex.quote(self.origin.asked)}`",
             ) from error
 
     def defaults(self) -> dict[str, Any]:

@@ -92,34 +92,51 @@ def find(name: str) -> Experiment:
     )
 
 
-def find_again(config: Mapping[str, Any]) -> Experiment:
+def find_again(config: Mapping[str, Any], asked: str | None = None) -> Experiment:
     """Return the experiment of a run, which may have changed since then.
+
+    A folder of results may be somebody else's, and an experiment is a program: what `config` says
+    of its file is never imported. Without `asked` there is what is installed: this package's own,
+    and plug-ins.
 
     Args:
       config: as `config.json` holds it.
+      asked: the experiment as `find` takes it, where the user has named it; of a file with several,
+        the one of the run.
 
     Raises:
-      InputError: it is not there any more.
+      InputError: it is not there, is another one, or stands in a file that nobody has named.
     """
     name, source = config["experiment"], config.get("source")
+    if asked is not None:
+        experiment = find(f"{asked}:{name}" if asked.endswith(".py") else asked)
+        if experiment.name != name:
+            raise InputError(
+                f"must be {name!r}, of which these results are, but it is {experiment.name!r}",
+                argument="experiment",
+                value=asked,
+            )
+        return experiment
     if not source:
-        return find(name)
-    again, file = source["again"], source["file"]
-    distribution = source["distribution"]
-    if distribution is not None and name not in all_experiments():
+        known = built_in()
+    elif source["distribution"] is None:
         raise InputError(
-            f"the experiment {name} came with {distribution}, which does not offer it here",
-            value=name,
-            remedy="install that",
+            f"{name} stands in {(source['file'] or source['again'])!r}, a program that is "
+            "run only where it is named",
+            value=source["again"],
+            remedy="if you trust it, name it with {experiment}",
+            others=["experiment"],
         )
-    if file is None or not again.startswith(file):
-        return find(again)
-    given = source["asked"].rpartition(".py")[0] + ".py"
-    for path in (file, given):  # the folder may have been moved
-        if Path(path).is_file():
-            return find(f"{path}:{name}")
+    else:
+        known = all_experiments()
+    if name in known:
+        return known[name]
+    if not source:
+        raise InputError(f"there is no experiment {name!r} in fedjax-admm", value=name)
     raise InputError(
-        f"the experiment {name} stood in {file}, which is gone", value=file, remedy="put it back"
+        f"the experiment {name} came with {source['distribution']}, which does not offer it here",
+        value=name,
+        remedy="install that",
     )
 
 
