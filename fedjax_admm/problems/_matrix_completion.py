@@ -423,6 +423,7 @@ def _checked(problem: MatrixCompletion) -> MatrixCompletion:
             f"must not exceed {limit:g}, so that squares stay within {problem.mean.dtype}, but "
             f"their mean is {problem.mean:g} and their deviation {problem.deviation:g}",
             argument="ratings",
+            remedy="divide them all by a large number",
         )
     if problem.deviation == 0:
         raise InputError(

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.experiments import _finding, all_experiments, find
+from tests.trials.results.made import edit
 
 NAMES = list(all_experiments())
 SMALL = ("--trials", "4", "--rounds", "10", "--set", "probability=0.1,0.3", "--batch", "2")
@@ -197,8 +198,7 @@ def test_a_mistake_gets_one_sentence_and_code_2(command, tmp_path, words, senten
 )
 def test_mistakes_about_finished_runs(command, folder, words, sentence):
     changed = shutil.copytree(folder, folder.parent / "changed")
-    config = json.loads((changed / "config.json").read_text())
-    (changed / "config.json").write_text(json.dumps(config | {"seed": 7}))
+    edit(changed, seed=7)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert re.search(sentence, command(*words).mistake())
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -82,7 +82,7 @@ def test_one_line_is_an_option_with_help_and_default(solve):
     told = " ".join(solve(OneMore, "--help").out.split())
     assert "--trust NUMBER Share of the ranges that is trusted. [default: 0.25]" in told
     assert "--rounds INTEGER Global rounds of FSMDM. [default: 3000]" in told
-    assert "--out <path> Folder of the result (localization-more-INPUT), replaced there." in told
+    assert "--out DIR Folder of the result (localization-more-INPUT)." in told
     assert "Locate a target with one more option." in told
     assert "readers of the code" not in told
 

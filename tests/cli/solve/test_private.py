@@ -535,8 +535,8 @@ def test_a_large_delta_is_told(solve):
 @pytest.mark.thorough
 def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     options = ("--edges", "ring.csv", "--out", "one two", "--no-intercept", "--time", "day")
-    three = ("--features", "a,b,sick")
-    outcome = solve(text(measured()), *SMALL, *three, "--epsilon", "inf", *options)
+    three = started("--features", "a,b,sick", "--epsilon", "inf")
+    outcome = solve(text(measured()), *three, *options)
     assert outcome.code == 0, outcome.err
     assert "Graph (edges of ring.csv): 6 edges, 2 neighbours of each client." in outcome.out
     assert "coefficients: a, b, sick." in outcome.out
@@ -582,19 +582,26 @@ GOOD = text(measured())
 START = (*SMALL, "--epsilon", 1)
 
 
+def started(*options):
+    """Return the options of a good start, with others in their places: none may be given twice."""
+    given = {options[i]: options[i + 1] for i in range(0, len(options), 2)}
+    usual = {START[i]: START[i + 1] for i in range(0, len(START), 2)}
+    return [word for option in (usual | given).items() for word in option]
+
+
 @pytest.mark.parametrize(
     ("content", "options", "sentence"),
     [
         (None, START, r"mine\.csv does not exist; check the name given with --input"),
-        (GOOD, (*START, "--client", "town"), "has no column town; its columns are site, day, a"),
-        (GOOD, (*START, "--target", "z"), "has no column z; its columns are"),
-        (GOOD, (*START, "--features", "a,c"), "has no column c; its columns are"),
-        (GOOD, (*START, "--features", "a,y"), "--features must not name the target y itself"),
-        (GOOD, (*START, "--loss", "logistic"),
+        (GOOD, started("--client", "town"), "has no column town; its columns are site, day, a"),
+        (GOOD, started("--target", "z"), "has no column z; its columns are"),
+        (GOOD, started("--features", "a,c"), "has no column c; its columns are"),
+        (GOOD, started("--features", "a,y"), "--features must not name the target y itself"),
+        (GOOD, started("--loss", "logistic"),
          r"--loss logistic needs targets 0 and 1, or -1 and 1, but column y of mine\.csv also"),
         ("site,a,b,y\nu,1,1,1\nv,,1,1\nw,1,1,1\n", START,
          "client 'v' has no complete row; fill in its values or remove its rows"),
-        ("site,a,b,y\nu,1,1,1\nu,2,1,1\nv,1,1,1\n", (*START, "--features", "a[-1]"),
+        ("site,a,b,y\nu,1,1,1\nu,2,1,1\nv,1,1,1\n", started("--features", "a[-1]"),
          "client 'v' has 0 complete rows after the first 1, but the regression needs at least 1; "
          "add rows or remove the client"),
         ("site,a,b,y\nu,1,1,1\nu,1,1,2\n", START, "has one client only, 'u' in column site"),
@@ -656,7 +663,7 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
 def test_wrong_options_get_one_sentence(solve, tmp_path, options, sentence):
     (tmp_path / "apart.csv").write_text("head,tail\ns0,s1\ns2,s3\n")
     (tmp_path / "wrong.csv").write_text("head,tail\ns0,x\n")
-    assert re.search(sentence, solve(GOOD, *START, *options).mistake())
+    assert re.search(sentence, solve(GOOD, *started(*options)).mistake())
     assert not (tmp_path / "private-mine").exists()
 
 

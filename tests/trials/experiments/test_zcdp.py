@@ -443,7 +443,7 @@ def stop_before_computing(monkeypatch):
     """Have a run end with its configuration written, and nothing compiled."""
 
     def reach(*_, begin, **__):
-        begin(Layout(width=2, chunk=2))
+        begin(Layout(width=2, chunk=2), "0" * 64)
         raise ReachedError
 
     monkeypatch.setattr(running, "monte_carlo", reach)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from fedjax_admm.trials import folders
 from fedjax_admm.trials.results import Results
 
 METRICS = ("error", "fresh_error", "training_error", "objective", "passes", "gradients")
@@ -52,3 +53,11 @@ def write(results, folder):
     folder.mkdir(parents=True, exist_ok=True)
     results.save(folder)
     (folder / "config.json").write_text(json.dumps(results.config))
+
+
+def edit(folder, **changes):
+    """Change `config.json` of a folder as if the run itself had written it so."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | changes
+    config["files"]["config.json"] = folders.own_digest(config)
+    path.write_text(json.dumps(config))

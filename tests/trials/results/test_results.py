@@ -54,6 +54,7 @@ def config(folder):
 
 def test_the_folder_holds_the_files_of_the_contract_and_nothing_else(folder):
     assert sorted(path.name for path in folder.iterdir()) == [
+        "chunks",
         "config.json",
         "figure.pdf",
         "figure.png",

@@ -310,12 +310,9 @@ def _problem(
         key, clients = key_of(settings, 0), settings.clients
         problem = matrix_completion(table, key, clients=clients, train=train, validation=validation)
     except InputError as error:
+        if error.argument == "ratings":  # whatever the number of clients
+            raise
         raise settings.mistake(f"{settings.clients}: {error}", "clients") from None
-    if not np.isfinite(problem.deviation):
-        raise InputError(
-            f"the ratings must be smaller: their standard deviation is {problem.deviation} in "
-            "float32; divide them all by a large number."
-        )
     return problem
 
 
