@@ -191,7 +191,7 @@ def scalar(name: str, value: ArrayLike, **limits: float) -> jax.Array:
     return array
 
 
-def count(name: str, value: int, *, at_least: int = 1, at_most: int | None = None) -> int:
+def count(name: str, value: int, *, at_least: int = 1, at_most: float | None = None) -> int:
     """Check a static whole number, such as a number of rounds; at most 2^31 - 1 where none is said.
 
     Raises:

@@ -92,7 +92,10 @@ def bounded_rows(vectors: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     # A compiled maximum may pass over NaN; no comparison does.
     usable = jnp.all(sizes < jnp.inf, -1) & (largest >= jnp.finfo(vectors.dtype).tiny)
     scales = jnp.where(usable, largest, 1)
-    rows = jnp.where(usable[..., None], vectors / scales[..., None], 0)
+    # Divided as a product with the inverse, which above 8.5e37 would be subnormal in float32.
+    eighth = jnp.where(scales > 1, 0.125, 8.0).astype(vectors.dtype)
+    quotients = (vectors * eighth[..., None]) / (scales * eighth)[..., None]
+    rows = jnp.where(usable[..., None], quotients, 0)
     norms = jnp.where(usable, safe_norm(rows, scaled=False), 0)
     return rows, norms, scales
 

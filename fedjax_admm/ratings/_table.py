@@ -6,6 +6,7 @@ table.users, table.items              array([0, 0, 1]), array([0, 1, 0])
 table.user(9)                         1
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -177,7 +178,7 @@ _SPARE = 10**7  # a table of the numbers may be that much longer than the list o
 
 
 def _position(name: str, identity: int, identities: np.ndarray) -> int:
-    identity = count(name, identity, at_least=0)
+    identity = count(name, identity, at_least=0, at_most=math.inf)
     place = int(np.searchsorted(identities, min(identity, np.iinfo(np.int64).max)))
     nearest = identities[max(place - 1, 0) : place + 1]
     if identity not in nearest:

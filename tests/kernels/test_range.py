@@ -91,17 +91,20 @@ def test_measurements_of_phases_are_of_any_length(size):
     np.testing.assert_allclose(jnp.abs(jnp.sum(x * exact, -1)), 10.0, rtol=1e-5)
 
 
-@pytest.mark.parametrize("size", [1e25, 2e38])
-def test_gradients_of_samples_of_any_length_are_clipped_to_the_norm(size):
-    """A gradient of 1e25 has the norm c after clipping, not 0 and not NaN."""
+def test_gradients_of_samples_of_any_length_are_clipped_to_the_norm():
+    """A gradient of 1e25 has the norm c after clipping, less what rounding takes, not 0 or NaN."""
 
     def loss(w, sample):
         return jnp.vdot(w, sample)
 
-    samples = np.full((1, 3), size, np.float32)
-    problem = federated(loss, [samples, samples], np.zeros(3, np.float32))
-    found = problem.clipped_gradients(jnp.zeros((2, 3), jnp.float32), jnp.float32(0.3))
-    np.testing.assert_allclose(found, np.full((2, 3), 0.3 / 3**0.5), rtol=1e-6)
+    samples = [np.full((1, 3), size, np.float32) for size in (1e-37, 1e25, 2e38, 3.4e38)]
+    problem = federated(loss, samples, np.zeros(3, np.float32))
+    found = problem.clipped_gradients(jnp.zeros((4, 3), jnp.float32), jnp.float32(0.3))
+    # The first gradient is shorter than the norm: it stays.
+    np.testing.assert_allclose(found[0], np.full(3, 1e-37), rtol=1e-6)
+    np.testing.assert_allclose(found[1:], np.full((3, 3), 0.3 / 3**0.5), rtol=2e-6)
+    lengths = np.linalg.norm(np.asarray(found[1:], np.float64), axis=1)
+    assert (lengths <= float(np.float32(0.3))).all()
 
 
 @pytest.mark.thorough
