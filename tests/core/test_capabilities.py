@@ -62,7 +62,7 @@ def declared(solver: Any) -> list[type]:
 
 
 def localization(**options: Any) -> Any:
-    return fa.problems.localization(np.eye(3), np.ones(3), **options)
+    return fa.problems.localization(np.eye(4, 3), np.ones(4), **options)
 
 
 # --- what is declared is what is read -------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_a_solver_reads_what_it_declares_and_no_more(name):
 
 def test_a_guard_lets_nothing_else_through():
     guard = guarded(localization(), [Gradients])
-    assert guard.gradients(jnp.zeros((3, 3))).shape == (3, 3)
+    assert guard.gradients(jnp.zeros((4, 3))).shape == (4, 3)
     with pytest.raises(AttributeError, match="anchors is read, but not declared"):
         _ = guard.anchors
 

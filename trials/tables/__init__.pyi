@@ -1,4 +1,3 @@
-from fedjax_admm._texts import escape_cell as escape_cell, unescape_cell as unescape_cell
 from fedjax_admm.trials.tables._cells import csv_text as csv_text
 from fedjax_admm.trials.tables._csv import Table as Table, read_csv as read_csv
 from fedjax_admm.trials.tables._digits import (

@@ -6,8 +6,8 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm._texts import printable
-from fedjax_admm.trials.tables import csv_text, escape_cell, read_csv, unescape_cell
+from fedjax_admm._texts import escape_cell, printable, unescape_cell
+from fedjax_admm.trials.tables import csv_text, read_csv
 
 FORMULAS = (
     "=cmd|' /C calc'!A0",
