@@ -25,6 +25,13 @@ from fedjax_admm.trials.experiments._methods import (
     solve_alike,
 )
 from fedjax_admm.trials.experiments._mistakes import described
+from fedjax_admm.trials.experiments._names import (
+    check_defaults,
+    check_method_name,
+    check_metric_names,
+    check_name,
+    check_text,
+)
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
 if TYPE_CHECKING:
@@ -98,6 +105,21 @@ class Experiment:
     statement: Callable[[Settings, int], str] | None = None
     x64: bool = False  # whether float32 is not enough
     origin: Origin | None = None  # `find` fills it in; None for this package's own
+
+    def __post_init__(self) -> None:
+        """Check what could not be read back, or would be lost.
+
+        Raises:
+          InputError: a name, a text or a default does not fit.
+        """
+        check_name("an experiment", self.name, (".", ".."), "/\\:")
+        for name in ("title", "paper", "findings"):
+            check_text(f"the {name} of {self.name}", getattr(self, name))
+        check_defaults(self.name, self.sweep.name, self.sweep.values, self.settings)
+        check_text(f"the label of {self.sweep.name} of {self.name}", self.sweep.label)
+        for name, label in self.metrics.items():
+            check_name(f"a metric of {self.name}", name, (NONFINITE_ROUND, MESSAGES))
+            check_text(f"the label of {name} of {self.name}", label)
 
     def labels(self) -> dict[str, str]:
         """Return the label of every metric, those of the numbers sent included."""
@@ -215,6 +237,9 @@ class Experiment:
         Raises:
           InputError: none of the metrics that the experiment names was measured.
         """
+        solved = list(solved)
+        for method, outcome in solved:
+            check_metric_names(self.name, method, outcome)
         measured = {
             (method, metric): values
             for method, outcome in solved
@@ -260,7 +285,8 @@ def trial_keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _check_method(experiment: str, name: str, method: Any) -> None:
-    """Check that a method can be called: a solver alone cannot."""
+    """Check a method's name, and that it can be called: a solver alone cannot."""
+    check_method_name(experiment, name)
     if not callable(method):
         raise InputError(
             f"the method {name!r} of {experiment} must be a Method, but it is {one_line(method)}",
@@ -301,10 +327,13 @@ def _parse(name: str, text: str, default: Any) -> Any:
     try:
         if isinstance(default, tuple):
             value = tuple(float(part) for part in text.split(","))
+        elif isinstance(default, bool):  # any text but none would count as True
+            value = {"True": True, "False": False}[text]
         else:
             value = type(default)(text)
-    except ValueError:
+    except (KeyError, ValueError):
         kinds = {int: "a whole number", float: "a number", tuple: "numbers with commas"}
+        kinds |= {bool: "True or False"}
         wanted = kinds.get(type(default), "a text")
         raise InputError(
             f"must be {wanted}, but it is {one_line(text)}", argument=name, value=text
@@ -312,6 +341,6 @@ def _parse(name: str, text: str, default: Any) -> Any:
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(part, float) and not math.isfinite(part) for part in numbers):
         raise InputError(f"must be finite, but it is {one_line(text)}", argument=name, value=text)
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         count(name, value, at_least=-_LARGEST, at_most=_LARGEST)
     return value

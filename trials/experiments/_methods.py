@@ -13,7 +13,8 @@ from fedjax_admm._run import Measure, run
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials.results import NONFINITE_ROUND
+from fedjax_admm.trials.experiments._names import check_measured
+from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
 
 class Method(Protocol):
@@ -54,6 +55,7 @@ class SolverMethod(Method):
                 every=every,
                 start=start,
             )
+            check_measured(result.trace.keys() - {MESSAGES})
             return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
 
         _, trace = recorded(advance, None, rounds, every)
@@ -156,6 +158,7 @@ def at_every_record(
       rounds: how many rounds the other methods run.
       every: after how many of them each they are recorded.
     """
+    check_measured(metrics)
     shape = recorded_rounds(rounds, every).shape
     bad = ~jnp.all(jnp.isfinite(answer))
     return {
