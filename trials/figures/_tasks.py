@@ -4,6 +4,7 @@ A method's name says its task before a colon: "ridge: zCDP-NFL". Each task has a
 a method looks the same in all of them.
 """
 
+import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -135,7 +136,9 @@ def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:
 
 
 def _decibels(results: Results, metric: str) -> str:
-    return f"{metric_label(results, metric)} (dB)"
+    """Return what stands beside an axis, in lines that are no longer than it."""
+    label = f"{metric_label(results, metric)} (dB)"
+    return label if "$" in label else textwrap.fill(label, 36)  # a formula stays whole
 
 
 def _finish(figure: Figure, results: Results, grid: np.ndarray, floor: float) -> None:

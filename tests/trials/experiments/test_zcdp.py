@@ -678,6 +678,22 @@ def test_sweeps_have_a_column_per_task():
     assert draw_sweep(results, logarithmic=False).axes[0].get_xscale() == "linear"
 
 
+@pytest.mark.parametrize(
+    ("label", "lines"),
+    [
+        (zcdp.METRICS["unprotected_error"],
+         ["error of the models without noise,", "sum over clients (dB)"]),
+        ("gap $x_{k} - x_{k, best}$ of the mean over clients",
+         ["gap $x_{k} - x_{k, best}$ of the mean over clients (dB)"]),
+    ],
+)  # fmt: skip
+def test_labels_are_no_longer_than_their_axes(label, lines):
+    results = made_up(["a: X"], sweep=(1.0,), rounds=1)
+    config = {**results.config, "metrics": {"error": label}}
+    (axes,) = draw_curves(replace(results, config=config)).axes
+    assert axes.get_ylabel().splitlines() == lines
+
+
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
 def test_bands_are_quantiles_of_trials(draw):
     results = made_up(["a: X"], sweep=(1.0,), rounds=1)
