@@ -1,11 +1,9 @@
 """Run commands by the hundred: every row in a process of its own, forked from one that has imported.
 
-A server process imports the command line and JAX, and starts no backend; every command is a fork of
-it. What an interpreter reads while it starts, or does when it ends, is seen in a fresh one only.
+What an interpreter reads while it starts, or does when it ends, is seen in a fresh one only.
 """
 
 import contextlib
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -13,16 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.processes import PROGRAM, SMALL
+from tests.faults.forking import forked
 from tests.faults.row import Row
 
-_PRELOADED = [
-    "fedjax_admm.trials.cli",
-    "fedjax_admm.trials.experiments",
-    "fedjax_admm.trials.figures",
-    "fedjax_admm.trials.running",
-    "fedjax_admm.trials.solve",
-    "tests.trials.small",
-]
 ENDLESS = "endless"
 
 
@@ -89,11 +80,8 @@ def _fresh(row: Row, folder: Path, out: Path, err: Path) -> int | str:
 
 def _forked(row: Row, folder: Path, out: Path, err: Path) -> int | str | None:
     assert row.output == "kept", "closed and broken outputs show in a fresh interpreter"
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
-    arguments = (row.words, row.small, str(folder), dict(row.environment), str(out), str(err))
-    process = context.Process(target=_command, args=arguments)
-    process.start()
+    environment = dict(row.environment)
+    process = forked(_command, row.words, row.small, str(folder), environment, str(out), str(err))
     process.join(row.limit)
     if process.is_alive():
         process.kill()

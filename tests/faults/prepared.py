@@ -1,13 +1,14 @@
-"""Folders with a run of `consensus`: computed once by every process of tests, copied for every row."""
+"""Folders with a run of `consensus`, made once by every process of tests and copied for a row."""
 
 import atexit
 import functools
-import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+
+from tests.faults.forking import forked
 
 _SIZE = ("--trials", "12", "--batch", "2", "--devices", "2")
 RUN = ("run", "consensus", *_SIZE, "--set", "share=0,0.4")
@@ -31,8 +32,7 @@ def _made(chunks: int | None) -> Path:
     """Run `consensus`, to its end or until so many chunks are kept; return its folder."""
     folder = Path(tempfile.mkdtemp(prefix="fedjax-admm-faults-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    process = multiprocessing.get_context("forkserver").Process(target=_run, args=(folder, chunks))
-    process.start()
+    process = forked(_run, folder, chunks)
     process.join()
     told = (folder / "told").read_text()
     assert process.exitcode == (0 if chunks is None else 130), told

@@ -1,4 +1,7 @@
-"""The attack as a table: every fault ends in a sentence, and nothing that was there is lost."""
+"""The attack as a table: every fault ends in a sentence, and nothing that was there is lost.
+
+Tests of a table are in the modules `test_*.py` beside this one, so that processes share them.
+"""
 
 import fnmatch
 import importlib
@@ -6,17 +9,12 @@ import pkgutil
 import re
 from pathlib import Path
 
-import pytest
-
 import tests.faults
-from fedjax_admm._checks import InputError
 from tests.faults.machine import run_row
-from tests.faults.row import REFUSED
-
-pytestmark = pytest.mark.thorough
+from tests.faults.row import REFUSED, Misuse, Row
 
 
-def tables(kind):
+def tables(kind: str) -> dict[str, Row] | dict[str, Misuse]:
     """Return the rows of every module `KIND_*.py` by their names: "table-row"."""
     names = [module.name for module in pkgutil.iter_modules(tests.faults.__path__)]
     rows = {}
@@ -29,9 +27,6 @@ def tables(kind):
     return rows
 
 
-COMMANDS, CALLS = tables("rows"), tables("misuse")
-
-
 def contents(folder: Path) -> dict[str, bytes | None]:
     """Return what every file below a folder holds, links and special files apart."""
     found = {}
@@ -41,10 +36,8 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return found
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_fault(name, tmp_path):
-    row, folder = COMMANDS[name], tmp_path / "work"
-    folder.mkdir()
+def attack(row: Row, folder: Path) -> None:
+    """Run the command of a row in an empty folder, and see what it leaves."""
     row.prepare(folder)
     before = contents(folder)
     told = run_row(row, folder)
@@ -58,23 +51,9 @@ def test_fault(name, tmp_path):
         if after.get(path, b"gone") != content
         and not any(fnmatch.fnmatch(path, pattern) for pattern in row.changes)
     }
-    assert not lost
+    assert not lost, lost
     if row.wanted == REFUSED and not row.usage:
         assert re.fullmatch(r"fedjax-admm: [^\n]+[.?]\n", told.err), told
         assert set(after) == set(before)
     assert re.search(row.says, told.out + told.err), told
     row.check(folder)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_misuse(name):
-    row = CALLS[name]
-    with pytest.raises(row.error or InputError, match=row.says) as raised:
-        row.call()
-    assert raised.type is (row.error or InputError)
-    assert re.fullmatch(r"[^\n]+[.?]?", str(raised.value))
-
-
-def test_enough_rows():
-    assert len(COMMANDS) >= 300
-    assert len(CALLS) >= 137
