@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -19,6 +20,12 @@ CHUNKS = "out/chunks/"
 FIRST, SECOND, THIRD = (f"{CHUNKS}{n:06d}-{n + 4:06d}.npz" for n in (0, 4, 8))
 RESUME = ("run", "consensus", "--out", "out", "--resume", "--devices", "2")
 AGAIN = (*RUN, "--out", "out", "--resume")
+OVERWRITE = ("--out", "out", "--overwrite")
+RESULTS = tuple(
+    f"out/{name}"
+    for name in ("config.json", "trials.npz", "summary.csv", "figure.png", "figure.pdf")
+)
+LONG_AGO = 10**9  # seconds
 AWAY = "; move it away to have its trials computed again"
 
 
@@ -152,6 +159,18 @@ def linked_folder(folder: Path) -> None:
     (folder / "out/chunks").symlink_to(folder / "elsewhere")
 
 
+def aside(folder: Path) -> None:
+    """Leave what a process leaves that was killed after it had set chunks of a run aside."""
+    finished(folder)
+    process = subprocess.Popen(["true"])
+    process.wait()
+    kept = folder / f"out/.replaced.{process.pid}.tmp"
+    kept.mkdir()
+    for name in (FIRST, SECOND):
+        os.utime(folder / name, (LONG_AGO, LONG_AGO))
+        (folder / name).rename(kept / Path(name).name)
+
+
 # What is done to a configuration
 
 
@@ -167,6 +186,16 @@ def config(run=unfinished, **changes):
             if value is None:
                 del known[name]
         path.write_text(json.dumps(known))
+
+    return prepare
+
+
+def unreadable(*lost):
+    """Cut config.json short, and remove something besides."""
+
+    def prepare(folder: Path) -> None:
+        without(*lost)(folder)
+        (folder / "out/config.json").write_text("{")
 
     return prepare
 
@@ -199,14 +228,22 @@ def has(trials: int):
     return check
 
 
+def put_back(folder: Path) -> None:
+    """Check that chunks are in their places again, and were not computed anew."""
+    has(16)(folder)
+    assert [(folder / name).stat().st_mtime for name in (FIRST, SECOND)] == [LONG_AGO] * 2
+    assert not list((folder / "out").glob(".replaced*"))
+
+
 def refused(name, prepare, says, words=RESUME):
     return Row(name, words, says, prepare=prepare)
 
 
-def goes_on(name, prepare, trials, words=RESUME):
-    changes = ("out/*.json", "out/trials.npz", "out/summary.csv", "out/figure.*")
+def goes_on(name, prepare, trials, words=RESUME, check=None):
+    changes = ("out/*.json", "out/trials.npz", "out/summary.csv", "out/figure.*", "out/.replaced*")
+    check = check or has(trials)
     says = f"{trials} trials in"
-    return Row(name, words, says, DONE, prepare, changes=changes, check=has(trials), limit=120)
+    return Row(name, words, says, DONE, prepare, changes=changes, check=check, limit=120)
 
 
 CHANGED = f"{SECOND} has been changed since it was written{AWAY}"
@@ -351,7 +388,26 @@ ROWS = [
     ),
     refused("config-lost", without("out/config.json"), "add --resume", (*RUN, "--out", "out")),
     refused("config-lost-other-run", without("out/config.json"), "its trial function, or", RESUME),
+    refused(
+        "config-lost-finished",
+        without("out/config.json", run=finished),
+        "config.json is gone, and beside them trials.npz, .*; move those files away to go on with",
+        AGAIN,
+    ),
+    refused(
+        "config-unreadable",
+        unreadable(),
+        "config.json cannot be read .*; move it away and add --resume to the command of its run",
+    ),
+    refused(
+        "config-unreadable-alone",
+        unreadable(CHUNKS),
+        "config.json cannot be read .*; replace it with --overwrite or choose another --out",
+    ),
     # What goes on
+    goes_on("set-aside-by-a-killed-process", aside, 16, (*RESUME, "--trials", "16"), put_back),
+    goes_on("unreadable-overwritten", unreadable(CHUNKS), 12, (*RUN, *OVERWRITE)),
+    goes_on("config-lost-results-moved", without(*RESULTS, run=finished), 12, AGAIN),
     goes_on("resumed", unfinished, 12),
     goes_on("resumed-to-more", unfinished, 16, (*RESUME, "--trials", "16")),
     goes_on("grown", finished, 16, (*RESUME, "--trials", "16")),

@@ -115,6 +115,12 @@ def left_lock(folder: Path):
     lock(process=process.pid)(folder)
 
 
+def half_taken(folder: Path):
+    """Leave what a process leaves that was killed while it took the lock of `out`."""
+    left_lock(folder)
+    (folder / "out/.lock").rename(folder / "out/.lock.x2_y.7.tmp")
+
+
 def left_files(folder: Path):
     """Put what others call temporary into `out`, beside what a run that was killed leaves."""
     process = subprocess.Popen(["true"])
@@ -263,9 +269,9 @@ RUNS = [
     ),
     refused_run(
         "broken-config-overwrite",
-        both(prepared.unfinished, put("out/config.json", "{")),
+        both(prepared.unfinished, put("out/config.json", "[1]")),
         *(*OUT, "--overwrite"),
-        says="trials of a run whose config.json is gone; go on with them by --resume",
+        says="trials of a run whose config.json is damaged; go on with them by --resume",
     ),
     refused_run("results-is-a-file", put("results"), says="--out results is a file, not a folder"),
     refused_run(
@@ -361,6 +367,14 @@ RUNS = [
         prepare=left_lock,
         changes=("out/.lock",),
         check=ours(),
+    ),
+    Row(
+        "run-lock-that-was-half-taken",
+        (*RUN, *OUT),
+        wanted=DONE,
+        prepare=half_taken,
+        changes=("out/.lock.*",),
+        check=both(ours(), gone("out/.lock.x2_y.7.tmp")),
     ),
     Row(
         "run-lock-of-a-reused-number",

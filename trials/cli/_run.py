@@ -153,11 +153,13 @@ def _how_to_go_on(name: str, folder: str) -> str:
     if not hosts.first():
         return "what is finished lies with process 0, which says how to go on."
     try:
-        begun = files.read_json(Path(folder) / CONFIG).get("status") == "running"
+        status = files.read_json(Path(folder) / CONFIG).get("status")
     except InputError:
-        begun = False
+        status = None
+    if status == "finished":
+        return f"a finished run is in {folder}."
     again = shlex.join(["fedjax-admm", "run", name, "--out", folder, "--resume"])
-    return f"go on with: {again}" if begun else ""
+    return f"go on with: {again}" if status == "running" else ""
 
 
 def _lost(reason: str, go_on: str) -> str:

@@ -56,6 +56,7 @@ def locked(folder: Path, argument: str = "out") -> Iterator[None]:
             made += made_folder(folder, argument)
             descriptor = _taken(folder, argument)
         try:
+            _remove_left(folder)
             yield
         finally:
             _released(folder / LOCK, descriptor)
@@ -174,6 +175,16 @@ def _released(path: Path, descriptor: int) -> None:
         if mine and os.path.samestat(os.lstat(path), os.fstat(descriptor)):
             path.unlink()
     os.close(descriptor)
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the locks of processes that were killed before they had put them into their place."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f"{LOCK}.*.tmp"):
+            if path.is_file() and not path.is_symlink():
+                record = _read(path)
+                if record is not None and _left(record):
+                    path.unlink()
 
 
 def _lock(descriptor: int) -> bool | None:

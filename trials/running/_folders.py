@@ -1,5 +1,6 @@
 """Where runs lie: which folder a run may write into, and which ones hold an unfinished run."""
 
+import contextlib
 import glob
 import os
 import re
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, listed
 from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import CHUNK_NAME, CHUNKS, ChunkStore, hosts
 from fedjax_admm.trials.experiments import Experiment
@@ -67,9 +68,23 @@ def check_ours(out: Path, *, new: bool) -> None:
     """
     if new:
         folders.check_free(out, (CONFIG, *WRITTEN), None)
+    elif folders.read_config(out) is None:
+        _check_trials_alone(out)
     else:
         folders.check_own(out, WRITTEN)
     _remove_unfinished(out)
+
+
+def _check_trials_alone(out: Path) -> None:
+    there = [name for name in WRITTEN if os.path.lexists(out / name)]
+    if there:
+        those = "those files" if len(there) > 1 else "that file"
+        raise InputError(
+            f"{out} holds trials of a run whose {CONFIG} is gone, and beside them "
+            f"{listed(there)}, which nothing tells to be of that run",
+            value=out,
+            remedy=f"move {those} away to go on with the trials, or choose another --out",
+        )
 
 
 def check_replaceable(out: Path) -> None:
@@ -80,8 +95,9 @@ def check_replaceable(out: Path) -> None:
     """
     config = folders.read_config(out) or {}
     if "experiment" not in config and ChunkStore(out / CHUNKS).begun():
+        what = "is damaged" if os.path.lexists(out / CONFIG) else "is gone"
         raise InputError(
-            f"{out} holds trials of a run whose {CONFIG} is gone",
+            f"{out} holds trials of a run whose {CONFIG} {what}",
             value=out,
             remedy="go on with them by --resume in the place of --overwrite, or choose another "
             "--out",
@@ -92,7 +108,8 @@ def check_replaceable(out: Path) -> None:
 def chunks_set_aside(out: Path, overwrite: bool) -> Iterator[Callable[[], None]]:
     """Set the chunks aside of a run that `--overwrite` replaces, while the new one is prepared.
 
-    Gives what removes them, once the new run has begun; without that they are put back.
+    Gives what removes them, once the new run has begun; without that they are put back. Where the
+    process is killed, `put_chunks_back` does that for the next one.
 
     Raises:
       InputError: the file system refuses.
@@ -100,38 +117,66 @@ def chunks_set_aside(out: Path, overwrite: bool) -> Iterator[Callable[[], None]]
     chunks, aside = out / CHUNKS, out / f".replaced.{os.getpid()}.tmp"
     names: list[str] = []
 
-    def moved(names: list[str], source: Path, target: Path) -> None:
-        try:
-            for name in names:
-                os.rename(source / name, target / name)
-        except OSError as error:
-            raise InputError(
-                f"cannot replace the chunks of {out}: {error.strerror}",
-                value=out,
-                remedy="choose another --out",
-            ) from None
-
     def set_aside() -> None:
         if overwrite and chunks.is_dir():
             names.extend(path.name for path in chunks.iterdir() if is_chunk(path))
         if names:
-            aside.mkdir(exist_ok=True)
-            moved(names, chunks, aside)
+            _move(names, chunks, aside, out)
 
     def remove() -> None:
         if names:
             folders.clear(aside, names)
-            aside.rmdir()
             names.clear()
+            _remove_if_empty(aside)
 
     hosts.from_first(set_aside)
     try:
         yield remove
     finally:
         if names:
-            chunks.mkdir(exist_ok=True)
-            moved(names, aside, chunks)
-            aside.rmdir()
+            _put_back(aside, names, out)
+
+
+def put_chunks_back(out: Path) -> None:
+    """Put chunks back that a killed process had set aside: no run has begun in their place.
+
+    Args:
+      out: the folder of a run; it is locked.
+
+    Raises:
+      InputError: the file system refuses.
+    """
+    for aside in sorted(out.glob(".replaced.*.tmp")):
+        found = re.fullmatch(r"\.replaced\.([1-9][0-9]{0,9})\.tmp", aside.name)
+        if found is None or aside.is_symlink() or not aside.is_dir():
+            continue
+        if int(found[1]) == os.getpid() or folders.is_gone(int(found[1])):
+            _put_back(aside, [path.name for path in aside.iterdir() if is_chunk(path)], out)
+
+
+def _put_back(aside: Path, names: list[str], out: Path) -> None:
+    chunks = out / CHUNKS
+    _move([name for name in names if not (chunks / name).exists()], aside, chunks, out)
+    _remove_if_empty(aside)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _move(names: list[str], source: Path, target: Path, out: Path) -> None:
+    try:
+        if names:
+            target.mkdir(exist_ok=True)
+        for name in names:
+            os.rename(source / name, target / name)
+    except OSError as error:
+        raise InputError(
+            f"cannot replace the chunks of {out}: {error.strerror}",
+            value=out,
+            remedy="choose another --out",
+        ) from None
 
 
 def is_chunk(path: Path) -> bool:

@@ -67,7 +67,10 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
                 f"{out} holds no run to resume", value=out, remedy="leave out --resume to begin one"
             )
         return None
-    found = files.read_json(config)
+    try:
+        found = files.read_json(config)
+    except InputError as error:
+        raise InputError(error.told, value=config, remedy=_without(out)) from None
     check_configuration(config, found)
     if resume and (found["status"] == "running" or not (out / ARRAYS).exists()):
         return found
@@ -80,6 +83,16 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
     elif resume:
         remedy = f"ask for more than its {found['trials']} with --trials or {elsewhere}"
     raise InputError(f"{out} holds {kind} run of {found['experiment']}", value=out, remedy=remedy)
+
+
+def _without(out: Path) -> str:
+    """Return what to do about a folder whose configuration cannot be read."""
+    if ChunkStore(out / CHUNKS).begun():
+        return (
+            "move it away and add --resume to the command of its run, to go on with its trials, or "
+            "choose another --out"
+        )
+    return "replace it with --overwrite or choose another --out"
 
 
 def asks_for_more(earlier: Mapping[str, Any], config: Mapping[str, Any]) -> bool:

@@ -41,6 +41,7 @@ from fedjax_admm.trials.running._folders import (
     chunks_set_aside,
     inputs_of,
     locked_for_all,
+    put_chunks_back,
 )
 from fedjax_admm.trials.running._resumption import (
     IDENTITY,
@@ -116,6 +117,7 @@ def _run(
 
     def found() -> dict[str, Any] | None:
         check_places(out, request, inputs, resume=resume, overwrite=overwrite)
+        put_chunks_back(out)
         if overwrite:
             check_replaceable(out)
             return None
