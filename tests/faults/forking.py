@@ -1,4 +1,4 @@
-"""Processes forked from a server that has imported JAX and the command line; it starts no backend."""
+"""Processes forked from a server that has imported JAX and the command line, nothing more."""
 
 import multiprocessing
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Run commands by the hundred: every row in a process of its own, forked from one that has imported.
+"""Run commands by the hundred, each in a process of its own, forked from one that has imported.
 
 What an interpreter reads while it starts, or does when it ends, is seen in a fresh one only.
 """
