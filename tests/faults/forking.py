@@ -5,7 +5,7 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-# Rooms import what is asked of them: the modules behind them are named. One that is not there is left.
+# Rooms import what is asked of them, so that the modules behind them are named here.
 _PRELOADED = [
     "fedjax_admm.trials.cli._app",
     "fedjax_admm.trials.results._comparison",
