@@ -12,6 +12,7 @@ integers of the same bits, and `about.json` tells its type.
 """
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -19,7 +20,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -308,7 +309,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
         if min(shape, default=0) < 0 or size != entry.file_size - member.tell():
             raise ValueError("an array has another size than it says")
         content = bytearray(size)
-        if member.readinto(content) != size or member.read(1):
+        if cast(io.BufferedIOBase, member).readinto(content) != size or member.read(1):
             raise ValueError("an array ends too early")
     return np.ndarray(shape, dtype, content, order="F" if by_columns else "C")
 

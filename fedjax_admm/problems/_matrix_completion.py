@@ -33,7 +33,15 @@ from fedjax_admm._checks import (
 from fedjax_admm._kinds import flag, instance, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._sizes import largest_squarable
-from fedjax_admm.ratings import BLOCK, ClientRatings, DrawnRatings, Ratings, in_blocks
+from fedjax_admm.problems._rating_split import (
+    Entries,
+    Shape,
+    random_ranks,
+    share_of,
+    split,
+    spread_users,
+)
+from fedjax_admm.ratings import BLOCK, ClientRatings, DrawnRatings, Ratings
 
 
 @register_dataclass
@@ -119,7 +127,7 @@ def matrix_completion(
     train = 1.0 if isinstance(train, int | float) and train == 1 else _share("train", train)
     none = isinstance(validation, int | float) and validation == 0
     fitted = 0.0 if none else 1 - _share("validation", validation)
-    shape = _Shape(clients, -(-ratings.num_users // clients), ratings.num_items)
+    shape = Shape(clients, -(-ratings.num_users // clients), ratings.num_items)
     _check_size(shape)
     problem, sizes = _drawn(
         *_columns(ratings),
@@ -213,9 +221,9 @@ def matrix_completion_of_clients(
             argument="members",
             value=members,
         )
-    shape = _Shape(len(clients), int(counts.max()), num_items)
+    shape = Shape(len(clients), int(counts.max()), num_items)
     _check_size(shape)
-    entries = _Entries(
+    entries = Entries(
         jnp.asarray(owner, jnp.int32),
         jnp.asarray(users, jnp.int32),
         jnp.asarray(items, jnp.int32),
@@ -227,7 +235,7 @@ def matrix_completion_of_clients(
     ones = jnp.ones(len(clients), jnp.int32)
     number = np.concatenate([np.arange(size) for size in counts])
     home = np.repeat(np.arange(len(clients)), counts) * shape.users_per_client + number
-    problem = _split(
+    parts = split(
         entries,
         rank,
         ones,
@@ -238,29 +246,7 @@ def matrix_completion_of_clients(
         jnp.asarray(counts, jnp.int32),
         flag("standardize", standardize),
     )
-    return _checked(problem)
-
-
-_ROUNDING = 1e-3  # share * count in float32 may fall short of the whole number that it is
-
-
-@dataclass(frozen=True)
-class _Shape:
-    clients: int
-    users_per_client: int
-    num_items: int
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class _Entries:
-    """One row per rating."""
-
-    owner: jax.Array  # the client; `clients` where there is no rating
-    local: jax.Array  # the user's number within its client
-    items: jax.Array
-    values: jax.Array
-    present: jax.Array
+    return _checked(MatrixCompletion(*parts))
 
 
 @partial(jax.jit, static_argnames=("shape", "num_users", "train", "fitted", "standardize"))
@@ -269,100 +255,20 @@ def _drawn(
 ) -> tuple[MatrixCompletion, jax.Array]:
     """Return the problem of `matrix_completion`, and how many ratings every client has."""
     user_key, split_key = jax.random.split(key)
-    places, members = _spread(user_key, num_users, shape.clients)
+    places, members = spread_users(user_key, num_users, shape.clients)
     owner, local = places // shape.users_per_client, places % shape.users_per_client
     owners = jnp.where(present, owner[users], shape.clients)
-    rank, sizes = _ranks(split_key, owners, shape.clients)
-    entries = _Entries(owners, local[users], items, values, present)
+    rank, sizes = random_ranks(split_key, owners, shape.clients)
+    entries = Entries(owners, local[users], items, values, present)
     learnt = share_of(sizes, train)
     shares = (train, 1 - train)
-    problem = _split(entries, rank, learnt, sizes, shape, shares, places, members, standardize)
+    rest = (places, members, standardize)
+    problem = MatrixCompletion(*split(entries, rank, learnt, sizes, shape, shares, *rest))
     if fitted:
         low, shares = share_of(learnt, fitted), (train * fitted, train * (1 - fitted))
-        tuning = _split(entries, rank, low, learnt, shape, shares, places, members, standardize)
-        problem = replace(problem, tuning=tuning)
+        tuning = split(entries, rank, low, learnt, shape, shares, *rest)
+        problem = replace(problem, tuning=MatrixCompletion(*tuning))
     return problem, sizes
-
-
-@partial(jax.jit, static_argnames=("shape", "shares", "standardize"))
-def _split(
-    entries, rank, low, high, shape, shares, places, members, standardize
-) -> MatrixCompletion:
-    """Learn from ratings of rank below `low` in their client, hold out those below `high`.
-
-    The shares of all ratings that are learnt from and held out set how much room there is.
-    """
-    owner = jnp.minimum(entries.owner, shape.clients - 1)
-    learnt = entries.present & (rank < low[owner])
-    judged = entries.present & ~learnt & (rank < high[owner])
-    total = entries.values.shape[0]
-
-    def collect(keep, by, capacity):
-        return in_blocks(
-            owner,
-            entries.local,
-            entries.items,
-            entries.values,
-            keep,
-            by=by,
-            clients=shape.clients,
-            users_per_client=shape.users_per_client,
-            num_items=shape.num_items,
-            capacity=capacity,
-        )
-
-    # Each client's share is rounded to whole ratings.
-    room, room_out = (min(total, int(share * total) + 2 * shape.clients) for share in shares)
-    by_user = collect(learnt, "users", room)
-    by_item = collect(learnt, "items", room)
-    held_out = collect(judged, "users", room_out)
-    mean, deviation = jnp.zeros(()), jnp.ones(())
-    if standardize:
-        mean, deviation = _moments(by_user)
-        # The mean of equal ratings may be off by rounding, and their deviation with it.
-        rounding = 4 * jnp.finfo(mean.dtype).eps * jnp.abs(mean)
-        deviation = jnp.where(deviation <= rounding, 0, deviation)
-    mean, deviation = mean.astype(entries.values.dtype), deviation.astype(entries.values.dtype)
-    unit = jnp.where(deviation > 0, deviation, 1)
-
-    def scaled(listed: ClientRatings) -> ClientRatings:
-        values = (listed.values - mean) / unit
-        return replace(listed, values=jnp.where(listed.items < shape.num_items, values, 0))
-
-    return MatrixCompletion(
-        scaled(by_user), scaled(by_item), scaled(held_out), members, mean, deviation, places
-    )
-
-
-def _moments(listed: ClientRatings) -> tuple[jax.Array, jax.Array]:
-    """Return mean and population standard deviation."""
-    number = jnp.maximum(jnp.sum(listed.counts), 1).astype(listed.values.dtype)
-    mean = listed.total(lambda client, users, items, values: values) / number
-    variance = listed.total(lambda client, users, items, values: (values - mean) ** 2) / number
-    return mean, jnp.sqrt(variance)
-
-
-def _spread(key: jax.Array, users: int, clients: int) -> tuple[jax.Array, jax.Array]:
-    """Cut a random permutation of the users into clients: places of users, users per client."""
-    members = np.full(clients, users // clients, np.int32)
-    members[: users % clients] += 1
-    width = int(members.max())
-    slots = np.concatenate([c * width + np.arange(size) for c, size in enumerate(members)])
-    turn = jax.random.permutation(key, users)
-    places = jnp.zeros(users, jnp.int32).at[turn].set(jnp.asarray(slots, jnp.int32))
-    return places, jnp.asarray(members)
-
-
-def _ranks(key: jax.Array, owners: jax.Array, clients: int) -> tuple[jax.Array, jax.Array]:
-    """Number each client's ratings in random order: the ranks, and how many each client has."""
-    draw = jax.random.bits(key, owners.shape, jnp.uint32)
-    entries = jnp.arange(owners.shape[0], dtype=jnp.int32)
-    _, _, order = jax.lax.sort((owners, draw, entries), num_keys=2)
-    sizes = jax.ops.segment_sum(jnp.ones_like(owners), owners, num_segments=clients)
-    starts = jnp.cumsum(sizes, dtype=jnp.int32) - sizes
-    sorted_owners = jnp.minimum(owners[order], clients - 1)
-    rank = jnp.zeros_like(entries).at[order].set(entries - starts[sorted_owners])
-    return rank, sizes
 
 
 def _columns(ratings: Any) -> tuple[jax.Array, ...]:
@@ -371,11 +277,6 @@ def _columns(ratings: Any) -> tuple[jax.Array, ...]:
     present = getattr(ratings, "present", None)
     present = jnp.ones(users.shape, bool) if present is None else present
     return users, items, jnp.asarray(ratings.values, default_float()), present
-
-
-def share_of(sizes: jax.Array, share: float) -> jax.Array:
-    """Return `floor(share * sizes)`, int32."""
-    return jnp.floor(sizes.astype(default_float()) * share + _ROUNDING).astype(jnp.int32)
 
 
 def _share(name: str, value: float) -> float:
@@ -391,7 +292,7 @@ def _share(name: str, value: float) -> float:
     return float(value)
 
 
-def _check_size(shape: _Shape) -> None:
+def _check_size(shape: Shape) -> None:
     largest = shape.clients * max(shape.users_per_client, shape.num_items)
     if largest >= 2**31:
         raise InputError(

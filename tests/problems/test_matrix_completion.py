@@ -11,7 +11,7 @@ import pytest
 
 from fedjax_admm import InputError
 from fedjax_admm.problems import matrix_completion, matrix_completion_of_clients
-from fedjax_admm.problems._matrix_completion import share_of
+from fedjax_admm.problems._rating_split import share_of
 from fedjax_admm.ratings import BLOCK, DrawnRatings, Ratings, from_arrays
 
 USERS, ITEMS, CLIENTS = 61, 30, 7

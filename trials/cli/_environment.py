@@ -112,7 +112,7 @@ def prepare(
         jax.config.update("jax_compilation_cache_dir", None if folder is None else str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    used = jax.config.jax_compilation_cache_dir
+    used = jax.config.values["jax_compilation_cache_dir"]
     if used and "://" not in used and not _writable(Path(used)):
         jax.config.update("jax_compilation_cache_dir", None)
     if start:

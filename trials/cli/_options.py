@@ -18,7 +18,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words; an option that holds one value is given once, or one would be lost."""
-        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        given: list[Any] = self.make_parser(ctx).parse_args(list(args))[2]
         for each in given:
             one = each.opts[0].startswith("--") and not (each.multiple or each.is_flag)
             if one and given.count(each) > 1:

@@ -68,13 +68,13 @@ def gloo_at(address: str | None) -> None:
     """
     try:
         from jax._src import distributed, xla_bridge
-        from jax._src.lib import _jax
+        from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 
         make, listen = xla_bridge.make_cpu_client, _jax.make_gloo_tcp_collectives
         register = partial(xla_bridge.register_backend_factory, "cpu", priority=0)
     except (ImportError, AttributeError):
         return
-    if address is None or jax.config.jax_cpu_collectives_implementation != "gloo":
+    if address is None or jax.config.values["jax_cpu_collectives_implementation"] != "gloo":
         return
 
     def client() -> Any:

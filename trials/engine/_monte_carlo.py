@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jaxlib
+import jaxlib.version
 import numpy as np
 from jax.sharding import Mesh
 
@@ -222,7 +222,8 @@ def _computed(
         holding as interruption,
         _ticker(trials, trials - sum(map(len, missing)), progress) as tick,
     ):
-        for span in missing if program is not None else ():
+        for span in missing:
+            assert program is not None  # it is compiled where anything is missing
             with hosts.together():
                 outcome = program(span.start, len(span))
             clock = time.perf_counter()
@@ -319,7 +320,7 @@ def _identity(lowered: Lowered) -> dict[str, Any]:
         "use of several devices": partitioned(mesh),
         "kind of device": mesh.devices.flat[0].device_kind,
         "version of jax": jax.__version__,
-        "version of jaxlib": jaxlib.__version__,
+        "version of jaxlib": jaxlib.version.__version__,
         "program": lowered.digest,
     }
 

@@ -181,7 +181,7 @@ def fit_private(
         released=np.asarray(released),
         noise=noise[-1],
         releases=np.asarray(state.releases),
-        spent=Spent(*(part[-1] for part in spent[:3]), spent.label),
+        spent=Spent(spent.budget[-1], spent.epsilon[-1], spent.exact_epsilon[-1], spent.label),
         curve={
             "round": trace["round"],
             "disagreement": trace["disagreement"],
@@ -216,7 +216,8 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure what everybody who gets the messages can.
 
     Returns:
-      "releases", how often every client has sent, "spent" and "nominal" for the ledger, (clients,);
+      "releases", how often every client has sent, "spent", "nominal" and "tails" for the ledger,
+      (clients,);
       "disagreement", the root mean square distance of the released models from their mean, ().
     """
     models = solver.released(state)
@@ -225,6 +226,7 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
         "releases": state.releases,
         "spent": state.spent,
         "nominal": state.nominal,
+        "tails": state.tails,
         "disagreement": jnp.sqrt(jnp.mean(jnp.sum(apart**2, -1))),
     }
 
