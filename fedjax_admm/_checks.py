@@ -390,6 +390,8 @@ def _real_numbers(name: str, value: Any, wanted: str) -> np.ndarray | None:
             raise TypeError
         if host.dtype == np.longdouble:  # JAX has none
             host = _cast(host, np.float64)
+        if not host.dtype.isnative:  # nor numbers of another machine's order of bytes
+            host = host.astype(host.dtype.newbyteorder("="))
     except (TypeError, ValueError):  # no numbers, or lists of different lengths
         raise InputError(
             f"must be {wanted}, but it is {one_line(value)}", argument=name, value=value

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._memory import host_bytes, shown
 from fedjax_admm._texts import unescape_cell
 
@@ -37,12 +37,13 @@ Rows = list[tuple[int, list[str]]]  # (line of the file, from 1; cells)
 
 
 @contextlib.contextmanager
-def opened(path: str | Path) -> Iterator[BinaryIO]:
+def opened(path: str | Path) -> Iterator[io.BufferedReader]:
     """Open a file to read bytes, and see at the end that nobody has changed it meanwhile.
 
     Raises:
       InputError: there is no such file, it is none, it cannot be read, or it was changed.
     """
+    _check_is_path(path)
     try:
         check_is_file(path, os.stat(path))
         # A name may mean another thing now than it did a moment ago.
@@ -62,6 +63,15 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             f"{path} was changed while it was read",
             value=path,
             remedy="try again when nobody writes it",
+        )
+
+
+def _check_is_path(path: str | Path) -> None:
+    """Check that a path is one: numbers would be taken for files that are open by chance."""
+    text = str(path) if isinstance(path, str | os.PathLike) else ""
+    if not text or "\0" in text:
+        raise InputError(
+            f"must be the path of a file, but it is {one_line(path)}", argument="path", value=path
         )
 
 

@@ -32,6 +32,7 @@ from fedjax_admm._key_uses import key_use
 from fedjax_admm._run_checks import (
     check_arrays,
     check_function,
+    check_range,
     check_kept,
     check_solver,
     difference,
@@ -330,6 +331,7 @@ def _check(solver, problem, key, participation, function, start, rounds, total=F
         ("participation", participation),
     ):
         check_arrays(name, value)
+    check_range(solver, problem)
     done = 0
     if start is not None and not total and is_concrete(start.index):
         done = int(start.index)

@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._checks import InputError, is_concrete, listed, one_line
 from fedjax_admm._kinds import function_of
 
 # What a run calls of a solver, and what it records itself.
@@ -72,6 +73,38 @@ def check_arrays(name: str, value: Any) -> None:
                 value=value,
                 remedy="register the class, as jax.tree_util.register_dataclass does",
             ) from None
+
+
+def check_range(solver: Any, problem: Any) -> None:
+    """Check that the numbers of a solver are numbers in the dtype of the problem's data, too.
+
+    A solver that was built in float64 may go with data in float32, to which a run casts it.
+
+    Raises:
+      InputError: a number vanishes there or becomes infinite.
+    """
+    kinds = {jnp.result_type(leaf) for leaf in jax.tree.leaves(problem)}
+    kinds = {kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)}
+    if not kinds:
+        return
+    data = jnp.finfo(jnp.result_type(*kinds))
+    for path, leaf in jax.tree.leaves_with_path(solver):
+        kind = jnp.result_type(leaf)
+        wide = jnp.issubdtype(kind, jnp.floating) and jnp.finfo(kind).bits > data.bits
+        if not wide or not is_concrete(leaf):
+            continue
+        size = np.abs(np.asarray(leaf))
+        lost = (size > 0) & (size < float(data.tiny)) | (size > float(data.max)) & (size < np.inf)
+        if np.any(lost):
+            name = jax.tree_util.keystr(path).lstrip(".")
+            raise InputError(
+                f"has {name} = {size[lost].flat[0]:g}, which is none of the numbers from "
+                f"{float(data.tiny):g} to {float(data.max):g} of {data.dtype}, the dtype of the "
+                "problem's data",
+                argument="solver",
+                value=leaf,
+                remedy="take another unit, or data in float64",
+            )
 
 
 def measured(measure, solver, problem, state) -> dict[str, Any]:

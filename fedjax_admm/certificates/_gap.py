@@ -65,6 +65,7 @@ def duality_gap(solver: Any, problem: Any, state: Any, radius: Any = np.inf) -> 
     Raises:
       InputError: the conjugates of the loss are not known.
     """
+    _check_radius(radius)
     if not hasattr(problem.local, "conjugates"):
         raise InputError(
             "the gap needs a loss with known conjugates (squared, ridge), but it is "
@@ -98,6 +99,19 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
             f"must be greater than 0, but it is {size}", argument="radius", value=radius
         )
     return _gap_within(size)
+
+
+def _check_radius(radius: Any) -> None:
+    """Check that a radius is a positive number; one that is traced may be."""
+    positive = is_real(radius) and np.ndim(radius) == 0
+    if positive and is_concrete(radius):
+        positive = float(np.asarray(radius)) > 0
+    if not positive:
+        raise InputError(
+            f"must be a number greater than 0, but it is {one_line(radius)}",
+            argument="radius",
+            value=radius,
+        )
 
 
 @cache

@@ -17,7 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, finite_array, is_concrete, one_line, scalar
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    finite_array,
+    is_concrete,
+    one_line,
+    real_array,
+    scalar,
+)
 from fedjax_admm._linear_algebra import eigh_by_rotations
 from fedjax_admm.graphs._graph import Graph, from_matrix, symmetric_matrix
 from fedjax_admm.kernels import safe_norm
@@ -141,7 +149,8 @@ def gaussian_wasserstein(samples: ArrayLike, counts: ArrayLike | None = None) ->
       InputError: the arrays have other shapes, a sample is not finite, or a node has fewer than 2
         samples.
     """
-    shape = jnp.shape(samples)
+    real_array("samples", samples)
+    shape = np.shape(samples)
     if len(shape) != 3:
         raise InputError(
             f"must have shape (any, any, any), but it has {shape}",

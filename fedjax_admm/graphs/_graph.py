@@ -443,7 +443,8 @@ def _edge_weights(
     given = getattr(weights, "dtype", None)
     floating = given is not None and jnp.issubdtype(given, jnp.floating)
     try:
-        dtype = jax.dtypes.canonicalize_dtype(given) if floating else default_float()
+        known = floating and given != np.longdouble  # JAX has none
+        dtype = jax.dtypes.canonicalize_dtype(given) if known else default_float()
         with np.errstate(all="ignore"):
             kind = jnp if not is_concrete(weights) else np
             values = kind.asarray(weights, dtype)
@@ -464,7 +465,9 @@ def _edge_weights(
     if is_concrete(weights):
         wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
         if wrong.size:
-            seen = np.broadcast_to(np.asarray(weights, np.float64), len(ends))[order][wrong[0]]
+            with np.errstate(over="ignore"):  # of long doubles
+                host = np.asarray(weights, np.float64)
+            seen = np.broadcast_to(host, len(ends))[order][wrong[0]]
             rounded = f" ({values[wrong[0]]:g} in {values.dtype})" if 0 < seen < np.inf else ""
             raise InputError(
                 f"must be positive and finite, but the edge of nodes {ends[wrong[0], 0]} and "

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, one_of
 from fedjax_admm.privacy import accountant
 
 NOMINAL = "nominal, no guarantee"
@@ -152,6 +152,10 @@ class Accounting(NamedTuple):
     composed: Callable[[float, int, float], float]
 
 
+_LEAST_BUDGET = 1e-300  # below it shares of many releases vanish
+_LARGEST_EPSILON = 1e150  # its square is a number
+
+
 def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
     """Plan noise by zero-concentrated differential privacy.
 
@@ -176,6 +180,14 @@ def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> 
     rounds = count("rounds", rounds)
     accountant.checked_number("epsilon", epsilon, above=0.0)
     total = accountant.zcdp_budget(epsilon, delta)
+    if not total >= _LEAST_BUDGET:
+        raise InputError(
+            f"is too small: epsilon = {epsilon:g} at delta = {delta:g} is a budget of {total:.3g}, "
+            "which float64 cannot divide among releases",
+            argument="epsilon",
+            value=epsilon,
+            remedy="take a larger one",
+        )
     return zcdp_plan_of_budget(total, delta, rounds, tau)
 
 
@@ -230,11 +242,13 @@ def approximate_plan(
     """
     rounds = count("rounds", rounds)
     accountant.checked_delta(delta)
-    if composition not in _COMPOSITIONS:
+    one_of("composition", composition, _COMPOSITIONS)
+    accountant.checked_number("epsilon", epsilon, above=0.0)
+    if _LARGEST_EPSILON < epsilon < np.inf:
         raise InputError(
-            f"must be one of {', '.join(_COMPOSITIONS)}, but it is {composition!r}",
-            argument="composition",
-            value=composition,
+            f"must be at most {_LARGEST_EPSILON:g} or infinite, but it is {epsilon:g}",
+            argument="epsilon",
+            value=epsilon,
         )
     if epsilon == np.inf:
         multipliers = np.zeros(rounds)

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, typed_key
+from fedjax_admm._checks import InputError, count, number as checked_number, typed_key
+from fedjax_admm._kinds import several
 from fedjax_admm._run import Measure
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.search import grid_search
@@ -139,8 +140,17 @@ def grid_settings(
     rho: Sequence[float] = (1.0,),
     tau: Sequence[float] = (0.985,),
 ) -> list[PrivateSetting]:
-    """Return all combinations of the given numbers."""
-    return [PrivateSetting(*parts) for parts in product(step, power, rho, clip, tau)]
+    """Return all combinations of the given numbers.
+
+    Raises:
+      InputError: an argument is no list of finite numbers.
+    """
+    choices = {"step": step, "power": power, "rho": rho, "clip": clip, "tau": tau}
+    for name, values in choices.items():
+        several(name, values, "numbers")
+        if len(values):
+            checked_number(name, values)
+    return [PrivateSetting(*map(float, parts)) for parts in product(*choices.values())]
 
 
 def tune_private(

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_admm._checks import InputError, count, one_line
-from fedjax_admm._kinds import flag
+from fedjax_admm._kinds import flag, function_of
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm.kernels import inexact_prox, safe_norm
@@ -278,6 +278,7 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
             value=function,
         )
     made = ExactProx(function, layout, _more_arguments(function))
+    function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
     more = [known[name] for name in made.arguments]
     params = layout.tree(start)

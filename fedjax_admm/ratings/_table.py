@@ -9,12 +9,12 @@ table.user(9)                         1
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, one_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def from_arrays(
         item twice.
     """
     columns = {"users": users, "items": items, "values": values}
-    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    arrays = {name: _array(name, column) for name, column in columns.items()}
     for name, array in arrays.items():
         if array.ndim != 1:
             raise InputError(
@@ -109,6 +109,25 @@ def from_arrays(
     _check_identities("users", arrays["users"], bound("num_users", num_users))
     _check_identities("items", arrays["items"], bound("num_items", num_items))
     return tabulated(arrays["users"], arrays["items"], _single(arrays["values"]))
+
+
+def _array(name: str, column: Any) -> np.ndarray:
+    """Return a column as an array, whatever it holds."""
+    if np.ma.is_masked(column):
+        raise InputError(
+            "has masked entries, which would be taken for numbers",
+            argument=name,
+            value=column,
+            remedy="leave them out",
+        )
+    try:
+        return np.asarray(column)
+    except ValueError:  # lists of different lengths
+        raise InputError(
+            f"must have shape (ratings,), but it is {one_line(column)}",
+            argument=name,
+            value=column,
+        ) from None
 
 
 class Bound(NamedTuple):

@@ -305,7 +305,7 @@ def test_a_budget_must_be_positive(budget):
 
 
 def test_the_way_to_compose_must_be_known():
-    with pytest.raises(InputError, match=r"one of advanced, basic, but it is 'best'\.$"):
+    with pytest.raises(InputError, match=r"one of 'advanced' and 'basic', but it is 'best'\.$"):
         approximate_plan(1.0, DELTA, 5, composition="best")
 
 

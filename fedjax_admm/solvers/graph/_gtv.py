@@ -126,7 +126,7 @@ def gtv_primal_dual(
     """Build `GTVPrimalDual`.
 
     Args:
-      problem: the nodes and their graph; only the default ratio depends on it.
+      problem: the nodes and their graph, for the default ratio; may be None where one is given.
       lam: strength of the coupling, positive; for 0 every node is on its own (`local_models`).
       penalty: on differences along edges, of `fedjax_admm.penalties`; `network_lasso()` if
         None.

@@ -54,7 +54,18 @@ class IFCA:
         return (problem.num_clients,)
 
     def init(self, problem, key) -> IFCAState:
-        """Let every node choose among the first models."""
+        """Let every node choose among the first models.
+
+        Raises:
+          InputError: they have another number of entries than the problem's.
+        """
+        wanted, given = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
+        if wanted != given:
+            raise InputError(
+                f"must hold models of {wanted} numbers as the problem's, but they have {given}",
+                argument="start",
+                value=self.start,
+            )
         return IFCAState(self.start, _choice(problem, self.start), _heard(problem))
 
     def step(self, problem, state: IFCAState, turn) -> IFCAState:
