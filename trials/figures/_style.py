@@ -246,13 +246,15 @@ def finish(
 
 
 def save_figure(figure: Figure, folder: Path, name: str = "figure") -> None:
-    """Write `name.png` and `name.pdf`, atomically."""
+    """Write `name.png` and `name.pdf`, atomically: the same bytes whenever it is drawn."""
     dots = min(150, _MOST_DOTS / max(figure.get_size_inches()))
     with warnings.catch_warnings():
         # A letter that the font does not have is drawn as a box, which shows it well enough.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
-        for kind in ("png", "pdf"):
+        for kind, about in (("png", {}), ("pdf", {"CreationDate": None})):
             files.write_atomically(
                 folder / f"{name}.{kind}",
-                lambda file, kind=kind: figure.savefig(file, format=kind, dpi=dots),
+                lambda file, kind=kind, about=about: figure.savefig(
+                    file, format=kind, dpi=dots, metadata=about
+                ),
             )

@@ -170,7 +170,8 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     first = tmp_path / "one two"
     config = json.loads((first / "config.json").read_text())
     assert config["settings"]["lam"] == 1.5
-    assert list(config) == ["command", "settings", "data", "result", "seconds", "versions"]
+    told = ["command", "family", "settings", "data", "result", "seconds", "versions", "files"]
+    assert list(config) == told
     assert min(config["seconds"].values()) > 0
     assert config["versions"]["jax"]
     assert [config["data"][name] for name in ("nodes", "edges", "isolated")] == [12, 30, 0]

@@ -276,7 +276,8 @@ def test_without_noise_the_minimiser_is_found(solve, tmp_path, method, loss, mor
     target = "sick" if loss == "logistic" else "y"
     options = ("--rounds", 400, "--epsilon", "inf", "--clip", "none", "--l2", 0.5)
     names = ("--method", method, "--loss", loss, "--target", target)
-    outcome = solve(text(measured()), *BASIC, *options, *names, *more)
+    basic = ("--client", "site", "--features", "a,b")
+    outcome = solve(text(measured()), *basic, *options, *names, *more)
     assert (outcome.code, outcome.err) == (0, "")
     assert f"Method {method}: " in outcome.out
     assert f"loss {loss}" in outcome.out
