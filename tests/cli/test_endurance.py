@@ -111,9 +111,9 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
         sentence = call().mistake()
         assert disk.refused == 1
         assert sentence.startswith(f"cannot write {folder.relative_to(tmp_path)}/")
-        assert sentence.endswith(
-            f"{name}: No space left on device; choose another place or make room."
-        )
+        told = f"{name}: No space left on device; choose another place or make room"
+        begun = name != "config.json"
+        assert sentence.endswith(f"{told} and go on with --resume." if begun else f"{told}.")
         # What was whole is still there, and nothing half is.
         assert before.items() <= content(out).items()
         assert not [path for path in content(out) if path.name.endswith(".tmp")]
@@ -162,7 +162,7 @@ def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
     before = content(stopped)
     assert resume().mistake() == (
         "cannot write run/chunks/000008-000012.npz: Read-only file system; choose another place or "
-        "make room."
+        "make room and go on with --resume."
     )
     assert content(stopped) == before
     monkeypatch.setattr(files, "open", builtins.open)

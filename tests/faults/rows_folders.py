@@ -130,6 +130,10 @@ def left_files(folder: Path):
     put(f"out/.trials.npz.{process.pid}.tmp")(folder)
 
 
+def swept(folder: Path):
+    assert not list((folder / "out").glob(".trials.npz.*"))
+
+
 def solved(family):
     """Return what puts an earlier result of a family into `out`, as its command leaves it."""
 
@@ -414,7 +418,7 @@ RUNS = [
         wanted=DONE,
         prepare=left_files,
         changes=("out/.trials.npz.*.tmp",),
-        check=both(ours(), holds("out/.notes.1.tmp"), holds("out/chunks/.x.tmp")),
+        check=both(ours(), holds("out/.notes.1.tmp"), holds("out/chunks/.x.tmp"), swept),
     ),
     Row(
         "run-into-a-link-to-a-folder",

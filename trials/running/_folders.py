@@ -88,7 +88,7 @@ def _check_trials_alone(out: Path) -> None:
 
 
 def check_replaceable(out: Path) -> None:
-    """Check that `--overwrite` loses no trials whose run is not known.
+    """Check that `--overwrite` loses no trials whose run is not known; remove what is unfinished.
 
     Raises:
       InputError: they are there without a configuration.
@@ -102,6 +102,7 @@ def check_replaceable(out: Path) -> None:
             remedy="go on with them by --resume in the place of --overwrite, or choose another "
             "--out",
         )
+    _remove_unfinished(out)
 
 
 @contextmanager
@@ -129,8 +130,8 @@ def chunks_set_aside(out: Path, overwrite: bool) -> Iterator[Callable[[], None]]
             names.clear()
             _remove_if_empty(aside)
 
-    hosts.from_first(set_aside)
     try:
+        hosts.from_first(set_aside)
         yield remove
     finally:
         if names:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,8 @@ def _run(
         whole = config | layout._asdict() | {"program": program}
         return whole | {"command": repeating_command(experiment, whole), "status": "running"}
 
+    begun: list[str] = []
+
     def begin(layout: Layout, program: str) -> None:
         if earlier is not None:
             check_program(earlier, program, out)
@@ -152,43 +155,59 @@ def _run(
             folders.clear(out, WRITTEN)
         if earlier is None or earlier["status"] != "running" or asks_for_more(earlier, config):
             folders.write_config(out, known(layout, program), keep=not overwrite)
+        begun.append(program)
 
     if earlier is not None:
         check_same(earlier, config | {"width": request.batch}, out)
     guard = _refuse_nonfinite(settings[experiment.sweep.name]) if request.fail_on_nan else None
     with chunks_set_aside(out, overwrite) as remove_replaced:
-        outcome = monte_carlo(
-            trial,
-            key,
-            config["trials"],
-            batch="auto" if request.batch is None else request.batch,
-            mesh=mesh,
-            memory=request.memory,
-            store=store,
-            begin=begin,
-            inspect=guard,
-            progress=progress,
-        )
+        try:
+            outcome = monte_carlo(
+                trial,
+                key,
+                config["trials"],
+                batch="auto" if request.batch is None else request.batch,
+                mesh=mesh,
+                memory=request.memory,
+                store=store,
+                begin=begin,
+                inspect=guard,
+                progress=progress,
+            )
+        except InputError as error:
+            told = error.renamed({"store": "--out"})
+            raise (_to_go_on(told) if begun else told) from error.__cause__
     finished: list[Results] = []
 
     def finish() -> None:
         config = known(outcome.layout, outcome.program)
         with folders.staged(out) as stage:
             results, failure = _staged(experiment, config, outcome, clock, stage)
-            last = folders.publish(
-                stage, out, results.config, {"experiment": config["experiment"]}, inputs=inputs
-            )
+            kind = {"experiment": config["experiment"]}
+            last = folders.publish(stage, out, results.config, kind, inputs=inputs)
         if failure is not None:
             raise failure
         finished.append(replace(results, config=last))
 
-    hosts.from_first(finish)  # the others wait: JAX ends all processes soon after one of them
+    try:
+        hosts.from_first(finish)  # the others wait: JAX ends all processes soon after one of them
+    except InputError as error:
+        raise _to_go_on(error) from error.__cause__
     if not finished:
         return None
     if request.profile:
         total = finished[0].config["seconds"]["total"]
         write_profile(out / PROFILE, trial, key, mesh, outcome, total)
     return finished[0]
+
+
+def _to_go_on(error: InputError) -> InputError:
+    """Return a mistake that tells, where the disk is full, how to go on with what is kept."""
+    if not (error.remedy or "").endswith("make room"):
+        return error
+    found = copy(error)
+    found.remedy = f"{error.remedy} and go on with --resume"
+    return found
 
 
 def _staged(
