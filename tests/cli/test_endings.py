@@ -78,3 +78,11 @@ def test_ctrl_c_advises_to_go_on_only_where_something_was_kept(command, fails, t
     fails(KeyboardInterrupt())
     told = "Interrupted; go on with: fedjax-admm run fsmdm-outliers --out run --resume\n"
     assert command(*RUN).err == told
+
+
+def test_who_stops_a_command_after_a_run_has_finished_is_told_so(command, fails, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.json").write_text('{"status": "finished"}')
+    fails(KeyboardInterrupt())
+    outcome = command(*RUN)
+    assert (outcome.code, outcome.err) == (130, "Interrupted; a finished run is in run.\n")
