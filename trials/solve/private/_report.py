@@ -4,6 +4,7 @@ Without --evaluate and --keep-private every file holds only what follows from th
 public numbers. What does not is written where it is asked for, and says so.
 """
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ def solution(fit: PrivateFit, title: str) -> Solution:
     result: dict[str, Any] = {"privacy": privacy}
     if settings.keep_private:
         silent = np.zeros_like(fit.noise)
-        tables[PRIVATE_MODELS] = _model_rows(fit, fit.private, silent, UNPROTECTED)
+        tables[PRIVATE_MODELS] = _sealed(_model_rows(fit, fit.private, silent, UNPROTECTED))
     if fit.evaluation is not None:
         last = {name: values[-1] for name, values in fit.evaluation.items()}
         result["evaluation"] = {"label": UNPROTECTED, **last, "optimal_value": fit.optimal_value}
@@ -85,7 +86,7 @@ def summary(fit: PrivateFit) -> str:
     if fit.settings.keep_private:
         lines.append(
             f"{PRIVATE_MODELS} holds the models without noise, which are {UNPROTECTED}: each is "
-            f"for its client only; {CONFIG} holds a digest of them."
+            "for its client only."
         )
     return "\n".join(lines)
 
@@ -204,6 +205,16 @@ def _model_rows(fit: PrivateFit, models: np.ndarray, noise: np.ndarray, label: s
     labels = [label] * len(noise)
     last = {"samples": seen.counts, "noise_deviation": noise, "label": labels}
     return model_rows(seen, models, {"client": seen.nodes}, last)
+
+
+def _sealed(rows: Rows) -> Rows:
+    """Add a random number to each row: nobody can try guesses of its data against a digest.
+
+    config.json records the digest of every file, and may be published where the table may not; who
+    knows a row knows nothing of the others.
+    """
+    head, *others = rows
+    return [[*head, "seal"], *([*row, secrets.token_hex(16)] for row in others)]
 
 
 def _ledger(fit: PrivateFit) -> list[dict[str, Any]]:
