@@ -1,6 +1,10 @@
 """Mistakes in the words of a command."""
 
-from tests.faults.row import Row
+from tests.faults.prepared import finished
+from tests.faults.row import DONE, Row
+
+DRAWN = ("out/figure.*", "out/config.json")
+OPTIMISED = {"PYTHONOPTIMIZE": "2", "PYTHONWARNINGS": "error"}  # as `python -OO -W error` does
 
 ROWS = [
     Row("no-command", (), says="Usage", usage=True),
@@ -8,4 +12,21 @@ ROWS = [
     Row("rounds-huge", ("run", "consensus", "--rounds", "1e20"), says="rounds"),
     Row("rounds-negative", ("run", "consensus", "--rounds", "-3"), says="rounds"),
     Row("fresh", ("run", "nothing"), says="nothing", fresh=True),
+    *(
+        Row(
+            f"optimised-{words[0]}",
+            words,
+            says,
+            wanted=DONE,
+            prepare=finished,
+            environment=OPTIMISED,
+            fresh=True,
+            changes=DRAWN,
+        )
+        for words, says in (
+            (("plot", "out"), "Wrote"),
+            (("compare", "out"), "minus that of"),
+            (("run", "consensus", "--out", "new", "--trials", "2", "--devices", "1"), "Wrote"),
+        )
+    ),
 ]
