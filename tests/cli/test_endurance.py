@@ -262,7 +262,8 @@ def test_what_a_killed_process_had_begun_to_write_is_removed(resume, stopped, wh
     assert same_results(stopped, whole)
 
 
-@pytest.mark.parametrize("lost", ["chunks", "chunks/000000-000004.npz"])
+@pytest.mark.kin(1)
+@pytest.mark.parametrize("lost", ["chunks/000000-000004.npz", "chunks"])
 def test_lost_chunks_are_computed_again(resume, stopped, whole, lost):
     path = stopped / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -366,6 +367,7 @@ def status(out):
     return config["status"], config["trials"]
 
 
+@pytest.mark.thorough  # monte_carlo adds them in the default run
 @pytest.mark.bits
 def test_trials_are_added_to_a_finished_run(resume, whole, longer, tmp_path):
     out = shutil.copytree(whole, tmp_path / "run")
@@ -419,6 +421,7 @@ def test_lost_results_are_collected_from_the_chunks(resume, whole, tmp_path):
     assert same_results(out, whole)
 
 
+@pytest.mark.thorough
 def test_a_run_without_its_configuration_goes_on_if_it_is_asked_for_as_it_was_begun(
     command, resume, stopped, whole
 ):

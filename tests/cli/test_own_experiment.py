@@ -155,11 +155,12 @@ def test_plot_draws_again_with_a_changed_figure_and_says_so(
 def test_compare_tells_that_the_file_has_changed_between_two_runs(command, finished, tmp_path):
     for name in ("one", "two"):
         shutil.copytree(finished / "results/middle", tmp_path / name)
-    assert "has changed" not in command("compare", "one", "two").out
+    assert "runs differ" not in command("compare", "one", "two").out
     edit(tmp_path / "two", digest="0" * 64)
     outcome = command("compare", "one", "two")
     assert outcome.code == 0
-    assert outcome.out.splitlines()[1].startswith("The file of the experiment has changed between")
+    told = "These runs differ in their file of the experiment. They are paired, and"
+    assert outcome.out.splitlines()[1].startswith(told)
 
 
 def begin(monkeypatch, folder):
