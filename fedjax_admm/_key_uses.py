@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
@@ -161,7 +162,7 @@ def _digest_of(leaf: Any) -> bytes:
     if seen is not None and seen[0]() is leaf:
         return seen[1]
     plain = leaf
-    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         plain = jax.random.key_data(leaf)
     host = np.asarray(plain)
     whole = hashlib.blake2b(f"{host.dtype}{host.shape}".encode(), digest_size=16)

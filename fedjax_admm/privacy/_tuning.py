@@ -145,7 +145,7 @@ def grid_settings(
     Raises:
       InputError: an argument is no list of finite numbers.
     """
-    choices = {"step": step, "power": power, "rho": rho, "clip": clip, "tau": tau}
+    choices: dict[str, Any] = {"step": step, "power": power, "rho": rho, "clip": clip, "tau": tau}
     for name, values in choices.items():
         several(name, values, "numbers")
         if len(values):

@@ -41,9 +41,7 @@ class Entries:
 
 
 @partial(jax.jit, static_argnames=("shape", "shares", "standardize"))
-def split(
-    entries, rank, low, high, shape, shares, places, members, standardize
-) -> tuple[Any, ...]:
+def split(entries, rank, low, high, shape, shares, places, members, standardize) -> tuple[Any, ...]:
     """Learn from ratings of rank below `low` in their client, hold out those below `high`.
 
     The shares of all ratings that are learnt from and held out set how much room there is.

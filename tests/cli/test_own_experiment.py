@@ -144,7 +144,9 @@ def test_plot_draws_again_with_a_changed_figure_and_says_so(
     write(tmp_path, FILE + "\n# another figure\n")
     told = command("plot", run, "--experiment", "my.py").out
     assert told.endswith(f"; {tmp_path}/my.py has changed since the run\n")
-    sentence = "--experiment must be 'middle', of which these results are, but it is 'fsmdm-cauchy'."
+    sentence = (
+        "--experiment must be 'middle', of which these results are, but it is 'fsmdm-cauchy'."
+    )
     assert command("plot", run, "--experiment", "fsmdm-cauchy").mistake() == sentence
     (tmp_path / "my.py").unlink()
     # The numbers are there without the file.

@@ -296,7 +296,9 @@ def test_mistakes_get_a_sentence(content, options, ending, write, by_line):
 def test_files_that_cannot_be_read_get_a_sentence(tmp_path):
     missing = tmp_path / "none.csv"
     assert outcome(read_ratings, missing) == f"{missing} does not exist; check its name."
-    assert outcome(read_ratings, tmp_path) == f"{tmp_path} is a folder, not a file; name a file in it."
+    assert (
+        outcome(read_ratings, tmp_path) == f"{tmp_path} is a folder, not a file; name a file in it."
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
-from fedjax_admm.trials.results._arrays import DETAILS as DETAILS
-from fedjax_admm.trials.results._arrays import NONFINITE_ROUND as NONFINITE_ROUND
+from fedjax_admm.trials.results._arrays import (
+    DETAILS as DETAILS,
+    NONFINITE_ROUND as NONFINITE_ROUND,
+)
 from fedjax_admm.trials.results._comparison import compare as compare
 from fedjax_admm.trials.results._configuration import check_configuration as check_configuration
 from fedjax_admm.trials.results._contract import (
