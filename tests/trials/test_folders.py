@@ -79,9 +79,11 @@ def test_a_lock_is_there_while_it_is_held(tmp_path):
     with folders.locked(folder):
         assert [path.name for path in folder.iterdir()] == [folders.LOCK]
         assert json.loads((folder / folders.LOCK).read_text())["process"] == os.getpid()
-        with pytest.raises(InputError, match=rf"in use by process {os.getpid()} of this machine"):
-            with folders.locked(folder):
-                pass
+        with (
+            pytest.raises(InputError, match=rf"in use by process {os.getpid()} of this machine"),
+            folders.locked(folder),
+        ):
+            pass
         assert (folder / folders.LOCK).exists()
     assert not list(tmp_path.iterdir())
 
@@ -166,9 +168,8 @@ def test_file_systems_that_can_do_less(tmp_path, monkeypatch, kind):
         if left is not None:
             (tmp_path / folders.LOCK).write_text(left)
         with folders.locked(tmp_path):
-            with pytest.raises(InputError, match="in use by process"):
-                with folders.locked(tmp_path):
-                    pass
+            with pytest.raises(InputError, match="in use by process"), folders.locked(tmp_path):
+                pass
             assert [path.name for path in tmp_path.iterdir()] == [folders.LOCK]
         assert not list(tmp_path.iterdir())
 
@@ -225,9 +226,11 @@ def test_of_many_processes_one_takes_a_lock(holders, tmp_path, left):
 def test_a_killed_process_holds_no_lock(holders, tmp_path):
     (process,), told, _ = holders(1)
     assert told == ["held"]
-    with pytest.raises(InputError, match=f"in use by process {process.pid} of this machine"):
-        with folders.locked(tmp_path / "out"):
-            pass
+    with (
+        pytest.raises(InputError, match=f"in use by process {process.pid} of this machine"),
+        folders.locked(tmp_path / "out"),
+    ):
+        pass
     process.kill()
     process.join()
     assert (tmp_path / "out" / folders.LOCK).exists()

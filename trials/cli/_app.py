@@ -20,8 +20,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Batch solvers for federated optimisation: run an experiment, get its figure.",
-    epilog="Exit codes: 0 done; 1 the run failed or a process was lost; 2 a mistake in what was given; "
-    "70 an error of fedjax-admm itself; 130 interrupted; 141 nobody reads the output.",
+    epilog="Exit codes: 0 done; 1 the run failed or a process was lost; 2 a mistake in what was "
+    "given; 70 an error of fedjax-admm itself; 130 interrupted; 141 nobody reads the output.",
 )
 for _name, _command in {
     "list": list_experiments,

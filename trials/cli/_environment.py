@@ -73,7 +73,7 @@ def _refused_by_xla() -> str:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of compiled programs, under the user's cache folder; None if he has none."""
+    """Return the folder of compiled programs, below the user's cache folder; None without one."""
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     try:
         folder = Path(base or Path.home() / ".cache") / "fedjax-admm" / "compiled"
@@ -155,14 +155,13 @@ def use_x64(wide: bool) -> None:
 def _check_variables() -> None:
     from fedjax_admm._checks import InputError
 
-    text = os.environ.get(NUM_CPU_DEVICES)
-    if text is not None and text != "-1":
-        if not (text.isdecimal() and 1 <= int(text[:9]) <= MOST_CPU_DEVICES):
-            raise InputError(
-                f"must be a whole number from 1 to {MOST_CPU_DEVICES}, but it is {text!r}",
-                argument=f"the variable {NUM_CPU_DEVICES}",
-                value=text,
-            )
+    text = os.environ.get(NUM_CPU_DEVICES, "-1")
+    if not (text == "-1" or (text.isdecimal() and 1 <= int(text[:9]) <= MOST_CPU_DEVICES)):
+        raise InputError(
+            f"must be a whole number from 1 to {MOST_CPU_DEVICES}, but it is {text!r}",
+            argument=f"the variable {NUM_CPU_DEVICES}",
+            value=text,
+        )
     data = os.environ.get(DATA)
     if data and not Path(data).is_dir():
         raise InputError(

@@ -1,4 +1,4 @@
-"""What nobody has foreseen: an error of fedjax-admm itself, kept in a file for whoever repairs it."""
+"""What nobody foresaw: an error of fedjax-admm itself, kept in a file for whoever repairs it."""
 
 import os
 import platform

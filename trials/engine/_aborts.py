@@ -1,9 +1,9 @@
 """A process that JAX's runtime would abort ends with a sentence.
 
-Where another process is lost, or nobody comes, the service that joins the processes writes a dump to
-standard error and calls abort(). Python's own signal handlers do not run then, so that C's is set;
-it calls back into Python on the thread that aborts. Until the processes part, what C++ writes goes
-to a file of no name: it is shown in the end, unless the sentence takes its place.
+Where another process is lost, or nobody comes, the service that joins the processes writes a dump
+to standard error and calls abort(). Python's own signal handlers do not run then, so that C's is
+set; it calls back into Python on the thread that aborts. Until the processes part, what C++ writes
+goes to a file of no name: it is shown in the end, unless the sentence takes its place.
 """
 
 import ctypes
