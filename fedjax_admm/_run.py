@@ -32,8 +32,8 @@ from fedjax_admm._key_uses import key_use
 from fedjax_admm._run_checks import (
     check_arrays,
     check_function,
-    check_range,
     check_kept,
+    check_range,
     check_solver,
     difference,
     measured,
