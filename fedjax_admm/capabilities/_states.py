@@ -23,6 +23,7 @@ class ReleaseCounts(Protocol):
     releases: jax.Array  # shape=(clients,), int32
     spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2
     nominal: jax.Array  # shape=(clients,), bool: whether gradients were not clipped
+    tails: jax.Array  # shape=(clients,): what the ends of noise may have added to delta
 
 
 class RoundCount(Protocol):

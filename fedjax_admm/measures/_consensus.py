@@ -42,9 +42,11 @@ def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
 
     Returns:
       Besides: "releases", how often every client has sent; "spent", the sum of 1 / z_n^2 over them;
-      "nominal", whether gradients were not clipped; shape (clients,).
+      "nominal", whether gradients were not clipped; "tails", what the ends of noise may add to
+      delta; shape (clients,).
     """
-    spent = {"releases": state.releases, "spent": state.spent, "nominal": state.nominal}
+    names = ("releases", "spent", "nominal", "tails")
+    spent = {name: getattr(state, name) for name in names}
     return {**consensus_error(solver, problem, state), **spent}
 
 

@@ -41,9 +41,10 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete, one_line
 from fedjax_admm.privacy import accountant
+from fedjax_admm.privacy._noise import TAIL_SHARE
 from fedjax_admm.privacy._plans import ACCOUNTINGS, NOMINAL, Spent
 
-_RECORDED = ("spent", "releases", "nominal")
+_RECORDED = ("spent", "releases", "nominal", "tails")
 
 
 def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
@@ -55,8 +56,8 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
 
     Args:
       released: a `Run` of a private solver, its state; or a trace with the records "spent",
-        "releases" and "nominal", as `measures.consensus_releases` makes it.
-      delta: at which epsilons are stated.
+        "releases", "nominal" and "tails", as `measures.consensus_releases` makes it.
+      delta: at which epsilons are stated; the tails of the noise may add a hundredth to it.
       accounting: a key of `ACCOUNTINGS`, for `Spent.epsilon`.
 
     Returns:
@@ -64,10 +65,20 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
       without noise. The label is `NOMINAL` if gradients were not clipped.
 
     Raises:
-      InputError: what is given holds no spent budget, is traced, or a number is out of range.
+      InputError: what is given holds no spent budget, is traced, a number is out of range, or delta
+        is smaller than the noise that was drawn can honour.
     """
-    spent, releases, nominal = map(np.asarray, _recorded(released))
+    spent, releases, nominal, tails = map(np.asarray, _recorded(released))
     delta = accountant.checked_delta(delta)
+    added = np.max(np.where(np.isfinite(spent), tails, 0), initial=0.0)
+    if not added <= 1.01 * TAIL_SHARE * delta:
+        raise InputError(
+            f"must be one that the noise could honour, but its tails may add {added:.3g} to "
+            f"{delta:g}, more than {TAIL_SHARE:.0%} of it",
+            argument="delta",
+            value=delta,
+            remedy=f"take {1.1 * added / TAIL_SHARE:.3g} or more",
+        )
     if accounting not in ACCOUNTINGS:
         raise InputError(
             f"must be one of {', '.join(ACCOUNTINGS)}, but it is {accounting!r}",
@@ -91,8 +102,8 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
     )
 
 
-def _recorded(released: Any) -> tuple[Any, Any, Any]:
-    """Return the spent sums, the numbers of releases and the unit.
+def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the spent sums, the numbers of releases, the unit and the mass of the tails.
 
     Raises:
       InputError: there are none, or they are traced.
@@ -106,8 +117,8 @@ def _recorded(released: Any) -> tuple[Any, Any, Any]:
         found = [getattr(inner, name, None) for name in _RECORDED]
     if any(part is None for part in found):
         raise InputError(
-            "must be a Run of a private solver, its state, or a trace with 'spent', 'releases' and "
-            f"'nominal', but it is {one_line(released)}",
+            "must be a Run of a private solver, its state, or a trace with 'spent', 'releases', "
+            f"'nominal' and 'tails', but it is {one_line(released)}",
             argument="released",
             value=released,
             remedy="run with measure=measures.consensus_releases for a trace",
@@ -119,4 +130,4 @@ def _recorded(released: Any) -> tuple[Any, Any, Any]:
             value=released,
             remedy="call it on what the transformed function returns",
         )
-    return found[0], found[1], found[2]
+    return found[0], found[1], found[2], found[3]

@@ -103,20 +103,42 @@ def standard_normal(
 
     Args:
       key: a typed key of any kind; whoever knows it knows the numbers.
-      shape: of the result, of fewer than 2^30 numbers.
+      shape: of the result, of fewer than 2^30 numbers: the words are counted in 32 bits.
       dtype: float32 or float64.
 
     Returns:
       The numbers.
 
     Raises:
-      InputError: the dtype is another one.
+      InputError: the dtype is another one, or there are more numbers.
     """
     precision = _PRECISIONS[checked_dtype("dtype", dtype)]
-    pair = jax.random.bits(key, (2,), jnp.uint32)
+    if math.prod(shape) >= 2**30:
+        raise InputError(
+            f"must have fewer than 2^30 numbers, but it is {shape}: the noise would begin again",
+            argument="shape",
+            value=shape,
+            remedy="take fewer clients, or shorter models",
+        )
     count = precision.words * math.prod(shape)
-    words = threefry_2x32(pair, jax.lax.iota(jnp.uint32, count))
+    words = threefry_2x32(_pair(key), jax.lax.iota(jnp.uint32, count))
     return normal_of_words(words.reshape(precision.words, *shape), dtype)
+
+
+def _pair(key: jax.Array) -> jax.Array:
+    """Return two words that follow from a key of any kind, and from all of it.
+
+    Threefry's own bits are such words. Those of other generators are not under `jax.vmap`: there
+    the first key of a batch decides for all. Their words are enciphered one after the other.
+    """
+    words = jax.random.key_data(key)
+    if str(jax.random.key_impl(key)) == "threefry2x32":
+        return jax.random.bits(key, (2,), jnp.uint32)
+    words = jnp.pad(words, (0, -len(words) % 2)).reshape(-1, 2)
+    pair = jnp.zeros(2, jnp.uint32)
+    for part in words:
+        pair = threefry_2x32(part, pair)
+    return pair
 
 
 def normal_of_words(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
@@ -203,6 +225,12 @@ def tail_mass(multipliers: np.ndarray) -> float:
     radius = min(precision.radius for precision in _PRECISIONS.values())
     z = np.asarray(multipliers, np.float64)
     return float(sum(2 * math.erfc((radius - 1 / one) / math.sqrt(2)) for one in z[z > 0]))
+
+
+def tails_of(inverses: jax.Array) -> jax.Array:
+    """Return what a release adds to `tail_mass`, for each 1 / z_n; rounded up by a thousandth."""
+    radius = min(precision.radius for precision in _PRECISIONS.values())
+    return 2.002 * jax.scipy.special.erfc((radius - inverses) / math.sqrt(2))
 
 
 def on_grid(messages: jax.Array, deviation: jax.Array) -> jax.Array:

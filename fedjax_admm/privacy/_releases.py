@@ -36,6 +36,7 @@ from fedjax_admm.privacy._noise import (
     on_grid,
     standard_normal,
     tail_mass,
+    tails_of,
 )
 from fedjax_admm.privacy._plans import Plan
 
@@ -61,7 +62,8 @@ class Release(Protocol):
         Args:
           key: a typed key, for this round alone.
           messages: shape (clients, dim).
-          gains: by how much each message moves per unit of its client's gradient, shape (clients,).
+          gains: by how much each message moves per unit of its client's gradient, with room for its
+            rounding, shape (clients,).
           sizes: numbers of samples, shape (clients,).
           n: the number of each client's release, from 1, shape (clients,), int32.
 
@@ -74,7 +76,8 @@ class Release(Protocol):
         """Return 1 / z_n^2 of these releases, never too small, shape (clients,).
 
         z_n is the deviation of the noise over the sensitivity. A release that does not say it is
-        counted as one without noise.
+        counted as one without noise. One that has `tails(n)`, as `GaussianRelease`, tells by it how
+        much the ends of its noise may add to delta; one that has not is taken at its word.
 
         Args:
           n: the number of each client's release, from 1, shape (clients,), int32.
@@ -171,6 +174,14 @@ class GaussianRelease:
         cost = jnp.maximum(inverse * inverse * (1 + 8 * limits.eps), limits.tiny)
         # NaN, beyond the plan, bounds nothing.
         return jnp.where(z >= 0, cost, jnp.inf).astype(z.dtype)
+
+    def tails(self, n: jax.Array) -> jax.Array:
+        """Return how much the tails of these releases' noise may add to delta, for every number.
+
+        Zero where there is no noise, whose cost is infinite.
+        """
+        z = jax.lax.stop_gradient(self._multipliers_at(n))
+        return jnp.where(z == 0, 0, tails_of(1 / jnp.where(z == 0, 1, z)))
 
     def _multipliers_at(self, n: jax.Array) -> jax.Array:
         # A negative place would count from the end.

@@ -99,7 +99,7 @@ class ConsensusRegression:
         slopes = self.slopes(self.predictions(points))
         sizes = self.sizes.astype(points.dtype)[:, None]
         data = jnp.einsum("kmp,km->kp", self.features, slopes, precision=_HIGHEST) / sizes
-        return data + self._regulariser(points)
+        return data + self.regulariser_gradients(points)
 
     def clipped_gradients(
         self, points: jax.Array, clip: jax.Array, key: jax.Array | None = None
@@ -112,10 +112,12 @@ class ConsensusRegression:
         where the prediction is `inf - inf`; and all of it where a slope overflows.
         """
         slopes = self._bounded_slopes(self.predictions(points))
-        return clipped_mean(self.features, slopes, clip, self.sizes) + self._regulariser(points)
+        mean = clipped_mean(self.features, slopes, clip, self.sizes)
+        return mean + self.regulariser_gradients(points)
 
-    def _regulariser(self, w: jax.Array) -> jax.Array:
-        return (self.l1 * jnp.sign(w) + 2 * self.l2 * w) / self.num_clients
+    def regulariser_gradients(self, points: jax.Array) -> jax.Array:
+        """Return the part of the gradients that holds no data, shape (clients, dim)."""
+        return (self.l1 * jnp.sign(points) + 2 * self.l2 * points) / self.num_clients
 
     def _bounded_slopes(self, predictions: jax.Array) -> jax.Array:
         """Return the slopes, zero where the target is not finite."""

@@ -137,6 +137,7 @@ def trace_without(*names):
             "spent": np.ones(2),
             "releases": np.ones(2, np.int32),
             "nominal": np.zeros(2, bool),
+            "tails": np.zeros(2),
         }
         for name in names:
             del trace[name]
@@ -236,12 +237,18 @@ ROWS = [
         "ledger-inside-jit",
         lambda: jax.jit(
             lambda spent: privacy.ledger(
-                {"spent": spent, "releases": np.ones(2, np.int32), "nominal": np.zeros(2, bool)},
+                {
+                    "spent": spent,
+                    "releases": np.ones(2, np.int32),
+                    "nominal": np.zeros(2, bool),
+                    "tails": np.zeros(2),
+                },
                 DELTA,
             )
         )(np.ones(2, np.float32)),
         "released must be known on the host, but it is traced",
     ),
+    Misuse("ledger-without-its-tails", trace_without("tails"), LEDGER),
     Misuse("ledger-at-delta-0", ledger_of_a_run(0.0), "delta must be greater than 0"),
     Misuse("ledger-at-delta-1", ledger_of_a_run(1.0), "delta must be less than 1"),
     Misuse("ledger-at-delta-nan", ledger_of_a_run(math.nan), "delta must be a number"),

@@ -36,6 +36,7 @@ class State(NamedTuple):
     releases: jax.Array | None = None
     spent: jax.Array | None = None
     nominal: jax.Array | None = None
+    tails: jax.Array | None = None
 
 
 class Solver:
@@ -80,6 +81,7 @@ def state_of(dtype, seed=1):
         jnp.int32([3, 0, 5, 5]),
         jnp.asarray([0.1, 0.0, 0.2, 0.2], dtype),
         jnp.zeros(CLIENTS, bool),
+        jnp.full(CLIENTS, 1e-20, dtype),
     )
 
 
@@ -159,7 +161,7 @@ def test_gaps_are_not_negative(x64):
 def test_the_ledger_has_the_releases_of_every_client(dtype):
     state = state_of(dtype)
     measured = consensus_releases(Solver(), problem_of(dtype), state)
-    budget = {"releases", "spent", "nominal"}
+    budget = {"releases", "spent", "nominal", "tails"}
     assert set(measured) == {"unprotected_error", "released_error", *budget}
     for name in budget:
         np.testing.assert_array_equal(measured[name], getattr(state, name))

@@ -3,6 +3,7 @@
 Every audit here is shown to reject: the defence that it is about is taken away, and it fails.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from unittest import mock
@@ -25,6 +26,7 @@ from fedjax_admm.privacy import (
     zcdp_plan_of_budget,
 )
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
+from fedjax_admm.protocol import Turn
 from fedjax_admm.solvers import private_subgradient
 from tests.privacy.test_audit import (
     CLIP,
@@ -214,6 +216,49 @@ def shortfalls():
 
 def test_noise_is_never_smaller_than_planned_after_any_cast():
     assert shortfalls() < 0
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_noise_is_larger_than_the_steps_of_large_models(name, size):
+    """Models 10^7 times their noise swallow it, or move by a whole step where a sample moves less.
+
+    Whatever a message is rounded to, under two keys it is not the same, and noise is as many times
+    the distance of two data sets as planned.
+    """
+    problem = cast(problem_of(draw(1), "squared", l2=0.5), "float32")
+    plan = zcdp_plan(1.0, DELTA, 10, 1.0)
+    solver = cast(SOLVERS[name](gaussian_release(plan, 0.05)), "float32")
+    first = solver.init(problem, jax.random.key(0))
+    v = size + jnp.asarray(np.random.default_rng(0).standard_normal((CLIENTS, DIM)), jnp.float32)
+    inner = {"v": v, "w": v}
+    state = (
+        first._replace(clients=first.clients._replace(**inner))
+        if hasattr(first, "clients")
+        else first._replace(**inner)
+    )
+    everybody = jnp.ones(CLIENTS, bool)
+
+    @jax.jit
+    def one(key, x, y):
+        features, targets = problem.features.at[0, 0].set(x), problem.targets.at[0, 0].set(y)
+        other = replace(problem, features=features, targets=targets)
+        after = solver.step(other, state, Turn(jnp.int32(0), key, everybody))
+        return solver.released(after)[0], solver.unprotected(after)[0]
+
+    keys = jax.random.split(jax.random.key(1), 400)
+    data = [(problem.features[0, 0], problem.targets[0, 0]), (jnp.ones(DIM), jnp.float32(1e9))]
+    data.append((jnp.ones(DIM), jnp.float32(-1e9)))
+    sent_ = np.asarray(jax.vmap(one, (0, None, None))(keys, *data[0])[0], np.float64)
+    # Models without noise do not depend on the key.
+    models = np.array(
+        [one(jax.random.key(k), *pair)[1] for k, pair in enumerate(data, 2)], np.float64
+    )
+    apart = max(np.linalg.norm(a - b) for a in models for b in models)
+    deviations = sent_.std(0)
+    assert np.all(deviations > 0.9 * plan.multipliers[0] * apart)
+    # A step of the models, which they are rounded to, is hidden too.
+    assert np.all(deviations > plan.multipliers[0] * np.spacing(np.float32(size)))
 
 
 def test_the_audit_rejects_noise_that_is_rounded_to_nearest():

@@ -19,6 +19,7 @@ from fedjax_admm.privacy import (
     exact_release,
     gaussian_release,
     ledger,
+    tail_mass,
     zcdp_plan,
 )
 from fedjax_admm.privacy.accountant import gaussian_epsilon
@@ -190,6 +191,7 @@ def synthetic(multipliers):
         "spent": spent,
         "releases": np.array([len(multipliers)], np.int32),
         "nominal": np.array([False]),
+        "tails": np.zeros(1),
     }
 
 
@@ -225,6 +227,35 @@ def test_nothing_is_spent_before_the_first_release():
     for accounting in ACCOUNTINGS:
         for part in ledger(run, DELTA, accounting=accounting)[:3]:
             np.testing.assert_array_equal(part, 0)
+
+
+def test_a_delta_that_the_noise_cannot_honour_is_refused():
+    """The plan was made for another; the noise ends at some 11 deviations, or 13."""
+    trace = {**synthetic([1.0, 2.0]), "tails": np.array([1e-12])}
+    assert ledger(trace, 1e-9).exact_epsilon > 0
+    with pytest.raises(InputError, match=r"delta must be one that the noise could honour, but its"):
+        ledger(trace, 1e-11)
+    # Where there was no noise, there is nothing to be honoured.
+    ledger({**trace, "spent": np.array([np.inf])}, 1e-11)
+
+
+@pytest.mark.thorough
+def test_the_state_adds_up_what_tails_may_do(x64):
+    with jax.enable_x64(x64):
+        plan = zcdp_plan(4.0, DELTA, 6)
+        solver = private_subgradient(gaussian_release(plan, 1.0), step_size=0.1)
+        run = fa.run(solver, problem_of(), jax.random.key(77), rounds=6)
+        wanted = 2 * tail_mass(plan.multipliers)
+        assert np.all(run.state.solver.tails >= wanted)
+        assert np.all(run.state.solver.tails <= 1.01 * wanted)
+        ledger(run, DELTA)
+        with pytest.raises(InputError, match="its tails may add"):
+            ledger(run, wanted)
+        # A release whose multipliers were exchanged is told by what it did.
+        loud = replace(solver.release, multipliers=solver.release.multipliers * 0 + 0.15)
+        more = fa.run(replace(solver, release=loud), problem_of(), jax.random.key(78), rounds=6)
+        with pytest.raises(InputError, match="its tails may add"):
+            ledger(more, DELTA)
 
 
 # --- units ----------------------------------------------------------------------------------------

@@ -102,6 +102,23 @@ def test_keys_of_every_kind_draw(kind):
         np.testing.assert_array_equal(draws[2], standard_normal(again[2], (3, 5), jnp.float32))
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_a_key_of_a_batch_decides_its_noise_alone(kind):
+    """Bits of other generators follow under `jax.vmap` from the first key of a batch."""
+    keys = jax.random.split(jax.random.key(3, impl=kind), 3)
+    drawn = jax.vmap(lambda key: standard_normal(key, (4,), jnp.float32))(keys)
+    for key, row in zip(keys, drawn, strict=True):
+        np.testing.assert_array_equal(row, standard_normal(key, (4,), jnp.float32))
+
+
+def test_more_numbers_than_are_counted_are_refused():
+    with pytest.raises(InputError, match=r"shape must have fewer than 2\^30 numbers, but it is"):
+        jax.eval_shape(
+            lambda key: standard_normal(key, (2**15, 2**15), jnp.float32), jax.random.key(0)
+        )
+
+
 @pytest.mark.parametrize("coarse", ["float16", "bfloat16"])
 def test_coarse_numbers_have_no_noise(coarse):
     with pytest.raises(InputError, match=f"dtype must be float32 or float64 .* but it is {coarse}"):

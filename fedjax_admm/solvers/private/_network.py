@@ -23,6 +23,7 @@ class PrivateClients(NamedTuple):
     spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2 over its releases, rounded up; infinite
     # after one without noise
     nominal: jax.Array  # shape=(clients,), bool: whether it has sent with gradients not clipped
+    tails: jax.Array  # shape=(clients,): how much the ends of its noise may have added to delta
 
 
 class PrivateState(NamedTuple):
@@ -46,6 +47,11 @@ class PrivateState(NamedTuple):
         """Return which clients have sent with gradients not clipped, shape (clients,), bool."""
         return self.clients.nominal
 
+    @property
+    def tails(self) -> jax.Array:
+        """Return what the ends of every client's noise may have added to delta, (clients,)."""
+        return self.clients.tails
+
 
 def first_clients(problem: Any) -> PrivateClients:
     """Return clients that have sent nothing, at a public start; zero where none is known."""
@@ -58,6 +64,7 @@ def first_clients(problem: Any) -> PrivateClients:
         jnp.zeros(clients, jnp.int32),
         jnp.zeros(clients, w.dtype),
         jnp.zeros(clients, bool),
+        jnp.zeros(clients, w.dtype),
     )
 
 
@@ -72,7 +79,13 @@ class PrivateSolver(NeighbourSolver):
         return not isinstance(self.release, ExactRelease)
 
     def sent(
-        self, problem: Any, clients: PrivateClients, turn: Any, w: jax.Array, gain: jax.Array
+        self,
+        problem: Any,
+        clients: PrivateClients,
+        turn: Any,
+        w: jax.Array,
+        gain: jax.Array,
+        size: jax.Array,
     ) -> PrivateClients:
         """Return the clients after those that take part have sent new models, and paid for it.
 
@@ -82,9 +95,11 @@ class PrivateSolver(NeighbourSolver):
           turn: of the round.
           w: the new models, shape (clients, dim).
           gain: by how much they move per unit of the gradient, shape (clients,).
+          size: the lengths of the public vectors of which they are made, added up, (clients,).
         """
         n = clients.releases + 1
-        v = self.release(turn.key, w, gain, problem.sizes, n)
+        room = rounding_room(self.release.clip, gain, size, problem.sizes, w.shape[-1])
+        v = self.release(turn.key, w, gain + room, problem.sizes, n)
         # A release that does not say what it costs has no bound.
         costs = (
             self.release.costs(n).astype(clients.spent.dtype)
@@ -94,7 +109,12 @@ class PrivateSolver(NeighbourSolver):
         # The sum is off by half a step to the next number at most.
         spent = jnp.nextafter(clients.spent + costs, jnp.full_like(costs, jnp.inf))
         nominal = clients.nominal | (self.release.clip is None)
-        new = PrivateClients(w, v, n, jax.lax.stop_gradient(spent), nominal)
+        tails = clients.tails
+        if hasattr(self.release, "tails"):
+            more = self.release.tails(n)  # pyright: ignore[reportAttributeAccessIssue]
+            tails = tails + (w.shape[-1] * more).astype(tails.dtype)
+        kept = jax.lax.stop_gradient((spent, nominal, tails))
+        new = PrivateClients(w, v, n, *kept)
         return where_active(turn.active, new, clients)
 
     def check_start(self, state: Any) -> None:
@@ -155,7 +175,15 @@ class DualFlows(PrivateSolver):
         graph = problem.graph
         return graph.divergence(state.u + self.rho * graph.difference(state.clients.v))
 
-    def send(self, problem, state: PrivateState, turn, w: jax.Array, gain: jax.Array):
+    def send(
+        self,
+        problem,
+        state: PrivateState,
+        turn,
+        w: jax.Array,
+        gain: jax.Array,
+        size: jax.Array,
+    ) -> PrivateState:
         """Return the state after the clients that take part have sent new models.
 
         A flow changes only where both ends are present.
@@ -166,9 +194,10 @@ class DualFlows(PrivateSolver):
           turn: of the round.
           w: the new models, shape (clients, dim).
           gain: by how much they move per unit of the gradient, shape (clients,).
+          size: the lengths of the public vectors of which they are made, added up, (clients,).
         """
         graph = problem.graph
-        clients = self.sent(problem, state.clients, turn, w, gain)
+        clients = self.sent(problem, state.clients, turn, w, gain, size)
         working = turn.active[graph.heads] & turn.active[graph.tails]
         u = state.u + self.rho * graph.difference(clients.v)
         return PrivateState(clients, jnp.where(working[:, None], u, state.u))
@@ -191,6 +220,48 @@ def released_gradients(problem: Any, release: Release, points: jax.Array) -> jax
     if release.clip is None:
         return problem.gradients(points)
     return problem.clipped_gradients(points, release.clip)
+
+
+def rounding_room(
+    clip: jax.Array | None, gain: jax.Array, size: jax.Array, sizes: jax.Array, dim: int
+) -> jax.Array:
+    """Return what to add to gains for the rounding of a message `p - gain g`, shape (clients,).
+
+    p is public, and g is a mean of gradients of norm c plus public numbers. Their sums and the
+    product are rounded four times, by u = eps / 2 of what comes out at most, or by what is lost
+    below the smallest normal number. Two messages whose data differ in one sample are so much
+    farther apart than without rounding; where a model is 10^7 times its noise, that is all that
+    there is of the noise. As `size` is public, noise may depend on it.
+
+    Args:
+      clip: c; without it nothing is promised, and nothing added.
+      gain: shape (clients,).
+      size: the lengths of p and of gain times what is public in g, added up, shape (clients,).
+      sizes: numbers of samples, shape (clients,).
+      dim: how long a message is.
+    """
+    if clip is None:
+        return jnp.zeros_like(gain)
+    limits = jnp.finfo(size.dtype)
+    lost = dim * limits.tiny * (1 + gain)
+    room = 8 * (limits.eps / 2 * (size + gain * clip) + lost)
+    # Noise is in units of 2 clip gain / M.
+    return jax.lax.stop_gradient(room * sizes.astype(room.dtype) / (2 * clip)).astype(gain.dtype)
+
+
+def public_sizes(*vectors: jax.Array) -> jax.Array:
+    """Return the sums of all absolute values, (clients, dim) each to (clients,).
+
+    They are no smaller than the lengths, and do not overflow before them.
+    """
+    return sum(jnp.sum(jnp.abs(one), -1) for one in vectors)  # pyright: ignore[reportReturnType]
+
+
+def regulariser_sizes(problem: Any, points: jax.Array) -> jax.Array:
+    """Return the sizes of the public part of the gradients, shape (clients,); 0 without any."""
+    if not hasattr(problem, "regulariser_gradients"):
+        return jnp.zeros_like(points[:, 0])
+    return public_sizes(problem.regulariser_gradients(points))
 
 
 def check_release(release: Any) -> Release:

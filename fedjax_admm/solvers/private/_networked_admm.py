@@ -37,6 +37,8 @@ from fedjax_admm.solvers.private._network import (
     PrivateState,
     check_release,
     check_releases,
+    public_sizes,
+    regulariser_sizes,
     released_gradients,
     step_schedule,
 )
@@ -67,8 +69,10 @@ class PrivateNetworkedADMM(DualFlows):
         v = state.clients.v
         gain = self.gains(problem, state.releases + 1)
         gradient = released_gradients(problem, self.release, v)
-        w = v - gain[:, None] * (gradient + self.pull(problem, state))
-        return self.send(problem, state, turn, w, gain)
+        pull = self.pull(problem, state)
+        w = v - gain[:, None] * (gradient + pull)
+        size = public_sizes(v) + gain * (public_sizes(pull) + regulariser_sizes(problem, v))
+        return self.send(problem, state, turn, w, gain, size)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return a_k, by how much w_k moves per unit of the gradient, shape (clients,)."""

@@ -32,6 +32,7 @@ from fedjax_admm.solvers.private._network import (
     PrivateState,
     check_release,
     check_releases,
+    public_sizes,
     released_gradients,
 )
 
@@ -80,7 +81,10 @@ class PADMM(DualFlows):
         # gamma_k - rho sum_l (v_k + v_l), as sum_l (v_k + v_l) = 2 d_k v_k - (L v)_k.
         pull = self.pull(problem, state) - weight[:, None] * old.v
         w = self._minimize(problem, old.w, pull, weight)
-        return self.send(problem, state, turn, w, self.gains(problem, state.releases + 1))
+        gain = self.gains(problem, state.releases + 1)
+        # Around the minimiser without data, pull and model cancel.
+        size = 4 * gain * public_sizes(pull)
+        return self.send(problem, state, turn, w, gain, size)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return by how much w_k moves at most per unit of the gradient, shape (clients,)."""

@@ -27,6 +27,8 @@ from fedjax_admm.solvers.private._network import (
     check_release,
     check_releases,
     first_clients,
+    public_sizes,
+    regulariser_sizes,
     released_gradients,
     step_schedule,
 )
@@ -61,7 +63,8 @@ class PrivateSubgradient(PrivateSolver):
         weights = metropolis_weights(graph).astype(state.v.dtype)
         mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
         w = mixed - eta[:, None] * released_gradients(problem, self.release, state.v)
-        return self.sent(problem, state, turn, w, eta)
+        size = public_sizes(mixed) + eta * regulariser_sizes(problem, state.v)
+        return self.sent(problem, state, turn, w, eta, size)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return eta_n, by how much w_k moves per unit of the gradient, shape (clients,)."""

@@ -479,7 +479,7 @@ def test_what_every_client_has_spent():
         participation=participation.replay(masks),
         measure=consensus_releases,
     ).trace
-    measured = {"unprotected_error", "released_error", "releases", "spent", "nominal"}
+    measured = {"unprotected_error", "released_error", "releases", "spent", "nominal", "tails"}
     assert set(trace) == {*measured, "round", "messages"}
     counts = np.cumsum(masks, 0)
     np.testing.assert_array_equal(trace["releases"], counts)
@@ -522,7 +522,8 @@ def test_float32_follows_float64(spec_problem):
             ends[dtype] = np.asarray(solver.released(done.state.solver))
             assert ends[dtype].dtype == dtype
     distance = np.linalg.norm(ends[np.float32] - ends[np.float64])
-    assert distance < 1e-5 * np.linalg.norm(ends[np.float64])
+    # In float32 noise is larger by a part of 1e-4, as room for the rounding of messages.
+    assert distance < 1e-4 * np.linalg.norm(ends[np.float64])
 
 
 @pytest.mark.usefixtures("x64")
