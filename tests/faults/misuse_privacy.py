@@ -305,7 +305,7 @@ ROWS = [
     Misuse(
         "an-unknown-composition",
         lambda: privacy.approximate_plan(1.0, DELTA, 2, composition="zcdp"),
-        "composition must be one of advanced, basic",
+        "composition must be one of 'advanced' and 'basic', but it is 'zcdp'.",
     ),
     Misuse(
         "more-than-planned",
