@@ -17,6 +17,7 @@ from fedjax_admm.privacy._plans import (
     Plan as Plan,
     Spent as Spent,
     approximate_plan as approximate_plan,
+    rounded_up as rounded_up,
     zcdp_plan as zcdp_plan,
     zcdp_plan_of_budget as zcdp_plan_of_budget,
 )

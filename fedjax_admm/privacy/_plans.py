@@ -13,6 +13,7 @@ in fact is `ledger`'s.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,23 @@ NOT_COVERED = (
     "stopping or choosing a round by the data, the discreteness of floating-point noise, a key of "
     "the noise that is used twice, the models that clients keep to themselves"
 )
+
+
+def rounded_up(number: float, digits: int = 4) -> str:
+    """Write an epsilon, a delta or a budget in few digits that are never less than it.
+
+    A shorter epsilon promises more than was kept wherever rounding to nearest goes down. What lies
+    above such a number by less than a part of 1e-13, as roundings in float64 do, is written as it.
+
+    Args:
+      number: not negative; may be infinite.
+      digits: how many to write, at least 1, at most 13.
+
+    Returns:
+      The text, such as `rounded_up(1.0001) == "1.001"`.
+    """
+    exact = Decimal(float(number)) * (1 - Decimal("1e-13"))
+    return f"{float(Context(digits, ROUND_CEILING).plus(exact)):.{digits}g}"
 
 
 class Spent(NamedTuple):
@@ -125,14 +143,16 @@ class Plan:
           clipped: whether gradients are clipped.
 
         Returns:
-          A text to print with every result.
+          A text to print with every result. Its epsilons are rounded up.
         """
         label = "" if clipped else f" ({NOMINAL})"
         described = ACCOUNTINGS[self.accounting].description
+        claimed, exact = rounded_up(self.epsilon), rounded_up(self.exact_epsilon)
+        delta = rounded_up(self.delta, 6)
         return "\n".join(
             [
-                f"epsilon: {self.epsilon:.4g} at delta {self.delta:g}, by {described}{label}",
-                f"exact epsilon: {self.exact_epsilon:.4g} at delta {self.delta:g}{label}",
+                f"epsilon: {claimed} at delta {delta}, by {described}{label}",
+                f"exact epsilon: {exact} at delta {delta}{label}",
                 f"spent over: {self.rounds} releases of each client, tau {self.tau:g}",
                 f"protected: {UNIT}",
                 f"adversary: {ADVERSARY}",

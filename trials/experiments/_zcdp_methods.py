@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import privacy
-from fedjax_admm._checks import count
+from fedjax_admm._checks import count, default_float
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import Measure
 from fedjax_admm.measures import consensus_error
@@ -30,6 +30,13 @@ _MOST_RELEASES = 10**6  # what every one of them spends is found before the run
 def _spent(plan: Plan) -> np.ndarray:
     """Return the exact epsilon after every release, from none to all of them."""
     return plan.spent(np.arange(plan.rounds + 1)).exact_epsilon
+
+
+def _not_below(exact: np.ndarray) -> jax.Array:
+    """Return numbers in the session's dtype, rounded up."""
+    rounded = exact.astype(default_float())
+    above = np.nextafter(rounded, rounded.dtype.type(np.inf))
+    return jnp.asarray(np.where(rounded < exact, above, rounded))
 
 
 # Plans are made once, so that what they spend is found once.
@@ -105,7 +112,7 @@ def _private(
     delta, rounds = settings["delta"], settings[ROUNDS]
     count("rounds", rounds, at_most=_MOST_RELEASES)
     solver, plan = build_solver(method, setting, epsilon, delta, rounds)
-    return TaskMethod(solver, jnp.asarray(_spent(plan), float), task, consensus_error)
+    return TaskMethod(solver, _not_below(_spent(plan)), task, consensus_error)
 
 
 def noiseless(

@@ -213,13 +213,15 @@ def _statement(settings: Settings, rounds: int) -> str:
     # What is said does not depend on tau; 1 leaves a share to any number of releases.
     plan = privacy.zcdp_plan(max(epsilons), settings["delta"], rounds, 1.0)
     _, _, _, *points = plan.statement().splitlines()
+    delta = settings["delta"]
+    found = [privacy.zcdp_plan(each, delta, rounds, 1.0).exact_epsilon for each in epsilons]
     exact = ", ".join(
-        f"{each:g} ({privacy.zcdp_plan(each, settings['delta'], rounds, 1.0).exact_epsilon:.3g})"
-        for each in epsilons
+        f"{privacy.rounded_up(each, 6)} ({privacy.rounded_up(spent, 3)})"
+        for each, spent in zip(epsilons, found, strict=True)
     )
     first = (
-        f"epsilon (exact epsilon) at delta {settings['delta']:g} of {rounds} releases by zCDP: "
-        f"{exact}"
+        f"epsilon (exact epsilon) at delta {privacy.rounded_up(delta, 6)} of {rounds} releases by "
+        f"zCDP: {exact}"
     )
     return "\n".join([first, *points, f"settings: {privacy.UNACCOUNTED}"])
 

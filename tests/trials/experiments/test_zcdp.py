@@ -22,6 +22,7 @@ from fedjax_admm.privacy import (
     PrivateSetting,
     _plans as plans,
     approximate_plan,
+    rounded_up,
     zcdp_plan,
 )
 from fedjax_admm.problems import _consensus as consensus
@@ -408,7 +409,7 @@ def test_the_configuration_says_what_is_private(curves):
     assert first.startswith(f"epsilon (exact epsilon) at delta 1e-05 of {FEW} releases by zCDP: ")
     shown = first.split(": ")[1]
     exact = [zcdp_plan(epsilon, DELTA, FEW).exact_epsilon for epsilon in (1.0, 3.0)]
-    assert shown == f"1 ({exact[0]:.3g}), 3 ({exact[1]:.3g})"
+    assert shown == f"1 ({rounded_up(exact[0], 3)}), 3 ({rounded_up(exact[1], 3)})"
     for line, said in zip(
         points,
         (plans.UNIT, plans.ADVERSARY, plans.PUBLIC, plans.NOT_COVERED, UNACCOUNTED),
@@ -429,7 +430,7 @@ def test_every_experiment_has_a_statement(name):
     epsilons = experiment.defaults()["epsilon"]
     for epsilon in epsilons if isinstance(epsilons, tuple) else (epsilons,):
         exact = zcdp_plan(epsilon, DELTA, experiment.rounds).exact_epsilon
-        assert f"{epsilon:g} ({exact:.3g})" in statement
+        assert f"{epsilon:g} ({rounded_up(exact, 3)})" in statement
     assert f"{experiment.rounds} releases" in statement
     assert plans.NOT_COVERED in statement
     assert UNACCOUNTED in statement

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedjax_admm.privacy import NOMINAL
+from fedjax_admm.privacy import NOMINAL, rounded_up
 from fedjax_admm.trials.solve._style import FIRST, SECOND, add_grid, drawn, make_logarithmic
 from fedjax_admm.trials.solve.private._fit import PrivateFit
 
@@ -61,7 +61,7 @@ def _draw_epsilon(axes: Axes, fit: PrivateFit) -> None:
     else:
         axes.text(0.5, 0.5, "infinite: no noise", ha="center", transform=axes.transAxes)
         axes.set(xlim=(0, curve["round"][-1]), yticks=[])
-    axes.set_ylabel(f"epsilon at delta {fit.plan.delta:g}")
+    axes.set_ylabel(f"epsilon at delta {rounded_up(fit.plan.delta, 6)}")
     axes.set_title(f"spent by each client{label and f' ({label})'}", fontsize=10)
 
 

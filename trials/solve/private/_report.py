@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._texts import printable
-from fedjax_admm.privacy import NOMINAL, accountant
+from fedjax_admm.privacy import NOMINAL, accountant, rounded_up
 from fedjax_admm.trials.results import CONFIG
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
 from fedjax_admm.trials.solve._words import amount, model_rows, rows_told, shortened, span
@@ -21,6 +21,7 @@ from fedjax_admm.trials.solve.private._fit import PrivateFit
 from fedjax_admm.trials.solve.private._settings import METHODS
 
 LEDGER, CURVE = "ledger.csv", "curve.csv"
+SPENT = ("budget", "epsilon", "exact_epsilon")
 PRIVATE_MODELS, EVALUATION = "private_models.csv", "evaluation.csv"
 
 
@@ -37,7 +38,7 @@ def solution(fit: PrivateFit, title: str) -> Solution:
     tables: dict[str, Rows | None] = {
         MODELS: _model_rows(fit, fit.released, fit.noise, label),
         LEDGER: [list(ledger[0]), *(list(row.values()) for row in ledger)],
-        CURVE: _curve_rows(fit.curve, label),
+        CURVE: _curve_rows(_curve(fit), label),
         PRIVATE_MODELS: None,
         EVALUATION: None,
     }
@@ -114,7 +115,7 @@ def limits(fit: PrivateFit) -> list[str]:
         label = label_of(fit)
         lines.append(
             f"lags: one row of the file is part of up to {together} samples; for a whole row the "
-            f"exact epsilon is {epsilon:.4g}{label and f' ({label})'}"
+            f"exact epsilon is {rounded_up(epsilon)}{label and f' ({label})'}"
         )
     return lines
 
@@ -125,8 +126,9 @@ def title_of(fit: PrivateFit, title: str) -> str:
     return (
         f"{title}: {settings.target} from {shortened(fit.observations.columns, 5)}; "
         f"{len(fit.noise)} clients, {amount(fit.network.num_edges, 'edge')}\n{settings.method}, "
-        f"loss {settings.loss}, {settings.rounds} rounds: epsilon {plan.epsilon:.4g} (exact "
-        f"{plan.exact_epsilon:.4g}) at delta {settings.delta:g}{label and f', {label}'}"
+        f"loss {settings.loss}, {settings.rounds} rounds: epsilon {rounded_up(plan.epsilon)} "
+        f"(exact {rounded_up(plan.exact_epsilon)}) at delta {rounded_up(settings.delta, 6)}"
+        f"{label and f', {label}'}"
     )
 
 
@@ -169,8 +171,8 @@ def _spent_told(fit: PrivateFit) -> list[str]:
     columns = fit.observations.columns
     lines = [
         f"Spent by each of {len(noise)} clients in {fit.releases.max()} releases: budget "
-        f"{spent.budget.max():.4g}, epsilon {spent.epsilon.max():.4g}, exact epsilon "
-        f"{spent.exact_epsilon.max():.4g}{label and f' ({label})'}.",
+        f"{rounded_up(spent.budget.max())}, epsilon {rounded_up(spent.epsilon.max())}, exact "
+        f"epsilon {rounded_up(spent.exact_epsilon.max())}{label and f' ({label})'}.",
     ]
     if noise.any():
         lines.append(
@@ -223,13 +225,21 @@ def _ledger(fit: PrivateFit) -> list[dict[str, Any]]:
         {
             "client": name,
             "releases": int(fit.releases[k]),
-            "budget": float(spent.budget[k]),
-            "epsilon": float(spent.epsilon[k]),
-            "exact_epsilon": float(spent.exact_epsilon[k]),
+            **{column: _in_full(getattr(spent, column)[k]) for column in SPENT},
             "label": label,
         }
         for k, name in enumerate(fit.observations.nodes)
     ]
+
+
+def _curve(fit: PrivateFit) -> dict[str, Any]:
+    spent = {name: list(map(_in_full, fit.curve[name])) for name in SPENT}
+    return {**fit.curve, **spent}
+
+
+def _in_full(spent: float) -> float:
+    """Return what was spent with the digits that tables have, rounded up."""
+    return float(rounded_up(spent, 12))
 
 
 def _curve_rows(columns: Mapping[str, np.ndarray], label: str) -> Rows:
