@@ -113,7 +113,7 @@ class GaussianRelease:
 
     norm: jax.Array  # shape=(): c, in the noise, and in the clipping if there is any
     multipliers: jax.Array  # shape=(rounds,): z_n
-    entries: jax.Array  # shape=(): how long a message may be for the tails of its noise
+    delta: jax.Array  # shape=(): that of the plan, to which the tails of the noise may add little
     clipped: bool = field(metadata={"static": True})  # whether gradients are clipped to the norm
 
     @property
@@ -125,6 +125,14 @@ class GaussianRelease:
     def rounds(self) -> int:
         """Return how many releases the plan has."""
         return self.multipliers.shape[-1]
+
+    @property
+    def entries(self) -> int:
+        """Return how long messages may be for the tails to add `TAIL_SHARE` of delta at most."""
+        rows = np.asarray(self.multipliers).reshape(-1, self.rounds)
+        deltas = np.broadcast_to(np.asarray(self.delta, np.float64).ravel(), len(rows))
+        pairs = zip(rows, deltas, strict=True)
+        return min(_entries(tail_mass(row), delta) for row, delta in pairs)
 
     def __call__(self, key, messages, gains, sizes, n):
         """Return the messages with noise; NaN after the last planned release."""
@@ -142,7 +150,7 @@ class GaussianRelease:
         """
         checked_dtype("problem", messages.dtype)
         dim = messages.shape[-1]
-        if is_concrete(self.entries) and dim > np.min(np.asarray(self.entries)):
+        if is_concrete((self.multipliers, self.delta)) and dim > self.entries:
             raise InputError(
                 f"must have a delta that noise can honour, but with {dim} numbers in a message its "
                 f"tails could add more than {TAIL_SHARE:.0%} to it",
@@ -257,18 +265,8 @@ def gaussian_release(
     multipliers = plan.multipliers.astype(dtype)
     small = multipliers.astype(np.float64) < plan.multipliers
     multipliers[small] = np.nextafter(multipliers[small], dtype.type(np.inf))
-    entries = _entries(plan).astype(dtype)
-    return GaussianRelease(norm, jnp.asarray(multipliers), jnp.asarray(entries), clip is not None)
-
-
-def _entries(plan: Plan) -> np.ndarray:
-    """Return how long messages may be for the tails to add `TAIL_SHARE` of delta at most, shape ().
-
-    Raises:
-      InputError: not even one number.
-    """
-    mass = tail_mass(plan.multipliers)
-    if mass > TAIL_SHARE * plan.delta:
+    mass = tail_mass(multipliers)
+    if not _entries(mass, plan.delta):
         raise InputError(
             f"must have a delta that noise can honour, but its tails could add {mass:.3g} to "
             f"{plan.delta:g} for every number in a message",
@@ -276,4 +274,10 @@ def _entries(plan: Plan) -> np.ndarray:
             value=plan,
             remedy="take a larger delta, or a smaller epsilon",
         )
-    return np.floor(np.minimum(TAIL_SHARE * plan.delta / max(mass, 1e-300), 1e15))
+    delta = jnp.asarray(plan.delta, dtype)
+    return GaussianRelease(norm, jnp.asarray(multipliers), delta, clip is not None)
+
+
+def _entries(mass: float, delta: float) -> int:
+    """Return how long messages may be, given what each of their numbers can add to delta."""
+    return int(min(TAIL_SHARE * delta / mass, 1e15)) if mass else 10**15

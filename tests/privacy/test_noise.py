@@ -1,6 +1,7 @@
 """Normal noise: its quantiles, its tails, what a plan may ask of it, and its grid."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -152,10 +153,20 @@ def test_a_delta_that_the_tails_would_fill_is_refused():
 
 def test_messages_that_are_too_long_for_the_tails_are_refused():
     release = gaussian_release(zcdp_plan(1.0, 1e-15, 200), 1.0)
-    number = int(release.entries)
+    number = release.entries
     release.check(jax.ShapeDtypeStruct((3, number), jnp.float32))
     with pytest.raises(InputError, match=f"with {2 * number} numbers in a message its tails could"):
         release.check(jax.ShapeDtypeStruct((3, 2 * number), jnp.float32))
+
+
+def test_the_tails_that_count_are_those_of_the_multipliers_that_are_used():
+    release, message = gaussian_release(zcdp_plan(8.0, 1e-5, 20), 1.0), jnp.zeros((3, 4))
+    release.check(message)
+    with pytest.raises(InputError, match="with 4 numbers in a message its tails could"):
+        replace(release, multipliers=release.multipliers / 20).check(message)
+    both = replace(release, multipliers=jnp.stack([release.multipliers, release.multipliers / 20]))
+    with pytest.raises(InputError, match="with 4 numbers in a message its tails could"):
+        both.check(message)
 
 
 # --- the grid -------------------------------------------------------------------------------------

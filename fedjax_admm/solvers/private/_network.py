@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_admm._checks import InputError, is_concrete, one_line
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.participation import where_active
-from fedjax_admm.privacy import ExactRelease, Release
+from fedjax_admm.privacy import ExactRelease, GaussianRelease, Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
 
@@ -24,6 +24,8 @@ class PrivateClients(NamedTuple):
     # after one without noise
     nominal: jax.Array  # shape=(clients,), bool: whether it has sent with gradients not clipped
     tails: jax.Array  # shape=(clients,): how much the ends of its noise may have added to delta
+    deviation: jax.Array  # shape=(clients,), public: of `GaussianRelease`'s noise in what was
+    # sent last, 0 of other releases
 
 
 class PrivateState(NamedTuple):
@@ -52,6 +54,11 @@ class PrivateState(NamedTuple):
         """Return what the ends of every client's noise may have added to delta, (clients,)."""
         return self.clients.tails
 
+    @property
+    def deviation(self) -> jax.Array:
+        """Return the deviation of the noise in what every client sent last, shape (clients,)."""
+        return self.clients.deviation
+
 
 def first_clients(problem: Any) -> PrivateClients:
     """Return clients that have sent nothing, at a public start; zero where none is known."""
@@ -64,6 +71,7 @@ def first_clients(problem: Any) -> PrivateClients:
         jnp.zeros(clients, jnp.int32),
         jnp.zeros(clients, w.dtype),
         jnp.zeros(clients, bool),
+        jnp.zeros(clients, w.dtype),
         jnp.zeros(clients, w.dtype),
     )
 
@@ -99,7 +107,8 @@ class PrivateSolver(NeighbourSolver):
         """
         n = clients.releases + 1
         room = rounding_room(self.release.clip, gain, size, problem.sizes, w.shape[-1])
-        v = self.release(turn.key, w, gain + room, problem.sizes, n)
+        gain = gain + room
+        v = self.release(turn.key, w, gain, problem.sizes, n)
         # A release that does not say what it costs has no bound.
         costs = (
             self.release.costs(n).astype(clients.spent.dtype)
@@ -113,7 +122,10 @@ class PrivateSolver(NeighbourSolver):
         if hasattr(self.release, "tails"):
             more = self.release.tails(n)  # pyright: ignore[reportAttributeAccessIssue]
             tails = tails + (w.shape[-1] * more).astype(tails.dtype)
-        kept = jax.lax.stop_gradient((spent, nominal, tails))
+        deviation = jnp.zeros_like(clients.deviation)
+        if isinstance(self.release, GaussianRelease):
+            deviation = self.release.deviation(gain, problem.sizes, n).astype(deviation.dtype)
+        kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
         new = PrivateClients(w, v, n, *kept)
         return where_active(turn.active, new, clients)
 

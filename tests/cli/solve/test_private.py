@@ -15,7 +15,14 @@ from scipy.stats import norm
 from fedjax_admm._checks import InputError
 from fedjax_admm._run import run
 from fedjax_admm.losses import squared
-from fedjax_admm.privacy import NOMINAL, accountant, approximate_plan, exact_release, zcdp_plan
+from fedjax_admm.privacy import (
+    NOMINAL,
+    accountant,
+    approximate_plan,
+    exact_release,
+    rounded_up,
+    zcdp_plan,
+)
 from fedjax_admm.problems import consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm
@@ -133,8 +140,8 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
     assert "noise: pseudo-random, from a 64-bit key of the operating system" in outcome.out
     assert "also not covered: that a run was refused or failed" in outcome.out
     assert (
-        f"Spent by each of 6 clients in 20 releases: budget {plan.budgets.sum():.4g}, epsilon 2, "
-        f"exact epsilon {plan.exact_epsilon:.4g}." in outcome.out
+        f"Spent by each of 6 clients in 20 releases: budget {rounded_up(plan.budgets.sum())}, "
+        f"epsilon 2.001, exact epsilon {rounded_up(plan.exact_epsilon)}." in outcome.out
     )
     assert "Warning" not in outcome.out
     assert NOMINAL not in outcome.out
@@ -230,6 +237,8 @@ def test_the_deviation_of_the_noise_is_that_of_the_plan(fit, method):
     budget = zcdp_plan(2.0, 1e-5, ROUNDS).budgets[-1]
     expected = 2 * 0.7 * gain / sizes / np.sqrt(2 * budget)
     np.testing.assert_allclose(found.noise, expected, rtol=1e-12)
+    # Noise is that of the plan and room for rounding: never less, and here hardly more.
+    assert (found.noise > expected).all()
     # The same draws of a normal distribution, whatever their scale.
     drawn = (found.released - found.private) / found.noise[:, None]
     other = fit(method="subgradient", epsilon=7.0)[2]
@@ -516,7 +525,7 @@ def test_a_row_in_several_samples_is_told(fit, tmp_path):
         epsilon = accountant.gaussian_epsilon(samples**2 * found.plan.budgets.sum(), 1e-5)
         line = (
             f"lags: one row of the file is part of up to {samples} samples; for a whole row the "
-            f"exact epsilon is {epsilon:.4g}"
+            f"exact epsilon is {rounded_up(epsilon)}"
         )
         assert told == ([line] if samples > 1 else [])
         read = rows_told(seen, "samples", "client")[0]

@@ -551,6 +551,28 @@ def test_a_grid_of_solvers_is_the_solvers_one_by_one(name):
 
 
 @pytest.mark.thorough
+@pytest.mark.kin(1)
+def test_the_state_tells_the_deviation_with_its_room_for_rounding(dtype):
+    """Models that are far larger than their noise, whose rounding decides how much there is."""
+    with jax.enable_x64(True):
+        problem = problem_of(draw(1), l2=1.0)
+    problem, size = cast(problem, dtype), 0.1 / np.finfo(dtype).eps
+    solver, key = private_subgradient(release_of(True, 1.0), step_size=0.1), jax.random.key(3)
+    solver = cast(solver, dtype)
+    start = fa.run(solver, problem, key, rounds=0).state
+    large = jnp.full((CLIENTS, DIM), size, dtype)
+    start = start._replace(solver=start.solver._replace(w=large, v=large))
+    assert not start.solver.deviation.any()
+    state = fa.run(solver, problem, key, rounds=1, start=start).state.solver
+    n = jnp.ones(CLIENTS, jnp.int32)
+    gains = jnp.broadcast_to(solver.gains(problem, n), (CLIENTS,))
+    bare = solver.release.deviation(gains, problem.sizes, n)
+    assert (state.deviation > 2 * bare).all()
+    drawn = (state.v - state.w) / state.deviation[:, None]
+    assert 0.6 < float(jnp.std(drawn)) < 1.4
+
+
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_by_the_numbers_of_a_solver_are_finite_at_kinks():
     """Features and models of zero: kinks of |w|, of |r| and of the clipping. Between them, they

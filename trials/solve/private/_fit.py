@@ -34,7 +34,7 @@ from fedjax_admm.privacy import (
     ledger,
     zcdp_plan,
 )
-from fedjax_admm.problems import ConsensusRegression, consensus_regression
+from fedjax_admm.problems import consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.solve._command import spacing
@@ -171,7 +171,7 @@ def fit_private(
             f"the models leave the range of {released.dtype}; take {smaller} or a larger {{tau}}, "
             "or bring the columns to a common scale by public numbers"
         )
-    noise = np.asarray(_noise(solver, problem, jnp.asarray(trace["releases"])), np.float64)
+    noise = trace["deviation"].astype(np.float64)
     spent = spent_by(plan, trace)
     return PrivateFit(
         settings=settings,
@@ -217,7 +217,7 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
 
     Returns:
       "releases", how often every client has sent, "spent", "nominal" and "tails" for the ledger,
-      (clients,);
+      (clients,); "deviation", that of the noise in what every client sent last, (clients,);
       "disagreement", the root mean square distance of the released models from their mean, ().
     """
     models = solver.released(state)
@@ -227,6 +227,7 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
         "spent": state.spent,
         "nominal": state.nominal,
         "tails": state.tails,
+        "deviation": state.deviation,
         "disagreement": jnp.sqrt(jnp.mean(jnp.sum(apart**2, -1))),
     }
 
@@ -234,16 +235,3 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
 def evaluated(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `public`, and the errors of `consensus_gap`, which are not protected."""
     return {**public(solver, problem, state), **consensus_gap(solver, problem, state)}
-
-
-@jax.jit
-def _noise(solver: Any, problem: ConsensusRegression, releases: jax.Array) -> jax.Array:
-    """Return the deviation of the noise in a client's release of each number, of equal shape."""
-
-    def one(n):
-        release = solver.release
-        return release.multipliers[n - 1] * release.sensitivity(
-            solver.gains(problem, n), problem.sizes
-        )
-
-    return jax.vmap(one)(releases)
