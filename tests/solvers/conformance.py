@@ -559,18 +559,18 @@ SOLVERS = {
         private_networked_admm,
         lambda build: build(noisy(), rho=0.5, step_size=0.3),
         agreeing,
-        lambda state: state.clients[:-1],  # the unit of what is spent stays
+        lambda state: state.clients[:4],  # what is fixed by the plan or the unit may stay
     ),
     "PrivateSubgradient": Case(
         private_subgradient,
         lambda build: build(noisy(), step_size=0.1),
         agreeing,
-        lambda state: state[:-1],
+        lambda state: state[:4],
     ),
     "PADMM": Case(
         p_admm,
         lambda build: build(noisy(), rho=0.5, newton_steps=4),
         agreeing,
-        lambda state: state.clients[:-1],  # the unit of what is spent stays
+        lambda state: state.clients[:4],  # what is fixed by the plan or the unit may stay
     ),
 }
