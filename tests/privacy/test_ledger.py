@@ -136,6 +136,7 @@ def test_the_sum_never_falls_below_the_truth(wide):
             release = replace(
                 gaussian_release(zcdp_plan(1.0, DELTA, z.size, 1.0), 1.0),
                 multipliers=jnp.asarray(plan.multipliers, float_),
+                delta=jnp.asarray(1e9, float_),  # tails are not what this is about
             )
         solver = private_subgradient(release, step_size=1e-3)
         problem = problem_of()
@@ -251,8 +252,11 @@ def test_the_state_adds_up_what_tails_may_do(x64):
         ledger(run, DELTA)
         with pytest.raises(InputError, match="its tails may add"):
             ledger(run, wanted)
-        # A release whose multipliers were exchanged is told by what it did.
+        # A release whose multipliers were exchanged is refused, or told by what it did.
         loud = replace(solver.release, multipliers=solver.release.multipliers * 0 + 0.15)
+        with pytest.raises(InputError, match="its tails could add"):
+            fa.run(replace(solver, release=loud), problem_of(), jax.random.key(78), rounds=6)
+        loud = replace(loud, delta=loud.delta * 0 + 1e9)
         more = fa.run(replace(solver, release=loud), problem_of(), jax.random.key(78), rounds=6)
         with pytest.raises(InputError, match="its tails may add"):
             ledger(more, DELTA)
