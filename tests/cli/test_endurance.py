@@ -214,6 +214,7 @@ def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
     assert refused > len(good) / 7 / 2
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "change",
     [

@@ -353,6 +353,7 @@ def test_derivatives_equal_finite_differences():
     assert float(jnp.sum(gradient * direction)) == pytest.approx(float(numerical), rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_batches_on_every_device_come_to_an_end():
     mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("trials")

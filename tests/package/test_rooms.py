@@ -94,7 +94,13 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-@pytest.mark.parametrize("folder", ["fedjax_admm", "kernels", "trials", "tests", "benchmarks"])
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *("fedjax_admm", "kernels", "trials", "benchmarks"),
+        pytest.param("tests", marks=pytest.mark.thorough),
+    ],
+)
 def test_private_names_stay_in_their_modules(folder):
     for path in sorted((ROOT / folder).rglob("*.py")):
         tree = parsed(path)

@@ -246,6 +246,7 @@ def test_equal_settings_see_equal_draws():
     assert len(np.unique(scores[:, 0])) == TRIALS
 
 
+@pytest.mark.thorough
 def test_the_width_changes_nothing():
     """Three side by side leave one over; the usual width is more than there are."""
     usual, other = tune(), tune(width=3)

@@ -290,7 +290,7 @@ powers = st.integers(-12, 12).map(lambda exponent: 10.0**exponent)
 numbers = st.lists(st.floats(-1, 1), min_size=DIM, max_size=DIM)
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @given(st.sampled_from(sorted(LOSSES)), numbers, numbers, powers, powers, powers, powers)
 def test_no_clipped_gradient_is_longer_than_the_norm(
     dtype, loss, direction, model, size, reach, target, clip

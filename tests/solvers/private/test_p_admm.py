@@ -273,6 +273,7 @@ def test_an_infinite_epsilon_is_no_noise_at_all():
         np.testing.assert_array_equal(found[name].view("i4"), part.view("i4"))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_deviation_of_the_noise_over_many_keys():
     many, rounds, data = 2000, 3, draw(1)
@@ -300,6 +301,7 @@ def test_the_deviation_of_the_noise_over_many_keys():
     assert np.abs(correlation).max() < 5.5 / math.sqrt(many)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_no_release_beyond_the_plan():
     problem, key = problem_of(draw(1), l2=1.0), jax.random.key(0)
@@ -324,6 +326,7 @@ def test_no_release_beyond_the_plan():
 # --- transformations ------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_a_grid_of_solvers_is_the_solvers_one_by_one():
     problem = problem_of(draw(1), l2=1.0)

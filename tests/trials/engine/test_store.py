@@ -215,6 +215,7 @@ def test_what_computes_in_python_is_not_stored(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.thorough
 def test_the_digest_is_of_the_trial_at_its_width():
     def twice(key):  # with functions inside, some of them the same
         one, two = (jax.random.normal(each) for each in jax.random.split(key))
