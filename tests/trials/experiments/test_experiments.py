@@ -91,12 +91,17 @@ def outcome(request, finished):
     return finished(request.param)
 
 
+def error_of(name):
+    """Return what the error of an experiment is called: there are two where messages have noise."""
+    return "unprotected_error" if name in PRIVATE else "error"
+
+
 def test_arrays_are_complete_finite_and_float32(outcome):
     results, _ = outcome
     shape = (len(results.sweep), TRIALS, len(results.rounds))
     assert results.rounds[-1] == ROUNDS
     for method in results.methods:
-        error = results.values(method, "error")
+        error = results.values(method, error_of(results.config["experiment"]))
         assert error.shape == shape
         assert error.dtype == np.float32
         assert np.isfinite(error).all()
@@ -133,7 +138,8 @@ def test_the_figure_is_drawn(outcome):
 def test_methods_differ(outcome):
     results, _ = outcome
     # Shares of a few images can be equal; their mean losses are not.
-    metric = "loss" if results.config["experiment"] == "federated-benchmark" else "error"
+    name = results.config["experiment"]
+    metric = "loss" if name == "federated-benchmark" else error_of(name)
     last = {m: results.values(m, metric)[..., -1].tobytes() for m in results.methods}
     last.pop("no box", None)  # where the box binds nowhere, it changes nothing
     last.pop("exact box", None)
@@ -163,8 +169,7 @@ def test_numbers_and_words_are_sane(name):
     assert authors.get(name, "Mirzaeifard") in experiment.paper
     assert len(experiment.findings) > 200
     assert experiment.findings.endswith(".")
-    error = "unprotected_error" if name in PRIVATE else "error"
-    assert {error, "numbers_up", "numbers_down"} <= set(experiment.metrics)
+    assert {error_of(name), "numbers_up", "numbers_down"} <= set(experiment.metrics)
 
 
 EVERYBODY = [FIRST, "fsmdm-cauchy", "fsmdm-convergence"]
@@ -225,24 +230,25 @@ def test_all_swept_values_share_the_geometry(name):
 @pytest.mark.thorough
 def test_settings_reach_the_problem_and_the_methods(finished, tmp_path):
     usual, _ = finished("fsmdm-outliers")
-    settings = {"clients": "6", "probability": "0.1,0.1", "active": "0.5", "omega": "5"}
+    settings = {"clients": "6", "probability": "0.1,0.2", "active": "0.5", "omega": "5"}
     request = Request(trials=2, rounds=10, batch=2, settings=settings)
     experiment = find("fsmdm-outliers")
     results = run_experiment(experiment, request, tmp_path / "run", resume=False, progress=False)
     assert results.config["settings"] == {
         **usual.config["settings"],
         "clients": 6,
-        "probability": [0.1, 0.1],
+        "probability": [0.1, 0.2],
         "active": 0.5,
         "omega": 5.0,
     }
     down = results.values("FSMDM", "numbers_down")[..., -1]
     assert (down < 6 * DIM * 10).all()
     assert (down % DIM == 0).all()
-    # Equal swept values: equal problems, equal absences, equal numbers.
-    for values in results.arrays.values():
+    # Whatever the swept value is: equal absences, equal numbers.
+    for name, values in results.arrays.items():
         assert values.shape == (2, 2, 10)
-        np.testing.assert_array_equal(values[0], values[1])
+        if "numbers" in name:
+            np.testing.assert_array_equal(values[0], values[1])
 
 
 @pytest.mark.parametrize(
