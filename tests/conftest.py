@@ -7,6 +7,7 @@ and carry the marker `bits`; with FEDJAX_ADMM_TEST_OPTIMIZED=1 they are as stric
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -36,6 +37,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_legacy_prng_key", "error")
 jax.config.update("jax_debug_key_reuse", True)
+
+# What JAX keeps of thousands of programs is no garbage: it is looked through less often.
+gc.set_threshold(20_000, 20, 20)
 
 settings.register_profile(
     "fedjax_admm",

@@ -271,6 +271,7 @@ def test_a_step_that_decreases_too_slowly_is_refused_without_clipping():
     assert refused(plain(rho=LOW, step_size=power_decay(6 * safe, 2.0)), problem) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("rounds", [100, 3000])
 def test_what_is_let_pass_does_not_blow_up(rounds):

@@ -63,14 +63,15 @@ def test_every_only_thins_the_record():
 
 
 @pytest.mark.bits
+@pytest.mark.kin(2)
 @pytest.mark.parametrize(
     "process",
     [
+        participation.markov_on_off(0.2, 0.3),
+        participation.round_robin(4, 0.1),
         participation.everyone(),
         participation.bernoulli(0.4),
         participation.without_replacement(5),
-        participation.round_robin(4, 0.1),
-        participation.markov_on_off(0.2, 0.3),
     ],
     ids=lambda process: type(process).__name__,
 )

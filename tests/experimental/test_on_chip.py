@@ -170,6 +170,7 @@ def imaginary_from_the_fifth_update(k):
     return jnp.sqrt(4.5 - k)
 
 
+@pytest.mark.thorough
 def test_single_client_and_the_first_round_that_is_not_finite():
     problem, key = draw(1, 2), jax.random.key(0)
     solver = fa.solvers.fsmdm(sigma_xi=schedules.schedule(imaginary_from_the_fifth_update))

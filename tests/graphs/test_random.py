@@ -187,6 +187,7 @@ def test_few_nodes():
     np.testing.assert_array_equal([pair.heads[0], pair.tails[0]], [0, 1])
 
 
+@pytest.mark.thorough
 def test_no_connected_graph():
     with pytest.raises(InputError) as caught:
         erdos_renyi(jax.random.key(0), 30, 0.01)

@@ -161,6 +161,7 @@ def draw_small(rng, kind):
     return x, y, c
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("l1", [0.0, 0.3])
 @pytest.mark.parametrize(

@@ -149,6 +149,7 @@ def test_measures_equal_the_reference(kind):
         compare(found, truth(kind, state), jnp.float64, 1e-12)
 
 
+@pytest.mark.thorough
 def test_measures_in_single_precision():
     state = state_of()
     found = everything(solver_of("l2"), problem_of(), as_state(state, jnp.float32))

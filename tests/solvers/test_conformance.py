@@ -12,15 +12,19 @@ from tests.solvers.conformance import SOLVERS
 # Dear, and seldom the only ones to fail; resumption is in the run for last bits, too, and a key
 # that is used twice raises in every test.
 SLOW = ("structure", "vmap", "resumes", "replayed", "keys")
-# Derivatives are in every run for one solver of each room, and for all in the thorough one.
-DERIVATIVES = (
-    *("FSMDM", "SCAFFOLD", "FedADMM", "HierarchicalADMM, star", "GTVPrimalDual", "EXTRA"),
-    *("FedMCADMM", "PrivateNetworkedADMM", "Personal"),
-)
+# What a mask may touch, and derivatives, are in every run for some solvers of all kinds; for all of
+# them in the thorough one.
+EXAMPLES = {
+    "absent": (
+        *("FSMDM", "SCAFFOLD", "FedADMM", "FedDyn", "HFSAD, 2 passes", "GTVPrimalDual", "EXTRA"),
+        *("IFCA", "FedMCADMM", "PrivateNetworkedADMM"),
+    ),
+    "gradients": ("FSMDM", "SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
+}
 
 
 def slow(only: str, name: str) -> bool:
-    return only in SLOW or (only == "gradients" and name not in DERIVATIVES)
+    return only in SLOW or name not in EXAMPLES.get(only, (name,))
 
 
 def marks(*wanted: tuple[bool, str]) -> list[pytest.MarkDecorator]:

@@ -449,6 +449,7 @@ def _written(path, content):
     return path
 
 
+@pytest.mark.thorough
 def test_released_models_are_the_private_ones_with_noise(solve, tmp_path):
     outcome = solve(text(measured()), *SMALL, "--epsilon", 1, "--keep-private")
     assert outcome.code == 0, outcome.err

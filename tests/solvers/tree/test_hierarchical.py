@@ -316,8 +316,9 @@ def run_reference(scene, hierarchy, tree, nodes, data, masks):
     )
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.kin(len(SCENES))
 @pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("asynchronous", [True, False])
 def test_trajectory_of_every_variable_is_the_reference(name, asynchronous):
     found = side_by_side(name, asynchronous)
     theirs = found.theirs

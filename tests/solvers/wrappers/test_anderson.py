@@ -108,6 +108,7 @@ def extra_map(masks, k, v):
     return np.where(masks[k][:, None], new, v.reshape(2, 8, 3)).ravel()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_trajectories_and_numbers_to_expect_on_extra():
     solver = anderson(extra(0.5), memory=10)
