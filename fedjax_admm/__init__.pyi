@@ -22,13 +22,13 @@ from fedjax_admm import (
     trials as trials,
 )
 from fedjax_admm._checks import InputError as InputError
-from fedjax_admm._key_uses import key_reuse_allowed as key_reuse_allowed
 from fedjax_admm._optimizers import as_gradient_transformation as as_gradient_transformation
 from fedjax_admm._pytrees import register_dataclass as register_dataclass
 from fedjax_admm._run import (
     RoundState as RoundState,
     Run as Run,
     Status as Status,
+    key_reuse_allowed as key_reuse_allowed,
     run as run,
     run_until as run_until,
 )

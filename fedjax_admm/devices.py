@@ -27,8 +27,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from fedjax_admm._checks import InputError, count
-from fedjax_admm._kinds import instance, several
+from fedjax_admm._checks import InputError, count, instance, several
 
 Arrays = TypeVar("Arrays")
 

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 from fedjax_admm._checks import (
     InputError,
     count,
+    function_of,
     one_line,
     real_array,
 )
-from fedjax_admm._kinds import function_of
 from fedjax_admm._run import Measure, run
 from fedjax_admm.participation import Participation
 

@@ -20,8 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, listed, one_line
-from fedjax_admm._kinds import instance
+from fedjax_admm._checks import InputError, count, instance, listed, one_line
 from fedjax_admm._pytrees import register_dataclass
 
 

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._memory import host_bytes, shown
+from fedjax_admm._host import host_bytes, shown
 
 _UNFINISHED = ".tmp"  # how a file's name ends while it is written
 _ARRAY, _ABOUT = ".npy", "about.json"  # how a member with an array ends; what tells about arrays

@@ -6,11 +6,7 @@ import jax
 
 
 class Releasing(Protocol):
-    """A solver whose clients make noisy models public, which are its estimate."""
-
-    def released(self, state: Any) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim): the estimate."""
-        ...
+    """A solver whose clients make noisy models public, which are its estimate (clients, dim)."""
 
     def unprotected(self, state: Any) -> jax.Array:
         """Return the models without noise, shape (clients, dim): each for its client alone."""

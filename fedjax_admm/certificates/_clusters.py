@@ -55,8 +55,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
-from fedjax_admm._kinds import instance
+from fedjax_admm._checks import InputError, instance, is_concrete, one_line, scalar
 from fedjax_admm.capabilities import Access, Clients, NodeLosses, needs
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, is_concrete
-from fedjax_admm._kinds import instance
+from fedjax_admm._checks import InputError, instance, is_concrete
 from fedjax_admm.graphs._graph import Graph
 
 

@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, is_concrete, listed, one_line
-from fedjax_admm._input_files import LARGEST_NUMBER, LONGEST_NAME, SMALLEST_NUMBER, read_rows
-from fedjax_admm._kinds import instance
+from fedjax_admm._checks import InputError, default_float, instance, is_concrete, listed, one_line
+from fedjax_admm._host import LARGEST_NUMBER, LONGEST_NAME, SMALLEST_NUMBER, read_rows
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 

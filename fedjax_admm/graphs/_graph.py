@@ -21,12 +21,13 @@ from fedjax_admm._checks import (
     count,
     default_float,
     finite_array,
+    instance,
     is_concrete,
     is_real,
     one_line,
     real_array,
+    several,
 )
-from fedjax_admm._kinds import instance, several
 from fedjax_admm._pytrees import register_dataclass
 
 _GRAPH = "a graph of fedjax_admm.graphs"

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._kinds import instance
+from fedjax_admm._checks import instance
 from fedjax_admm.graphs._graph import Graph
 
 

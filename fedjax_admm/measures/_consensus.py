@@ -31,7 +31,7 @@ def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
       minimiser w_c follows from the data.
     """
     return {
-        "released_error": _distance(problem, solver.released(state)),
+        "released_error": _distance(problem, solver.estimate(state)),
         "unprotected_error": _distance(problem, solver.unprotected(state)),
     }
 

@@ -77,7 +77,8 @@ class Release(Protocol):
 
         z_n is the deviation of the noise over the sensitivity. A release that does not say it is
         counted as one without noise. One that has `tails(n)`, as `GaussianRelease`, tells by it how
-        much the ends of its noise may add to delta; one that has not is taken at its word.
+        much the ends of its noise may add to delta; one that has not is taken at its word. One that
+        has `deviation(gains, sizes, n)` tells that of its noise, which is told with the models.
 
         Args:
           n: the number of each client's release, from 1, shape (clients,), int32.

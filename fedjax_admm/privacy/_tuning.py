@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, number as checked_number, typed_key
-from fedjax_admm._kinds import several
+from fedjax_admm._checks import InputError, count, number as checked_number, several, typed_key
 from fedjax_admm._run import Measure
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.search import grid_search

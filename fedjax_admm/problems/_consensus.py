@@ -26,11 +26,12 @@ from fedjax_admm._checks import (
     count,
     default_float,
     finite_array,
+    instance,
     is_concrete,
     scalar,
+    several,
     typed_key,
 )
-from fedjax_admm._kinds import instance, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.graphs import Graph, check_connected
 from fedjax_admm.losses import (

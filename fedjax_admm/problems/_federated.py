@@ -12,14 +12,15 @@ from fedjax_admm._checks import (
     InputError,
     count,
     default_float,
+    function_of,
     is_concrete,
     listed,
     one_line,
     one_of,
     per_client,
     real_array,
+    several,
 )
-from fedjax_admm._kinds import function_of, several
 from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (

@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_admm._checks import InputError, count, one_line
-from fedjax_admm._kinds import flag, function_of
+from fedjax_admm._checks import InputError, count, flag, function_of, one_line
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm.kernels import inexact_prox, safe_norm

@@ -25,14 +25,16 @@ from fedjax_admm._checks import (
     count,
     default_float,
     finite_array,
+    flag,
+    instance,
     is_concrete,
+    largest_squarable,
     one_line,
     real_array,
+    several,
     typed_key,
 )
-from fedjax_admm._kinds import flag, instance, several
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._sizes import largest_squarable
 from fedjax_admm.problems._rating_split import (
     Entries,
     Shape,

@@ -23,17 +23,20 @@ from fedjax_admm._checks import (
     InputError,
     count,
     finite_array,
+    flag,
+    function_of,
+    instance,
     is_concrete,
     number,
     one_of,
     per_client,
     real_array,
     scalar,
+    several,
+    squarable,
     typed_key,
 )
-from fedjax_admm._kinds import flag, function_of, instance, several
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._sizes import squarable
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import (
     LassoLoss,

@@ -24,17 +24,18 @@ from fedjax_admm import kernels, trees
 from fedjax_admm._checks import (
     InputError,
     count,
+    countable,
     default_float,
     finite_array,
+    flag,
     is_concrete,
     one_of,
     scalar,
+    squarable,
     typed_key,
 )
-from fedjax_admm._kinds import flag
 from fedjax_admm._linear_algebra import top_eigenvector
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._sizes import countable, squarable
 from fedjax_admm.trees import Tree
 
 SIGNAL_DENSITY, VECTOR_DENSITY = 8 / 25, 20 / 25

@@ -25,17 +25,18 @@ from fedjax_admm import trees
 from fedjax_admm._checks import (
     InputError,
     count,
+    countable,
     default_float,
     finite_array,
     number,
     one_line,
     scalar,
+    several,
+    squarable,
     typed_key,
 )
-from fedjax_admm._kinds import several
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._sizes import countable, squarable
 from fedjax_admm.trees import Tree
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedjax_admm._checks import InputError, count, listed
-from fedjax_admm._input_files import LONGEST_LINE, check_room, opened
+from fedjax_admm._host import LONGEST_LINE, check_room, opened
 from fedjax_admm.ratings._table import Bound, Ratings, bound, tabulated
 
 

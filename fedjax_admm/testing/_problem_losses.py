@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._run_checks import difference
+from fedjax_admm._run import difference
 from fedjax_admm.capabilities import (
     ClippedGradients,
     DifferenceOfConvex,

@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, finite_array, typed_key
-from fedjax_admm._run_checks import check_arrays
+from fedjax_admm._run import check_arrays
 from fedjax_admm.testing._problem_bench import Bench
 from fedjax_admm.testing._problem_losses import (
     check_clipped,

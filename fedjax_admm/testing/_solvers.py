@@ -11,8 +11,7 @@ import numpy as np
 
 from fedjax_admm import participation
 from fedjax_admm._checks import InputError, count, scalar, typed_key
-from fedjax_admm._run import run
-from fedjax_admm._run_checks import check_solver as check_methods, difference
+from fedjax_admm._run import check_methods, difference, run
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.protocol import Turn
 from fedjax_admm.testing._shared import (

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from fedjax_admm import _input_files as input_files
 from fedjax_admm._checks import InputError
+from fedjax_admm._host import _input_files as input_files
 from fedjax_admm.graphs import read_edges
 from fedjax_admm.ratings import read_ratings
 from fedjax_admm.trials.tables import read_csv

@@ -42,7 +42,7 @@ class State(NamedTuple):
 class Solver:
     """As much of a solver as measures look at."""
 
-    def released(self, state):
+    def estimate(self, state):
         return state.v
 
     def unprotected(self, state):

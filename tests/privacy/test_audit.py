@@ -91,7 +91,7 @@ def messages(solver, problem, state, active, x, y):
         # Building the problem anew is part of what is audited.
         other = with_loss(other, problem.loss, l1=problem.l1, l2=problem.l2)
         after = solver.step(other, state, turn)
-        return solver.released(after), solver.unprotected(after)
+        return solver.estimate(after), solver.unprotected(after)
 
     places = jnp.arange(problem.num_clients, dtype=jnp.int32)
     return jax.vmap(jax.vmap(one, (None, 0, 0)))(places, x, y)
@@ -169,7 +169,7 @@ def test_one_replaced_sample_moves_a_message_by_the_sensitivity_and_no_more(name
         problem = cast(problem, dtype)
         solver = SOLVERS[name](gaussian_release(zcdp_plan(2.0, DELTA, ROUNDS), CLIP))
         state = state_of(solver, problem)
-        x, y = choices(np.asarray(solver.released(state), np.float64), labels, 100 if wide else 12)
+        x, y = choices(np.asarray(solver.estimate(state), np.float64), labels, 100 if wide else 12)
         v, w = (own(part) for part in sent(solver, problem, state, x, y))
         wanted = sensitivity(name, problem, 6)
         gains = solver.gains(problem, jnp.full(CLIENTS, 6, jnp.int32))
@@ -230,7 +230,7 @@ def test_without_clipping_there_is_no_sensitivity(name):
     release = gaussian_release(plan, None, nominal_norm=CLIP)
     solver = replace(SOLVERS[name](release), **({"newton_steps": 1} if name == "P-ADMM" else {}))
     state = state_of(solver, problem)
-    x, y = choices(np.asarray(solver.released(state)), False, 1)
+    x, y = choices(np.asarray(solver.estimate(state)), False, 1)
     _, w = sent(solver, problem, state, x[:, :2], y[:, :2])
     assert np.all(distances(own(w)) > 1e3 * sensitivity(name, problem, 6))
 
@@ -242,7 +242,7 @@ def test_whoever_is_away_reveals_nothing(name):
     problem = problem_of(draw(1), l2=0.5)
     solver = SOLVERS[name](gaussian_release(zcdp_plan(2.0, DELTA, ROUNDS), CLIP))
     state, active = state_of(solver, problem), np.arange(CLIENTS) % 2 == 0
-    before = np.asarray(solver.released(state))
+    before = np.asarray(solver.estimate(state))
     v, w = sent(solver, problem, state, *choices(before, False, 100), active)
     for found, kept in ((v, before), (w, np.asarray(solver.unprotected(state)))):
         same = np.broadcast_to(kept[~active], found[:, :, ~active].shape)
@@ -296,7 +296,7 @@ def _play(solver, problem, keys, process):
 
 
 def released(solver, problem, state):
-    return {"v": solver.released(state)}
+    return {"v": solver.estimate(state)}
 
 
 def log_likelihood(name, data, v, masks, multipliers, clip):

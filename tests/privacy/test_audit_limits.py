@@ -244,7 +244,7 @@ def test_noise_is_larger_than_the_steps_of_large_models(name, size):
         features, targets = problem.features.at[0, 0].set(x), problem.targets.at[0, 0].set(y)
         other = replace(problem, features=features, targets=targets)
         after = solver.step(other, state, Turn(jnp.int32(0), key, everybody))
-        return solver.released(after)[0], solver.unprotected(after)[0]
+        return solver.estimate(after)[0], solver.unprotected(after)[0]
 
     keys = jax.random.split(jax.random.key(1), 400)
     data = [(problem.features[0, 0], problem.targets[0, 0]), (jnp.ones(DIM), jnp.float32(1e9))]

@@ -9,7 +9,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.trials.cli._outputs import OutputError, guarded
 
 DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.trials import solve
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import (

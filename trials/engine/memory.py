@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from fedjax_admm._memory import available, container_room, shown
+from fedjax_admm._host import available, container_room, shown
 
 __all__ = ["available", "container_room", "free_bytes", "host_bytes", "program_bytes", "shown"]
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogFormatter
 
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results import Results, Summary
 

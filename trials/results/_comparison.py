@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed, one_line
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.trials.results._contract import Results, load
 from fedjax_admm.trials.results._summaries import paired_difference
 

@@ -11,6 +11,7 @@ Python, an entry of config.json and a part of the command that repeats a run. Al
 --input, --out and --no-cache. Nothing here is dear to import: help and most mistakes come at once.
 """
 
+import abc
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -130,7 +131,7 @@ def _field(option: Option, default: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(abc.ABC):
     """The options of a command `solve FAMILY`, checked when they are made.
 
     The first paragraph of a class's docstring is the help of its command.
@@ -153,7 +154,7 @@ class Settings:
                 object.__setattr__(self, field.name, option.check(field.name, value))
         self.check_together()
 
-    def check_together(self) -> None:
+    def check_together(self) -> None:  # noqa: B027 - most families have nothing to check
         """Check how options go together, as far as that does not depend on data."""
 
     def mistake(self, told: str, about: str | None = None) -> InputError:
@@ -164,13 +165,13 @@ class Settings:
         """Return whether to compute in float64."""
         return False
 
+    @abc.abstractmethod
     def read(self, path: Path) -> Any:
         """Read and check the file that --input names."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def solve(self, data: Any, title: str, stages: "Stages") -> "Solution":
         """Solve the problem that was read; figures call it `title`."""
-        raise NotImplementedError
 
     def stored(self) -> dict[str, Any]:
         """Return the options as config.json has them."""

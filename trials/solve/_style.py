@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 
 # Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
 BLUE, RED, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.trials.solve._command import Rows
 from fedjax_admm.trials.tables import Observations
 

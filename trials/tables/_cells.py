@@ -1,6 +1,6 @@
 r"""The one writer of CSV files: what users named never becomes a formula of who opens a table.
 
-Texts go through `escape_cell` of `fedjax_admm._texts`, whose rule is exact: an apostrophe is put
+Texts go through `escape_cell` of `fedjax_admm._host`, whose rule is exact: an apostrophe is put
 before what a spreadsheet would take for a formula, `=1+1` becomes `'=1+1`, and every reader of ours
 takes it away again (`unescape_cell`). So writing, reading and writing again gives the same bytes.
 Numbers stay numbers, negative ones too. Cells with separators, quotes or ends of lines stand in
@@ -10,7 +10,7 @@ quotes, and a quote within is doubled, as RFC 4180 says.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fedjax_admm._texts import escape_cell
+from fedjax_admm._host import escape_cell
 
 _QUOTED = frozenset(',;|"\r\n\t')
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._input_files import LARGEST_NUMBER, LONGEST_NAME, read_rows
+from fedjax_admm._host import LARGEST_NUMBER, LONGEST_NAME, read_rows
 
 MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
 

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._input_files import check_room, opened
+from fedjax_admm._host import check_room, opened
 from fedjax_admm._linear_algebra import top_eigenvector
 
 VARIABLE = "FEDJAX_ADMM_DATA"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._input_files import SMALLEST_NUMBER
+from fedjax_admm._host import SMALLEST_NUMBER
 from fedjax_admm.trials.tables._csv import read_csv
 
 AXES = ("x", "y", "z")

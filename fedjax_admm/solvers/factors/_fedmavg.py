@@ -25,10 +25,10 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
     count,
+    flag,
     one_of,
     scalar,
 )
-from fedjax_admm._kinds import flag
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient

@@ -35,11 +35,11 @@ from fedjax_admm import penalties
 from fedjax_admm._checks import (
     InputError,
     count,
+    flag,
     one_line,
     one_of,
     scalar,
 )
-from fedjax_admm._kinds import flag
 from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData

@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_admm._checks import InputError, is_concrete, one_line
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.participation import where_active
-from fedjax_admm.privacy import ExactRelease, GaussianRelease, Release
+from fedjax_admm.privacy import ExactRelease, Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
 
@@ -24,8 +24,8 @@ class PrivateClients(NamedTuple):
     # after one without noise
     nominal: jax.Array  # shape=(clients,), bool: whether it has sent with gradients not clipped
     tails: jax.Array  # shape=(clients,): how much the ends of its noise may have added to delta
-    deviation: jax.Array  # shape=(clients,), public: of `GaussianRelease`'s noise in what was
-    # sent last, 0 of other releases
+    deviation: jax.Array  # shape=(clients,), public: of the noise in what was sent last; 0 where
+    # the release does not say it
 
 
 class PrivateState(NamedTuple):
@@ -123,8 +123,9 @@ class PrivateSolver(NeighbourSolver):
             more = self.release.tails(n)  # pyright: ignore[reportAttributeAccessIssue]
             tails = tails + (w.shape[-1] * more).astype(tails.dtype)
         deviation = jnp.zeros_like(clients.deviation)
-        if isinstance(self.release, GaussianRelease):
-            deviation = self.release.deviation(gain, problem.sizes, n).astype(deviation.dtype)
+        if hasattr(self.release, "deviation"):
+            said = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
+            deviation = said.astype(deviation.dtype)
         kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
         new = PrivateClients(w, v, n, *kept)
         return where_active(turn.active, new, clients)
@@ -161,10 +162,6 @@ class PrivateSolver(NeighbourSolver):
     def estimate(self, state: Any) -> jax.Array:
         """Return what everybody may know, shape (clients, dim): the models as they were sent."""
         return state.v
-
-    def released(self, state: Any) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim)."""
-        return self.estimate(state)
 
     def unprotected(self, state: Any) -> jax.Array:
         """Return the models without noise, shape (clients, dim): each for its client alone."""

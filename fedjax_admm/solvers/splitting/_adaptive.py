@@ -22,8 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, number, scalar
-from fedjax_admm._kinds import flag
+from fedjax_admm._checks import count, flag, number, scalar
 from fedjax_admm._pytrees import register_dataclass
 
 

@@ -24,8 +24,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, number
-from fedjax_admm._kinds import flag, instance
+from fedjax_admm._checks import InputError, flag, instance, number
 from fedjax_admm.capabilities import OnTree, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.penalties import SCAD, l1, scad

@@ -39,8 +39,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count, one_of
-from fedjax_admm._kinds import flag, instance, several
+from fedjax_admm._checks import InputError, count, flag, instance, one_of, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.participation import where_active

@@ -138,7 +138,7 @@ EVERYBODY = np.ones((ROUNDS, CLIENTS), bool)
 
 def everything(solver, problem, state):
     seen = {"releases": state.releases, "spent": state.spent}
-    seen |= {"v": solver.released(state), "w": solver.unprotected(state)}
+    seen |= {"v": solver.estimate(state), "w": solver.unprotected(state)}
     if isinstance(state, PrivateState):
         seen |= {"gamma": solver.duals(problem, state)}
     return seen

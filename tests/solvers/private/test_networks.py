@@ -463,7 +463,7 @@ def test_no_release_beyond_the_plan(build):
     clients = clients._replace(releases=counts)
     state = state._replace(clients=clients) if isinstance(state, PrivateState) else clients
     turn = Turn(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
-    sent = np.isnan(solver.released(jax.jit(solver.step)(problem, state, turn)))
+    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, turn)))
     np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
 
 
@@ -520,7 +520,7 @@ def test_float32_follows_float64(spec_problem):
             release = GivenNoise(inner, jnp.asarray(draws, dtype))
             solver = private_networked_admm(release, rho=3.382, step_size=power_decay(24.26, 1.0))
             done = fa.run(solver, problem, jax.random.key(0), rounds=rounds)
-            ends[dtype] = np.asarray(solver.released(done.state.solver))
+            ends[dtype] = np.asarray(solver.estimate(done.state.solver))
             assert ends[dtype].dtype == dtype
     distance = np.linalg.norm(ends[np.float32] - ends[np.float64])
     # In float32 noise is larger by a part of 1e-4, as room for the rounding of messages.

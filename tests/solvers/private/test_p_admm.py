@@ -319,7 +319,7 @@ def test_no_release_beyond_the_plan():
     counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
     state = state._replace(clients=state.clients._replace(releases=counts))
     turn = Turn(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
-    sent = np.isnan(solver.released(jax.jit(solver.step)(problem, state, turn)))
+    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, turn)))
     np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
 
 

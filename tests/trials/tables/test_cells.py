@@ -6,7 +6,7 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm._texts import escape_cell, printable, unescape_cell
+from fedjax_admm._host import escape_cell, printable, unescape_cell
 from fedjax_admm.trials.tables import csv_text, read_csv
 
 FORMULAS = (

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.graphs import components, connected_graph, read_edges
 from fedjax_admm.trials.solve.private._settings import PrivateSettings
 from fedjax_admm.trials.tables import NodeGraph, Observations, read_observations

@@ -220,7 +220,7 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
       (clients,); "deviation", that of the noise in what every client sent last, (clients,);
       "disagreement", the root mean square distance of the released models from their mean, ().
     """
-    models = solver.released(state)
+    models = solver.estimate(state)
     apart = models - jnp.mean(models, 0, keepdims=True)
     return {
         "releases": state.releases,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._texts import printable
+from fedjax_admm._host import printable
 from fedjax_admm.privacy import NOMINAL, accountant, rounded_up
 from fedjax_admm.trials.results import CONFIG
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution

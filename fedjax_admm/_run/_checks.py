@@ -9,15 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, is_concrete, listed, one_line
-from fedjax_admm._kinds import function_of
+from fedjax_admm._checks import InputError, function_of, is_concrete, listed, one_line
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
 _RECORDED = ("round", "messages")
 
 
-def check_solver(solver: Any, problem: Any) -> None:
+def check_methods(solver: Any, problem: Any) -> None:
     """Check that a solver is one.
 
     Raises:

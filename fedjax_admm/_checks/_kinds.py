@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks._values import InputError, one_line
 
 
 def flag(name: str, value: Any) -> bool:

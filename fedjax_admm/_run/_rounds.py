@@ -28,17 +28,17 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
-from fedjax_admm._key_uses import key_use
-from fedjax_admm._run_checks import (
+from fedjax_admm._run._checks import (
     check_arrays,
     check_function,
     check_kept,
+    check_methods,
     check_range,
-    check_solver,
     difference,
     measured,
     traced_residual,
 )
+from fedjax_admm._run._key_uses import key_use
 from fedjax_admm.capabilities import Parameters, check_capabilities, has
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
@@ -321,7 +321,7 @@ def _cast(solver, problem):
 def _check(solver, problem, key, participation, function, start, rounds, total=False) -> None:
     """Check what can be checked before tracing; `function` is the measure or the residual."""
     typed_key(key)
-    check_solver(solver, problem)
+    check_methods(solver, problem)
     check_process("participation", participation)
     check_start(start, key)
     check_capabilities(solver, problem, function)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._memory import host_bytes, shown
-from fedjax_admm._texts import unescape_cell
+from fedjax_admm._host._memory import host_bytes, shown
+from fedjax_admm._host._texts import unescape_cell
 
 # In size: products of four such numbers are within float64.
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-60, 1e60

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import LARGEST_COUNT, InputError, is_concrete, wider
+from fedjax_admm._checks._values import LARGEST_COUNT, InputError, is_concrete, wider
 
 
 def countable(**counts: int) -> None:

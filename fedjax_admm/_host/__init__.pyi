@@ -1,0 +1,20 @@
+from fedjax_admm._host._input_files import (
+    LARGEST_NUMBER as LARGEST_NUMBER,
+    LONGEST_LINE as LONGEST_LINE,
+    LONGEST_NAME as LONGEST_NAME,
+    SMALLEST_NUMBER as SMALLEST_NUMBER,
+    check_room as check_room,
+    opened as opened,
+    read_rows as read_rows,
+)
+from fedjax_admm._host._memory import (
+    available as available,
+    container_room as container_room,
+    host_bytes as host_bytes,
+    shown as shown,
+)
+from fedjax_admm._host._texts import (
+    escape_cell as escape_cell,
+    printable as printable,
+    unescape_cell as unescape_cell,
+)

@@ -1,0 +1,20 @@
+from fedjax_admm._run._checks import (
+    check_arrays as check_arrays,
+    check_methods as check_methods,
+    difference as difference,
+)
+from fedjax_admm._run._key_uses import (
+    key_reuse_allowed as key_reuse_allowed,
+    key_use as key_use,
+)
+from fedjax_admm._run._rounds import (
+    Measure as Measure,
+    RoundState as RoundState,
+    Run as Run,
+    Status as Status,
+    check_start as check_start,
+    run as run,
+    run_until as run_until,
+    scan_rounds as scan_rounds,
+    with_fingerprint as with_fingerprint,
+)
