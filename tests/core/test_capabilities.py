@@ -293,8 +293,8 @@ def test_data_that_are_none_are_missing():
     [
         (
             lambda: measures.consensus_error(fa.solvers.fsmdm(), SOLVERS["PADMM"].problem(), None),
-            "consensus_error needs a solver with released and unprotected (Releasing), which FSMDM "
-            "lacks; solvers.p_admm, private_networked_admm and private_subgradient have them.",
+            "consensus_error needs a solver with unprotected (Releasing), which FSMDM lacks; "
+            "solvers.p_admm, private_networked_admm and private_subgradient have it.",
         ),
         (
             lambda: measures.central_signal_error(
