@@ -1,4 +1,4 @@
-"""Traffic: how many numbers travel, counted exactly.
+"""Traffic: how many numbers and bits travel, counted exactly.
 
 A solver states the sizes of its messages as Python integers; a run records how many messages there
 were; the products and sums are taken on the host in whole numbers. (A float32 counter is wrong
@@ -12,21 +12,28 @@ from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError
 
+NUMBER = 32
+"""Bits of a number on the wire where nothing compresses it, whatever the precision of a run."""
+
 
 class Traffic(NamedTuple):
-    """Numbers in one message (one number = one float of the run's dtype)."""
+    """Numbers in one message (one number = one float of the run's dtype), and their bits."""
 
     up: int  # towards the server
     down: int  # towards the client
     before: int = 0  # numbers sent up once, before the first round
     broadcast: int = 0  # numbers sent down in every round, besides messages
+    up_bits: int | None = None  # of a message up; 32 per number if None
+    down_bits: int | None = None  # of a message down, likewise
 
 
 class Totals(NamedTuple):
-    """Numbers sent since round 1, at each recorded round."""
+    """What was sent since round 1, at each recorded round: int64, of the shape of the counts."""
 
-    up: np.ndarray  # int64, the shape of the counts of messages
-    down: np.ndarray  # int64, the shape of the counts of messages
+    up: np.ndarray  # numbers
+    down: np.ndarray
+    up_bits: np.ndarray
+    down_bits: np.ndarray
 
 
 def totals(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = None) -> Totals:
@@ -40,7 +47,8 @@ def totals(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = Non
         needed where there is a broadcast.
 
     Returns:
-      Cumulative numbers sent up and down, exact up to 9.2e18.
+      Cumulative numbers and bits sent up and down, exact up to 9.2e18. What is sent before the
+      first round, and what is broadcast, has 32 bits per number.
 
     Raises:
       InputError: the solver broadcasts in every round, but `rounds` is None.
@@ -53,6 +61,12 @@ def totals(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = Non
         )
     total = np.cumsum(np.asarray(messages, dtype=np.int64), axis=-1)
     done = np.asarray(0 if rounds is None else rounds, dtype=np.int64)
+    once, always = traffic.before, done * traffic.broadcast
+    up_bits = NUMBER * traffic.up if traffic.up_bits is None else traffic.up_bits
+    down_bits = NUMBER * traffic.down if traffic.down_bits is None else traffic.down_bits
     return Totals(
-        traffic.before + total * traffic.up, total * traffic.down + done * traffic.broadcast
+        once + total * traffic.up,
+        total * traffic.down + always,
+        NUMBER * once + total * up_bits,
+        total * down_bits + NUMBER * always,
     )

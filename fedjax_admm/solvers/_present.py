@@ -1,26 +1,27 @@
 """What solvers with one server share: work for those who take part alone, and steps of one's own.
 
-A round of a star is: those who take part compute something from the server's model and from what
-they keep, and send a message; everybody else keeps everything. Where the participation draws a
-fixed number of clients (`Turn.selected`) and the problem can leave the others out (`Subset`), only
-the drawn ones are computed: gather, update, scatter. The work of a round then grows with them and
-not with all clients.
+A round of a star is: those who take part read the server's model, compute something from it and
+from what they keep, and send a message; everybody else keeps everything. What happens to messages
+is said by the solver's exchange. Where the participation draws a fixed number of clients
+(`Turn.selected`) and the problem can leave the others out (`Subset`), only the drawn ones are
+computed: gather, update, scatter. The work of a round then grows with them and not with all
+clients.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
+from fedjax_admm.messages import Box, Exchange, at_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.traffic import Traffic
 
 Clients = TypeVar("Clients")
-Message = TypeVar("Message")
 
 # Of all clients so many, evenly spaced, are looked at for their curvature.
 _LOOKED_AT = 32
@@ -30,6 +31,8 @@ _POWER_STEPS = 20
 class StarSolver:
     """A solver whose clients talk to one server: dim numbers up and down per participant."""
 
+    exchange: Exchange
+
     def participants(self, problem: Any) -> tuple[int, ...]:
         """Return `(clients,)`."""
         return (problem.num_clients,)
@@ -37,45 +40,186 @@ class StarSolver:
     def traffic(self, problem: Any) -> Traffic:
         """Return dim numbers up and dim down."""
         dim = problem.start.shape[-1]
-        return Traffic(up=dim, down=dim)
+        return self.exchange.traffic(up=[(dim,)], down=[(dim,)])
 
     def messages(self, problem: Any, active: jax.Array) -> jax.Array:
         """Return the number of active clients: one message each way."""
         return jnp.sum(active, dtype=jnp.int32)
 
 
-def update_present(
+class Message(NamedTuple):
+    """What clients send in a round, stacked over them."""
+
+    values: tuple[jax.Array, ...] = ()  # arrays (clients, ...), each of which passes the exchange
+    # shape=(clients,): how much a client counts where the server averages; 1 if None. For what is
+    # averaged over those who are heard it is 0 or 1, and the values are 0 where it is 0
+    weights: jax.Array | None = None
+    sums: Any = ()  # arrays (clients, ...) that are added up over those who take part, and that
+    # nothing happens to
+
+
+class Post(NamedTuple):
+    """What a star remembers of its messages."""
+
+    up: tuple[Box, ...]  # one for every array that a client sends
+    down: Any  # of the links down
+
+
+class Mail(NamedTuple):
+    """What a round of messages leaves."""
+
+    clients: Any  # what every client keeps after the round
+    values: tuple[Any, ...]  # of every array that is sent what the server makes of it: the sum over
+    # those who are heard; or, of what it keeps, the mean over what it heard last of everybody, and
+    # None where nothing happens to messages
+    number: jax.Array  # shape=(): the weight of those who are heard; int32 without the exchange
+    weight: jax.Array | None  # shape=(): that of everybody; None without the exchange
+    sums: Any  # as in the message, the axis of clients is gone
+    post: Post | tuple[()]
+
+
+def open_post(
+    exchange: Exchange,
+    key: jax.Array,
+    values: tuple[jax.Array, ...],
+    sends: Any,
+    weights: jax.Array | None = None,
+) -> Post | tuple[()]:
+    """Return the post before the first round; nothing where nothing happens to messages.
+
+    Args:
+      exchange: of the solver.
+      key: of `init`; it may be used for other things, too.
+      values: what the server knows of everybody at the start: arrays (clients, ...) as in the
+        messages.
+      sends: what the server sends, a pytree of arrays.
+      weights: of the values, shape (clients,); 1 if None.
+    """
+    if exchange.plain:
+        return ()
+    # Liars are the same in all parts of a message: they are drawn from one key.
+    boxes = tuple(exchange.open(jax.random.clone(key), value, weights) for value in values)
+    return Post(boxes, exchange.open_down(sends, values[0].shape[0]))
+
+
+def exchanged(
+    problem: Any,
+    turn: Any,
+    exchange: Exchange,
+    post: Post | tuple[()],
+    clients: Clients,
+    sends: Any,
+    update: Callable[[Any, Clients, Any, jax.Array], tuple[Clients, Message]],
+    *,
+    kept: tuple[bool, ...] = (False,),
+    absorb: Callable[[Clients, tuple[jax.Array, ...]], Clients] | None = None,
+    talking: jax.Array | None = None,
+) -> Mail:
+    """Let the clients that take part in a round read, work and send.
+
+    A server either averages what it hears in a round, or keeps what it heard last of everybody and
+    averages that. Of the second kind are the methods with dual variables: what a client sends, its
+    upload, then stands for the client until the next one. Where an upload is changed on its way the
+    client's state must follow (`absorb`), or both ends hold different things for ever.
+
+    Args:
+      problem: of all clients.
+      turn: of the round.
+      exchange: what happens to messages.
+      post: what it remembers.
+      clients: what every client keeps, a pytree of arrays (clients, ...).
+      sends: what the server sends, a pytree of arrays.
+      update: `(problem, clients, read, key) -> (clients, message)` for the clients of the problem
+        that it is given, which may be some of all; `read` is what each of them reads, stacked. It
+        may close over nothing else with an axis of clients.
+      kept: of every array in a message, whether the server keeps it.
+      absorb: `(clients, values) -> clients`: what clients make of it that the server reads these
+        values in the place of those that they sent. Liars do not care.
+      talking: whether those who take part speak in this round, shape (), bool; True if None. Sums
+        do not ask where nothing happens to messages.
+
+    Returns:
+      What everybody keeps, and what the server hears.
+    """
+    rows = turn.selected if has(problem, Subset) else None
+    own, active = at_rows(rows, (clients, turn.active))
+    present = problem if rows is None else problem.take(rows)
+    if exchange.plain:
+        read = jax.tree.map(lambda leaf: copies(leaf, present), sends)
+        new, message = update(present, own, read, turn.key)
+        values, weights, sums = _sums(active, rows, message)
+        number = jnp.sum(turn.active, dtype=jnp.int32) if weights is None else weights
+        heard = tuple(
+            None if keeps else value for keeps, value in zip(kept, values, strict=True)
+        )
+        return Mail(_put(rows, active, new, clients), heard, number, None, sums, ())
+
+    read, down = exchange.read(turn.key, post.down, sends, active, problem.num_clients, rows)
+    new, message = update(present, own, read, turn.key)
+    speaks = active if talking is None else active & talking
+    sent = [
+        exchange.send(turn.key, turn.index, box, value, speaks, message.weights, rows, part)
+        for part, (value, box) in enumerate(zip(message.values, post.up, strict=True))
+    ]
+    if absorb is not None:
+        taken = absorb(new, tuple(delivery.coded for delivery, _ in sent))
+        new = where_active(speaks & ~sent[0][0].bad, taken, new)
+    first, box = sent[0]
+    heavy = jnp.where(first.arrived, first.weights, 0)
+    number = jnp.sum(heavy)
+    values, boxes = [], []
+    for keeps, (delivery, box) in zip(kept, sent, strict=True):
+        if keeps:
+            last = exchange.aggregate(box.known, box.weights, box.last)
+            values.append(last[0])
+        else:
+            last = exchange.aggregate(delivery.values, heavy, box.last)
+            values.append(number.astype(last.dtype) * last[0])
+        boxes.append(box._replace(last=last))
+    return Mail(
+        _put(rows, active, new, clients),
+        tuple(values),
+        number,
+        jnp.sum(box.weights),
+        _sums(active, rows, Message(sums=message.sums)).sums,
+        Post(tuple(boxes), down),
+    )
+
+
+def work_present(
     problem: Any,
     turn: Any,
     clients: Clients,
-    update: Callable[[Any, Clients, jax.Array], tuple[Clients, Message]],
-) -> tuple[Clients, Message, jax.Array]:
-    """Update the clients that take part in a round, and add up what they send.
+    work: Callable[[Any, Clients, jax.Array], Clients],
+) -> Clients:
+    """Let the clients that take part in a round work, without a word to anybody.
 
     Args:
       problem: of all clients.
       turn: of the round.
       clients: what every client keeps, a pytree of arrays (clients, ...).
-      update: `(problem, clients, key) -> (clients, messages)` for the clients of the problem that
-        it is given, which may be some of all; messages are a pytree of arrays (clients, ...). It
-        may close over what the server sends, but over nothing with an axis of clients.
-
-    Returns:
-      What every client keeps after the round, the sum of the messages of those who took part (the
-      axis of clients is gone), and how many they were, shape (), int32.
+      work: `(problem, clients, key) -> clients` for the clients of the problem that it is given,
+        which may be some of all. It may close over nothing with an axis of clients.
     """
-    number = jnp.sum(turn.active, dtype=jnp.int32)
-    if turn.selected is None or not has(problem, Subset):
-        updated, messages = update(problem, clients, turn.key)
-        silent = jax.tree.map(jnp.zeros_like, messages)
-        heard = where_active(turn.active, messages, silent)
-        kept = where_active(turn.active, updated, clients)
-    else:
-        drawn = turn.selected
-        some = jax.tree.map(lambda leaf: leaf[drawn], clients)
-        updated, heard = update(problem.take(drawn), some, turn.key)
-        kept = jax.tree.map(lambda leaf, new: leaf.at[drawn].set(new), clients, updated)
-    return kept, jax.tree.map(lambda leaf: jnp.sum(leaf, 0), heard), number
+    rows = turn.selected if has(problem, Subset) else None
+    own, active = at_rows(rows, (clients, turn.active))
+    present = problem if rows is None else problem.take(rows)
+    return _put(rows, active, work(present, own, turn.key), clients)
+
+
+def _put(rows: jax.Array | None, active: jax.Array, new: Any, old: Any) -> Any:
+    """Return what everybody keeps, with what is new of those who take part."""
+    if rows is None:
+        return where_active(active, new, old)
+    # Whoever is drawn takes part.
+    return jax.tree.map(lambda leaf, row: leaf.at[rows].set(row), old, new)
+
+
+def _sums(active: jax.Array, rows: jax.Array | None, message: Message) -> Message:
+    """Return a message without the axis of clients: sums over those who take part."""
+    if rows is None:
+        message = where_active(active, message, jax.tree.map(jnp.zeros_like, message))
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, 0), message)
 
 
 def copies(model: jax.Array, problem: Any) -> jax.Array:

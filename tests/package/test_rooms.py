@@ -21,6 +21,7 @@ STOREYS = (
     ("fedjax_admm.protocol",),
     ("fedjax_admm.participation", "fedjax_admm.graphs", "fedjax_admm.trees"),
     ("fedjax_admm.penalties", "fedjax_admm.losses"),
+    ("fedjax_admm.messages",),
     ("fedjax_admm.ratings",),
     ("fedjax_admm.problems",),
     ("fedjax_admm.measures", "fedjax_admm.certificates"),

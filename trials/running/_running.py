@@ -248,6 +248,9 @@ def _collected(
     rounds = experiment.recorded(config["rounds"])
     collected: dict[str, np.ndarray] = {}
     nonfinite: dict[str, np.ndarray] = {}
+    compressed = any(
+        sizes and sizes["up_bits"] is not None for sizes in config["traffic"].values()
+    )
     for method, sizes in config["traffic"].items():
         for name, values in arrays.items():
             owner, _, metric = name.rpartition("/")
@@ -259,6 +262,11 @@ def _collected(
             elif metric == MESSAGES:
                 sent = totals(Traffic(**sizes), values, rounds)
                 collected |= {f"{method}/numbers_up": sent.up, f"{method}/numbers_down": sent.down}
+                if compressed:
+                    collected |= {
+                        f"{method}/bits_up": sent.up_bits,
+                        f"{method}/bits_down": sent.down_bits,
+                    }
             else:
                 collected[name] = values
     sweep = np.asarray(config["settings"][config["parameter"]], np.float64)

@@ -59,6 +59,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, number, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, Zero
 from fedjax_admm.solvers._local import (
     LocalSolver,
@@ -66,7 +67,15 @@ from fedjax_admm.solvers._local import (
     check_local,
     curvature_at_start,
 )
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    check_regularizer,
+    copies,
+    exchanged,
+    open_post,
+)
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 from fedjax_admm.traffic import Traffic
 
@@ -88,6 +97,7 @@ class FedADMMState(NamedTuple):
     rho: jax.Array  # shape=(clients,): rho_i
     curvature: jax.Array  # shape=(): of the losses, about; 1 where nothing asks for it
     penalty: Any  # what an adaptive penalty remembers
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -100,6 +110,7 @@ class FedADMM(StarSolver):
     server_step: jax.Array | None  # shape=(): eta; |S| / N if None
     relaxation: jax.Array  # shape=(): a
     regularizer: Penalty  # g
+    exchange: Exchange  # of w_i + y_i / rho_i, with weights rho_i
     dual_updates: int = field(metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
@@ -117,7 +128,8 @@ class FedADMM(StarSolver):
         if adaptive is not None:
             active = jnp.zeros(problem.num_clients, bool)
             penalty = adaptive.memory(self._seen(model, clients, rho, active))
-        return FedADMMState(model, model, clients, rho, curvature, penalty)
+        post = open_post(self.exchange, key, (models,), model, rho)
+        return FedADMMState(model, model, clients, rho, curvature, penalty, post)
 
     def check(self, problem, rounds: int) -> None:
         """Check that rho fits the clients, and can be found where it is not given.
@@ -138,17 +150,36 @@ class FedADMM(StarSolver):
     def step(self, problem, state: FedADMMState, turn) -> FedADMMState:
         """Return the state after one round."""
 
-        def update(problem, given, key):
+        def update(problem, given, read, key):
             client, rho = given
-            new = self._client(problem, client, rho, state, key)
+            new = self._client(problem, client, rho, read, key, state.curvature)
             weight = rho[:, None]
             difference = weight * (new.models - client.models) + new.duals - client.duals
-            return (new, rho), difference
+            return (new, rho), Message((new.models + new.duals / weight,), rho, difference)
 
-        (clients, _), arrived, present = update_present(
-            problem, turn, (state.clients, state.rho), update
+        def absorb(given, values):
+            client, rho = given
+            return client._replace(duals=rho[:, None] * (values[0] - client.models)), rho
+
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            (state.clients, state.rho),
+            state.server,
+            update,
+            kept=(True,),
+            absorb=absorb,
         )
-        share = arrived / jnp.sum(state.rho)
+        clients, _ = mail.clients
+        if not self.exchange.plain:
+            centre = mail.values[0]
+            server = self._server(centre, state.rho)
+            return state._replace(server=server, centre=centre, clients=clients, post=mail.post)
+
+        present = jnp.sum(turn.active, dtype=jnp.int32)
+        share = mail.sums / jnp.sum(state.rho)
         if self.server_step is not None:
             drawn = jnp.maximum(present, 1).astype(share.dtype)
             centre = state.centre + share * (self.server_step * problem.num_clients / drawn)
@@ -165,7 +196,7 @@ class FedADMM(StarSolver):
         rho, penalty = adaptive.update(seen, state.penalty)
         centre = jnp.where(present > 0, _centre(clients, rho), centre)
         server = jnp.where(present > 0, self._server(centre, rho), server)
-        return FedADMMState(server, centre, clients, rho, state.curvature, penalty)
+        return FedADMMState(server, centre, clients, rho, state.curvature, penalty, state.post)
 
     def estimate(self, state: FedADMMState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
@@ -179,18 +210,18 @@ class FedADMM(StarSolver):
         """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
         dim = problem.start.shape[-1]
         if _adaptive(self.rho) is None:
-            return Traffic(up=dim, down=dim)
+            return self.exchange.traffic(up=[(dim,)], down=[(dim,)])
         return Traffic(up=2 * dim, down=dim + 1)
 
-    def _client(self, problem, client: FedADMMClients, rho, state, key) -> FedADMMClients:
-        """Return what clients of a problem hold after the round."""
-        weight, start = rho[:, None], copies(state.server, problem)
+    def _client(self, problem, client: FedADMMClients, rho, start, key, curvature):
+        """Return what clients of a problem hold after the round, begun at what they read."""
+        weight = rho[:, None]
         e = self.relaxation * start + (1 - self.relaxation) * client.models
 
         def once(client, key):
             centre = e - client.duals / weight
             models, memory = self.local(
-                problem, centre, rho, start, client.memory, key, state.curvature
+                problem, centre, rho, start, client.memory, key, curvature
             )
             return FedADMMClients(models, client.duals + weight * (models - e), memory)
 
@@ -224,6 +255,7 @@ def fed_admm(
     server_step: ArrayLike | None = None,
     relaxation: ArrayLike = 1.0,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FedADMM:
     """Build `FedADMM`.
 
@@ -238,13 +270,16 @@ def fed_admm(
         |S| / N; not with a rho that adapts.
       relaxation: a, above 0 and at most 2; 1.5 to 1.8 is often faster than 1.
       regularizer: g, one of `fedjax_admm.penalties`, at the server; none if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. The server then
+        takes c from what it heard last of everybody; not with a rho that adapts, for which it reads
+        the clients' models and duals, and not with `server_step`.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
       InputError: a number is out of range, `local` is no local solver, the regulariser has no
-        prox, or `server_step` is given beside a rho that adapts.
+        prox, `server_step` is given beside a rho that adapts, or one of them beside an exchange.
     """
     adaptive = _adaptive(rho)
     if adaptive is not None and server_step is not None:
@@ -255,12 +290,24 @@ def fed_admm(
             remedy="leave it out, or give a number as {rho}",
             others=["rho"],
         )
+    given = {"rho": adaptive, "server_step": server_step}
+    chosen = check_exchange(exchange)
+    for name, value in given.items():
+        if value is not None and not chosen.plain:
+            raise InputError(
+                "needs messages as they are, but something happens to them in the {exchange}",
+                argument=name,
+                value=value,
+                remedy="leave one of the two out",
+                others=["exchange"],
+            )
     return FedADMM(
         adaptive or (None if rho is None else number("rho", cast(ArrayLike, rho), above=0)),
         check_local(local),
         None if server_step is None else scalar("server_step", server_step, above=0),
         scalar("relaxation", relaxation, above=0, at_most=2),
         check_regularizer(regularizer),
+        chosen,
         count("dual_updates", dual_updates),
     )
 

@@ -50,15 +50,19 @@ from fedjax_admm.capabilities import (
     first_model,
     has,
 )
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._local import LocalProx, LocalSolver, check_local, curvature_at_start
 from fedjax_admm.solvers._present import (
+    Message,
+    Post,
     StarSolver,
     check_regularizer,
     copies,
     descend,
+    exchanged,
     largest_curvature,
-    update_present,
+    open_post,
 )
 
 
@@ -69,6 +73,7 @@ class AveragingState(NamedTuple):
     clients: Any  # what every client keeps, stacked: of FedProx the memory of its local solver; of
     # GTV's proxes the lengths, shape (nodes,)
     curvature: jax.Array  # shape=(): estimated at the start where a length follows from it, else 1
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -86,10 +91,10 @@ class GradientUpdate:
         known = jnp.ones((), model.dtype)
         return (), largest_curvature(problem, model) if self.rate is None else known
 
-    def __call__(self, problem, model, clients, key, curvature):
+    def __call__(self, problem, shared, clients, key, curvature):
         """Return the models after the steps, (clients, dim), what is remembered, K times rate."""
         rate = 0.2 / curvature if self.rate is None else self.rate
-        moved = descend(problem, copies(model, problem), key, rate, self.steps)
+        moved = descend(problem, shared, key, rate, self.steps)
         return moved, clients, jnp.broadcast_to(self.steps * rate, (problem.num_clients,))
 
 
@@ -111,9 +116,8 @@ class ProximalUpdate:
         memory = self.local.memory(problem, copies(model, problem))
         return memory, curvature_at_start(problem, model, self.local, self.penalty)
 
-    def __call__(self, problem, model, clients, key, curvature):
+    def __call__(self, problem, shared, clients, key, curvature):
         """Return the models, (clients, dim), what is remembered, and lengths, (clients,)."""
-        shared = copies(model, problem)
         penalty = curvature if self.penalty is None else self.penalty
         weight = jnp.broadcast_to(penalty, (problem.num_clients,))
         moved, memory = self.local(problem, shared, weight, shared, clients, key, curvature)
@@ -135,9 +139,8 @@ class ProxUpdate:
         degrees = jnp.maximum(problem.graph.degrees, 1).astype(model.dtype)
         return self.ratio / degrees, jnp.ones((), model.dtype)
 
-    def __call__(self, problem, model, clients, key, curvature):
+    def __call__(self, problem, shared, clients, key, curvature):
         """Return the models after the prox, shape (nodes, dim), and the lengths twice."""
-        shared = copies(model, problem)
         return problem.prox(shared, clients, problem.prox_memory(shared))[0], clients, clients
 
 
@@ -148,33 +151,39 @@ class FederatedAveraging(StarSolver):
 
     update: GradientUpdate | ProximalUpdate | ProxUpdate  # what clients do
     regularizer: Penalty  # g
+    exchange: Exchange  # of the clients' models
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the update requires
 
     def init(self, problem, key) -> AveragingState:
         """Start at the mean of the problem's starts."""
         model = first_model(problem)
-        return AveragingState(model, *self.update.first(problem, model))
+        clients, curvature = self.update.first(problem, model)
+        post = open_post(self.exchange, key, (copies(model, problem),), model)
+        return AveragingState(model, clients, curvature, post)
 
     def step(self, problem, state: AveragingState, turn) -> AveragingState:
         """Return the state after one round."""
 
-        def update(problem, clients, key):
-            moved, clients, lengths = self.update(
-                problem, state.model, clients, key, state.curvature
-            )
+        def update(problem, clients, read, key):
+            moved, clients, lengths = self.update(problem, read, clients, key, state.curvature)
             heard = jnp.ones(lengths.shape, bool)
             if has(problem, Access):
                 heard = problem.accessible
                 moved, lengths = jnp.where(heard[:, None], moved, 0), jnp.where(heard, lengths, 0)
-            return clients, (moved, lengths, heard.astype(jnp.int32))
+            heard = heard.astype(jnp.int32)
+            return clients, Message((moved,), heard, (lengths, heard))
 
-        clients, (total, length, number), _ = update_present(problem, turn, state.clients, update)
-        divisor = jnp.maximum(number, 1).astype(total.dtype)
+        mail = exchanged(
+            problem, turn, self.exchange, state.post, state.clients, state.model, update
+        )
+        (total,), number, (length, active) = mail.values, mail.number, mail.sums
+        mean = total / jnp.maximum(number, 1).astype(total.dtype)
         # A prox of length 0 may divide by it.
-        length = jnp.where(number > 0, length / divisor, 1)
-        model = self.regularizer.prox(total / divisor, length)
-        return AveragingState(jnp.where(number > 0, model, state.model), clients, state.curvature)
+        length = jnp.where(active > 0, length / jnp.maximum(active, 1).astype(total.dtype), 1)
+        model = self.regularizer.prox(mean, length)
+        model = jnp.where(number > 0, model, state.model)
+        return AveragingState(model, mail.clients, state.curvature, mail.post)
 
     def estimate(self, state: AveragingState) -> jax.Array:
         """Return the shared model, shape (dim,)."""
@@ -191,6 +200,7 @@ def federated_averaging(
     *,
     local_steps: int = 1,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedAvg: gradient steps on the clients' own losses.
 
@@ -200,6 +210,7 @@ def federated_averaging(
       local_steps: K per round; each has its own minibatch where the problem has them. With more
         than one the limit is biased wherever clients differ.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver.
@@ -209,7 +220,9 @@ def federated_averaging(
     """
     rate = None if rate is None else scalar("rate", rate, above=0)
     return FederatedAveraging(
-        GradientUpdate(rate, count("local_steps", local_steps)), check_regularizer(regularizer)
+        GradientUpdate(rate, count("local_steps", local_steps)),
+        check_regularizer(regularizer),
+        check_exchange(exchange),
     )
 
 
@@ -218,6 +231,7 @@ def fed_prox(
     *,
     local: LocalSolver | None = None,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedProx: local problems that are tied to the server's model.
 
@@ -227,6 +241,7 @@ def fed_prox(
       local: how a client solves its problem, `local_gradient(...)` or `local_prox()`; five gradient
         steps from the server's model if None.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver.
@@ -239,11 +254,16 @@ def fed_prox(
     if penalty is not None:
         exact = isinstance(local, LocalProx)
         penalty = scalar("penalty", penalty, **({"above": 0} if exact else {"at_least": 0}))
-    return FederatedAveraging(ProximalUpdate(penalty, local), check_regularizer(regularizer))
+    return FederatedAveraging(
+        ProximalUpdate(penalty, local), check_regularizer(regularizer), check_exchange(exchange)
+    )
 
 
 def federated_proximal_averaging(
-    ratio: ArrayLike = 1.0, *, regularizer: Penalty | None = None
+    ratio: ArrayLike = 1.0,
+    *,
+    regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FederatedAveraging:
     """Build averaging of proximal steps `tau_i = ratio / degree_i`, GTV's comparison on a network.
 
@@ -251,5 +271,7 @@ def federated_proximal_averaging(
       InputError: the ratio is not positive, or the regulariser has no prox.
     """
     return FederatedAveraging(
-        ProxUpdate(scalar("ratio", ratio, above=0)), check_regularizer(regularizer)
+        ProxUpdate(scalar("ratio", ratio, above=0)),
+        check_regularizer(regularizer),
+        check_exchange(exchange),
     )

@@ -49,9 +49,17 @@ from fedjax_admm import _checks
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar, first_model
 from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    check_regularizer,
+    exchanged,
+    open_post,
+)
 from fedjax_admm.solvers.star._fsmdm_constants import (
     FSMDM_PRESETS,
     check_product,
@@ -78,6 +86,7 @@ class FSMDMState(NamedTuple):
 
     server: jax.Array  # shape=(dim,): w, broadcast to the active clients
     client: FSMDMClients
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -91,6 +100,8 @@ class FSMDM(StarSolver):
     mu_h: Schedule  # smoothing of the link, in the unit of the model
     omega: jax.Array  # shape=(): weight of the link, above the largest |partial derivative| of f_l
     regularizer: Penalty = field(default_factory=zero)  # g, at the server
+    # of q_l - zeta_l / s_l, with weights s_l
+    exchange: Exchange = field(default_factory=Exchange)
     local_updates: int = field(default=1, metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, DifferenceOfConvex)
@@ -102,7 +113,8 @@ class FSMDM(StarSolver):
         duals = jnp.zeros_like(copies)
         counts = jnp.zeros(problem.num_clients, jnp.int32)
         client = FSMDMClients(copies, copies, copies, copies, duals, duals, duals, counts)
-        return FSMDMState(server, client)
+        share = self.sigma_xi(counts + 1)
+        return FSMDMState(server, client, open_post(self.exchange, key, (copies,), server, share))
 
     def check(self, problem, rounds: int) -> None:
         """Check that the z-step has a minimiser inside the ball in all of so many rounds.
@@ -115,13 +127,33 @@ class FSMDM(StarSolver):
     def step(self, problem, state: FSMDMState, turn) -> FSMDMState:
         """Return the state after one global round."""
 
-        def update(problem, clients, key):
+        def update(problem, clients, read, key):
             def once(client, _):
-                return self._local_update(problem, state.server, client), None
+                return self._local_update(problem, read, client), None
 
-            return jax.lax.scan(once, clients, length=self.local_updates)[0], ()
+            new = jax.lax.scan(once, clients, length=self.local_updates)[0]
+            share = self.sigma_xi(new.updates + 1)
+            return new, Message((new.q - new.zeta / share[:, None],), share)
 
-        client, _, _ = update_present(problem, turn, state.client, update)
+        def absorb(clients, values):
+            share = self.sigma_xi(clients.updates + 1)[:, None]
+            return clients._replace(zeta=share * (clients.q - values[0]))
+
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.client,
+            state.server,
+            update,
+            kept=(True,),
+            absorb=absorb,
+        )
+        client = mail.clients
+        if not self.exchange.plain:
+            server = self.regularizer.prox(mail.values[0], 1 / mail.weight)
+            return FSMDMState(server, client, mail.post)
         # From the stored state, so that absent clients count with their last upload.
         share = self.sigma_xi(client.updates + 1)[:, None]
         total = jnp.sum(share, 0)
@@ -139,9 +171,10 @@ class FSMDM(StarSolver):
     def traffic(self, problem) -> Traffic:
         """Return dim + 1 numbers up (message and weight) and dim down."""
         dim = problem.start.shape[-1]
-        return Traffic(up=dim + 1, down=dim)
+        return self.exchange.traffic(up=[(dim,)], down=[(dim,)], more_up=1)
 
     def _local_update(self, problem, server: jax.Array, client: FSMDMClients) -> FSMDMClients:
+        """Return the clients after an update against what each read of the server's model."""
         count = client.updates + 1
         sigma_psi, mu_phi = self.sigma_psi(count), self.mu_phi(count)
         sigma_xi, mu_h = self.sigma_xi(count)[:, None], self.mu_h(count)[:, None]
@@ -155,12 +188,12 @@ class FSMDM(StarSolver):
 
         g, q = couple_pair(
             x + client.xi / sigma_xi,
-            server[None, :] + client.zeta / sigma_xi,
+            server + client.zeta / sigma_xi,
             lambda v, step: prox_smoothed_abs(v, step * self.omega, mu_h),
             1 / sigma_xi,
         )
         xi = client.xi + sigma_xi * (x - g)
-        zeta = client.zeta + sigma_xi * (server[None, :] - q)
+        zeta = client.zeta + sigma_xi * (server - q)
         return FSMDMClients(x, z, g, q, psi, xi, zeta, count)
 
 
@@ -178,6 +211,7 @@ def fsmdm(
     sigma_xi: ScheduleLike | None = None,
     mu_h: ScheduleLike | None = None,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FSMDM:
     """Build `FSMDM` from a preset, with single constants or whole schedules replaced.
 
@@ -202,6 +236,7 @@ def fsmdm(
       mu_h: likewise, in place of beta.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. It is added to the
         sum of the losses, not to their mean.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
@@ -239,6 +274,7 @@ def fsmdm(
         },
         omega=chosen["omega"],
         regularizer=check_regularizer(regularizer),
+        exchange=check_exchange(exchange),
         local_updates=_checks.count("local_updates", local_updates),
     )
     if sigma_psi is None and mu_phi is None:

@@ -1,0 +1,98 @@
+"""Channels: what becomes of a message between who sends it and who receives it.
+
+A channel is a pytree with
+
+    init(message) -> state                               what both ends remember of the link
+    encode(message, state, key) -> (arrives, state)      what the receiver reads
+    bits(shape) -> int                                   of one message on the wire
+
+It is written for one message of one sender, an array of any shape; where there are many senders it
+is mapped over them (`jax.vmap`), each with a state and a key of its own. Senders that say nothing
+keep their state.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages._wire import Number, bits_of
+
+
+class Channel(Protocol):
+    """What a message passes through."""
+
+    in_order: bool
+    """Whether the receiver must read every message, and in the order in which they were sent."""
+
+    def init(self, message: jax.Array) -> Any:
+        """Return what both ends remember before the first message.
+
+        Args:
+          message: what both ends know at the start, of the shape and dtype of the messages.
+        """
+        ...
+
+    def encode(self, message: jax.Array, state: Any, key: jax.Array) -> tuple[jax.Array, Any]:
+        """Return what arrives, of the shape and dtype of the message, and the new state.
+
+        Args:
+          message: of one sender.
+          state: of its link.
+          key: a typed key, for this message alone.
+        """
+        ...
+
+    def bits(self, shape: tuple[int, ...]) -> int:
+        """Return how many bits a message of a shape has on the wire."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """Everything arrives as it was sent; build it with `identity`."""
+
+    @property
+    def in_order(self) -> bool:
+        """Return False: every message stands for itself."""
+        return False
+
+    def init(self, message):
+        """Remember nothing."""
+        return ()
+
+    def encode(self, message, state, key):
+        """Return the message."""
+        return message, state
+
+    def omega(self, shape):
+        """Return 0: there is no error."""
+        return 0.0
+
+    def contraction(self, shape):
+        """Return 1: there is no error."""
+        return 1.0
+
+    def code(self, message, key):
+        """Return the message."""
+        return message
+
+    def read(self, code, shape, dtype):
+        """Return the message."""
+        return jnp.asarray(code, dtype)
+
+    def layout(self, shape):
+        """Return that it is numbers."""
+        return Number(tuple(shape))
+
+    def bits(self, shape):
+        """Return 32 per number."""
+        return bits_of(self.layout(shape))
+
+
+def identity() -> Identity:
+    """Build the channel that changes nothing: 32 bits per number."""
+    return Identity()

@@ -1,0 +1,355 @@
+r"""The way of a message, from who sends it to what a receiver makes of all that it heard.
+
+    attack       what a liar says in the place of its message
+    channel      what is left of it after compression, on the way up; another one on the way down
+    delay        when it is heard, if ever
+    aggregator   one vector out of what was heard last, or just now
+
+An exchange stands in the field `exchange` of every solver whose clients send. What all this
+remembers stands in a `Box`, stacked over senders, in the solver's state. The exchange in which
+nothing happens is `plain`: solvers then compute what they would without it, and keep no box.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages._aggregators import Aggregator, Mean
+from fedjax_admm.messages._attacks import Attack, Honest
+from fedjax_admm.messages._channels import Channel, Identity
+from fedjax_admm.messages._delays import Delay, Prompt, Transit, move, open_transit
+from fedjax_admm.participation import where_active
+from fedjax_admm.traffic import NUMBER, Traffic
+
+# Folded into the key of a round, of which solvers take small numbers if any.
+_EXCHANGE = 0x6D657373
+
+
+class Box(NamedTuple):
+    """What is remembered of messages one way, stacked over senders."""
+
+    channel: Any  # of the channel, of every sender
+    memory: Any  # of the attack
+    transit: Transit | tuple[()]  # what is on its way; nothing without delays
+    known: jax.Array  # shape=(senders, ...): what was heard last of everybody
+    weights: jax.Array  # shape=(senders,): with which weight
+    bad: jax.Array  # shape=(senders,), bool: who lies
+    last: jax.Array  # shape=(receivers, ...): what the aggregator returned last
+
+
+class Delivery(NamedTuple):
+    """What becomes of the messages of a round."""
+
+    coded: jax.Array  # shape=(sending, ...): what the channel leaves of every message, which its
+    # sender knows, too
+    bad: jax.Array  # shape=(sending,), bool: which of them are lies
+    values: jax.Array  # shape=(heard of, ...): what may arrive in this round
+    weights: jax.Array  # shape=(heard of,)
+    arrived: jax.Array  # shape=(heard of,), bool: what does
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """What happens to messages; build it with `exchange`."""
+
+    up: Channel = field(default_factory=Identity)
+    down: Channel = field(default_factory=Identity)
+    aggregator: Aggregator = field(default_factory=Mean)
+    attack: Attack = field(default_factory=Honest)
+    delay: Delay = field(default_factory=Prompt)
+
+    @property
+    def plain(self) -> bool:
+        """Return whether nothing happens; a part of the structure, no number."""
+        return (
+            isinstance(self.up, Identity)
+            and isinstance(self.down, Identity)
+            and isinstance(self.aggregator, Mean)
+            and isinstance(self.attack, Honest)
+            and isinstance(self.delay, Prompt)
+        )
+
+    def open(
+        self,
+        key: jax.Array,
+        values: jax.Array,
+        weights: jax.Array | None = None,
+        receivers: int = 1,
+    ) -> Box:
+        """Return the box before the first round.
+
+        Args:
+          key: a typed key; liars are drawn from it, the same for the same number of senders.
+          values: shape (senders, ...): what both ends know at the start.
+          weights: with which weight, shape (senders,); 1 if None.
+          receivers: how many average what they hear.
+        """
+        senders = values.shape[0]
+        weights = jnp.ones(senders, values.dtype) if weights is None else weights
+        delayed = not isinstance(self.delay, Prompt)
+        return Box(
+            jax.vmap(self.up.init)(values),
+            self.attack.init(values),
+            open_transit(self.delay.depth, values, weights) if delayed else (),
+            values,
+            weights,
+            self.attack.who(key, senders),
+            jnp.zeros((receivers, *values.shape[1:]), values.dtype),
+        )
+
+    def send(
+        self,
+        key: jax.Array,
+        index: jax.Array,
+        box: Box,
+        values: jax.Array,
+        active: jax.Array,
+        weights: jax.Array | None = None,
+        rows: jax.Array | None = None,
+        part: int = 0,
+    ) -> tuple[Delivery, Box]:
+        """Send messages; the box then holds what was heard last of everybody.
+
+        Args:
+          key: of the round; it may be used for other things, too.
+          index: of the round, shape (), int32.
+          box: from before.
+          values: what everybody would say, shape (senders, ...); of some only, with `rows`.
+          active: who of them speaks, bool.
+          weights: of the messages, shape (senders,); 1 if None.
+          rows: which senders the values are of, shape (sending,), int32; all if None.
+          part: which part of a message that has several arrays: their lies and codes are drawn
+            apart, while all parts are heard at once.
+        """
+        senders = box.bad.shape[0]
+        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
+        delay_key, key = jax.random.split(key)
+        lie_key, code_key = jax.random.split(jax.random.fold_in(key, part))
+        code_keys = jax.random.split(code_key, senders)
+        if weights is None:
+            weights = jnp.ones(values.shape[0], box.weights.dtype)
+        weights = weights.astype(box.weights.dtype)
+
+        bad, memory, channel, keys = at_rows(rows, (box.bad, box.memory, box.channel, code_keys))
+        told, memory = self.attack(values, bad, active, memory, lie_key)
+        coded, channel = jax.vmap(self.up.encode)(told, channel, keys)
+        kept = put_rows(rows, active, (memory, channel), (box.memory, box.channel))
+        box = box._replace(memory=kept[0], channel=kept[1])
+        if isinstance(box.transit, Transit):
+            everyone = put_rows(rows, active, (coded, weights), (box.known, box.weights))
+            speaks = active if rows is None else jnp.zeros(senders, bool).at[rows].set(active)
+            heard, heavy, arrived, transit = move(
+                self.delay, box.transit, *everyone, speaks, index, delay_key
+            )
+            known, old = where_active(arrived, (heard, heavy), (box.known, box.weights))
+            box = box._replace(transit=transit, known=known, weights=old)
+            return Delivery(coded, bad, heard, heavy, arrived), box
+        known, heavy = put_rows(rows, active, (coded, weights), (box.known, box.weights))
+        return Delivery(coded, bad, coded, weights, active), box._replace(
+            known=known, weights=heavy
+        )
+
+    def aggregate(
+        self,
+        values: jax.Array,
+        weights: jax.Array,
+        last: jax.Array,
+        groups: jax.Array | None = None,
+    ) -> jax.Array:
+        """Return what receivers make of messages, shape (receivers, ...).
+
+        Args:
+          values: shape (messages, ...).
+          weights: shape (messages,); 0 for what was not heard.
+          last: what they made of those before, shape (receivers, ...); it stays where a receiver
+            hears nobody.
+          groups: the receiver of every message, shape (messages,), int32; the only one if None.
+        """
+        flat = values.reshape(values.shape[0], -1)
+        if groups is None:
+            groups = jnp.zeros(values.shape[0], jnp.int32)
+        previous = last.reshape(last.shape[0], -1)
+        weights = weights.astype(values.dtype)
+        found = self.aggregator(flat, weights, groups, last.shape[0], previous)
+        return found.reshape(last.shape)
+
+    def open_down(self, sends: Any, clients: int) -> Any:
+        """Return what the links down remember: a server sends a pytree of arrays to clients."""
+        return [
+            jax.vmap(self.down.init)(_copies(leaf, clients)) for leaf in jax.tree.leaves(sends)
+        ]
+
+    def read(
+        self,
+        key: jax.Array,
+        state: Any,
+        sends: Any,
+        active: jax.Array,
+        clients: int,
+        rows: jax.Array | None = None,
+    ) -> tuple[Any, Any]:
+        """Return what clients read of what a server sends, stacked over them, and the links.
+
+        Args:
+          key: of the round; it may be used for other things, too.
+          state: of the links, as `open_down` and this function return it.
+          sends: a pytree of arrays, the same to all clients.
+          active: who reads, bool, of the clients in `rows`.
+          clients: how many there are in all.
+          rows: which clients, shape (reading,), int32; all if None.
+        """
+        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE + 1)
+        leaves, structure = jax.tree.flatten(sends)
+        reads, links = [], []
+        for part, (leaf, old) in enumerate(zip(leaves, state, strict=True)):
+            keys = jax.random.split(jax.random.fold_in(key, part), clients)
+            here, keys = at_rows(rows, (old, keys))
+            copies = _copies(leaf, active.shape[0])
+            arrives, new = jax.vmap(self.down.encode)(copies, here, keys)
+            reads.append(arrives)
+            links.append(put_rows(rows, active, new, old))
+        return jax.tree.unflatten(structure, reads), links
+
+    def traffic(
+        self,
+        up: Sequence[tuple[int, ...]],
+        down: Sequence[tuple[int, ...]],
+        *,
+        more_up: int = 0,
+        more_down: int = 0,
+        before: int = 0,
+        broadcast: int = 0,
+    ) -> Traffic:
+        """Return the traffic of messages of arrays of these shapes, in numbers and bits.
+
+        Args:
+          up: shapes of the arrays in a message up.
+          down: shapes of those in a message down.
+          more_up: numbers of 32 bits that no channel compresses, up.
+          more_down: likewise, down.
+          before: numbers sent up once before the first round, by all clients.
+          broadcast: numbers sent down in every round besides messages.
+        """
+        sizes = {
+            "up": sum(map(math.prod, up)) + more_up,
+            "down": sum(map(math.prod, down)) + more_down,
+            "before": before,
+            "broadcast": broadcast,
+        }
+        if isinstance(self.up, Identity) and isinstance(self.down, Identity):
+            return Traffic(**sizes)
+        return Traffic(
+            **sizes,
+            up_bits=sum(map(self.up.bits, up)) + NUMBER * more_up,
+            down_bits=sum(map(self.down.bits, down)) + NUMBER * more_down,
+        )
+
+
+def exchange(
+    up: Channel | None = None,
+    down: Channel | None = None,
+    *,
+    aggregator: Aggregator | None = None,
+    attack: Attack | None = None,
+    delay: Delay | None = None,
+) -> Exchange:
+    """Build `Exchange`; what is left out does nothing.
+
+    Args:
+      up: the channel towards the server (or the neighbours, on a graph).
+      down: the channel towards the clients.
+      aggregator: what receivers make of all that they heard; the weighted mean if None.
+      attack: who lies, and how.
+      delay: when messages up are heard.
+
+    Returns:
+      The exchange, for the argument `exchange` of solvers; its numbers are leaves.
+
+    Raises:
+      InputError: an argument is of another kind, or a channel whose receiver must read every
+        message in order stands beside a delay that loses or reorders them.
+    """
+    chosen = Exchange(
+        _part("up", up, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
+        _part("down", down, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
+        _part(
+            "aggregator", aggregator, Mean(), ("__call__",), "an aggregator such as trimmed_mean()"
+        ),
+        _part("attack", attack, Honest(), ("who", "init"), "an attack such as sign_flip(0.1)"),
+        _part("delay", delay, Prompt(), ("draw", "depth"), "a delay such as bounded_delay(3)"),
+    )
+    if chosen.up.in_order and not isinstance(chosen.delay, Prompt):
+        if chosen.delay.loses or not chosen.delay.in_order:
+            raise InputError(
+                "must keep the order of messages and lose none, because the receiver adds up the "
+                f"differences that {one_line(up)} sends",
+                argument="delay",
+                value=delay,
+                remedy="give it in_order=True and no losses, or send whole messages",
+            )
+    return chosen
+
+
+def check_exchange(given: Any) -> Exchange:
+    """Return an exchange, the plain one if None; for builders of solvers.
+
+    Raises:
+      InputError: it is none.
+    """
+    if given is None:
+        return Exchange()
+    if not isinstance(given, Exchange):
+        raise InputError(
+            f"must be messages.exchange(...), but it is {one_line(given)}",
+            argument="exchange",
+            value=given,
+            remedy="write exchange(up=...) around a channel, exchange(aggregator=...) and so on",
+        )
+    return given
+
+
+def at_rows(rows: jax.Array | None, tree: Any) -> Any:
+    """Return the rows of a stacked pytree; all of them if None."""
+    return tree if rows is None else jax.tree.map(lambda leaf: leaf[rows], tree)
+
+
+def put_rows(rows: jax.Array | None, active: jax.Array, new: Any, old: Any) -> Any:
+    """Return a stacked pytree with new rows where active; `new` and `active` are of the rows."""
+    if rows is None:
+        return where_active(active, new, old)
+    kept = where_active(active, new, at_rows(rows, old))
+    return jax.tree.map(lambda leaf, row: leaf.at[rows].set(row), old, kept)
+
+
+def _copies(array: jax.Array, number: int) -> jax.Array:
+    return jnp.broadcast_to(array, (number, *array.shape))
+
+
+def _part(name: str, given: Any, default: Any, methods: tuple[str, ...], kind: str) -> Any:
+    """Return an argument, or what stands for it.
+
+    Raises:
+      InputError: it has not the methods.
+    """
+    if given is None:
+        return default
+    if hasattr(given, "clip") and hasattr(given, "rounds"):
+        raise InputError(
+            "must not be a release: noise is for what a solver keeps to itself, and a channel sees "
+            "only what is already sent",
+            argument=name,
+            value=given,
+            remedy="give it as `release` to a private solver, beside the exchange",
+        )
+    if isinstance(given, type) or not all(hasattr(given, method) for method in methods):
+        raise InputError(
+            f"must be {kind}, but it is {one_line(given)}", argument=name, value=given
+        )
+    return given
