@@ -16,6 +16,7 @@ from fedjax_admm.problems._inner import (
     inner_lbfgs as inner_lbfgs,
     inner_steps as inner_steps,
 )
+from fedjax_admm.problems._label_flips import flip_labels as flip_labels
 from fedjax_admm.problems._localization import (
     MINIMUM_RANGE as MINIMUM_RANGE,
     CauchyNoise as CauchyNoise,

@@ -1,0 +1,232 @@
+r"""Attacks: what liars among the senders say instead of the truth.
+
+An attack is a pytree with
+
+    who(key, number) -> bool (number,)                   who lies, drawn once per run
+    init(values) -> memory                               of all senders, before the first message
+    __call__(values, bad, present, memory, key) -> (told, memory)
+
+A liar l who would honestly say x_l says
+
+    sign flip            -c x_l
+    scaled noise         N(0, c^2 I), or mu + N(0, c^2 I), mu the mean of the honest who are present
+    constant message     v
+    stale replay         what it would have said some messages ago
+
+or what `_collusions` has. All this comes before compression; the absent say nothing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import count, number, one_of, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages._liars import Liars, Lie, honest_mean, liars, told
+
+CENTRES = ("zero", "mean")
+
+
+class Attack(Protocol):
+    """What liars say."""
+
+    def who(self, key: jax.Array, number: int) -> jax.Array:
+        """Return who of some senders lies in a run with this key, bool, shape (number,)."""
+        ...
+
+    def init(self, values: jax.Array) -> Any:
+        """Return what is remembered of each sender, stacked; values (n, ...) tell the shape."""
+        ...
+
+    def __call__(
+        self, values: jax.Array, bad: jax.Array, present: jax.Array, memory: Any, key: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        """Return what is told, and the memory.
+
+        Args:
+          values: what everybody would honestly say, shape (k, ...).
+          bad: who lies, bool, shape (k,).
+          present: who says anything, bool, shape (k,).
+          memory: of these k senders.
+          key: a typed key, for this call alone.
+
+        Returns:
+          The lies of those who are bad and present, all other rows as they are; and the memory.
+        """
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Honest:
+    """Nobody lies; build it with `nobody`."""
+
+    def who(self, key, number):
+        """Return False for everybody."""
+        return jnp.zeros(number, bool)
+
+    def init(self, values):
+        """Remember nothing."""
+        return ()
+
+    def __call__(self, values, bad, present, memory, key):
+        """Return the values."""
+        return values, memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class SignFlip(Lie):
+    """The message turned around; build it with `sign_flip`."""
+
+    liars: Liars
+    scale: jax.Array  # shape=()
+
+    def __call__(self, values, bad, present, memory, key):
+        """Say -c x."""
+        return told(values, -self.scale.astype(values.dtype) * values, bad & present), memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ScaledNoise(Lie):
+    """Normal noise, every liar with its own; build it with `scaled_noise`."""
+
+    liars: Liars
+    deviation: jax.Array  # shape=(), in the unit of the messages
+    around: str = field(metadata={"static": True})  # "zero" or "mean"
+
+    def __call__(self, values, bad, present, memory, key):
+        """Say N(0, c^2 I), around zero or the mean of the honest."""
+        noise = jax.random.normal(key, values.shape, values.dtype)
+        lies = self.deviation.astype(values.dtype) * noise
+        if self.around == "zero":
+            return told(values, lies, bad & present), memory
+        honest = present & ~bad
+        return told(values, lies + honest_mean(values, honest)[None], bad & present, honest), memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ConstantMessage(Lie):
+    """The same message always; build it with `constant_message`."""
+
+    liars: Liars
+    value: jax.Array  # of a shape that broadcasts to that of a message
+
+    def __call__(self, values, bad, present, memory, key):
+        """Say v."""
+        lies = jnp.broadcast_to(self.value.astype(values.dtype), values.shape)
+        return told(values, lies, bad & present), memory
+
+
+class Past(NamedTuple):
+    """What `stale_replay` remembers of every sender, stacked over senders."""
+
+    messages: jax.Array  # shape=(n, age, ...): the last ones, in turn
+    sent: jax.Array  # shape=(n,), int32: messages so far
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class StaleReplay(Lie):
+    """The truth of some time ago; build it with `stale_replay`."""
+
+    liars: Liars
+    age: int = field(metadata={"static": True})  # in messages of the sender
+
+    def init(self, values):
+        """Keep room for the last `age` messages of everybody."""
+        shape = (values.shape[0], self.age, *values.shape[1:])
+        return Past(jnp.zeros(shape, values.dtype), jnp.zeros(values.shape[0], jnp.int32))
+
+    def __call__(self, values, bad, present, memory, key):
+        """Say what stood for message t - age, or the first one."""
+        rows = jnp.arange(values.shape[0], dtype=jnp.int32)
+        turn = memory.sent % self.age
+        # The place of this message holds that of `age` messages ago.
+        old = memory.messages[rows, jnp.where(memory.sent < self.age, 0, turn)]
+        lies = told(values, old, memory.sent > 0)
+        kept = told(memory.messages[rows, turn], values, present)
+        past = Past(memory.messages.at[rows, turn].set(kept), memory.sent + present)
+        return told(values, lies, bad & present), past
+
+
+def nobody() -> Honest:
+    """Build the attack in which nobody lies."""
+    return Honest()
+
+
+def sign_flip(
+    share: ArrayLike | None = None, scale: ArrayLike = 1.0, *, who: ArrayLike | None = None
+) -> SignFlip:
+    """Build the attack of liars who say -c times their own message.
+
+    Args:
+      share: of liars, in [0, 1): `floor(share n)` of n senders, drawn uniformly for every run.
+      scale: c, not negative.
+      who: bool, shape (senders,), in the place of a share: exactly these lie.
+
+    Raises:
+      InputError: both or none of share and who are given, or a number is out of range.
+    """
+    return SignFlip(liars(share, who), scalar("scale", scale, at_least=0))
+
+
+def scaled_noise(
+    share: ArrayLike | None = None,
+    deviation: ArrayLike = 1.0,
+    *,
+    around: str = "zero",
+    who: ArrayLike | None = None,
+) -> ScaledNoise:
+    """Build the attack of liars who say normal noise, each its own in every message.
+
+    Args:
+      share: as in `sign_flip`.
+      deviation: standard deviation of every entry, in the unit of the messages.
+      around: "zero", or "mean" for that of the honest who are present.
+      who: as in `sign_flip`.
+
+    Raises:
+      InputError: as `sign_flip`; or `around` is another word.
+    """
+    one_of("around", around, CENTRES)
+    return ScaledNoise(liars(share, who), scalar("deviation", deviation, at_least=0), around)
+
+
+def constant_message(
+    share: ArrayLike | None = None, value: ArrayLike = 0.0, *, who: ArrayLike | None = None
+) -> ConstantMessage:
+    """Build the attack of liars who always say the same.
+
+    Args:
+      share: as in `sign_flip`.
+      value: what they say: a number, or an array whose shape broadcasts to that of a message.
+      who: as in `sign_flip`.
+
+    Raises:
+      InputError: as `sign_flip`; or the value is not finite.
+    """
+    return ConstantMessage(liars(share, who), number("value", value))
+
+
+def stale_replay(
+    share: ArrayLike | None = None, age: int = 10, *, who: ArrayLike | None = None
+) -> StaleReplay:
+    """Build the attack of liars who say what they would have said some messages ago.
+
+    Until there are as many, it is the first message. It remembers `age` messages of every sender.
+
+    Args:
+      share: as in `sign_flip`.
+      age: how many of the sender's own messages ago; static.
+      who: as in `sign_flip`.
+
+    Raises:
+      InputError: as `sign_flip`; or the age is no positive whole number.
+    """
+    return StaleReplay(liars(share, who), count("age", age))

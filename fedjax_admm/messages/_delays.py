@@ -1,0 +1,175 @@
+r"""Delays: how many rounds after it is sent a message is heard, if ever; and the links.
+
+A delay is a pytree with
+
+    depth: int                        static: the longest wait after which a message is still heard
+    loses: bool                       whether messages may never arrive
+    in_order: bool                    whether no message overtakes an earlier one of its sender
+    draw(key, index, number) -> (number,) int32
+
+`draw` gives the waits of the messages of round `index`, in rounds: 0 is at once, more than `depth`
+is never. Participation says who sends; this says when it is heard. On a link in order a message
+that would overtake waits until the one before it arrives, and what is lost blocks nothing.
+
+`_waits` has the delays; here is the one that does not wait, and the links: `open_transit` and
+`move` keep what has been sent and was not heard yet.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._pytrees import register_dataclass
+
+
+class Delay(Protocol):
+    """How long messages are on their way."""
+
+    @property
+    def depth(self) -> int:
+        """Return the longest wait, in rounds, after which a message is still heard."""
+        ...
+
+    @property
+    def loses(self) -> bool:
+        """Return whether messages may never arrive."""
+        ...
+
+    @property
+    def in_order(self) -> bool:
+        """Return whether no message overtakes an earlier one of its sender."""
+        ...
+
+    def draw(self, key: jax.Array, index: jax.Array, number: int) -> jax.Array:
+        """Return how many rounds messages wait, shape (number,), int32; beyond `depth`, for ever.
+
+        Args:
+          key: a typed key, for this round alone.
+          index: absolute number of the round, shape (), int32.
+          number: how many senders there are.
+        """
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """Everything is heard at once; build it with `prompt`."""
+
+    depth = 0
+    loses = False
+    in_order = True
+
+    def draw(self, key, index, number):
+        """Return zeros."""
+        return jnp.zeros(number, jnp.int32)
+
+
+def prompt() -> Prompt:
+    """Build the delay of messages that are heard at once."""
+    return Prompt()
+
+
+def check_delay(name: str, value: Any) -> None:
+    """Check that an argument is a delay.
+
+    Raises:
+      InputError: the argument is something else, as a number or a builder that was not called.
+    """
+    members = ("depth", "loses", "in_order", "draw")
+    if isinstance(value, type) or not all(hasattr(value, member) for member in members):
+        raise InputError(
+            f"must be a delay such as bounded_delay(3), but it is {one_line(value)}",
+            argument=name,
+            value=value,
+        )
+
+
+class Transit(NamedTuple):
+    """What is on its way: a ring of slots, one per round in which something may arrive."""
+
+    values: jax.Array  # shape=(depth + 1, senders, ...)
+    weights: jax.Array  # shape=(depth + 1, senders)
+    sent: jax.Array  # shape=(depth + 1, senders), int32: the round it was sent in; -1: nothing
+    heard: jax.Array  # shape=(senders,), int32: when the newest heard so far was sent; -1: none
+    due: jax.Array  # shape=(senders,), int32: when the last message that is not lost arrives
+
+
+def open_transit(depth: int, values: jax.Array, weights: jax.Array) -> Transit:
+    """Return links with nothing on its way.
+
+    Args:
+      depth: of the delay.
+      values: what will be sent, shape (senders, ...); only its shape and dtype count.
+      weights: shape (senders,), likewise.
+    """
+    senders = values.shape[0]
+    none = jnp.full(senders, -1, jnp.int32)
+    return Transit(
+        jnp.zeros((depth + 1, *values.shape), values.dtype),
+        jnp.zeros((depth + 1, *weights.shape), weights.dtype),
+        jnp.full((depth + 1, senders), -1, jnp.int32),
+        none,
+        none,
+    )
+
+
+def move(
+    delay: Delay,
+    transit: Transit,
+    values: jax.Array,
+    weights: jax.Array,
+    sends: jax.Array,
+    index: jax.Array,
+    key: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, Transit]:
+    """Send the messages of a round, and return what arrives in it.
+
+    Of messages of one sender that arrive at once the newest counts, and a message that arrives
+    after a newer one was heard is discarded.
+
+    Args:
+      delay: how long messages wait.
+      transit: the links, as deep as the delay.
+      values: what is sent, shape (senders, ...).
+      weights: with which weight, shape (senders,).
+      sends: who sends, bool, shape (senders,).
+      index: the absolute number of the round, shape (), int32; every round is moved once.
+      key: a typed key, for this round alone.
+
+    Returns:
+      The messages that arrive, shape (senders, ...), their weights, whose they are, bool, and the
+      links. Where nothing arrives values and weights are 0.
+    """
+    slots, senders = transit.sent.shape
+    rows = jnp.arange(senders, dtype=jnp.int32)
+    index = jnp.asarray(index, jnp.int32)
+    waits = delay.draw(key, index, senders)
+    leaves = sends & (waits <= delay.depth)
+    due = index + waits
+    if delay.in_order:
+        due = jnp.maximum(due, transit.due)
+    # What is due together shares a slot, which the newest takes; others are dropped beyond the end.
+    place = jnp.where(leaves, due % slots, slots)
+
+    def put(ring, new):
+        return ring.at[place, rows].set(new, mode="drop")
+
+    values, weights = put(transit.values, values), put(transit.weights, weights)
+    sent = put(transit.sent, jnp.broadcast_to(index, senders))
+    now = index % slots
+    here = sent[now]
+    arrived = here > transit.heard
+    transit = Transit(
+        values,
+        weights,
+        sent.at[now].set(-1),
+        jnp.maximum(here, transit.heard),
+        jnp.where(leaves, due, transit.due),
+    )
+    mask = jnp.expand_dims(arrived, range(1, values.ndim - 1))
+    heard = jnp.where(mask, values[now], 0), jnp.where(arrived, weights[now], 0)
+    return *heard, arrived, transit

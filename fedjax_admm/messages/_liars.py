@@ -1,0 +1,121 @@
+"""Who lies: a share of the senders, drawn for every run, or senders that are named."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
+from fedjax_admm._pytrees import register_dataclass
+
+# The share 0.29 of 100 is 29, although neither float32 nor float64 holds 0.29.
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Liars:
+    """Who lies; build it with `liars`."""
+
+    share: jax.Array | None  # shape=(), in [0, 1)
+    named: jax.Array | None  # shape=(senders,), bool
+
+    def draw(self, key: jax.Array, number: int) -> jax.Array:
+        """Return who of some senders lies, bool, shape (number,).
+
+        With the same key, a larger share only adds liars.
+
+        Args:
+          key: a typed key, of a run; named liars are the same for any.
+          number: how many senders there are.
+
+        Raises:
+          InputError: liars are named among another number of senders.
+        """
+        if self.share is None:
+            if self.named.shape != (number,):
+                raise InputError(
+                    f"must have an entry per sender ({number}), but its shape is "
+                    f"{self.named.shape}",
+                    argument="who",
+                    value=self.named,
+                )
+            return self.named
+        liars = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
+        rank = jax.random.permutation(key, jnp.arange(number, dtype=jnp.int32))
+        return rank < jnp.minimum(liars, number - 1)
+
+
+def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> Liars:
+    """Say who lies: `floor(share n)` of n senders, drawn uniformly, or those of a mask.
+
+    Args:
+      share: in [0, 1), a leaf; at least one sender is honest.
+      who: bool, shape (senders,), in the place of a share: exactly these lie.
+
+    Raises:
+      InputError: both are given, or none; the share is out of range; the mask is none.
+    """
+    if (share is None) == (who is None):
+        raise InputError(
+            "must be a number in [0, 1), or be left out where {who} says who lies",
+            argument="share",
+            value=share,
+            others=["who"],
+        )
+    if who is None:
+        given = scalar("share", share, at_least=0)
+        if is_concrete(given) and not given < 1:
+            raise InputError(
+                f"must be less than 1, but it is {float(given):g}", argument="share", value=share
+            )
+        return Liars(given, None)
+    mask = who if isinstance(who, jax.Array) else np.asarray(who)
+    if mask.dtype != bool or mask.ndim != 1:
+        raise InputError(
+            f"must be a bool array with an entry per sender, but it is {one_line(who)}",
+            argument="who",
+            value=who,
+        )
+    return Liars(None, jnp.asarray(mask))
+
+
+class Lie:
+    """What attacks have in common: they draw their liars, and most remember nothing."""
+
+    liars: Liars
+
+    def who(self, key, number):
+        """Draw a share of the senders, or return those that are named."""
+        return self.liars.draw(key, number)
+
+    def init(self, values):
+        """Remember nothing."""
+        return ()
+
+
+def rows_of(mask: jax.Array, values: jax.Array) -> jax.Array:
+    """Return a mask of rows with the axes of the values."""
+    return jnp.expand_dims(mask, range(1, values.ndim))
+
+
+def told(
+    values: jax.Array, lies: jax.Array, lying: jax.Array, honest: jax.Array | None = None
+) -> jax.Array:
+    """Return lies in some rows; none where attacks need honest rows and there are none."""
+    if honest is not None:
+        lying = lying & jnp.any(honest)
+    return jnp.where(rows_of(lying, values), lies, values)
+
+
+def honest_number(honest: jax.Array) -> jax.Array:
+    """Return how many rows are honest, at least 1."""
+    return jnp.maximum(jnp.sum(honest, dtype=jnp.int32), 1)
+
+
+def honest_mean(values: jax.Array, honest: jax.Array) -> jax.Array:
+    """Return the mean of the honest rows, zero where there are none."""
+    total = jnp.sum(jnp.where(rows_of(honest, values), values, 0), 0)
+    return total / honest_number(honest).astype(values.dtype)

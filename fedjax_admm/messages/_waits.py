@@ -1,0 +1,351 @@
+r"""How long messages wait: the laws of delays.
+
+    fixed          b
+    bounded        uniform on 0, 1, ..., b
+    geometric      P(wait = k) = p (1 - p)^k,          p = 1 / (1 + mean)
+    heavy tailed   P(wait >= k) = (1 + k / scale)^-a,  a discrete Pareto (Lomax) law
+    lossy          never, with a probability; else as another delay says
+    replay         as it is given
+
+Waits are whole rounds, drawn for every message by itself.
+"""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import (
+    InputError,
+    count,
+    flag,
+    is_concrete,
+    number,
+    one_line,
+    one_of,
+    real_array,
+)
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages._delays import Delay, Prompt, check_delay
+
+LATE = ("lost", "last")
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class FixedDelay:
+    """The same wait always; build it with `fixed_delay`."""
+
+    rounds: jax.Array  # shape=() or (senders,), int32
+    depth: int = field(metadata={"static": True})
+
+    loses = False
+    in_order = True
+
+    def draw(self, key, index, number):
+        """Return b."""
+        return jnp.minimum(_each("rounds", self.rounds, number), self.depth)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class UniformDelay:
+    """Waits up to a bound; build it with `bounded_delay`."""
+
+    rounds: jax.Array  # shape=() or (senders,), int32
+    depth: int = field(metadata={"static": True})
+    in_order: bool = field(metadata={"static": True})
+
+    loses = False
+
+    def draw(self, key, index, number):
+        """Draw from 0, 1, ..., b, all as likely."""
+        most = jnp.minimum(_each("rounds", self.rounds, number), self.depth)
+        return jax.random.randint(key, (number,), 0, most + 1, jnp.int32)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GeometricDelay:
+    """Waits without a memory; build it with `geometric_delay`."""
+
+    mean: jax.Array  # shape=() or (senders,), in rounds
+    depth: int = field(metadata={"static": True})
+    late: str = field(metadata={"static": True})  # "lost" or "last"
+    in_order: bool = field(metadata={"static": True})
+
+    @property
+    def loses(self) -> bool:
+        """Return whether what waits longer than the depth is lost."""
+        return self.late == "lost"
+
+    def draw(self, key, index, number):
+        """Return the whole part of an exponential draw over -log(1 - p) = log(1 + 1 / mean)."""
+        mean = _each("mean", self.mean, number)
+        some = mean > 0
+        rate = jnp.log1p(1 / jnp.where(some, mean, 1))
+        draws = jax.random.exponential(key, (number,), mean.dtype)
+        return _cut(jnp.where(some, draws / rate, 0), self.depth, self.late)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class HeavyTailedDelay:
+    """Mostly short waits, and a few of any length; build it with `heavy_tailed_delay`."""
+
+    exponent: jax.Array  # shape=() or (senders,): a
+    scale: jax.Array  # shape=() or (senders,), in rounds
+    depth: int = field(metadata={"static": True})
+    late: str = field(metadata={"static": True})  # "lost" or "last"
+    in_order: bool = field(metadata={"static": True})
+
+    @property
+    def loses(self) -> bool:
+        """Return whether what waits longer than the depth is lost."""
+        return self.late == "lost"
+
+    def draw(self, key, index, number):
+        """Return the whole part of scale (U^(-1 / a) - 1)."""
+        exponent = _each("exponent", self.exponent, number)
+        scale = _each("scale", self.scale, number).astype(exponent.dtype)
+        draws = jax.random.exponential(key, (number,), exponent.dtype)
+        return _cut(scale * jnp.expm1(draws / exponent), self.depth, self.late)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Lossy:
+    """Some messages are lost; build it with `lossy`."""
+
+    probability: jax.Array  # shape=() or (senders,)
+    delay: Delay  # of those that are not
+
+    loses = True
+
+    @property
+    def depth(self) -> int:
+        """Return the depth of the other delay."""
+        return self.delay.depth
+
+    @property
+    def in_order(self) -> bool:
+        """Return whether those that arrive do so in order."""
+        return self.delay.in_order
+
+    def draw(self, key, index, number):
+        """Return what the other delay says, or never."""
+        lost_key, wait_key = jax.random.split(key)
+        probability = _each("probability", self.probability, number)
+        lost = jax.random.bernoulli(lost_key, probability)
+        return jnp.where(lost, self.depth + 1, self.delay.draw(wait_key, index, number))
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ReplayDelays:
+    """Waits that are given in advance; build it with `replay_delays`."""
+
+    waits: jax.Array  # shape=(rounds, senders), int32
+    depth: int = field(metadata={"static": True})
+    loses: bool = field(metadata={"static": True})
+    in_order: bool = field(metadata={"static": True})
+
+    def draw(self, key, index, number):
+        """Return the waits of round `index`."""
+        row = jax.lax.dynamic_index_in_dim(self.waits, index, 0, keepdims=False)
+        return _each("waits", row, number)
+
+
+def fixed_delay(rounds: ArrayLike, depth: int | None = None) -> FixedDelay | Prompt:
+    """Build the delay of messages that all wait equally long.
+
+    Args:
+      rounds: how long, a whole number for all senders, or one for each, shape (senders,).
+      depth: the longest of them, where they are traced; longer ones are cut to it.
+
+    Returns:
+      The delay; `Prompt` where the longest is 0.
+
+    Raises:
+      InputError: a number is no whole one or is negative; or numbers are traced without a depth.
+    """
+    waits, depth = _whole(rounds, depth)
+    return FixedDelay(waits, depth) if depth else Prompt()
+
+
+def bounded_delay(
+    rounds: ArrayLike, depth: int | None = None, *, in_order: bool = False
+) -> UniformDelay | Prompt:
+    """Build the delay of messages that wait 0, 1, ... or b rounds, all as likely.
+
+    Args:
+      rounds: b, for all senders, or one for each, shape (senders,).
+      depth: as in `fixed_delay`.
+      in_order: whether no message overtakes an earlier one of its sender.
+
+    Returns:
+      The delay; `Prompt` where the longest is 0.
+
+    Raises:
+      InputError: as `fixed_delay`.
+    """
+    waits, depth = _whole(rounds, depth)
+    in_order = flag("in_order", in_order)
+    return UniformDelay(waits, depth, in_order) if depth else Prompt()
+
+
+def geometric_delay(
+    mean: ArrayLike, depth: int, *, late: str = "lost", in_order: bool = False
+) -> GeometricDelay | Prompt:
+    """Build the delay of messages of which a share p = 1 / (1 + mean) arrives in every round.
+
+    Args:
+      mean: wait in rounds, before it is cut, not negative; for all senders or one for each.
+      depth: rounds of waiting after which nothing more is heard; static. The links take the memory
+        of depth + 1 messages of every sender. (mean / (1 + mean))^(depth + 1) of all wait longer.
+      late: what becomes of those: "lost", or "last", where they are heard after `depth` rounds.
+      in_order: whether no message overtakes an earlier one of its sender.
+
+    Returns:
+      The delay; `Prompt` where the depth is 0 and nothing is lost.
+
+    Raises:
+      InputError: a number is out of range, or `late` is another word.
+    """
+    mean = _one_or_each("mean", mean, at_least=0)
+    depth, in_order = _kind(depth, late, in_order)
+    return GeometricDelay(mean, depth, late, in_order) if depth or late == "lost" else Prompt()
+
+
+def heavy_tailed_delay(
+    exponent: ArrayLike,
+    depth: int,
+    *,
+    scale: ArrayLike = 1.0,
+    late: str = "lost",
+    in_order: bool = False,
+) -> HeavyTailedDelay | Prompt:
+    """Build the delay of messages with `P(wait >= k) = (1 + k / scale)^-exponent`.
+
+    The mean wait is infinite where the exponent is 1 or less, before it is cut; with scale 1 it is
+    the Riemann zeta function of the exponent, less 1.
+
+    Args:
+      exponent: positive; for all senders or one for each.
+      depth: as in `geometric_delay`.
+      scale: of the waits, in rounds, positive; for all senders or one for each.
+      late: as in `geometric_delay`.
+      in_order: whether no message overtakes an earlier one of its sender.
+
+    Returns:
+      The delay; `Prompt` where the depth is 0 and nothing is lost.
+
+    Raises:
+      InputError: a number is out of range, or `late` is another word.
+    """
+    exponent = _one_or_each("exponent", exponent, above=0)
+    scale = _one_or_each("scale", scale, above=0)
+    depth, in_order = _kind(depth, late, in_order)
+    if not depth and late == "last":
+        return Prompt()
+    return HeavyTailedDelay(exponent, scale, depth, late, in_order)
+
+
+def lossy(probability: ArrayLike, delay: Delay | None = None) -> Lossy:
+    """Build the delay of messages that are lost with a probability.
+
+    Args:
+      probability: of a loss, for all senders or one for each, shape (senders,).
+      delay: of messages that are not lost; `prompt()` if None.
+
+    Raises:
+      InputError: a probability is outside [0, 1], or the delay is none.
+    """
+    probability = _one_or_each("probability", probability, at_least=0, at_most=1)
+    delay = Prompt() if delay is None else delay
+    check_delay("delay", delay)
+    return Lossy(probability, delay)
+
+
+def replay_delays(
+    waits: ArrayLike, depth: int | None = None, *, in_order: bool = False
+) -> ReplayDelays:
+    """Build the delay of messages whose waits are known: recorded, or those of another program.
+
+    Args:
+      waits: whole numbers, shape (rounds, senders), of every message by the absolute number of its
+        round; after the last round its row goes on.
+      depth: what waits longer than this is lost; nothing is if None.
+      in_order: whether no message overtakes an earlier one of its sender.
+
+    Raises:
+      InputError: waits are no whole numbers from 0, have no two axes, or are traced.
+    """
+    real_array("waits", waits)
+    whole, longest = _whole(waits, None, "waits")
+    if whole.ndim != 2 or not whole.shape[0]:
+        raise InputError(
+            f"must have the axes (rounds, senders), but its shape is {whole.shape}",
+            argument="waits",
+            value=waits,
+        )
+    depth = longest if depth is None else count("depth", depth, at_least=0)
+    return ReplayDelays(whole, depth, longest > depth, flag("in_order", in_order))
+
+
+def _each(name: str, value: jax.Array, senders: int) -> jax.Array:
+    """Return one number per sender."""
+    if value.shape not in ((), (senders,)):
+        raise InputError(
+            f"must be one number or one per sender ({senders}), but its shape is {value.shape}",
+            argument=name,
+            value=value,
+        )
+    return jnp.broadcast_to(value, (senders,))
+
+
+def _cut(waits: jax.Array, depth: int, late: str) -> jax.Array:
+    """Return whole rounds; what is longer than the depth is one more than it, or is the depth."""
+    most = depth + 1 if late == "lost" else depth
+    return jnp.minimum(waits, most).astype(jnp.int32)
+
+
+def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
+    found = number(name, value, **limits)
+    if found.ndim > 1:
+        raise InputError(
+            f"must be one number or one per sender, but its shape is {found.shape}",
+            argument=name,
+            value=value,
+        )
+    return found
+
+
+def _kind(depth: int, late: str, in_order: bool) -> tuple[int, bool]:
+    one_of("late", late, LATE)
+    return count("depth", depth, at_least=0), flag("in_order", in_order)
+
+
+def _whole(value: ArrayLike, depth: int | None, name: str = "rounds") -> tuple[jax.Array, int]:
+    """Return waits as int32, and the longest."""
+    if not is_concrete(value):
+        if depth is None:
+            raise InputError(
+                "must be known before anything is traced, but it is traced",
+                argument=name,
+                value=value,
+                remedy="give the longest as {depth}",
+                others=["depth"],
+            )
+        return jnp.asarray(value, jnp.int32), count("depth", depth, at_least=0)
+    real_array(name, value)
+    host = np.asarray(value)
+    if host.dtype.kind not in "iu" or np.any(host < 0) or not host.size:
+        raise InputError(
+            f"must be whole numbers from 0, but it is {one_line(value)}", argument=name, value=value
+        )
+    longest = count(name, int(host.max()), at_least=0)
+    depth = longest if depth is None else count("depth", depth, at_least=0)
+    return jnp.asarray(host, jnp.int32), depth

@@ -1,0 +1,197 @@
+"""Clients who learn from false labels: the attack that begins before the first message.
+
+    -1 and 1      y -> -y
+    0, ..., C - 1 y -> C - 1 - y;  with two classes 0 and 1 change places
+    numbers       y -> -y
+
+Such clients obey the protocol: what they send is the truth about false data, and no check of
+messages by themselves finds them out.
+
+Reference: B. Biggio, B. Nelson, P. Laskov, "Support Vector Machines Under Adversarial Label Noise",
+ACML 2011; V. Tolpegin, S. Truex, M. E. Gursoy, L. Liu, "Data Poisoning Attacks Against Federated
+Learning Systems", ESORICS 2020, arXiv:2007.08432.
+"""
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, is_concrete, listed, one_line, typed_key
+from fedjax_admm.losses import LassoLoss, LogisticLoss, SquaredLoss, TrainedLoss
+from fedjax_admm.messages import liars
+from fedjax_admm.problems._client_data import BucketedData, GeneratedData
+from fedjax_admm.problems._consensus import ConsensusRegression
+from fedjax_admm.problems._federated_problem import Federated
+from fedjax_admm.problems._networked import Networked
+from fedjax_admm.problems._robust_regression import RobustRegression
+
+Problem = TypeVar("Problem")
+_NAMES = ("label", "labels", "target", "targets", "y")
+
+
+def flip_labels(
+    problem: Problem,
+    share: ArrayLike | None = None,
+    key: jax.Array | None = None,
+    *,
+    who: ArrayLike | None = None,
+    label: str | int | None = None,
+    classes: int | None = None,
+) -> tuple[Problem, jax.Array]:
+    """Return a problem in which some clients have false labels, and who they are.
+
+    Solvers run on it; measures belong on the honest problem. What was known before stays as it is:
+    the truth, the common minimiser of consensus regression, held-out samples.
+
+    Args:
+      problem: consensus regression, robust regression, a networked problem, or a federated one with
+        stacked or listed data.
+      share: of clients who lie, in [0, 1): `floor(share n)` of n, drawn uniformly.
+      key: a typed key, for a share; with the same key, a larger share only adds clients.
+      who: bool, shape (clients,), in the place of a share and a key: exactly these lie.
+      label: of a federated problem: which part of a sample the label is, by its name or its place;
+        if None, the second of two parts, or the one named "y", "label" or "target".
+      classes: how many there are, C; if None, whole numbers are looked at (if all are -1 and 1 they
+        change places, else C is the largest plus 1), and so are floats, which are two classes if
+        all are 0 and 1 and else are turned around.
+
+    Returns:
+      The problem, and who lies, bool, shape (clients,).
+
+    Raises:
+      InputError: the problem has no labels; there is no key for a share; both a share and a mask
+        are given, or none; or whole numbers are traced and `classes` is None.
+    """
+    kinds = (ConsensusRegression, RobustRegression, Networked, Federated)
+    if not isinstance(problem, kinds):
+        raise InputError(
+            f"must have labels, as {listed(kind.__name__ for kind in kinds)} do, but it is "
+            f"{one_line(type(problem).__name__)}",
+            argument="problem",
+            value=problem,
+            remedy="let its clients lie in their messages, with an attack of fedjax_admm.messages",
+        )
+    chosen = liars(share, who)
+    if chosen.share is not None:
+        typed_key(key)
+    bad = chosen.draw(key, problem.num_clients)
+    if classes is not None:
+        classes = count("classes", classes, at_least=2)
+    if isinstance(problem, Federated):
+        return replace(problem, data=_with_data(problem.data, bad, label, classes)), bad
+    if label is not None:
+        raise InputError(
+            "is for federated problems, but the labels of this problem are its targets",
+            argument="label",
+            value=label,
+            remedy="leave it out",
+        )
+    if isinstance(problem, Networked):
+        return replace(problem, local=_with_loss(problem.local, bad, classes)), bad
+    return replace(problem, targets=_flipped([problem.targets], [bad], classes)[0]), bad
+
+
+def _flipped(labels: list[jax.Array], bad: list[jax.Array], classes: int | None) -> list[jax.Array]:
+    """Return arrays of labels (clients, samples, ...) with those of some clients flipped.
+
+    What labels mean is seen from all arrays together.
+    """
+    if labels[0].dtype == bool:
+        false = [~part for part in labels]
+    else:
+        sum_of_both = _sum_of_both(labels, classes)
+        false = [sum_of_both - part for part in labels]
+    return [
+        jnp.where(jnp.expand_dims(lies, range(1, part.ndim)), other, part)
+        for part, other, lies in zip(labels, false, bad, strict=True)
+    ]
+
+
+def _sum_of_both(labels: list[jax.Array], classes: int | None) -> int:
+    """Return what a label and its false one add up to: C - 1, or 0."""
+    if classes is not None:
+        return classes - 1
+    whole = jnp.issubdtype(labels[0].dtype, jnp.integer)
+    if not is_concrete(labels):
+        if whole:
+            raise InputError(
+                "must be given where labels are whole numbers and traced",
+                argument="classes",
+                value=classes,
+            )
+        return 0
+    seen = np.unique(np.concatenate([np.asarray(part).ravel() for part in labels]))
+    if whole:
+        return max(int(seen.max()), 1) if seen.min() >= 0 else 0
+    return int(np.all(np.isin(seen, (0, 1))))
+
+
+def _with_loss(loss: Any, bad: jax.Array, classes: int | None) -> Any:
+    """Return the losses of a network with other targets."""
+    if isinstance(loss, LassoLoss):
+        return replace(loss, smooth=_with_loss(loss.smooth, bad, classes))
+    if not isinstance(loss, SquaredLoss | LogisticLoss | TrainedLoss):
+        raise InputError(
+            f"must have labels, but its local loss is {type(loss).__name__}",
+            argument="problem",
+            value=loss,
+        )
+    (targets,) = _flipped([loss.targets], [bad], classes)
+    if not isinstance(loss, SquaredLoss):
+        return replace(loss, targets=targets)
+    weighted = loss.weights * targets
+    correlation = jnp.einsum(
+        "nm,nmd->nd", weighted, loss.features, precision=jax.lax.Precision.HIGHEST
+    )
+    return replace(loss, targets=targets, correlation=correlation)
+
+
+def _with_data(data: Any, bad: jax.Array, label: Any, classes: int | None) -> Any:
+    """Return the samples of clients with other labels."""
+    if isinstance(data, GeneratedData):
+        raise InputError(
+            "must hold its samples, but makes them on demand",
+            argument="problem",
+            value=data,
+            remedy="let the function that makes them flip the labels of some clients",
+        )
+    parts = data.buckets if isinstance(data, BucketedData) else (data,)
+    place = _label_place(parts[0].samples, label)
+    leaves = [jax.tree.leaves(part.samples) for part in parts]
+    labels = _flipped([mine[place] for mine in leaves], [bad[p.numbers] for p in parts], classes)
+    structure = jax.tree.structure(parts[0].samples)
+    for mine, new in zip(leaves, labels, strict=True):
+        mine[place] = new
+    changed = tuple(
+        replace(part, samples=jax.tree.unflatten(structure, mine))
+        for part, mine in zip(parts, leaves, strict=True)
+    )
+    return replace(data, buckets=changed) if isinstance(data, BucketedData) else changed[0]
+
+
+def _label_place(samples: Any, label: Any) -> int:
+    """Return which leaf of the samples is the label."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(samples)]
+    names = [_name(path[0]) if path else None for path in paths]
+    wanted = (*_NAMES, *((1,) if set(names) == {0, 1} else ())) if label is None else (label,)
+    found = [place for place, name in enumerate(names) if name in wanted]
+    if len(found) != 1:
+        raise InputError(
+            f"must say which part of a sample is its label, one of {listed(map(repr, names))}, "
+            f"but it is {one_line(label)}",
+            argument="label",
+            value=label,
+        )
+    return found[0]
+
+
+def _name(entry: Any) -> Any:
+    """Return the name or the place that an entry of a path stands for."""
+    for attribute in ("key", "name", "idx"):
+        if hasattr(entry, attribute):
+            return getattr(entry, attribute)
+    return str(entry)
