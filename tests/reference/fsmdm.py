@@ -178,6 +178,7 @@ def fsmdm(
     start=None,
     z_sign=+1,
     l1=0.0,
+    location=None,
 ):
     """FSMDM on one trial, with loops over rounds and clients.
 
@@ -195,6 +196,8 @@ def fsmdm(
         start: First ``w``; the origin by default.
         z_sign: -1 gives the sign in the z-step as the paper prints it.
         l1: Weight of ``||w||_1``, which the server adds to the sum of the losses.
+        location: `location(uploads, weights) -> w` of the server, where it is not the mean of the
+            uploads ``q - zeta / s`` (L, 3) with the weights ``s`` (L,).
 
     Returns:
         A dict of the states after every round: ``w`` (rounds, 3), ``x``, ``z``, ``g``, ``q``,
@@ -235,6 +238,8 @@ def fsmdm(
             weights[number] = d * math.sqrt(client["k"] + 1)
             messages[number] = weights[number] * client["q"] - client["zeta"]
         w = np.sum(messages, axis=0) / math.fsum(weights)
+        if location is not None:
+            w = location(np.array(messages) / np.array(weights)[:, None], np.array(weights))
         w = np.sign(w) * np.maximum(np.abs(w) - l1 / math.fsum(weights), 0.0)
 
         out["w"][index] = w
