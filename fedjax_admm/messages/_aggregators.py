@@ -1,0 +1,205 @@
+r"""Aggregators: one vector out of many, of which some may lie.
+
+An aggregator is a pytree with
+
+    __call__(values, weights, groups, number, previous) -> (number, dim)
+
+Vectors with weights stand in groups, one per receiver: everybody at a star's server, the children
+of every node of a tree, the neighbours of every node of a graph. A weight of zero is absence,
+whatever stands in the vector; a group in which all are absent keeps its previous vector.
+
+    mean                  sum_l s_l x_l / sum_l s_l
+    coordinate_median     per coordinate: where the cumulative weight passes one half
+    trimmed_mean          per coordinate, without a share of the weight at either end
+    geometric_median      argmin_z sum_l s_l ||z - x_l||, by smoothed Weiszfeld steps
+    krum, multi_krum      the vectors with the least squared distances to their nearest ones
+    centred_clipping      v + mean of (x_l - v) min(1, tau / ||x_l - v||), v the previous vector
+    norm_bounding         mean of x_l min(1, tau / ||x_l||)
+
+Weights are votes: half of the weight, not of the clients, moves a median anywhere. Where weights
+follow from what clients say, such as their number of samples, a liar would take all; so all but the
+mean cap them, at `cap` times the median weight of those present in the group. With the median
+weight w, liars that claim all they can have half of the votes where f cap w = (n - f) w: from a
+share 1 / (1 + cap) of the clients on, one quarter at the default cap of 3, one half at 1. Weights
+that differ less than that among the honest stay as they are.
+
+All but the mean take a vector with an entry that is not finite for absent: it says nothing, and
+its sender loses a vote.
+
+Here are those that are weighted means of what was said, of which some is shortened; those that
+hold against any lie of a minority stand in `_robust.py`.
+
+Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
+Optimization", ICML 2021, arXiv:2012.10333 (centred clipping); Z. Sun, P. Kairouz, A. T. Suresh,
+H. B. McMahan, "Can You Really Backdoor Federated Learning?", arXiv:1911.07963 (norm bounding).
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import count, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import project_l2_ball
+from fedjax_admm.messages._votes import AnyNumber, attending, of_group, weighted_mean
+
+# See above: a quarter of the clients, if they claim all they can, and harmless factors in between.
+CAP = 3.0
+
+
+class Aggregator(Protocol):
+    """What a receiver makes of many vectors."""
+
+    def __call__(
+        self,
+        values: jax.Array,
+        weights: jax.Array,
+        groups: jax.Array,
+        number: int,
+        previous: jax.Array,
+    ) -> jax.Array:
+        """Return one vector per group, shape (number, dim), dtype of the vectors.
+
+        Args:
+          values: shape (vectors, dim), floating dtype.
+          weights: shape (vectors,), of the same dtype; 0 for those who are absent.
+          groups: the group of every vector, shape (vectors,), int32; not looked at where there is
+            one group.
+          number: of groups.
+          previous: the last result, shape (number, dim).
+        """
+        ...
+
+    def check(self, number: int) -> None:
+        """Raise `InputError` if a group of so many vectors is too small."""
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Mean(AnyNumber):
+    """The weighted mean; build it with `mean`."""
+
+    def __call__(self, values, weights, groups, number, previous):
+        """Return sum_l s_l x_l / sum_l s_l."""
+        return weighted_mean(values, weights, groups, number, previous)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class CentredClipping(AnyNumber):
+    """The previous vector, moved by shortened differences; build it with `centred_clipping`."""
+
+    radius: jax.Array  # shape=(): tau, in the unit of the vectors
+    cap: jax.Array | None  # shape=(); None for none
+    steps: int = field(metadata={"static": True})
+
+    def __call__(self, values, weights, groups, number, previous):
+        """Return v after steps v <- v + mean of (x_l - v) min(1, tau / ||x_l - v||)."""
+        values, votes = attending(values, weights, groups, number, self.cap)
+        none = jnp.zeros_like(previous)
+
+        def step(v, _):
+            moves = shortened(values - of_group(v, groups), self.radius)
+            return v + weighted_mean(moves, votes, groups, number, none), None
+
+        return jax.lax.scan(step, previous, length=self.steps)[0]
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class NormBounding(AnyNumber):
+    """The mean of shortened vectors; build it with `norm_bounding`."""
+
+    radius: jax.Array  # shape=(): tau, in the unit of the vectors
+    cap: jax.Array | None  # shape=(); None for none
+
+    def __call__(self, values, weights, groups, number, previous):
+        """Return the mean of x_l min(1, tau / ||x_l||)."""
+        values, votes = attending(values, weights, groups, number, self.cap)
+        return weighted_mean(shortened(values, self.radius), votes, groups, number, previous)
+
+
+def mean() -> Mean:
+    """Build the weighted mean of all that was said: one liar moves it anywhere.
+
+        sum_l s_l x_l / sum_l s_l
+
+    Weights count as they are, without a cap, and what is not finite is passed on. Servers average
+    so where nothing else is said.
+    """
+    return Mean()
+
+
+def centred_clipping(radius: ArrayLike, steps: int = 1, *, cap: ArrayLike = CAP) -> CentredClipping:
+    """Build centred clipping: the previous vector, moved by differences of bounded length.
+
+        v <- v + sum_l s_l (x_l - v) min(1, tau / ||x_l - v||) / sum_l s_l
+
+    from the previous vector on, `steps` times. Liars with a share p of the votes move v by at most
+    p tau per step. There is no share that it withstands for ever: what they tell adds up over
+    rounds, until the honest pull as hard. The honest all count in full once they are within the
+    radius. The fixed point is a Huber location of the vectors.
+
+    Args:
+      radius: tau, in the unit of the vectors, positive; a leaf.
+      steps: at least 1.
+      cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
+
+    Returns:
+      The aggregator; `radius` and `cap` are leaves.
+
+    Raises:
+      InputError: a number is out of its range.
+
+    Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
+    Optimization", ICML 2021, arXiv:2012.10333, equation (CCLIP).
+    """
+    return CentredClipping(
+        scalar("radius", radius, above=0), checked_cap(cap), count("steps", steps)
+    )
+
+
+def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
+    """Build the mean of vectors that are shortened to a radius.
+
+        sum_l s_l x_l min(1, tau / ||x_l||) / sum_l s_l
+
+    Liars with a share p of the votes add at most p tau to what the others say, and the result never
+    leaves the ball. Meant for differences and gradients: vectors are shortened towards 0, and so
+    the rule does not follow a shift of all of them.
+
+    Args:
+      radius: tau, in the unit of the vectors, positive; a leaf.
+      cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
+
+    Returns:
+      The aggregator; `radius` and `cap` are leaves.
+
+    Raises:
+      InputError: a number is out of its range.
+
+    Reference: Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can You Really Backdoor Federated
+    Learning?", arXiv:1911.07963, section 3.
+    """
+    return NormBounding(scalar("radius", radius, above=0), checked_cap(cap))
+
+
+def checked_cap(cap: ArrayLike) -> jax.Array | None:
+    """Return a cap on votes as a leaf, None if there is none.
+
+    Raises:
+      InputError: it is below 1, where the median vote itself would be cut.
+    """
+    if isinstance(cap, float) and cap == math.inf:
+        return None
+    return scalar("cap", cap, at_least=1)
+
+
+def shortened(vectors: jax.Array, radius: jax.Array) -> jax.Array:
+    """Return vectors (..., dim) that are no longer than a radius."""
+    return project_l2_ball(vectors, radius.astype(vectors.dtype))
