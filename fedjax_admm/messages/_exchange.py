@@ -82,6 +82,7 @@ class Exchange:
         values: jax.Array,
         weights: jax.Array | None = None,
         receivers: int = 1,
+        bad: jax.Array | None = None,
     ) -> Box:
         """Return the box before the first round.
 
@@ -90,6 +91,8 @@ class Exchange:
           values: shape (senders, ...): what both ends know at the start.
           weights: with which weight, shape (senders,); 1 if None.
           receivers: how many average what they hear.
+          bad: who lies, bool, shape (senders,); drawn by the attack if None. Given where who sends
+            is no client: every end of an edge, say.
         """
         senders = values.shape[0]
         weights = jnp.ones(senders, values.dtype) if weights is None else weights
@@ -100,7 +103,7 @@ class Exchange:
             open_transit(self.delay.depth, values, weights) if delayed else (),
             values,
             weights,
-            self.attack.who(key, senders),
+            self.attack.who(key, senders) if bad is None else bad,
             jnp.zeros((receivers, *values.shape[1:]), values.dtype),
         )
 

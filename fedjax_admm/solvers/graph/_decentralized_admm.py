@@ -28,6 +28,18 @@ minimiser. Weights of edges do not enter. There is no field for a regulariser: t
 its sum with a loss does not follow from the two maps. It belongs into the losses, or to `pg_extra`,
 which takes one beside them.
 
+**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j. Each letter
+has a code, a delay and a lie of its own, while those who lie are nodes. What arrives of it is what
+y_ji moves towards; where nothing arrives, y_ji stays. A fixed point has
+`y_ji + y_ij = 2 x_i` and `= 2 x_j` along every edge: models agree as soon as letters that settle
+arrive as they were sent, as coded differences do. Lost letters do not move the limit.
+
+An aggregator takes the place of the mean in m_i, over the node's letters. Neighbours who keep to
+the rules then still agree exactly at a fixed point, but `sum_i d_i (x_i - m_i) = 0`, which the mean
+owes to the letters of an edge adding up, is lost, and so is the minimiser: letters of honest
+neighbours differ by their multipliers, of which the rule discards some. Where the graph has cycles,
+the limit depends on the way there.
+
 Reference: W. Shi, Q. Ling, K. Yuan, G. Wu, W. Yin, "On the Linear Convergence of the ADMM in
 Decentralized Consensus Optimization", arXiv:1307.5561, 2014; N. Bastianello, R. Carli, L. Schenato,
 M. Todescato, "Asynchronous Distributed Optimization over Lossy Networks via Relaxed ADMM: Stability
@@ -46,9 +58,17 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnGraph
 from fedjax_admm.graphs import Graph
+from fedjax_admm.messages import Box, Exchange
+from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start, local_prox
-from fedjax_admm.solvers._present import update_present
-from fedjax_admm.solvers.graph._neighbours import NeighbourSolver, first_models
+from fedjax_admm.solvers._present import work_present
+from fedjax_admm.solvers.graph._neighbours import (
+    NeighbourSolver,
+    averages,
+    check_groups,
+    check_peers,
+    first_models,
+)
 
 
 class DecentralizedNodes(NamedTuple):
@@ -64,6 +84,7 @@ class DecentralizedState(NamedTuple):
     nodes: DecentralizedNodes
     letters: jax.Array  # shape=(edges, 2, dim): y, what lies at the head and at the tail of each
     curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
+    post: Box | tuple[()] = ()  # what the exchange remembers, stacked over 2 letters per edge
 
 
 @register_dataclass
@@ -74,6 +95,7 @@ class DecentralizedADMM(NeighbourSolver):
     rho: jax.Array | None  # shape=(): weight of the constraints; from the curvature if None
     relaxation: jax.Array  # shape=(): 1 is no relaxation
     local: LocalSolver
+    exchange: Exchange  # of 2 x_i - y_ij
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph,)
 
@@ -81,32 +103,55 @@ class DecentralizedADMM(NeighbourSolver):
         """Start at the problem's start; neighbours know each other's models."""
         graph, x = problem.graph, first_models(problem)
         middle = (x[graph.heads] + x[graph.tails]) / 2
+        letters = jnp.stack([middle, middle], 1)
         return DecentralizedState(
             DecentralizedNodes(x, self.local.memory(problem, x)),
-            jnp.stack([middle, middle], 1),
+            letters,
             curvature_at_start(problem, x, self.local, self.rho),
+            self._open(graph, x, letters, key),
         )
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that nodes have as many neighbours as the aggregator needs.
+
+        Raises:
+          InputError: they have fewer.
+        """
+        check_groups(self.exchange, problem.graph, own=0)
 
     def step(self, problem, state: DecentralizedState, turn) -> DecentralizedState:
         """Return the state after one round: all nodes, then all letters."""
-        graph, letters = problem.graph, state.letters
+        graph, letters, post = problem.graph, state.letters, state.post
         degrees = jnp.maximum(graph.degrees, 1).astype(letters.dtype)
-        means = _at_nodes(graph, letters) / degrees[:, None]
+        if averages(self.exchange):
+            means = _at_nodes(graph, letters) / degrees[:, None]
+        else:
+            means = where_active(turn.active, self._made(graph, letters, post), post.last)
+            post = post._replace(last=means)
         centre = jnp.where(graph.isolated[:, None], state.nodes.x, means)
         weight = 2 * self.weight(problem, state) * degrees
 
-        def update(present, clients, key):
+        def work(present, clients, key):
             (x, memory), centre, weight = clients
             solved = self.local(present, centre, weight, x, memory, key, state.curvature)
-            return (DecentralizedNodes(*solved), centre, weight), ()
+            return DecentralizedNodes(*solved), centre, weight
 
-        (nodes, _, _), _, _ = update_present(problem, turn, (state.nodes, centre, weight), update)
-        ends = jnp.stack([graph.heads, graph.tails], 1)
-        received = (2 * nodes.x[ends] - letters)[:, ::-1]
+        nodes, _, _ = work_present(problem, turn, (state.nodes, centre, weight), work)
+        sent, speaks = 2 * nodes.x[_ends(graph)] - letters, turn.active[_ends(graph)]
+        if not self.exchange.plain:
+            delivery, post = self.exchange.send(
+                turn.key,
+                turn.index,
+                post,
+                sent.reshape(-1, sent.shape[-1]),
+                (speaks & graph.present[:, None]).reshape(-1),
+            )
+            sent = delivery.values.reshape(sent.shape)
+            speaks = delivery.arrived.reshape(speaks.shape)
         a = self.relaxation / 2
-        written = turn.active[ends][:, ::-1, None]
+        received, written = sent[:, ::-1], speaks[:, ::-1, None]
         letters = jnp.where(written, (1 - a) * letters + a * received, letters)
-        return DecentralizedState(nodes, letters, state.curvature)
+        return DecentralizedState(nodes, letters, state.curvature, post)
 
     def weight(self, problem, state: DecentralizedState) -> jax.Array:
         """Return rho, shape ()."""
@@ -118,6 +163,27 @@ class DecentralizedADMM(NeighbourSolver):
     def estimate(self, state: DecentralizedState) -> jax.Array:
         """Return the models, shape (nodes, dim), which agree at the limit."""
         return state.nodes.x
+
+    def _open(self, graph: Graph, x: jax.Array, letters: jax.Array, key: jax.Array):
+        """Return the box of the letters; who lies does so in all of its own."""
+        if self.exchange.plain:
+            return ()
+        first = (2 * x[_ends(graph)] - letters).reshape(-1, x.shape[-1])
+        liars = self.exchange.attack.who(jax.random.clone(key), graph.num_nodes)
+        bad = liars[_ends(graph)].reshape(-1)
+        box = self.exchange.open(jax.random.clone(key), first, receivers=graph.num_nodes, bad=bad)
+        return box._replace(last=x)
+
+    def _made(self, graph: Graph, letters: jax.Array, post: Any) -> jax.Array:
+        """Return what every node makes of its letters, shape (nodes, dim)."""
+        votes = jnp.repeat(graph.present.astype(letters.dtype), 2)
+        flat = letters.reshape(-1, letters.shape[-1])
+        return self.exchange.aggregate(flat, votes, post.last, _ends(graph).reshape(-1))
+
+
+def _ends(graph: Graph) -> jax.Array:
+    """Return the nodes at the two ends of every edge, shape (edges, 2)."""
+    return jnp.stack([graph.heads, graph.tails], 1)
 
 
 def _at_nodes(graph: Graph, letters: jax.Array) -> jax.Array:
@@ -132,6 +198,7 @@ def decentralized_admm(
     *,
     relaxation: ArrayLike = 1.0,
     local: LocalSolver | None = None,
+    exchange: Exchange | None = None,
 ) -> DecentralizedADMM:
     """Build `DecentralizedADMM`.
 
@@ -141,15 +208,18 @@ def decentralized_admm(
       relaxation: at most 2; above 1 it is over-relaxation. Convergence is proved below 2.
       local: how a node finds its model; `local_prox()` if None. `local_gradient()` takes some
         gradient steps in place of an exact solution.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is out of range, or `local` is no local solver.
+      InputError: a number is out of range, `local` is no local solver, or the exchange is none or
+        has a channel down.
     """
     return DecentralizedADMM(
         None if rho is None else scalar("rho", rho, above=0),
         scalar("relaxation", relaxation, above=0, at_most=2),
         local_prox() if local is None else check_local(local),
+        check_peers(exchange),
     )

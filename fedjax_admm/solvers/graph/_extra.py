@@ -24,6 +24,24 @@ below that on every graph.
 graph of those present. The fixed points and the sum of p stay what they are; convergence is
 unproven then, and it is slower than that of `decentralized_admm`, for which it is proved.
 
+**Messages** (`exchange`): a node sends x to all its neighbours at the beginning of a round, and the
+models as everybody knows them, x^, its own included, take the place of x where models are compared:
+
+    x^+ = x - (x^ - W x^) - s grad f(x) - p,    p^+ = p + (x^ - W x^) / 2
+
+so that the corrections add up to 0 whatever happens on the way. A fixed point has x^ = W x^, and so
+the models as they are known agree; where x^ = x there, as with coded differences, nothing else has
+changed. Known models lag behind, which long steps do not stand. A message is heard by all
+neighbours at the same time.
+
+An aggregator takes the place of W x^: `x^ - Agg(x^)`, of a node's own and its neighbours' models
+with the weights of W. **The corrections then do not add up to 0 any more**, and with that goes what
+singles out the minimiser: every model on which all agree is a fixed point for some corrections, so
+that the limit is a compromise that depends on the way there. Agreement is what is left, and that
+only where neighbourhoods overlap so much that no few nodes outvote the others around each of them.
+A rule that liars move a little in every round (`centred_clipping`, `norm_bounding`) is no help: the
+corrections add up what they do.
+
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "EXTRA: An Exact First-Order Algorithm for Decentralized
 Consensus Optimization", arXiv:1404.6264, 2015, Algorithm 1.
 """
@@ -38,10 +56,18 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnGraph
-from fedjax_admm.graphs import metropolis_weights
+from fedjax_admm.messages import Box, Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._present import largest_curvature
-from fedjax_admm.solvers.graph._neighbours import NeighbourSolver, among_present, first_models
+from fedjax_admm.solvers.graph._neighbours import (
+    NeighbourSolver,
+    among_present,
+    apart,
+    check_groups,
+    check_peers,
+    first_models,
+    open_box,
+)
 
 
 class ExtraNodes(NamedTuple):
@@ -56,6 +82,7 @@ class ExtraState(NamedTuple):
 
     nodes: ExtraNodes
     curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
+    post: Box | tuple[()] = ()  # what the exchange remembers, stacked over nodes
 
 
 @register_dataclass
@@ -64,6 +91,7 @@ class EXTRA(NeighbourSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
     step_size: jax.Array | None  # shape=(): s; from the curvature if None
+    exchange: Exchange  # of x
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients)
 
@@ -72,18 +100,26 @@ class EXTRA(NeighbourSolver):
         x = first_models(problem)
         one = jnp.ones((), x.dtype)
         curvature = largest_curvature(problem, x) if self.step_size is None else one
-        return ExtraState(ExtraNodes(x, jnp.zeros_like(x)), curvature)
+        post = open_box(self.exchange, key, x)
+        return ExtraState(ExtraNodes(x, jnp.zeros_like(x)), curvature, post)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that nodes have as many neighbours as the aggregator needs.
+
+        Raises:
+          InputError: they have fewer.
+        """
+        check_groups(self.exchange, problem.graph, own=1)
 
     def step(self, problem, state: ExtraState, turn) -> ExtraState:
         """Return the state after one round."""
         x, p = state.nodes
         s = 1 / (2 * state.curvature) if self.step_size is None else self.step_size
         graph = among_present(problem.graph, turn.active)
-        weights = metropolis_weights(graph).astype(x.dtype)
-        apart = graph.divergence(weights[:, None] * graph.difference(x))  # x - W x
-        moved = x - apart - s * problem.gradients(x, turn.key) - p
-        nodes = ExtraNodes(self.regularized(moved, s), p + apart / 2)
-        return ExtraState(where_active(turn.active, nodes, state.nodes), state.curvature)
+        away, post = apart(self.exchange, graph, turn, x, state.post)  # x - W x
+        moved = x - away - s * problem.gradients(x, turn.key) - p
+        nodes = ExtraNodes(self.regularized(moved, s), p + away / 2)
+        return ExtraState(where_active(turn.active, nodes, state.nodes), state.curvature, post)
 
     def regularized(self, points: jax.Array, step: jax.Array) -> jax.Array:
         """Return points (nodes, dim) as a regulariser of the nodes wants them: as they are."""
@@ -103,16 +139,17 @@ def step_length(step: ArrayLike | None) -> Any:
     return None if step is None else scalar("step", step, above=0)
 
 
-def extra(step: ArrayLike | None = None) -> EXTRA:
+def extra(step: ArrayLike | None = None, *, exchange: Exchange | None = None) -> EXTRA:
     """Build `EXTRA`.
 
     Args:
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: the step is not positive.
+      InputError: the step is not positive, or the exchange is none or has a channel down.
     """
-    return EXTRA(step_length(step))
+    return EXTRA(step_length(step), check_peers(exchange))

@@ -17,12 +17,22 @@ converge for convex losses (equality holds on bipartite graphs: chains, stars, t
 Nodes without neighbours stay at their own minimiser. A node that is absent in a round keeps its
 model, and an edge works only where both ends are present; the fixed points stay the same.
 
+**Messages** (`exchange`): a node sends w^+ to all its neighbours, who hear it at the same time. The
+models as everybody knows them, w^, make the flows, at both ends of an edge the same,
+
+    s_e   = u_e + sigma (D (2 w^^+ - w^))_e
+
+while a node goes on from its own model. Fixed points with w^ = w, as of coded differences, stay the
+same. There is no aggregator, and none is needed against liars: as ||u_e|| <= lam A_e (in the norm
+that is dual to the penalty's), a neighbour's pull on a node is bounded by lam A_e, whatever it
+says; so much it may always pull.
+
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A primal-dual splitting
 method for convex optimization involving Lipschitzian, proximable and linear composite terms", 2013.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -33,8 +43,15 @@ from fedjax_admm._checks import InputError, count, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
+from fedjax_admm.messages import Box, Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty, network_lasso
+from fedjax_admm.solvers.graph._neighbours import (
+    broadcast,
+    check_flows,
+    open_box,
+    peer_traffic,
+)
 from fedjax_admm.traffic import Traffic
 
 
@@ -50,6 +67,7 @@ class GTVState(NamedTuple):
 
     nodes: GTVNodes
     u: jax.Array  # shape=(edges, dim): flows
+    post: Box | tuple[()] = ()  # what the exchange remembers, stacked over nodes
 
 
 @register_dataclass
@@ -61,6 +79,7 @@ class GTVPrimalDual:
     ratio: jax.Array  # shape=(): c, the ratio of primal to dual steps
     margin: jax.Array  # shape=(): sigma tau_i degree_i, at most 1/2
     penalty: EdgePenalty  # phi
+    exchange: Exchange = field(default_factory=Exchange)  # of w^+
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 
@@ -75,7 +94,7 @@ class GTVPrimalDual:
         alone = jax.lax.cond(jnp.any(isolated), problem.minimizers, lambda: problem.start)
         w = jnp.where(isolated[:, None], alone, problem.start)
         u = jnp.zeros((problem.graph.num_edges, w.shape[-1]), w.dtype)
-        return GTVState(GTVNodes(w, problem.prox_memory(w)), u)
+        return GTVState(GTVNodes(w, problem.prox_memory(w)), u, open_box(self.exchange, key, w))
 
     def step(self, problem, state: GTVState, turn) -> GTVState:
         """Return the state after one round: all nodes, then all edges."""
@@ -84,11 +103,17 @@ class GTVPrimalDual:
         tau, sigma = self.steps(problem)
         v = w - tau[:, None] * graph.divergence(state.u)
         nodes = GTVNodes(*problem.prox(v, tau, memory))
-        nodes = where_active(turn.active & (graph.degrees > 0), nodes, state.nodes)
-        moved = state.u + sigma * graph.difference(2 * nodes.w - w)
+        speaks = turn.active & (graph.degrees > 0)
+        nodes = where_active(speaks, nodes, state.nodes)
+        new, old, post = nodes.w, w, state.post
+        if not self.exchange.plain:
+            old = post.known
+            post = broadcast(self.exchange, turn, post, nodes.w, speaks)
+            new = post.known
+        moved = state.u + sigma * graph.difference(2 * new - old)
         u = self.penalty.prox_conjugate(moved, self.radius(problem), sigma)
         working = turn.active[graph.heads] & turn.active[graph.tails]
-        return GTVState(nodes, jnp.where(working[:, None], u, state.u))
+        return GTVState(nodes, jnp.where(working[:, None], u, state.u), post)
 
     def steps(self, problem) -> tuple[jax.Array, jax.Array]:
         """Return tau, shape (nodes,), and sigma, shape ()."""
@@ -105,8 +130,7 @@ class GTVPrimalDual:
 
     def traffic(self, problem) -> Traffic:
         """Return dim numbers each way along an edge."""
-        dim = problem.start.shape[-1]
-        return Traffic(up=dim, down=dim)
+        return peer_traffic(self.exchange, problem.start.shape[-1])
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the edges that are there and whose ends are both present."""
@@ -122,6 +146,7 @@ def gtv_primal_dual(
     rounds: int = 1000,
     ratio: ArrayLike | None = None,
     margin: ArrayLike = 0.5,
+    exchange: Exchange | None = None,
 ) -> GTVPrimalDual:
     """Build `GTVPrimalDual`.
 
@@ -133,12 +158,15 @@ def gtv_primal_dual(
       rounds: for how many rounds the default ratio is chosen.
       ratio: c; `gtv_step_ratio(problem, lam, rounds)` if None. Limits do not depend on it.
       margin: `sigma tau_i degree_i`, at most 1/2; smaller keeps a strict margin.
+      exchange: what happens to messages, `messages.exchange(...)` without an aggregator; nothing if
+        None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is out of range, or the penalty has no dual prox.
+      InputError: a number is out of range, the penalty has no dual prox, or the exchange is none or
+        has a channel down or an aggregator.
     """
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
@@ -156,6 +184,7 @@ def gtv_primal_dual(
         gtv_step_ratio(problem, lam, rounds) if ratio is None else scalar("ratio", ratio, above=0),
         scalar("margin", margin, above=0, at_most=0.5),
         penalty,
+        check_flows(exchange, "here a neighbour moves a node by at most lam A_e, whatever it says"),
     )
 
 

@@ -15,7 +15,7 @@ The same iterates, from p^0 = 0, are
 
 and so it is done here. The corrections p add up to 0. A fixed point has x = W x, all models equal,
 and -p_i - s grad f_i(x) in s dg(x); the sum over the nodes says that the model is a minimiser.
-Without a regulariser it is EXTRA, where steps and absent nodes are told of.
+Without a regulariser it is EXTRA, where steps, absent nodes and messages are told of.
 
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "A Proximal Gradient Algorithm for Decentralized
 Composite Optimization", IEEE Transactions on Signal Processing 63(22), 2015,
@@ -28,9 +28,11 @@ import jax
 from jax.typing import ArrayLike
 
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._present import check_regularizer
 from fedjax_admm.solvers.graph._extra import EXTRA, step_length
+from fedjax_admm.solvers.graph._neighbours import check_peers
 
 
 @register_dataclass
@@ -48,17 +50,21 @@ class PGEXTRA(EXTRA):
 def pg_extra(
     step: ArrayLike | None = None,
     regularizer: Penalty | None = None,
+    *,
+    exchange: Exchange | None = None,
 ) -> PGEXTRA:
     """Build `PGEXTRA`.
 
     Args:
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
       regularizer: g, of `fedjax_admm.penalties`, convex; none if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: the step is not positive, or the regulariser has no prox.
+      InputError: the step is not positive, the regulariser has no prox, or the exchange is none or
+        has a channel down.
     """
-    return PGEXTRA(step_length(step), check_regularizer(regularizer))
+    return PGEXTRA(step_length(step), check_peers(exchange), check_regularizer(regularizer))

@@ -1,4 +1,14 @@
-"""What the private solvers share: clients that send noisy models along the edges of a graph."""
+"""What the private solvers share: clients that send noisy models along the edges of a graph.
+
+What happens to messages (`exchange`) comes after the release: v^, what everybody knows of a client,
+is made of what was released, by the channel, the delay and the attack, none of which sees data. So
+the ledger is the same with and without: what is computed from a private release is as private. It
+is v^ that takes the place of v everywhere, at the client itself too, whose next step begins at a
+public point as before. Attackers see and replace what is sent; what they do with data of their own
+is theirs to lose. Before the release there is no place for a compressor: it can move a message by
+more than the data of one sample do, so that the clipping norm does not bound what one sample
+changes. Messages are heard by all neighbours at the same time.
+"""
 
 from typing import Any, NamedTuple, cast
 
@@ -8,17 +18,20 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete, one_line
 from fedjax_admm.capabilities import PublicStart, has
+from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import ExactRelease, Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
-from fedjax_admm.solvers.graph._neighbours import NeighbourSolver
+from fedjax_admm.solvers.graph._neighbours import NeighbourSolver, broadcast, open_box
+
+NO_MEAN = "here duals are sums of flows, and no client takes a mean of models"
 
 
 class PrivateClients(NamedTuple):
     """What every client keeps."""
 
     w: jax.Array  # shape=(clients, dim): models without noise, private
-    v: jax.Array  # shape=(clients, dim): what was sent last, known to all neighbours
+    v: jax.Array  # shape=(clients, dim): what was sent last, as it is known to all neighbours
     releases: jax.Array  # shape=(clients,), int32: how often the client has sent
     spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2 over its releases, rounded up; infinite
     # after one without noise
@@ -26,6 +39,8 @@ class PrivateClients(NamedTuple):
     tails: jax.Array  # shape=(clients,): how much the ends of its noise may have added to delta
     deviation: jax.Array  # shape=(clients,), public: of the noise in what was sent last; 0 where
     # the release does not say it
+    post: Any = ()  # what the exchange remembers: a box, stacked over clients; () where nothing
+    # happens to messages
 
 
 class PrivateState(NamedTuple):
@@ -60,8 +75,14 @@ class PrivateState(NamedTuple):
         return self.clients.deviation
 
 
-def first_clients(problem: Any) -> PrivateClients:
-    """Return clients that have sent nothing, at a public start; zero where none is known."""
+def first_clients(problem: Any, exchange: Exchange, key: jax.Array) -> PrivateClients:
+    """Return clients that have sent nothing, at a public start; zero where none is known.
+
+    Args:
+      problem: the clients.
+      exchange: what happens to messages.
+      key: of `init`; who lies is drawn from it.
+    """
     public = has(problem, PublicStart)
     w = problem.public_start if public else jnp.zeros_like(problem.start)
     clients = problem.num_clients
@@ -73,6 +94,7 @@ def first_clients(problem: Any) -> PrivateClients:
         jnp.zeros(clients, bool),
         jnp.zeros(clients, w.dtype),
         jnp.zeros(clients, w.dtype),
+        open_box(exchange, key, w),
     )
 
 
@@ -127,8 +149,13 @@ class PrivateSolver(NeighbourSolver):
             said = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
             deviation = said.astype(deviation.dtype)
         kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
+        post = clients.post
         new = PrivateClients(w, v, n, *kept)
-        return where_active(turn.active, new, clients)
+        new = where_active(turn.active, new, clients._replace(post=()))
+        if self.exchange.plain:
+            return new
+        post = broadcast(self.exchange, turn, post, v)
+        return new._replace(v=post.known, post=post)
 
     def check_start(self, state: Any) -> None:
         """Check that a run may go on from a state: all noise must be in one unit.
@@ -160,7 +187,7 @@ class PrivateSolver(NeighbourSolver):
             )
 
     def estimate(self, state: Any) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim): the models as they were sent."""
+        """Return what everybody may know, shape (clients, dim): the models as they were heard."""
         return state.v
 
     def unprotected(self, state: Any) -> jax.Array:
@@ -175,7 +202,7 @@ class DualFlows(PrivateSolver):
 
     def init(self, problem, key) -> PrivateState:
         """Start where everybody knows it: nothing is sent."""
-        clients = first_clients(problem)
+        clients = first_clients(problem, self.exchange, key)
         u = jnp.zeros((problem.graph.num_edges, clients.w.shape[-1]), clients.w.dtype)
         return PrivateState(clients, u)
 
@@ -216,7 +243,7 @@ class DualFlows(PrivateSolver):
         return problem.graph.divergence(state.u)
 
     def estimate(self, state: PrivateState) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim): the models as they were sent."""
+        """Return what everybody may know, shape (clients, dim): the models as they were heard."""
         return state.clients.v
 
     def unprotected(self, state: PrivateState) -> jax.Array:
@@ -277,8 +304,17 @@ def check_release(release: Any) -> Release:
     """Return the release.
 
     Raises:
-      InputError: it is no release.
+      InputError: it is no release; a channel or an exchange is told apart.
     """
+    if isinstance(release, Exchange) or (hasattr(release, "encode") and hasattr(release, "bits")):
+        raise InputError(
+            "must be gaussian_release(plan, clip) or exact_release(), and no compression, which "
+            "cannot come before the noise: a sample may change a compressed message by more than "
+            "the clipping norm allows for",
+            argument="release",
+            value=release,
+            remedy="compress what is released, with exchange=exchange(up=...)",
+        )
     if isinstance(release, type) or not (callable(release) and hasattr(release, "clip")):
         raise InputError(
             "must be gaussian_release(plan, clip) or exact_release(), but it is "

@@ -16,6 +16,11 @@ A client that is absent keeps everything; its neighbours use what it sent last, 
 only where both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the
 subdifferential of f_k.
 
+**Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
+them, v^, take the place of v, at both ends of an edge. Flows stay the same at both ends, dual
+variables go on to add up to zero, and the ledger does not change. There is no aggregator: the dual
+variables are sums of flows, in which a liar's neighbours follow it ever farther.
+
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", Algorithm 1, with the signs of the augmented Lagrangian.
 """
@@ -30,9 +35,12 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
+from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers.graph._neighbours import check_flows
 from fedjax_admm.solvers.private._network import (
+    NO_MEAN,
     DualFlows,
     PrivateState,
     check_release,
@@ -52,6 +60,7 @@ class PrivateNetworkedADMM(DualFlows):
     release: Release
     rho: jax.Array  # shape=(): weight of the constraints
     step_size: Schedule  # eta, by a client's own count of releases
+    exchange: Exchange  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
@@ -85,6 +94,7 @@ def private_networked_admm(
     *,
     rho: ArrayLike = 1.0,
     step_size: ScheduleLike = 1.0,
+    exchange: Exchange | None = None,
 ) -> PrivateNetworkedADMM:
     """Build `PrivateNetworkedADMM`.
 
@@ -98,13 +108,19 @@ def private_networked_admm(
       rho: weight of the constraints, positive.
       step_size: eta as a schedule over a client's own releases, such as `power_decay(eta, q)` with
         q 0, 1/2 or 1; a number stands for `power_decay(number, 1/2)`.
+      exchange: what happens to messages after the release, `messages.exchange(...)` without an
+        aggregator; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is not positive, or the release is no release.
+      InputError: a number is not positive, the release is no release, or the exchange is none or
+        has a channel down or an aggregator.
     """
     return PrivateNetworkedADMM(
-        check_release(release), scalar("rho", rho, above=0), step_schedule(step_size)
+        check_release(release),
+        scalar("rho", rho, above=0),
+        step_schedule(step_size),
+        check_flows(exchange, NO_MEAN),
     )

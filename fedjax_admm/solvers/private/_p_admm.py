@@ -9,6 +9,9 @@ for least squares, Huber's. The sensitivity follows from strong convexity, of wh
 that does not depend on data counts; it is that of the exact minimiser, which damped Newton steps
 approach to rounding.
 
+**Messages** (`exchange`): as in zCDP-NFL (`private_networked_admm`), after the release and without
+an aggregator.
+
 Reference: J. Ding, Y. Gong, M. Pan, Z. Han, "Optimal Differentially Private ADMM for Distributed
 Machine Learning", IEEE Big Data 2019.
 """
@@ -25,9 +28,12 @@ from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
 from fedjax_admm.kernels import project_l2_ball, safe_norm
+from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
+from fedjax_admm.solvers.graph._neighbours import check_flows
 from fedjax_admm.solvers.private._network import (
+    NO_MEAN,
     DualFlows,
     PrivateState,
     check_release,
@@ -48,6 +54,7 @@ class PADMM(DualFlows):
 
     release: Release
     rho: jax.Array  # shape=(): weight of the constraints
+    exchange: Exchange  # of v, after the release
     newton_steps: int = field(metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients, LinearModels)
@@ -170,7 +177,13 @@ def _length(problem, clip, w, direction, pull, modulus) -> jax.Array:
     return jnp.where(far, low, 1)
 
 
-def p_admm(release: Release, *, rho: ArrayLike = 1.0, newton_steps: int = 30) -> PADMM:
+def p_admm(
+    release: Release,
+    *,
+    rho: ArrayLike = 1.0,
+    newton_steps: int = 30,
+    exchange: Exchange | None = None,
+) -> PADMM:
     """Build `PADMM`.
 
     The noise follows from the key of the run, and **a key that serves two runs takes it away**:
@@ -184,13 +197,19 @@ def p_admm(release: Release, *, rho: ArrayLike = 1.0, newton_steps: int = 30) ->
       newton_steps: per round. The sensitivity is that of the minimiser: take fewer only where they
         reach it. One is exact for least squares without clipping; five were exact to rounding in
         the settings of the experiments; 30 were for long features and a small rho.
+      exchange: what happens to messages after the release, `messages.exchange(...)` without an
+        aggregator; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is out of range, or the release is no release.
+      InputError: a number is out of range, the release is no release, or the exchange is none or
+        has a channel down or an aggregator.
     """
     return PADMM(
-        check_release(release), scalar("rho", rho, above=0), count("newton_steps", newton_steps)
+        check_release(release),
+        scalar("rho", rho, above=0),
+        check_flows(exchange, NO_MEAN),
+        count("newton_steps", newton_steps),
     )

@@ -6,6 +6,12 @@ with Metropolis weights m_kl = 1 / (1 + max(d_k, d_l)) on edges and m_kk = 1 - s
 client's own count of releases and g_k its (clipped) subgradient. An absent client keeps everything;
 its neighbours use what it sent last.
 
+**Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
+them, v^, take the place of v; the ledger does not change. An aggregator takes the place of the mean
+`sum_l m_kl v_l`, with the weights m_kl: of all neighbours and of the client itself. As the step
+falls, models then agree where neighbourhoods overlap enough, but as the rule does not keep the mean
+of all clients as the symmetric m does, gradients count by how often the rule picks whom.
+
 Reference: A. Nedic, A. Ozdaglar, "Distributed Subgradient Methods for Multi-Agent Optimization",
 IEEE Transactions on Automatic Control 54(1), 2009, equation (3); L. Xiao, S. Boyd, S. Lall, "A
 Scheme for Robust Distributed Sensor Fusion Based on Average Consensus", 2005 (the weights).
@@ -19,8 +25,15 @@ import jax
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.graphs import metropolis_weights
+from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers.graph._neighbours import (
+    averages,
+    check_groups,
+    check_peers,
+    neighbourhoods,
+)
 from fedjax_admm.solvers.private._network import (
     PrivateClients,
     PrivateSolver,
@@ -41,27 +54,34 @@ class PrivateSubgradient(PrivateSolver):
 
     release: Release
     step_size: Schedule  # eta, by a client's own count of releases
+    exchange: Exchange  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds.
+        """Check that the noise is planned for so many rounds, and what the aggregator needs.
 
         Raises:
-          InputError: it is not.
+          InputError: it is not, or a client has fewer neighbours than the aggregator needs.
         """
         check_releases(self.release, rounds, problem)
+        check_groups(self.exchange, problem.graph, own=1)
 
     def init(self, problem, key) -> PrivateClients:
         """Start where everybody knows it: nothing is sent."""
-        return first_clients(problem)
+        return first_clients(problem, self.exchange, key)
 
     def step(self, problem, state: PrivateClients, turn) -> PrivateClients:
         """Return the state after one round."""
         graph = problem.graph
         eta = self.gains(problem, state.releases + 1)
         weights = metropolis_weights(graph).astype(state.v.dtype)
-        mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
+        if averages(self.exchange):
+            mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
+        else:
+            last = state.post.last
+            mixed = neighbourhoods(self.exchange, graph, weights, state.v, last, turn.active)
+            state = state._replace(post=state.post._replace(last=mixed))
         w = mixed - eta[:, None] * released_gradients(problem, self.release, state.v)
         size = public_sizes(mixed) + eta * regulariser_sizes(problem, state.v)
         return self.sent(problem, state, turn, w, eta, size)
@@ -71,7 +91,9 @@ class PrivateSubgradient(PrivateSolver):
         return self.step_size(n)
 
 
-def private_subgradient(release: Release, *, step_size: ScheduleLike = 0.1) -> PrivateSubgradient:
+def private_subgradient(
+    release: Release, *, step_size: ScheduleLike = 0.1, exchange: Exchange | None = None
+) -> PrivateSubgradient:
     """Build `PrivateSubgradient`.
 
     The noise follows from the key of the run, and **a key that serves two runs takes it away**:
@@ -83,11 +105,16 @@ def private_subgradient(release: Release, *, step_size: ScheduleLike = 0.1) -> P
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.
       step_size: eta as a schedule over a client's own releases; a number stands for
         `power_decay(number, 1/2)`.
+      exchange: what happens to messages after the release, `messages.exchange(...)`; nothing if
+        None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is not positive, or the release is no release.
+      InputError: a number is not positive, the release is no release, or the exchange is none or
+        has a channel down.
     """
-    return PrivateSubgradient(check_release(release), step_schedule(step_size))
+    return PrivateSubgradient(
+        check_release(release), step_schedule(step_size), check_peers(exchange)
+    )
