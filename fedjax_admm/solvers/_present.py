@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
-from fedjax_admm.messages import Box, Exchange, at_rows
+from fedjax_admm.messages import Box, Exchange, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.traffic import Traffic
@@ -76,6 +76,8 @@ class Mail(NamedTuple):
     weight: jax.Array | None  # shape=(): that of everybody; None without the exchange
     sums: Any  # as in the message, the axis of clients is gone
     post: Post | tuple[()]
+    arrived: jax.Array | None = None  # shape=(clients,), bool: whose message is heard in this
+    # round; None where nothing happens to messages
 
 
 def open_post(
@@ -128,7 +130,8 @@ def exchanged(
       exchange: what happens to messages.
       post: what it remembers.
       clients: what every client keeps, a pytree of arrays (clients, ...).
-      sends: what the server sends, a pytree of arrays.
+      sends: what the server sends, a pytree of arrays; () where clients read nothing before they
+        work (and perhaps an answer later, by `answered`).
       update: `(problem, clients, read, key) -> (clients, message)` for the clients of the problem
         that it is given, which may be some of all; `read` is what each of them reads, stacked. It
         may close over nothing else with an axis of clients.
@@ -149,12 +152,12 @@ def exchanged(
         new, message = update(present, own, read, turn.key)
         values, weights, sums = _sums(active, rows, message)
         number = jnp.sum(turn.active, dtype=jnp.int32) if weights is None else weights
-        heard = tuple(
-            None if keeps else value for keeps, value in zip(kept, values, strict=True)
-        )
+        heard = tuple(None if keeps else value for keeps, value in zip(kept, values, strict=True))
         return Mail(_put(rows, active, new, clients), heard, number, None, sums, ())
 
-    read, down = exchange.read(turn.key, post.down, sends, active, problem.num_clients, rows)
+    read, down = (), post.down
+    if jax.tree.leaves(sends):
+        read, down = exchange.read(turn.key, down, sends, active, problem.num_clients, rows)
     new, message = update(present, own, read, turn.key)
     speaks = active if talking is None else active & talking
     sent = [
@@ -167,6 +170,9 @@ def exchanged(
     first, box = sent[0]
     heavy = jnp.where(first.arrived, first.weights, 0)
     number = jnp.sum(heavy)
+    arrived = first.arrived
+    if rows is not None and not post.up[0].transit:
+        arrived = jnp.zeros_like(turn.active).at[rows].set(arrived)
     values, boxes = [], []
     for keeps, (delivery, box) in zip(kept, sent, strict=True):
         if keeps:
@@ -183,7 +189,46 @@ def exchanged(
         jnp.sum(box.weights),
         _sums(active, rows, Message(sums=message.sums)).sums,
         Post(tuple(boxes), down),
+        arrived,
     )
+
+
+def answered(
+    problem: Any,
+    turn: Any,
+    exchange: Exchange,
+    post: Post | tuple[()],
+    clients: Clients,
+    sends: Any,
+    take: Callable[[Clients, Any], Clients],
+    *,
+    talking: jax.Array,
+) -> tuple[Clients, Post | tuple[()]]:
+    """Let the clients that take part read what the server sends at the end of a round.
+
+    Args:
+      problem: of all clients.
+      turn: of the round.
+      exchange: what happens to messages.
+      post: what it remembers, from `exchanged`, whose clients read nothing.
+      clients: what every client keeps, a pytree of arrays (clients, ...).
+      sends: what the server sends, a pytree of arrays.
+      take: `(clients, read) -> clients` for some clients of all; `read` is what each of them reads,
+        stacked.
+      talking: whether the server sends anything in this round, shape (), bool.
+
+    Returns:
+      What everybody keeps, and what the exchange remembers.
+    """
+    rows = turn.selected if has(problem, Subset) else None
+    own, active = at_rows(rows, (clients, turn.active & talking))
+    if exchange.plain:
+        number = active.shape[0]
+        read = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (number, *leaf.shape)), sends)
+    else:
+        read, down = exchange.read(turn.key, post.down, sends, active, problem.num_clients, rows)
+        post = post._replace(down=down)
+    return put_rows(rows, active, take(own, read), clients), post
 
 
 def work_present(

@@ -64,8 +64,9 @@ def run_on_chip(
       besides "round" and "messages".
 
     Raises:
-      InputError: another solver or problem, a regulariser, a schedule that is not elementwise, or a
-        number that does not fit; nothing has been compiled then.
+      InputError: another solver or problem, a regulariser, an exchange that does something to
+        messages, a schedule that is not elementwise, or a number that does not fit; nothing has
+        been compiled then.
     """
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds), count("every", every)
@@ -89,6 +90,13 @@ def run_on_chip(
             f"{type(solver.regularizer).__name__}",
             argument="regularizer",
             value=solver.regularizer,
+            remedy="use fedjax_admm.run",
+        )
+    if not solver.exchange.plain:
+        raise InputError(
+            "must be messages.exchange() for the kernel, in which nothing happens to messages",
+            argument="exchange",
+            value=solver.exchange,
             remedy="use fedjax_admm.run",
         )
     check_start(start, key)

@@ -27,6 +27,15 @@ Traps: the mean runs over all clients, not over those who took part. Without the
 with x_hat_i = 0 for whoever was not seen yet, the first rounds are drawn to zero. Weights w_i of
 clients (of sum 1) belong in the losses, as N w_i f_i.
 
+Messages: x_hat_i goes up, x_bar down. The server averages what it heard last of everybody; where it
+reads u_i in the place of x_hat_i, the client goes on from the centre that u_i belongs to,
+
+    y_i <- 2 x_i - u_i
+
+so that both ends hold the same. At a fixed point with u_i = x_hat_i the above stands. x_hat_i does
+not vanish there: compressed alone it keeps an error in proportion to itself, coded by differences
+it keeps none. The start of everybody is heard as it is.
+
 References: Q. Tran-Dinh, N. H. Pham, D. T. Phan, L. M. Nguyen, "FedDR - Randomized Douglas-Rachford
 Splitting Algorithms for Nonconvex Federated Composite Optimization", arXiv:2103.03452 (2021),
 Algorithm 1; H. Wang, S. Marella, J. Anderson, "FedADMM: A Federated Primal-Dual Algorithm Allowing
@@ -43,6 +52,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._local import (
     LocalSolver,
@@ -50,7 +60,15 @@ from fedjax_admm.solvers._local import (
     check_local,
     curvature_at_start,
 )
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    check_regularizer,
+    copies,
+    exchanged,
+    open_post,
+)
 from fedjax_admm.traffic import Traffic
 
 
@@ -73,6 +91,7 @@ class FedDRState(NamedTuple):
     mean: jax.Array  # shape=(dim,): of what all clients sent last
     clients: FedDRClients
     curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -84,6 +103,7 @@ class FedDR(StarSolver):
     relaxation: jax.Array  # shape=(): alpha, between 0 and 2
     local: LocalSolver
     regularizer: Penalty  # g
+    exchange: Exchange  # of x_hat_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
 
@@ -93,8 +113,11 @@ class FedDR(StarSolver):
         curvature = curvature_at_start(problem, start, self.local, self.length)
         clients = FedDRClients(start, start, self.local.memory(problem, start))
         clients = self._prox(problem, start, clients, key, curvature)
-        mean = jnp.mean(clients.reflected(), 0)
-        return FedDRState(self._serve(mean, curvature), mean, clients, curvature)
+        sent = clients.reflected()
+        mean = jnp.mean(sent, 0)
+        server = self._serve(mean, curvature)
+        post = open_post(self.exchange, key, (sent,), server)
+        return FedDRState(server, mean, clients, curvature, post)
 
     def check(self, problem, rounds: int) -> None:
         """Check that the length of the steps is given, or can be found.
@@ -107,14 +130,31 @@ class FedDR(StarSolver):
     def step(self, problem, state: FedDRState, turn) -> FedDRState:
         """Return the state after one round."""
 
-        def update(problem, clients, key):
-            y = clients.y + self.relaxation * (state.server[None] - clients.x)
+        def update(problem, clients, read, key):
+            y = clients.y + self.relaxation * (read - clients.x)
             new = self._prox(problem, y, clients, key, state.curvature)
-            return new, new.reflected() - clients.reflected()
+            sent = new.reflected()
+            return new, Message((sent,), sums=sent - clients.reflected())
 
-        clients, change, _ = update_present(problem, turn, state.clients, update)
-        mean = state.mean + change / problem.num_clients
-        return FedDRState(self._serve(mean, state.curvature), mean, clients, state.curvature)
+        def absorb(clients, values):
+            return clients._replace(y=2 * clients.x - values[0])
+
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.clients,
+            state.server,
+            update,
+            kept=(True,),
+            absorb=absorb,
+        )
+        mean = mail.values[0]
+        if self.exchange.plain:
+            mean = state.mean + mail.sums / problem.num_clients
+        server = self._serve(mean, state.curvature)
+        return FedDRState(server, mean, mail.clients, state.curvature, mail.post)
 
     def estimate(self, state: FedDRState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
@@ -127,7 +167,8 @@ class FedDR(StarSolver):
     def traffic(self, problem) -> Traffic:
         """Return dim numbers up and dim down, and the start: dim numbers up from everybody."""
         dim = problem.start.shape[-1]
-        return Traffic(up=dim, down=dim, before=problem.num_clients * dim)
+        start = problem.num_clients * dim
+        return self.exchange.traffic(up=[(dim,)], down=[(dim,)], before=start)
 
     def _length(self, curvature: jax.Array) -> jax.Array:
         return 1 / curvature if self.length is None else self.length
@@ -147,6 +188,7 @@ def fed_dr(
     relaxation: ArrayLike = 1.0,
     local: LocalSolver | None = None,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FedDR:
     """Build `FedDR`.
 
@@ -158,6 +200,7 @@ def fed_dr(
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
@@ -170,4 +213,5 @@ def fed_dr(
         scalar("relaxation", relaxation, above=0, at_most=2),
         check_local(local),
         check_regularizer(regularizer),
+        check_exchange(exchange),
     )

@@ -10,16 +10,30 @@ first. One round of those who take part, rho the weight of the penalty (the pape
     h   <- h - (rho / N) sum over those of (w_i - x)          at the server
     x   <- prox_{g/rho}(mean over those of w_i - h / rho)     at the server
 
-Clients send w_i. h is the mean of all c_i in every round. At a fixed point w_i = x for everybody,
-hence c_i = grad f_i(x), and x = prox_{g/rho}(x - h / rho) says that -h, minus the mean of the
-gradients, lies in dg(x): the minimiser, whoever took part when. The paper has g = 0. A round in
-which nobody takes part keeps everything. With everybody in every round it is FedPD with the step
-1 / rho that always averages. Under partial participation it differs from FedDR: its average runs
-over fresh models alone.
+Clients send w_i, or c_i, from which w_i follows. h is the mean of all c_i in every round. At a
+fixed point w_i = x for everybody, hence c_i = grad f_i(x), and x = prox_{g/rho}(x - h / rho) says
+that -h, minus the mean of the gradients, lies in dg(x): the minimiser, whoever took part when. The
+paper has g = 0. A round in which nobody takes part keeps everything. With everybody in every round
+it is FedPD with the step 1 / rho that always averages. Under partial participation it differs from
+FedDR: its average runs over fresh models alone.
 
 Trap: weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. Where only the averages
 of models are weighted and h is the plain mean, a fixed point still has w_i = x and h = 0: the
 minimiser of the plain mean, without a word.
+
+Messages: where something happens to them c_i goes up, and x down. The server keeps d_i, what it
+heard last of everybody, and the client takes it over, c_i <- d_i, so that both ends hold the same.
+What became of the model of a client is what its slope says, so
+
+    h <- Agg over all i of d_i
+    x <- prox_{g/rho}(x - Agg over those who are heard of (d_i - d_i before) / rho - h / rho)
+
+with the aggregator Agg of the exchange, which for the mean is the above. At a fixed point with
+d_i = c_i nothing changes, and Agg of the gradients vanishes where g = 0. A slope does not vanish
+there: an unbiased compressor without memory changes c_i by a noise of sqrt(omega) ||c_i||, which
+the next solution forgets, but the model keeps moving by about that over rho and the square root of
+the number of clients; a biased one, such as the largest entries alone, stops where the mean of what
+it leaves of the gradients vanishes, at another point. Coded by differences there is no error.
 
 Reference: D. A. E. Acar, Y. Zhao, R. M. Navarro, M. Mattina, P. N. Whatmough, V. Saligrama,
 "Federated Learning Based on Dynamic Regularization", arXiv:2111.04263 (2021), Algorithm 1.
@@ -35,6 +49,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._local import (
     LocalSolver,
@@ -42,7 +57,15 @@ from fedjax_admm.solvers._local import (
     check_local,
     curvature_at_start,
 )
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    check_regularizer,
+    copies,
+    exchanged,
+    open_post,
+)
 
 
 class FedDynClients(NamedTuple):
@@ -59,6 +82,7 @@ class FedDynState(NamedTuple):
     slope: jax.Array  # shape=(dim,): h, the mean of all clients' slopes
     clients: FedDynClients
     curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -69,6 +93,7 @@ class FedDyn(StarSolver):
     rho: jax.Array | None  # shape=(): weight of the penalty; the curvature if None
     local: LocalSolver
     regularizer: Penalty  # g
+    exchange: Exchange  # of c_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
 
@@ -79,7 +104,8 @@ class FedDyn(StarSolver):
         curvature = curvature_at_start(problem, models, self.local, self.rho)
         memory = self.local.memory(problem, models)
         clients = FedDynClients(jnp.zeros_like(models), memory)
-        return FedDynState(start, jnp.zeros_like(start), clients, curvature)
+        post = open_post(self.exchange, key, (clients.slope,), start)
+        return FedDynState(start, jnp.zeros_like(start), clients, curvature, post)
 
     def check(self, problem, rounds: int) -> None:
         """Check that rho is given, or can be found.
@@ -92,26 +118,43 @@ class FedDyn(StarSolver):
     def step(self, problem, state: FedDynState, turn) -> FedDynState:
         """Return the state after one round."""
         rho = state.curvature if self.rho is None else self.rho
-        x = state.server[None]
 
-        def update(problem, clients, key):
+        def update(problem, clients, x, key):
             w, memory = self.local(
                 problem,
                 x + clients.slope / rho,
                 jnp.broadcast_to(rho, clients.slope.shape[:1]),
-                copies(state.server, problem),
+                x,
                 clients.memory,
                 key,
                 state.curvature,
             )
-            return FedDynClients(clients.slope - rho * (w - x), memory), w - x
+            slope = clients.slope - rho * (w - x)
+            return FedDynClients(slope, memory), Message((slope,), sums=w - x)
 
-        clients, moved, number = update_present(problem, turn, state.clients, update)
-        slope = state.slope - rho * moved / problem.num_clients
-        mean = state.server + moved / jnp.maximum(number, 1).astype(moved.dtype)
-        server = self.regularizer.prox(mean - slope / rho, 1 / rho)
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.clients,
+            state.server,
+            update,
+            kept=(True,),
+            absorb=lambda clients, values: clients._replace(slope=values[0]),
+        )
+        number = mail.number
+        if self.exchange.plain:
+            slope = state.slope - rho * mail.sums / problem.num_clients
+            move = mail.sums / jnp.maximum(number, 1).astype(slope.dtype)
+        else:
+            slope = mail.values[0]
+            moves = (state.post.up[0].known - mail.post.up[0].known) / rho
+            none = jnp.zeros_like(state.server)[None]
+            move = self.exchange.aggregate(moves, mail.arrived, none)[0]
+        server = self.regularizer.prox(state.server + move - slope / rho, 1 / rho)
         server = jnp.where(number > 0, server, state.server)
-        return FedDynState(server, slope, clients, state.curvature)
+        return FedDynState(server, slope, mail.clients, state.curvature, mail.post)
 
     def estimate(self, state: FedDynState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
@@ -123,6 +166,7 @@ def fed_dyn(
     *,
     local: LocalSolver | None = None,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FedDyn:
     """Build `FedDyn`.
 
@@ -132,6 +176,7 @@ def fed_dyn(
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
@@ -143,4 +188,5 @@ def fed_dyn(
         None if rho is None else scalar("rho", rho, above=0),
         check_local(local),
         check_regularizer(regularizer),
+        check_exchange(exchange),
     )

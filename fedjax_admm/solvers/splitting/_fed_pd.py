@@ -24,6 +24,15 @@ with the differences between clients. The method is for everybody in every round
 here keeps everything, and counts in averages with what it sent last; its own copy is then an old
 one. The estimate is the last average.
 
+Messages: c_i goes up and the average down, both at the end of a round with heads. The server
+averages what it heard last of everybody; where it reads u_i in the place of c_i, the client goes on
+with the dual variable that u_i belongs to,
+
+    l_i <- (u_i - x_i) / eta
+
+so that both ends hold the same, and it stays FedDR. c_i does not vanish at a fixed point:
+compressed alone it keeps an error in proportion to itself, coded by differences it keeps none.
+
 Reference: X. Zhang, M. Hong, S. Dhople, W. Yin, Y. Liu, "FedPD: A Federated Learning Framework with
 Optimal Rates and Adaptivity to Non-IID Data", arXiv:2005.11418 (2020), Algorithm 1.
 """
@@ -38,7 +47,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
-from fedjax_admm.participation import where_active
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._local import (
     LocalSolver,
@@ -46,7 +55,16 @@ from fedjax_admm.solvers._local import (
     check_local,
     curvature_at_start,
 )
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    answered,
+    check_regularizer,
+    copies,
+    exchanged,
+    open_post,
+)
 
 
 class FedPDClients(NamedTuple):
@@ -66,6 +84,7 @@ class FedPDState(NamedTuple):
     mean: jax.Array  # shape=(dim,): of what all clients sent last
     clients: FedPDClients
     curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -77,6 +96,7 @@ class FedPD(StarSolver):
     averaging: jax.Array  # shape=(): probability of an average in a round
     local: LocalSolver
     regularizer: Penalty  # g
+    exchange: Exchange  # of c_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
 
@@ -87,7 +107,8 @@ class FedPD(StarSolver):
         curvature = curvature_at_start(problem, models, self.local, self.length)
         memory = self.local.memory(problem, models)
         clients = FedPDClients(models, jnp.zeros_like(models), models, models, memory)
-        return FedPDState(start, start, clients, curvature)
+        post = open_post(self.exchange, key, (models,), start)
+        return FedPDState(start, start, clients, curvature, post)
 
     def check(self, problem, rounds: int) -> None:
         """Check that the length of the steps is given, or can be found.
@@ -103,7 +124,7 @@ class FedPD(StarSolver):
         coin = jax.random.bernoulli(coin_key, self.averaging)
         length = 1 / state.curvature if self.length is None else self.length
 
-        def update(problem, clients, key):
+        def update(problem, clients, read, key):
             x, memory = self.local(
                 problem,
                 clients.copy - length * clients.dual,
@@ -116,15 +137,42 @@ class FedPD(StarSolver):
             dual = clients.dual + (x - clients.copy) / length
             copy = x + length * dual
             sent = jnp.where(coin, copy, clients.sent)
-            return FedPDClients(x, dual, copy, sent, memory), sent - clients.sent
+            message = Message((sent,), sums=sent - clients.sent)
+            return FedPDClients(x, dual, copy, sent, memory), message
+
+        def absorb(clients, values):
+            dual = (values[0] - clients.x) / length
+            return clients._replace(dual=dual, copy=values[0], sent=values[0])
 
         turn = turn._replace(key=local_key)
-        clients, change, number = update_present(problem, turn, state.clients, update)
-        mean = state.mean + change / problem.num_clients
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.clients,
+            (),
+            update,
+            kept=(True,),
+            absorb=absorb,
+            talking=coin,
+        )
+        mean = mail.values[0]
+        if self.exchange.plain:
+            mean = state.mean + mail.sums / problem.num_clients
         average = self.regularizer.prox(mean, length)
-        server = jnp.where(coin & (number > 0), average, state.server)
-        read = where_active(turn.active & coin, copies(server, problem), clients.copy)
-        return FedPDState(server, mean, clients._replace(copy=read), state.curvature)
+        server = jnp.where(coin & jnp.any(turn.active), average, state.server)
+        clients, post = answered(
+            problem,
+            turn,
+            self.exchange,
+            mail.post,
+            mail.clients,
+            server,
+            lambda clients, read: clients._replace(copy=read),
+            talking=coin,
+        )
+        return FedPDState(server, mean, clients, state.curvature, post)
 
     def estimate(self, state: FedPDState) -> jax.Array:
         """Return the last average, shape (dim,)."""
@@ -146,6 +194,7 @@ def fed_pd(
     averaging: ArrayLike = 1.0,
     local: LocalSolver | None = None,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FedPD:
     """Build `FedPD`.
 
@@ -158,6 +207,7 @@ def fed_pd(
       local: how a client takes its step: `local_prox()`, or `local_gradient()`, which is taken if
         None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
@@ -170,4 +220,5 @@ def fed_pd(
         scalar("averaging", averaging, above=0, at_most=1),
         check_local(local),
         check_regularizer(regularizer),
+        check_exchange(exchange),
     )

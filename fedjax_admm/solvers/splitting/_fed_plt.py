@@ -20,6 +20,12 @@ mean of Moreau envelopes, as FedProx does). One gradient step of rate r on losse
 is stable for r < 2 / (L + 2 / s) only, which is less than the 2 / (L + 1 / s) of gradient descent
 on the local problem; the default rate is 1 / (L + 1 / s).
 
+Messages: z_i goes up, y down. The server averages what it heard last of everybody; where it reads
+u_i in the place of z_i, the client takes it over, z_i <- u_i, so that both ends hold the same. At a
+fixed point with u_i = z_i the above stands. z_i does not vanish there: compressed alone it keeps an
+error in proportion to itself, coded by differences it keeps none. Peaceman-Rachford has no damping:
+code changes finely enough, or take FedDR.
+
 References: N. Bastianello, C. Liu, K. H. Johansson, "Enhancing Privacy in Federated Learning
 through Local Training", arXiv:2403.17572 (2024), where s is called rho; R. Pathak, M. J.
 Wainwright, "FedSplit: An algorithmic framework for fast federated optimization", arXiv:2005.05238
@@ -36,6 +42,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._local import (
     LocalSolver,
@@ -43,7 +50,15 @@ from fedjax_admm.solvers._local import (
     check_local,
     curvature_at_start,
 )
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    check_regularizer,
+    copies,
+    exchanged,
+    open_post,
+)
 
 
 class FedPLTClients(NamedTuple):
@@ -61,6 +76,7 @@ class FedPLTState(NamedTuple):
     mean: jax.Array  # shape=(dim,): of the z of all clients
     clients: FedPLTClients
     curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -71,6 +87,7 @@ class FedPLT(StarSolver):
     length: jax.Array | None  # shape=(): s, of the proximal steps; 1 / curvature if None
     local: LocalSolver
     regularizer: Penalty  # g
+    exchange: Exchange  # of z_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
 
@@ -80,7 +97,9 @@ class FedPLT(StarSolver):
         models = copies(start, problem)
         curvature = curvature_at_start(problem, models, self.local, self.length)
         clients = FedPLTClients(models, models, self.local.memory(problem, models))
-        return FedPLTState(self._serve(start, curvature), start, clients, curvature)
+        server = self._serve(start, curvature)
+        post = open_post(self.exchange, key, (models,), server)
+        return FedPLTState(server, start, clients, curvature, post)
 
     def check(self, problem, rounds: int) -> None:
         """Check that the length of the steps is given, or can be found.
@@ -93,9 +112,8 @@ class FedPLT(StarSolver):
     def step(self, problem, state: FedPLTState, turn) -> FedPLTState:
         """Return the state after one round."""
         weight = 1 / self._length(state.curvature)
-        y = state.server[None]
 
-        def update(problem, clients, key):
+        def update(problem, clients, y, key):
             x, memory = self.local(
                 problem,
                 2 * y - clients.z,
@@ -106,11 +124,25 @@ class FedPLT(StarSolver):
                 state.curvature,
             )
             change = 2 * (x - y)
-            return FedPLTClients(x, clients.z + change, memory), change
+            z = clients.z + change
+            return FedPLTClients(x, z, memory), Message((z,), sums=change)
 
-        clients, change, _ = update_present(problem, turn, state.clients, update)
-        mean = state.mean + change / problem.num_clients
-        return FedPLTState(self._serve(mean, state.curvature), mean, clients, state.curvature)
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.clients,
+            state.server,
+            update,
+            kept=(True,),
+            absorb=lambda clients, values: clients._replace(z=values[0]),
+        )
+        mean = mail.values[0]
+        if self.exchange.plain:
+            mean = state.mean + mail.sums / problem.num_clients
+        server = self._serve(mean, state.curvature)
+        return FedPLTState(server, mean, mail.clients, state.curvature, mail.post)
 
     def estimate(self, state: FedPLTState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
@@ -132,6 +164,7 @@ def fed_plt(
     *,
     local: LocalSolver | None = None,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FedPLT:
     """Build `FedPLT`.
 
@@ -142,6 +175,7 @@ def fed_plt(
       local: how a client solves its problem: `local_prox()`, which makes it FedSplit, or
         `local_gradient()`, which is taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
@@ -153,4 +187,5 @@ def fed_plt(
         None if step is None else scalar("step", step, above=0),
         check_local(local),
         check_regularizer(regularizer),
+        check_exchange(exchange),
     )

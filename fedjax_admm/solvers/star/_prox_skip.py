@@ -24,29 +24,43 @@ present: then the h_i no longer cancel, and the limit is not the minimiser. Wher
 go, take SCAFFOLD, FedDyn, FedDR or federated ADMM. Weights w_i of clients (of sum 1) belong in the
 losses, as N w_i f_i.
 
+Messages: m_i = x~_i - (gamma / p) h_i goes up and x down, both in rounds of heads. The server
+averages what it hears in the round; where it reads u_i in the place of m_i, the client goes on from
+the model that u_i belongs to,
+
+    x~_i <- u_i + (gamma / p) h_i
+
+so that, with the mean and everybody present, the h_i still add up to nothing where g = 0. m_i does
+not vanish at a fixed point: compressed alone it keeps an error in proportion to itself, coded by
+differences it keeps none. There are no delays: x answers what was sent in the same round.
+
 Reference: K. Mishchenko, G. Malinovsky, S. Stich, P. Richtarik, "ProxSkip: Yes! Local Gradient
 Steps Provably Lead to Communication Acceleration! Finally!", ICML 2022, arXiv:2202.09357,
 Algorithms 1 and 2.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
+from fedjax_admm._checks import InputError, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
+from fedjax_admm.messages import Exchange, Prompt, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._present import (
+    Message,
+    Post,
     StarSolver,
+    answered,
     check_regularizer,
     copies,
+    exchanged,
     largest_curvature,
-    update_present,
+    open_post,
 )
 
 
@@ -63,6 +77,7 @@ class ProxSkipState(NamedTuple):
     server: jax.Array  # shape=(dim,): x of the last round in which anybody sent
     client: ProxSkipClients
     curvature: jax.Array  # shape=(): estimated at the start where the step follows from it, else 1
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -73,6 +88,7 @@ class ProxSkip(StarSolver):
     step_size: jax.Array | None  # shape=(): gamma; 1 / curvature if None
     probability: jax.Array  # shape=(): p
     regularizer: Penalty  # g
+    exchange: Exchange  # of x~_i - (gamma / p) h_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
@@ -81,33 +97,50 @@ class ProxSkip(StarSolver):
         server = first_model(problem)
         models, one = copies(server, problem), jnp.ones((), server.dtype)
         curvature = largest_curvature(problem, server) if self.step_size is None else one
-        return ProxSkipState(server, ProxSkipClients(models, jnp.zeros_like(models)), curvature)
+        clients = ProxSkipClients(models, jnp.zeros_like(models))
+        post = open_post(self.exchange, key, (models,), server)
+        return ProxSkipState(server, clients, curvature, post)
 
     def step(self, problem, state: ProxSkipState, turn) -> ProxSkipState:
         """Return the state after one gradient step, and perhaps an average."""
         gamma = 1 / state.curvature if self.step_size is None else self.step_size
         stretch = gamma / self.probability
         coin_key, batch_key = jax.random.split(turn.key)
+        heads = jax.random.bernoulli(coin_key, self.probability)
         turn = turn._replace(key=batch_key)
 
-        def update(problem, client, key):
+        def update(problem, client, read, key):
             slopes = problem.gradients(client.model, key)
             moved = client.model - gamma * (slopes - client.control)
-            return client._replace(model=moved), moved - stretch * client.control
+            sent = moved - stretch * client.control
+            return client._replace(model=moved), Message((sent,))
 
-        client, sent, number = update_present(problem, turn, state.client, update)
+        def absorb(client, values):
+            return client._replace(model=values[0] + stretch * client.control)
+
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.client,
+            (),
+            update,
+            absorb=absorb,
+            talking=heads,
+        )
+        (sent,), number = mail.values, mail.number
         mean = sent / jnp.maximum(number, 1).astype(sent.dtype)
         average = self.regularizer.prox(mean, stretch)
-        heads = jax.random.bernoulli(coin_key, self.probability)
 
-        def answer(problem, client, key):
-            control = client.control + (average[None, :] - client.model) / stretch
-            answered = ProxSkipClients(copies(average, problem), control)
-            return jax.tree.map(partial(jnp.where, heads), answered, client), ()
+        def take(client, read):
+            return ProxSkipClients(read, client.control + (read - client.model) / stretch)
 
-        client, _, _ = update_present(problem, turn, client, answer)
+        client, post = answered(
+            problem, turn, self.exchange, mail.post, mail.clients, average, take, talking=heads
+        )
         server = jnp.where(heads & (number > 0), average, state.server)
-        return ProxSkipState(server, client, state.curvature)
+        return ProxSkipState(server, client, state.curvature, post)
 
     def heard(self, turn) -> jax.Array:
         """Return who is present and talks: nobody where the coin of the round shows tails."""
@@ -128,6 +161,7 @@ def prox_skip(
     *,
     probability: ArrayLike = 0.3,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> ProxSkip:
     """Build `ProxSkip`.
 
@@ -138,15 +172,25 @@ def prox_skip(
         over the largest curvature.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none, which is Scaffnew, if
         None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is out of range, or the regulariser has no prox.
+      InputError: a number is out of range, the regulariser has no prox, or messages are delayed.
     """
+    chosen = check_exchange(exchange)
+    if not isinstance(chosen.delay, Prompt):
+        raise InputError(
+            "must not delay messages, because the server answers in the round in which it is told",
+            argument="exchange",
+            value=exchange,
+            remedy="leave the delay out, or take fed_admm() or scaffold()",
+        )
     return ProxSkip(
         None if step is None else scalar("step", step, above=0),
         scalar("probability", probability, above=0, at_most=1),
         check_regularizer(regularizer),
+        chosen,
     )

@@ -25,6 +25,13 @@ rate.
 server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean,
 because there y_i = x for all clients.
 
+Messages: the move y_i - x and c_i+ go up, x and c down, each through the channel. The server
+averages the moves that it hears in a round, and the control variates that it heard last of
+everybody; where it reads d_i in the place of c_i+, the client takes it over, c_i <- d_i, so that
+both ends hold the same and c is the mean of all c_i. At a fixed point the moves vanish where g = 0,
+and a compressor without memory does them no harm there; c_i does not vanish: compressed alone it
+keeps an error in proportion to itself, coded by differences it keeps none.
+
 Reference: S. P. Karimireddy, S. Kale, M. Mohri, S. J. Reddi, S. U. Stich, A. T. Suresh, "SCAFFOLD:
 Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.06378, Algorithm 1,
 option II.
@@ -40,14 +47,18 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._present import (
+    Message,
+    Post,
     StarSolver,
     check_regularizer,
     copies,
     descend,
+    exchanged,
     largest_curvature,
-    update_present,
+    open_post,
 )
 from fedjax_admm.traffic import Traffic
 
@@ -59,6 +70,7 @@ class ScaffoldState(NamedTuple):
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
     controls: jax.Array  # shape=(clients, dim): c_i; absent clients keep theirs
     curvature: jax.Array  # shape=(): estimated at the start where the rate follows from it, else 1
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -69,6 +81,7 @@ class Scaffold(StarSolver):
     rate: jax.Array | None  # shape=(): eta; 0.2 / curvature if None
     server_step: jax.Array  # shape=(): eta_g
     regularizer: Penalty  # g
+    exchange: Exchange  # of the moves, and of c_i
     local_steps: int = field(default=5, metadata={"static": True})  # K
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
@@ -78,30 +91,46 @@ class Scaffold(StarSolver):
         model = first_model(problem)
         none, one = jnp.zeros_like(model), jnp.ones((), model.dtype)
         curvature = largest_curvature(problem, model) if self.rate is None else one
-        return ScaffoldState(model, none, copies(none, problem), curvature)
+        controls = copies(none, problem)
+        post = open_post(self.exchange, key, (controls, controls), (model, none))
+        return ScaffoldState(model, none, controls, curvature, post)
 
     def step(self, problem, state: ScaffoldState, turn) -> ScaffoldState:
         """Return the state after one round."""
         rate = 0.2 / state.curvature if self.rate is None else self.rate
         walk = self.local_steps * rate
 
-        def update(problem, own, key):
-            shared = copies(state.model, problem)
-            correction = state.control[None, :] - own
+        def update(problem, own, read, key):
+            shared, control = read
+            correction = control - own
             moved = descend(problem, shared, key, rate, self.local_steps, lambda _: correction)
             new = (shared - moved) / walk - correction
-            return new, (moved - shared, new - own)
+            return new, Message((moved - shared, new), sums=new - own)
 
-        controls, (moves, changes), number = update_present(problem, turn, state.controls, update)
+        mail = exchanged(
+            problem,
+            turn,
+            self.exchange,
+            state.post,
+            state.controls,
+            (state.model, state.control),
+            update,
+            kept=(False, True),
+            absorb=lambda own, values: values[1],
+        )
+        (moves, control), number = mail.values, mail.number
+        if self.exchange.plain:
+            control = state.control + mail.sums / problem.num_clients
         mean = moves / jnp.maximum(number, 1).astype(moves.dtype)
         model = self.regularizer.prox(
             state.model + self.server_step * mean, walk * self.server_step
         )
         return ScaffoldState(
             jnp.where(number > 0, model, state.model),
-            state.control + changes / problem.num_clients,
-            controls,
+            control,
+            mail.clients,
             state.curvature,
+            mail.post,
         )
 
     def estimate(self, state: ScaffoldState) -> jax.Array:
@@ -111,7 +140,7 @@ class Scaffold(StarSolver):
     def traffic(self, problem) -> Traffic:
         """Return 2 dim numbers each way: a model and a control variate."""
         dim = problem.start.shape[-1]
-        return Traffic(up=2 * dim, down=2 * dim)
+        return self.exchange.traffic(up=[(dim,), (dim,)], down=[(dim,), (dim,)])
 
 
 def scaffold(
@@ -120,6 +149,7 @@ def scaffold(
     local_steps: int = 5,
     server_step: ArrayLike = 1.0,
     regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> Scaffold:
     """Build `Scaffold`.
 
@@ -130,6 +160,7 @@ def scaffold(
       server_step: eta_g; 1 takes the mean of the clients' models.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. With more than one
         local step the limit is then biased, in the order of the rate.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
@@ -141,5 +172,6 @@ def scaffold(
         None if rate is None else scalar("rate", rate, above=0),
         scalar("server_step", server_step, above=0),
         check_regularizer(regularizer),
+        check_exchange(exchange),
         count("local_steps", local_steps),
     )

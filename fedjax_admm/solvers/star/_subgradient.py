@@ -11,6 +11,11 @@ inactive one counts with the model itself, and the server takes the plain mean o
 So the regulariser g counts as much as the losses in every round, and a round of nobody keeps the
 model.
 
+Messages: u_l goes up, w down. Whoever is not heard counts with the model itself: v is w minus
+eta_k a_k times what the exchange's aggregator makes of the u_l that are heard, a_k the share of
+those. Subgradients of clients that differ do not vanish, nor do errors of their compression, which
+the decreasing steps average away where it is unbiased, and where what is lost is remembered.
+
 Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked Federated Learning
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.
 """
@@ -23,9 +28,18 @@ import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay, sqrt_decay
-from fedjax_admm.solvers._present import StarSolver, check_regularizer, copies, update_present
+from fedjax_admm.solvers._present import (
+    Message,
+    Post,
+    StarSolver,
+    check_regularizer,
+    copies,
+    exchanged,
+    open_post,
+)
 
 
 class FederatedSubgradientState(NamedTuple):
@@ -33,6 +47,7 @@ class FederatedSubgradientState(NamedTuple):
 
     server: jax.Array  # shape=(dim,)
     rounds: jax.Array  # shape=(), int32: rounds done
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -44,27 +59,32 @@ class FederatedSubgradient(StarSolver):
         Schedule  # eta_k, of the global round k from 1; in units of the model per subgradient
     )
     regularizer: Penalty = field(default_factory=zero)  # g
+    exchange: Exchange = field(default_factory=Exchange)  # of u_l
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
     def init(self, problem, key) -> FederatedSubgradientState:
         """Start at the problem's start."""
-        return FederatedSubgradientState(first_model(problem), jnp.zeros((), jnp.int32))
+        model = first_model(problem)
+        post = open_post(self.exchange, key, (copies(jnp.zeros_like(model), problem),), model)
+        return FederatedSubgradientState(model, jnp.zeros((), jnp.int32), post)
 
     def step(self, problem, state: FederatedSubgradientState, turn) -> FederatedSubgradientState:
         """Return the state after one global round."""
         count = state.rounds + 1
 
-        def update(problem, clients, key):
-            return clients, problem.gradients(copies(state.server, problem), key)
+        def update(problem, clients, read, key):
+            return clients, Message((problem.gradients(read, key),))
 
-        _, total, number = update_present(problem, turn, (), update)
+        mail = exchanged(problem, turn, self.exchange, state.post, (), state.server, update)
+        (total,), number = mail.values, mail.number
         length = self.step_size(count)
         server = state.server - length * (total / problem.num_clients)
         # A prox of length 0 may divide by it.
         share = jnp.maximum(number, 1).astype(total.dtype) / problem.num_clients
         kept = self.regularizer.prox(server, length * share)
-        return FederatedSubgradientState(jnp.where(number > 0, kept, state.server), count)
+        server = jnp.where(number > 0, kept, state.server)
+        return FederatedSubgradientState(server, count, mail.post)
 
     def estimate(self, state: FederatedSubgradientState) -> jax.Array:
         """Return the server's model, shape (dim,)."""
@@ -72,7 +92,10 @@ class FederatedSubgradient(StarSolver):
 
 
 def federated_subgradient(
-    step_size: ScheduleLike | None = None, *, regularizer: Penalty | None = None
+    step_size: ScheduleLike | None = None,
+    *,
+    regularizer: Penalty | None = None,
+    exchange: Exchange | None = None,
 ) -> FederatedSubgradient:
     """Build `FederatedSubgradient`.
 
@@ -83,6 +106,7 @@ def federated_subgradient(
         for localisation with 21 sensors in a cube of 60 m, where both subgradients and models are
         known. `subgradient_steps` has the others with which the method is compared there.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver.
@@ -93,7 +117,9 @@ def federated_subgradient(
     """
     chosen = sqrt_decay(16.0) if step_size is None else step_size
     return FederatedSubgradient(
-        as_schedule("step_size", chosen, above=0), check_regularizer(regularizer)
+        as_schedule("step_size", chosen, above=0),
+        check_regularizer(regularizer),
+        check_exchange(exchange),
     )
 
 

@@ -15,10 +15,11 @@ left of f the plain step is taken, and the differences are forgotten: they would
 derivatives through them would be noise.
 
 **What it is not for.** It needs the same map in every round: everybody present, full gradients, and
-no coins, noise, compression, schedules over rounds, or penalties that adapt to the iterates. In a
-round in which somebody is absent the plain step is taken and the differences are forgotten, so that
-absent clients keep everything, and nothing is gained. The inner products of whole states, about 2 m
-new ones in a round, which a network would have to add up, are not counted as messages.
+no coins, noise, schedules over rounds, or penalties that adapt to the iterates. A solver whose
+exchange does something to messages is refused. In a round in which somebody is absent the plain
+step is taken and the differences are forgotten, so that absent clients keep everything, and nothing
+is gained. The inner products of whole states, about 2 m new ones in a round, which a network would
+have to add up, are not counted as messages.
 
 Reference: D. G. Anderson, "Iterative Procedures for Nonlinear Integral Equations", Journal of the
 ACM 12(4), 1965; H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SIAM
@@ -74,6 +75,22 @@ class Anderson(Around):
 
     # What every solver needs; the solver inside adds what it requires.
     requires: ClassVar[tuple[type, ...]] = (Clients,)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that a round is one map of the state, and what the solver inside checks.
+
+        Raises:
+          InputError: something happens to messages, or the solver inside cannot run.
+        """
+        if not self.exchange.plain:
+            raise InputError(
+                "must have an exchange that changes no message, because its rounds are one "
+                "deterministic map of its state only then",
+                argument="solver",
+                value=self.solver,
+                remedy="leave its exchange out, or run it without anderson",
+            )
+        super().check(problem, rounds)
 
     def init(self, problem, key) -> AndersonState:
         """Start as the solver inside does, without a history."""

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 
 from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.messages import Exchange
 from fedjax_admm.protocol import Solver
 from fedjax_admm.traffic import Traffic
 
@@ -16,6 +17,11 @@ class Around:
     """
 
     solver: Solver
+
+    @property
+    def exchange(self) -> Exchange:
+        """Return what happens to the messages of the solver inside; nothing if it has none."""
+        return getattr(self.solver, "exchange", Exchange())
 
     def participants(self, problem: Any) -> tuple[int, ...]:
         """Return the mask of the solver inside."""

@@ -8,6 +8,9 @@ round, every client that takes part first fits its own part to the model that it
 and then the solver inside takes its round on w -> f_l(w, h_l) with the new parts. A fixed point of
 both is a stationary point of `sum_l f_l(w, h_l)` in w and in all h_l.
 
+Messages are those of the solver inside, through its exchange; private parts are never sent. They
+are fitted to the model that the server sends, so that it must arrive as it is.
+
 Reference: L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, "Exploiting shared representations
 for personalized federated learning", ICML 2021 (FedRep: heads first, then the body); M. G.
 Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with personalization
@@ -34,8 +37,9 @@ from fedjax_admm.capabilities import (
     PrivateParts,
     has,
 )
+from fedjax_admm.messages import Identity
 from fedjax_admm.protocol import Solver
-from fedjax_admm.solvers._present import update_present
+from fedjax_admm.solvers._present import work_present
 from fedjax_admm.solvers.wrappers._around import Around
 
 
@@ -65,7 +69,7 @@ class Personal(Around):
         """Return the state after one round."""
         read = self._read(problem, state)
         fit = _clients_turn(problem, turn)
-        (_, private), _, _ = update_present(problem, fit, (read, state.private), self._fit)
+        _, private = work_present(problem, fit, (read, state.private), self._fit)
         inner = self.solver.step(problem.with_private(private), state.inner, turn)
         return PersonalState(inner, private)
 
@@ -93,7 +97,7 @@ class Personal(Around):
             slope = problem.with_private(own).private_gradients(read, draw)
             return own - self.rate * slope, None
 
-        return (read, jax.lax.scan(descend, private, draws)[0]), ()
+        return read, jax.lax.scan(descend, private, draws)[0]
 
 
 def _clients_turn(problem, turn):
@@ -111,7 +115,8 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
     """Build a solver that learns the clients' private parts beside the shared one.
 
     Args:
-      solver: for the shared part; any whose clients read a model.
+      solver: for the shared part; any whose clients read a model. What happens to its messages up
+        is up to its exchange.
       rate: length of the steps on the private parts, positive.
       steps: per round.
 
@@ -119,12 +124,22 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
       The solver; its estimate is a whole model per client.
 
     Raises:
-      InputError: a number is out of range, or `solver` is no solver.
+      InputError: a number is out of range, `solver` is no solver, or its exchange changes messages
+        on the way down.
     """
     if isinstance(solver, type) or not (hasattr(solver, "step") and hasattr(solver, "init")):
         raise InputError(
             f"must be a solver such as scaffold(), but it is {one_line(solver)}",
             argument="solver",
             value=solver,
+        )
+    down = getattr(getattr(solver, "exchange", None), "down", Identity())
+    if not isinstance(down, Identity):
+        raise InputError(
+            "must let models reach the clients as they are, because private parts are fitted to "
+            f"them, but its exchange has {one_line(down)} on the way down",
+            argument="solver",
+            value=solver,
+            remedy="leave `down` out of its exchange",
         )
     return Personal(solver, scalar("rate", rate, above=0), count("steps", steps))
