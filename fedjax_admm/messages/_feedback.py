@@ -1,0 +1,196 @@
+r"""Feedback: what compression takes away from a message is not lost, but sent later.
+
+    error feedback (EF14)    p = x + e,      c = h C(p),    e+ = p - c,    c arrives
+    differences (EF21)       c = C(x - g),   g+ = g + h c,                 g+ arrives
+
+EF14 remembers at the sender what has not arrived yet, so that sums are kept,
+
+    sum_(t <= T) c_t + e_T = sum_(t <= T) x_t
+
+which is what sums of steps want. EF21 codes the change against g, what the receiver knows, which is
+right for messages that settle: for constant x, and a contractive C with constant a, the error
+shrinks by sqrt(1 - a) per message or more.
+
+Both want h C to be contractive. It is for contractive C and h = 1, and for an unbiased C with
+h = 1 / (1 + omega): without that factor, differences of an unbiased C with omega >= 1 can diverge,
+and so can the remainder e.
+
+References: F. Seide, H. Fu, J. Droppo, G. Li, D. Yu, "1-Bit Stochastic Gradient Descent and its
+Application to Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014;
+S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD and other
+Gradient Compression Schemes", ICML 2019, arXiv:1901.09847; P. Richtarik, I. Sokolov, I. Fatkhullin,
+"EF21: A New, Simpler, Theoretically Better, and Practically Faster Error Feedback", NeurIPS 2021,
+arXiv:2106.05203; K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik, "Distributed Learning with
+Compressed Gradient Differences", arXiv:1901.09269 (unbiased ones); A. Elgabli, J. Park, A. S. Bedi,
+C. Ben Issaid, M. Bennis, V. Aggarwal, "Q-GADMM: Quantized Group ADMM for Communication Efficient
+Decentralized Machine Learning", arXiv:1910.10453 (differences under ADMM).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, one_line, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages._channels import Channel
+
+
+class Remainder(NamedTuple):
+    """What `error_feedback` remembers."""
+
+    error: jax.Array  # of the shape of the message: e, which the sender alone knows
+    channel: Any  # of the channel inside
+
+
+class Held(NamedTuple):
+    """What `differences` remember."""
+
+    value: jax.Array  # of the shape of the message: g, which both ends know
+    channel: Any  # of the channel inside
+
+
+class _Around:
+    """What travels is the code of the channel inside."""
+
+    channel: Any
+
+    def layout(self, shape):
+        """Return what the code of the channel inside is on the wire."""
+        return self.channel.layout(shape)
+
+    def bits(self, shape):
+        """Return the bits of the channel inside."""
+        return self.channel.bits(shape)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ErrorFeedback(_Around):
+    """The remainder of a message is added to the next; build it with `error_feedback`."""
+
+    channel: Channel
+    step: jax.Array | None  # shape=(): h; None is its default
+
+    @property
+    def in_order(self) -> bool:
+        """Return what the channel inside says: a message stands for itself."""
+        return self.channel.in_order
+
+    def init(self, message):
+        """Return that nothing is owed."""
+        return Remainder(jnp.zeros_like(message), self.channel.init(jnp.zeros_like(message)))
+
+    def encode(self, message, state, key):
+        """Return h C(x + e), and what of x + e is not in it."""
+        owed = message + state.error
+        arrives, inner = self.channel.encode(owed, state.channel, key)
+        omega = _omega(self.channel, message.shape)
+        arrives = _step(self.step, 1 / (1 + omega) if omega >= 1 else 1.0, arrives)
+        return arrives, Remainder(owed - arrives, inner)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Differences(_Around):
+    """Changes travel against what the receiver knows; build it with `differences`."""
+
+    channel: Channel
+    step: jax.Array | None  # shape=(): h; None is its default
+
+    @property
+    def in_order(self) -> bool:
+        """Return True: both ends must have added the same changes."""
+        return True
+
+    def init(self, message):
+        """Return the message, which both ends know at the start."""
+        return Held(message, self.channel.init(jnp.zeros_like(message)))
+
+    def encode(self, message, state, key):
+        """Return g + h C(x - g), which is what both ends know then."""
+        change, inner = self.channel.encode(message - state.value, state.channel, key)
+        omega = _omega(self.channel, message.shape)
+        value = state.value + _step(self.step, 1 / (1 + omega), change)
+        return value, Held(value, inner)
+
+
+def error_feedback(channel: Channel, step: ArrayLike | None = None) -> ErrorFeedback:
+    r"""Build error feedback (EF14): what a message lost is added to the next one.
+
+        p = x + e,    c = h C(p) arrives,    e+ = p - c,    e = 0 at the start
+
+    so that all that has arrived and the remainder e are together all that was said, to rounding.
+    Multiply messages by step sizes before, not after. Sums are right, single messages are not:
+    where x settles, c goes on to vary around it.
+
+    Args:
+      channel: a compressor, whose code travels; or a channel around one.
+      step: h, above 0 and at most 1. By default 1 where that makes the remainder contract on
+        average, that is for contractive compressors and unbiased ones with omega < 1, as published;
+        for other unbiased ones 1 / (1 + omega), without which the remainder grows without bound.
+
+    Raises:
+      InputError: there is no channel inside, or the step is out of range.
+
+    Reference: S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD
+    and other Gradient Compression Schemes", ICML 2019, arXiv:1901.09847, algorithm 2.
+    """
+    return ErrorFeedback(_inside("channel", channel), _checked(step))
+
+
+def differences(compressor: Channel, step: ArrayLike | None = None) -> Differences:
+    r"""Build coded differences (EF21): changes travel against what the receiver knows.
+
+        c = C(x - g) travels,    g+ = g + h c arrives
+
+    g is at the start what `init` is given, which both ends know. For constant x and a contractive C
+    with h = 1, E ||g+ - x||^2 <= (1 - a) ||g - x||^2; with `top_k(k)`, g = x after d / k messages
+    at most. For an unbiased C with h = 1 / (1 + omega) the same holds with a = 1 / (1 + omega).
+    Every message must arrive, and in order.
+
+    Args:
+      compressor: whose code travels.
+      step: h, above 0 and at most 1. By default 1 for contractive compressors, and
+        1 / (1 + omega) for unbiased ones: with 1 and omega >= 1, errors can grow.
+
+    Raises:
+      InputError: there is no channel inside, or the step is out of range.
+
+    References: P. Richtarik, I. Sokolov, I. Fatkhullin, "EF21: A New, Simpler, Theoretically
+    Better, and Practically Faster Error Feedback", NeurIPS 2021, arXiv:2106.05203, lemma 1 and
+    algorithm 2; K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik, "Distributed Learning with
+    Compressed Gradient Differences", arXiv:1901.09269.
+    """
+    return Differences(_inside("compressor", compressor), _checked(step))
+
+
+def _omega(channel: Channel, shape: tuple[int, ...]) -> float:
+    """Return the constant of an unbiased compressor; 0 for any other channel."""
+    omega = getattr(channel, "omega", lambda shape: None)(shape)
+    return 0.0 if omega is None else omega
+
+
+def _step(given: jax.Array | None, default: float, value: jax.Array) -> jax.Array:
+    """Return a step times a value, which stays as it is where the step is 1 by default."""
+    if given is None:
+        return value if default == 1 else default * value
+    return given.astype(value.dtype) * value
+
+
+def _checked(step: ArrayLike | None) -> jax.Array | None:
+    return None if step is None else scalar("step", step, above=0, at_most=1)
+
+
+def _inside(name: str, channel: Any) -> Channel:
+    wanted = ("init", "encode", "bits", "in_order")
+    if isinstance(channel, type) or not all(hasattr(channel, name) for name in wanted):
+        raise InputError(
+            f"must be a compressor, but it is {one_line(channel)}",
+            argument=name,
+            value=channel,
+            remedy="build one, such as fedjax_admm.messages.top_k(8)",
+        )
+    return channel

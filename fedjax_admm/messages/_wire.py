@@ -1,0 +1,248 @@
+"""The wire: messages as bytes, on the host, bit for bit what `bits` counts.
+
+A channel describes its code by a `layout`: a pytree of the structure of the code, with a field in
+the place of every array. A field knows how many bits it has and how numbers become bits and bits
+become numbers; `bits`, `to_bytes` and `from_bytes` all follow from it. The fields of a message
+stand one after the other without gaps, the most significant bit first, and the last byte is filled
+up with zeros.
+
+    field      an entry of an array                              bits of an entry
+    Number     a float of single precision                       32
+    Half       a float16 or a bfloat16                           16
+    Whole      a whole number from 0 to 2^width - 1              width
+    Flag       yes or no                                         1
+    Known      what both ends know already, such as a draw       0
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.traffic import NUMBER
+
+
+class Field(Protocol):
+    """What an array of a code is on the wire."""
+
+    @property
+    def bits(self) -> int:
+        """Return how many bits all entries have."""
+        ...
+
+    def pack(self, values: np.ndarray) -> np.ndarray:
+        """Return the bits of an array, uint8 of shape (bits,)."""
+        ...
+
+    def unpack(self, bits: np.ndarray, key: jax.Array | None) -> np.ndarray:
+        """Return the array, from its bits and the key that both ends share."""
+        ...
+
+
+class OnWire(Protocol):
+    """A channel that says what its code is on the wire."""
+
+    def layout(self, shape: tuple[int, ...]) -> Any:
+        """Return a pytree of the structure of the code of a message, of fields."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers that are not negative."""
+
+    shape: tuple[int, ...]
+    width: int
+
+    @property
+    def bits(self):
+        """Return the width times the entries."""
+        return self.width * math.prod(self.shape)
+
+    def pack(self, values):
+        """Return the binary digits."""
+        places = np.arange(self.width - 1, -1, -1, dtype=np.uint32)
+        return (_flat(values, np.uint32)[:, None] >> places & 1).astype(np.uint8).ravel()
+
+    def unpack(self, bits, key):
+        """Return int32."""
+        powers = 1 << np.arange(self.width - 1, -1, -1, dtype=np.uint32)
+        digits = bits.reshape(math.prod(self.shape), self.width)
+        return (digits @ powers).astype(np.int32).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Truth values."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def bits(self):
+        """Return the number of entries."""
+        return math.prod(self.shape)
+
+    def pack(self, values):
+        """Return 1 for yes."""
+        return _flat(values, np.uint8)
+
+    def unpack(self, bits, key):
+        """Return bool."""
+        return bits.astype(bool).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Number:
+    """Floats of single precision, whatever the precision of a run."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def bits(self):
+        """Return 32 per entry."""
+        return NUMBER * math.prod(self.shape)
+
+    def pack(self, values):
+        """Return the bits of float32, where doubles are rounded."""
+        with np.errstate(all="ignore"):
+            return Whole(self.shape, NUMBER).pack(_flat(values, np.float32).view(np.uint32))
+
+    def unpack(self, bits, key):
+        """Return float32."""
+        return Whole(self.shape, NUMBER).unpack(bits, key).view(np.float32)
+
+
+@dataclass(frozen=True)
+class Half:
+    """Floats of 16 bits."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def bits(self):
+        """Return 16 per entry."""
+        return 16 * math.prod(self.shape)
+
+    def pack(self, values):
+        """Return the bits of the dtype."""
+        return Whole(self.shape, 16).pack(_flat(values, jnp.dtype(self.dtype)).view(np.uint16))
+
+    def unpack(self, bits, key):
+        """Return the dtype."""
+        whole = Whole(self.shape, 16).unpack(bits, key)
+        return whole.astype(np.uint16).view(jnp.dtype(self.dtype))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What both ends know, given the key that they share."""
+
+    tell: Callable[[jax.Array | None], Any]
+
+    @property
+    def bits(self):
+        """Return 0."""
+        return 0
+
+    def pack(self, values):
+        """Return nothing."""
+        return np.zeros(0, np.uint8)
+
+    def unpack(self, bits, key):
+        """Return what both ends know."""
+        return np.asarray(self.tell(key))
+
+
+def shared(key: jax.Array | None) -> jax.Array:
+    """Return the key that both ends share, to draw from it what the sender has drawn.
+
+    Raises:
+      InputError: there is none.
+    """
+    if key is None:
+        raise InputError(
+            "must be given, because both ends draw a part of this code from it",
+            argument="key",
+            remedy="pass the key with which the message was coded",
+        )
+    return jax.random.clone(key)
+
+
+def bits_of(layout: Any) -> int:
+    """Return how many bits a code has.
+
+    Args:
+      layout: a pytree of fields.
+    """
+    return sum(field.bits for field in jax.tree.leaves(layout))
+
+
+def to_bytes(channel: OnWire, code: Any, shape: tuple[int, ...]) -> bytes:
+    """Write the code of one message as bytes.
+
+    Args:
+      channel: a compressor or a channel around one, whose `layout(shape)` this follows.
+      code: what `code` of the compressor returns.
+      shape: of the message.
+
+    Returns:
+      ceil(bits / 8) bytes, where bits is `channel.bits(shape)`. Numbers travel in single precision:
+      what a run in double precision computes with the decoded ones differs by that rounding.
+    """
+    fields, structure = jax.tree.flatten(_layout(channel, shape))
+    values = structure.flatten_up_to(code)
+    pieces = [field.pack(value) for field, value in zip(fields, values, strict=True)]
+    return np.packbits(np.concatenate(pieces)).tobytes()
+
+
+def from_bytes(
+    channel: OnWire, data: bytes, shape: tuple[int, ...], key: jax.Array | None = None
+) -> Any:
+    """Read the code of one message from bytes; what `to_bytes` does, undone.
+
+    Args:
+      channel: as for `to_bytes`.
+      data: what it returned.
+      shape: of the message.
+      key: with which the message was coded, where both ends draw from it, as `rand_k` does.
+
+    Returns:
+      The code, of NumPy arrays, of which `channel.read` makes the message.
+
+    Raises:
+      InputError: there are too few bytes or too many, or a key is needed and missing.
+    """
+    fields, structure = jax.tree.flatten(_layout(channel, shape))
+    sizes = [field.bits for field in fields]
+    wanted = -(-sum(sizes) // 8)
+    if len(data) != wanted:
+        raise InputError(
+            f"must have {wanted} bytes for a message of shape {shape}, but it has {len(data)}",
+            argument="data",
+            remedy="read it with the channel and the shape with which it was written",
+        )
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), count=sum(sizes))
+    parts = np.split(bits, np.cumsum(sizes)[:-1])
+    return structure.unflatten(
+        [field.unpack(part, key) for field, part in zip(fields, parts, strict=True)]
+    )
+
+
+def _layout(channel: OnWire, shape: tuple[int, ...]) -> Any:
+    if not hasattr(channel, "layout"):
+        raise InputError(
+            f"must say what its code is on the wire, but {type(channel).__name__} has no `layout`",
+            argument="channel",
+            remedy="give it a method layout(shape) that returns a pytree of fields",
+        )
+    return channel.layout(tuple(shape))
+
+
+def _flat(values: Any, dtype: Any) -> np.ndarray:
+    return np.asarray(values).ravel().astype(dtype)
