@@ -27,6 +27,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, flag, instance, number
 from fedjax_admm.capabilities import OnTree, needs
 from fedjax_admm.kernels import safe_norm
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import SCAD, l1, scad
 from fedjax_admm.solvers.tree._hierarchical import (
     HierarchicalADMM,
@@ -50,6 +51,7 @@ def hfsad(
     sparse: bool = True,
     client_update: str = "prox",
     personal: bool = False,
+    exchange: Exchange | None = None,
 ) -> HierarchicalADMM:
     """Build the published HFSAD for a problem on a tree.
 
@@ -66,6 +68,7 @@ def hfsad(
       sparse: whether servers have the SCAD regularisers at all.
       client_update: "prox" or "linearized".
       personal: whether the estimate is the clients' models instead of the cloud's.
+      exchange: what happens to messages; see `hierarchical_admm`.
 
     Returns:
       The solver.
@@ -95,6 +98,7 @@ def hfsad(
         passes=passes,
         client_update=client_update,
         personal=personal,
+        exchange=exchange,
     )
 
 

@@ -25,6 +25,14 @@ number of passes, each updating the levels from the deepest to the first, and th
 An inactive node keeps everything, its count included; its parent uses what it sent last. Since
 clients have no children, all of them go first in a pass, wherever they hang.
 
+Where something happens to messages, every parent averages what it heard last of its children with
+the exchange's aggregator (see `_tree_post`), and
+
+    sum_c (sigma_c q_c - Gamma_c)  is  (sum_c sigma_c) Agg_sigma(u^_c),    u = q - Gamma / sigma
+
+The root's children send it one message per round, in the last pass, and read its model once, in the
+first; all others send and read in every pass in which they are active. Delays count passes.
+
 The root update is printed with a plus sign before Gamma; the Lagrangian gives the minus sign, and
 with a plus the iterates blow up.
 
@@ -42,6 +50,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, count, flag, instance, one_of, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnTree, first_model
+from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.solvers._present import check_regularizer
@@ -51,6 +60,13 @@ from fedjax_admm.solvers.tree._client_updates import (
     ProxClients,
 )
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
+from fedjax_admm.solvers.tree._tree_post import (
+    TreePost,
+    hear,
+    open_tree_post,
+    read_down,
+    send_up,
+)
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
 
@@ -62,6 +78,7 @@ class HierarchyState(NamedTuple):
     servers: tuple[TreeNodes, ...]  # one per level from 1; empty for a star
     clients: TreeNodes
     memory: Any  # of the clients' inexact prox, stacked over clients; () of an exact one
+    post: TreePost | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -73,6 +90,7 @@ class HierarchicalADMM:
     servers: tuple[TreeLink, ...]  # of the servers, one per level from 1
     regularizers: tuple[Penalty, ...]  # of the servers, one per level, the root first
     client_update: ProxClients | LinearizedClients
+    exchange: Exchange = field(default_factory=Exchange)  # of q - Gamma / sigma, weights sigma
     passes: int = field(default=1, metadata={"static": True})
     personal: bool = field(default=False, metadata={"static": True})
 
@@ -106,10 +124,15 @@ class HierarchicalADMM:
         servers = tuple(nodes(size) for size in tree.level_sizes[1:])
         clients = nodes(tree.num_clients)
         memory = self.client_update.memory(problem, clients.w)
-        return HierarchyState(start, servers, clients, memory)
+        links = zip((self.clients, *self.servers), (clients, *servers), strict=True)
+        weights = [link.upload(nodes)[1][:, 0] for link, nodes in links]
+        post = open_tree_post(self.exchange, key, tree, start, weights)
+        return HierarchyState(start, servers, clients, memory, post)
 
     def step(self, problem, state: HierarchyState, turn) -> HierarchyState:
         """Return the state after one round: all passes, then the root."""
+        if not self.exchange.plain:
+            return self._step_with_post(problem, state, turn)
 
         def one_pass(state, active):
             return self._pass(problem, state, active), None
@@ -133,7 +156,7 @@ class HierarchicalADMM:
     def traffic(self, problem) -> Traffic:
         """Return dim + 1 numbers up (sigma q - Gamma, and sigma) and dim down (the model)."""
         dim = problem.start.shape[-1]
-        return Traffic(up=dim + 1, down=dim)
+        return self.exchange.traffic(up=[(dim,)], down=[(dim,)], more_up=1)
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the messages of a round: one per update, but one per round at the root.
@@ -141,11 +164,7 @@ class HierarchicalADMM:
         The root reads and sends once per round, after all passes: its children send it their last
         update only, and fetch its model once.
         """
-        tree = problem.tree
-        first_level = tree.level_sizes[1] if tree.depth > 1 else 0
-        at_root = jnp.concatenate(
-            [tree.client_parents == 0, jnp.arange(tree.num_servers - 1) < first_level]
-        )
+        at_root = _at_root(problem.tree)
         deeper = jnp.sum(active & ~at_root[None], dtype=jnp.int32)
         return deeper + jnp.sum(jnp.any(active, 0) & at_root, dtype=jnp.int32)
 
@@ -154,32 +173,92 @@ class HierarchicalADMM:
         tree = problem.tree
         present, *server_present = jnp.split(active, tree.link_offsets)
         above = jnp.concatenate([state.root[None], *(nodes.w for nodes in state.servers)])
-        clients, link = state.clients, self.clients
-        counts = clients.updates + 1
-        models, memory = self.client_update(
-            problem, clients.z, clients.gamma, link.sigma(counts), link.mu(counts), state.memory
-        )
-        updated = link.update(clients, models, above[tree.client_parents])
-        clients, memory = where_active(present, (updated, memory), (clients, state.memory))
+        clients, memory = self._clients(problem, state, present, above[tree.client_parents])
 
         # From the stored state, so that absent children count with what they sent last.
         received = self._from_clients(tree, clients)
         servers = list(state.servers)
         parents = [state.root[None], *(nodes.w for nodes in servers)]
         for level in range(tree.depth - 1, 0, -1):
-            link, nodes = self.servers[level - 1], servers[level - 1]
-            total, weight = received[level]
-            sigma = link.sigma(nodes.updates + 1)[:, None]
-            step = 1 / (sigma + weight)
-            centre = step * (sigma * nodes.z + nodes.gamma + total)
-            models = self.regularizers[level].prox(centre, step)
             above = parents[level - 1][tree.server_parents[level - 1]]
-            updated = link.update(nodes, models, above)
-            nodes = where_active(server_present[level - 1], updated, nodes)
+            present = server_present[level - 1]
+            nodes = self._level(level, servers[level - 1], received[level], present, above)
             more = self._from_servers(tree, nodes, level)
             received[level - 1] = tuple(map(jnp.add, received[level - 1], more))
             servers[level - 1] = nodes
         return HierarchyState(state.root, tuple(servers), clients, memory)
+
+    def _step_with_post(self, problem, state: HierarchyState, turn) -> HierarchyState:
+        """Return the state after one round in which something happens to messages."""
+
+        def one_pass(state, given):
+            return self._pass_with_post(problem, state, *given), None
+
+        anybody, at_root = jnp.any(turn.active, 0)[None], _at_root(problem.tree)[None]
+        number = jnp.arange(self.passes, dtype=jnp.int32)
+        # With the root all its children exchange one message per round.
+        reads = jnp.where(at_root, (number == 0)[:, None] & anybody, turn.active)
+        speaks = jnp.where(at_root, (number == self.passes - 1)[:, None] & anybody, turn.active)
+        index, keys = turn.index * self.passes + number, jax.random.split(turn.key, self.passes)
+        state, _ = jax.lax.scan(one_pass, state, (turn.active, reads, speaks, index, keys))
+        total, weight, boxes = hear(self.exchange, problem.tree, list(state.post.up), 0)
+        root = self.regularizers[0].prox(total / weight, 1 / weight)
+        return state._replace(root=root[0], post=state.post._replace(up=tuple(boxes)))
+
+    def _pass_with_post(self, problem, state: HierarchyState, active, reads, speaks, index, key):
+        """Return the state after a pass in which something happens to messages."""
+        tree, exchange = problem.tree, self.exchange
+        offsets = tree.link_offsets
+        active, reads, speaks = (jnp.split(mask, offsets) for mask in (active, reads, speaks))
+        ups, downs = jax.random.split(key, (2, tree.depth))
+        boxes, readings = list(state.post.up), list(state.post.down)
+        parents = [state.root[None], *(nodes.w for nodes in state.servers)]
+
+        above = jnp.concatenate(parents)[tree.client_parents]
+        above, readings[0] = read_down(exchange, downs[0], readings[0], above, reads[0])
+        clients, memory = self._clients(problem, state, active[0], above)
+        clients, boxes[0] = send_up(
+            exchange, ups[0], index, boxes[0], self.clients, clients, speaks[0]
+        )
+        servers = list(state.servers)
+        for level in range(tree.depth - 1, 0, -1):
+            total, weight, boxes = hear(exchange, tree, boxes, level)
+            above = parents[level - 1][tree.server_parents[level - 1]]
+            above, readings[level] = read_down(
+                exchange, downs[level], readings[level], above, reads[level]
+            )
+            nodes = self._level(level, servers[level - 1], (total, weight), active[level], above)
+            servers[level - 1], boxes[level] = send_up(
+                exchange,
+                ups[level],
+                index,
+                boxes[level],
+                self.servers[level - 1],
+                nodes,
+                speaks[level],
+            )
+        post = TreePost(tuple(boxes), tuple(readings))
+        return HierarchyState(state.root, tuple(servers), clients, memory, post)
+
+    def _clients(self, problem, state: HierarchyState, present: jax.Array, above: jax.Array):
+        """Return the clients after an update, given their parents' models, and their memory."""
+        clients, link = state.clients, self.clients
+        counts = clients.updates + 1
+        models, memory = self.client_update(
+            problem, clients.z, clients.gamma, link.sigma(counts), link.mu(counts), state.memory
+        )
+        updated = link.update(clients, models, above)
+        return where_active(present, (updated, memory), (clients, state.memory))
+
+    def _level(self, level: int, nodes: TreeNodes, received, present, above) -> TreeNodes:
+        """Return the servers of a level after an update, given what they heard and read."""
+        link = self.servers[level - 1]
+        total, weight = received
+        sigma = link.sigma(nodes.updates + 1)[:, None]
+        step = 1 / (sigma + weight)
+        centre = step * (sigma * nodes.z + nodes.gamma + total)
+        models = self.regularizers[level].prox(centre, step)
+        return where_active(present, link.update(nodes, models, above), nodes)
 
     def _from_clients(self, tree: Tree, clients: TreeNodes) -> list[Any]:
         """Return what the servers hear of their clients: (sum, weight), one pair per level."""
@@ -192,6 +271,14 @@ class HierarchicalADMM:
         return tree.sum_of_servers(total, level), tree.sum_of_servers(weight, level)
 
 
+def _at_root(tree: Tree) -> jax.Array:
+    """Return which nodes are children of the root, bool, shape (links,)."""
+    first_level = tree.level_sizes[1] if tree.depth > 1 else 0
+    return jnp.concatenate(
+        [tree.client_parents == 0, jnp.arange(tree.num_servers - 1) < first_level]
+    )
+
+
 def hierarchical_admm(
     clients: TreeLink,
     servers: Sequence[TreeLink] = (),
@@ -200,6 +287,7 @@ def hierarchical_admm(
     passes: int = 1,
     client_update: str = "prox",
     personal: bool = False,
+    exchange: Exchange | None = None,
 ) -> HierarchicalADMM:
     """Build `HierarchicalADMM`.
 
@@ -212,6 +300,10 @@ def hierarchical_admm(
       client_update: "prox" (the problem has a `prox`) or "linearized" (it has
         `smoothed_gradients`).
       personal: whether the estimate is the clients' models instead of the cloud's.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. A share of
+        liars is drawn among the clients; a mask with an entry per link, the clients first and then
+        the servers from level 1 on, may name servers, too. They lie upwards, and tell their
+        children the truth. Delays count passes, and are the same for all links.
 
     Returns:
       The solver; its numbers are leaves.
@@ -244,6 +336,7 @@ def hierarchical_admm(
         servers,
         regularizers,
         CLIENT_UPDATES[client_update](),
+        check_exchange(exchange),
         count("passes", passes),
         flag("personal", personal),
     )

@@ -6,7 +6,8 @@ multiplier Gamma of w_p = q, one update of the link is
     a = w - Gamma / sigma,  b = w_p + Gamma / sigma,  e = Prox_{r(.; mu)}(b - a; 2 / sigma)
     z, q <- (a + b - e) / 2, (a + b + e) / 2,    Gamma <- Gamma + sigma (w_p - q)
 
-and the parent hears sigma q - Gamma, and sigma.
+and the parent hears sigma q - Gamma, and sigma. Where something happens to messages it hears
+u = q - Gamma / sigma instead, and sigma (see `_tree_post`).
 
 Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
 Federated Learning", Algorithm 1.
@@ -47,6 +48,16 @@ class TreeLink:
         """Return sigma q - Gamma, shape (nodes, dim), and sigma, (nodes, 1), for the parents."""
         sigma = self.sigma(nodes.updates + 1)[:, None]
         return sigma * nodes.q - nodes.gamma, sigma
+
+    def upload(self, nodes: TreeNodes) -> tuple[jax.Array, jax.Array]:
+        """Return u = q - Gamma / sigma, shape (nodes, dim), and its weight sigma, (nodes, 1)."""
+        sigma = self.sigma(nodes.updates + 1)[:, None]
+        return nodes.q - nodes.gamma / sigma, sigma
+
+    def absorb(self, nodes: TreeNodes, heard: jax.Array) -> TreeNodes:
+        """Return the nodes whose upload is what was heard: Gamma = sigma (q - u^)."""
+        sigma = self.sigma(nodes.updates + 1)[:, None]
+        return nodes._replace(gamma=sigma * (nodes.q - heard))
 
     def update(self, nodes: TreeNodes, models: jax.Array, parents: jax.Array) -> TreeNodes:
         """Return the nodes after an update, given their new models and their parents'."""
