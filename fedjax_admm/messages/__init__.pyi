@@ -1,8 +1,59 @@
-from fedjax_admm.messages._attacks import Attack as Attack, Honest as Honest
+from fedjax_admm.messages._aggregators import (
+    Aggregator as Aggregator,
+    CentredClipping as CentredClipping,
+    Mean as Mean,
+    NormBounding as NormBounding,
+    centred_clipping as centred_clipping,
+    mean as mean,
+    norm_bounding as norm_bounding,
+)
+from fedjax_admm.messages._attacks import (
+    Attack as Attack,
+    ConstantMessage as ConstantMessage,
+    Honest as Honest,
+    ScaledNoise as ScaledNoise,
+    SignFlip as SignFlip,
+    StaleReplay as StaleReplay,
+    constant_message as constant_message,
+    nobody as nobody,
+    scaled_noise as scaled_noise,
+    sign_flip as sign_flip,
+    stale_replay as stale_replay,
+)
 from fedjax_admm.messages._channels import (
     Channel as Channel,
     Identity as Identity,
     identity as identity,
+)
+from fedjax_admm.messages._collusions import (
+    ALittleIsEnough as ALittleIsEnough,
+    InnerProductManipulation as InnerProductManipulation,
+    Mimic as Mimic,
+    a_little_is_enough as a_little_is_enough,
+    inner_product_manipulation as inner_product_manipulation,
+    mimic as mimic,
+)
+from fedjax_admm.messages._compressors import (
+    CASTS as CASTS,
+    QSGD as QSGD,
+    Cast as Cast,
+    Compressor as Compressor,
+    Natural as Natural,
+    RandK as RandK,
+    ScaledSign as ScaledSign,
+    TopK as TopK,
+    cast as cast,
+    natural as natural,
+    qsgd as qsgd,
+    rand_k as rand_k,
+    scaled_sign as scaled_sign,
+    top_k as top_k,
+)
+from fedjax_admm.messages._delays import (
+    Delay as Delay,
+    Prompt as Prompt,
+    check_delay as check_delay,
+    prompt as prompt,
 )
 from fedjax_admm.messages._exchange import (
     Box as Box,
@@ -12,4 +63,51 @@ from fedjax_admm.messages._exchange import (
     check_exchange as check_exchange,
     exchange as exchange,
     put_rows as put_rows,
+)
+from fedjax_admm.messages._feedback import (
+    Differences as Differences,
+    ErrorFeedback as ErrorFeedback,
+    differences as differences,
+    error_feedback as error_feedback,
+)
+from fedjax_admm.messages._liars import (
+    DrawnLiars as DrawnLiars,
+    Liars as Liars,
+    NamedLiars as NamedLiars,
+    liars as liars,
+)
+from fedjax_admm.messages._low_rank import LowRank as LowRank, low_rank as low_rank
+from fedjax_admm.messages._waits import (
+    FixedDelay as FixedDelay,
+    GeometricDelay as GeometricDelay,
+    HeavyTailedDelay as HeavyTailedDelay,
+    Lossy as Lossy,
+    ReplayDelays as ReplayDelays,
+    UniformDelay as UniformDelay,
+    bounded_delay as bounded_delay,
+    fixed_delay as fixed_delay,
+    geometric_delay as geometric_delay,
+    heavy_tailed_delay as heavy_tailed_delay,
+    lossy as lossy,
+    replay_delays as replay_delays,
+)
+from fedjax_admm.messages._wire import (
+    Flag as Flag,
+    Half as Half,
+    Known as Known,
+    Number as Number,
+    Whole as Whole,
+    from_bytes as from_bytes,
+    to_bytes as to_bytes,
+)
+from fedjax_admm.messages._robust import (
+    CoordinateMedian as CoordinateMedian,
+    GeometricMedian as GeometricMedian,
+    Krum as Krum,
+    TrimmedMean as TrimmedMean,
+    coordinate_median as coordinate_median,
+    geometric_median as geometric_median,
+    krum as krum,
+    multi_krum as multi_krum,
+    trimmed_mean as trimmed_mean,
 )

@@ -76,7 +76,7 @@ def test_bytes_are_as_many_as_were_counted_and_are_read_as_they_were_sent(case):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("shape", [(), (5, 13), (0,)])
+@pytest.mark.parametrize("shape", [(5, 13), (0,)])
 def test_any_shape_and_any_number_goes_there_and_back(shape):
     rng = np.random.default_rng(2)
     for channel, _ in closed(21):
@@ -118,7 +118,7 @@ def test_what_arrives_in_a_run_is_what_the_bytes_say():
 @pytest.mark.thorough
 def test_in_double_precision_numbers_are_rounded_on_the_wire(x64):
     message = jnp.asarray(np.random.default_rng(3).standard_normal(21))
-    for channel, bits in closed(21)[:8:3] + closed(21)[8::2]:
+    for channel, bits in closed(21)[2:12:4] + closed(21)[12:13]:
         compressor, key = inner(channel), jax.random.key(6)
         code = compressor.code(message, key)
         data = messages.to_bytes(channel, code, (21,))
