@@ -141,18 +141,19 @@ class Krum:
           InputError: there are fewer than 2 f + 3.
         """
         if number < 2 * self.bad + 3:
+            most = (number - 3) // 2
             raise InputError(
-                f"must leave 2 bad + 3 <= n vectors, but it is {self.bad} and some group has "
+                f"must have 2 bad + 3 vectors in every group, but it is {self.bad} and a group has "
                 f"{number}",
                 argument="bad",
                 value=self.bad,
-                remedy=f"take at most {max((number - 3) // 2, 0)}"
-                if number >= 3
-                else "take a coordinate median, which serves groups of any size",
+                remedy=f"take at most {most}" if most >= 0 else "take coordinate_median()",
             )
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the weighted mean of the m vectors of lowest score, ties to the lowest index."""
+        if number == 1:
+            groups = jnp.zeros_like(groups)
         values, votes = attending(values, weights, groups, number, self.cap)
         present = votes > 0
         scores = self._scores(jax.lax.stop_gradient(values), present, groups, number)
