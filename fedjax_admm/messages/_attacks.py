@@ -151,7 +151,8 @@ class StaleReplay(Lie):
         old = memory.messages[rows, jnp.where(memory.sent < self.age, 0, turn)]
         lies = told(values, old, memory.sent > 0)
         kept = told(memory.messages[rows, turn], values, present)
-        past = Past(memory.messages.at[rows, turn].set(kept), memory.sent + present.astype(jnp.int32))
+        sent = memory.sent + present.astype(jnp.int32)
+        past = Past(memory.messages.at[rows, turn].set(kept), sent)
         return told(values, lies, bad & present), past
 
 

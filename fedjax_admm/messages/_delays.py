@@ -93,7 +93,7 @@ class Transit(NamedTuple):
 
     values: jax.Array  # shape=(depth + 1, senders, ...)
     weights: jax.Array  # shape=(depth + 1, senders)
-    sent: jax.Array  # shape=(depth + 1, senders), int32: the round it was sent in; -1: nothing
+    sent: jax.Array  # shape=(depth + 1, senders), int32: the round it was sent in; -1: none
     heard: jax.Array  # shape=(senders,), int32: when the newest heard so far was sent; -1: none
     due: jax.Array  # shape=(senders,), int32: when the last message that is not lost arrives
 
@@ -166,7 +166,7 @@ def move(
     transit = Transit(
         values,
         weights,
-        sent.at[now].set(-1),
+        sent,  # what was heard stays there; it is not newer than itself and arrives no more
         jnp.maximum(here, transit.heard),
         jnp.where(leaves, due, transit.due),
     )

@@ -1,6 +1,7 @@
 """Who lies: a share of the senders, drawn for every run, or senders that are named."""
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,41 +15,55 @@ from fedjax_admm._pytrees import register_dataclass
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Liars:
-    """Who lies; build it with `liars`."""
+class Liars(Protocol):
+    """Who lies."""
 
-    share: jax.Array | None  # shape=(), in [0, 1)
-    named: jax.Array | None  # shape=(senders,), bool
-
-    def draw(self, key: jax.Array, number: int) -> jax.Array:
+    def draw(self, key: Any, number: int) -> jax.Array:
         """Return who of some senders lies, bool, shape (number,).
 
-        With the same key, a larger share only adds liars.
-
         Args:
-          key: a typed key, of a run; named liars are the same for any.
+          key: a typed key, of a run; where liars are named it is not looked at.
           number: how many senders there are.
 
         Raises:
           InputError: liars are named among another number of senders.
         """
-        if self.share is None:
-            if self.named.shape != (number,):
-                raise InputError(
-                    f"must have an entry per sender ({number}), but its shape is "
-                    f"{self.named.shape}",
-                    argument="who",
-                    value=self.named,
-                )
-            return self.named
-        liars = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
+        ...
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class DrawnLiars:
+    """A share of the senders; build it with `liars`. With the same key a larger one only adds."""
+
+    share: jax.Array  # shape=(), in [0, 1)
+
+    def draw(self, key, number):
+        """Draw floor(share n) of n senders, all sets as likely."""
+        lying = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
         rank = jax.random.permutation(key, jnp.arange(number, dtype=jnp.int32))
-        return rank < jnp.minimum(liars, number - 1)
+        return rank < jnp.minimum(lying, number - 1)
 
 
-def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> Liars:
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class NamedLiars:
+    """Exactly some senders; build it with `liars`."""
+
+    who: jax.Array  # shape=(senders,), bool
+
+    def draw(self, key, number):
+        """Return the mask."""
+        if self.who.shape != (number,):
+            raise InputError(
+                f"must have an entry per sender ({number}), but its shape is {self.who.shape}",
+                argument="who",
+                value=self.who,
+            )
+        return self.who
+
+
+def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> DrawnLiars | NamedLiars:
     """Say who lies: `floor(share n)` of n senders, drawn uniformly, or those of a mask.
 
     Args:
@@ -58,20 +73,20 @@ def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> Liars
     Raises:
       InputError: both are given, or none; the share is out of range; the mask is none.
     """
-    if (share is None) == (who is None):
+    if share is not None and who is None:
+        given = scalar("share", share, at_least=0)
+        if is_concrete(given) and not given < 1:
+            raise InputError(
+                f"must be less than 1, but it is {float(given):g}", argument="share", value=share
+            )
+        return DrawnLiars(given)
+    if share is not None or who is None:
         raise InputError(
             "must be a number in [0, 1), or be left out where {who} says who lies",
             argument="share",
             value=share,
             others=["who"],
         )
-    if who is None:
-        given = scalar("share", share, at_least=0)
-        if is_concrete(given) and not given < 1:
-            raise InputError(
-                f"must be less than 1, but it is {float(given):g}", argument="share", value=share
-            )
-        return Liars(given, None)
     mask = who if isinstance(who, jax.Array) else np.asarray(who)
     if mask.dtype != bool or mask.ndim != 1:
         raise InputError(
@@ -79,7 +94,7 @@ def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> Liars
             argument="who",
             value=who,
         )
-    return Liars(None, jnp.asarray(mask))
+    return NamedLiars(jnp.asarray(mask))
 
 
 class Lie:
@@ -91,7 +106,7 @@ class Lie:
         """Draw a share of the senders, or return those that are named."""
         return self.liars.draw(key, number)
 
-    def init(self, values):
+    def init(self, values) -> Any:
         """Remember nothing."""
         return ()
 

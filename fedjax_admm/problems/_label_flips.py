@@ -76,7 +76,7 @@ def flip_labels(
             remedy="let its clients lie in their messages, with an attack of fedjax_admm.messages",
         )
     chosen = liars(share, who)
-    if chosen.share is not None:
+    if share is not None:
         typed_key(key)
     bad = chosen.draw(key, problem.num_clients)
     if classes is not None:
