@@ -391,16 +391,21 @@ class RandK(Compressor):
     def _drawn(self, key, dim):
         if self.entries >= dim:
             return jnp.arange(dim, dtype=jnp.int32)
-        return jax.random.permutation(key, dim)[: self.entries].astype(jnp.int32)
+        # Several times faster than a permutation. Equal numbers favour low indices; from a random
+        # place on, that favours none.
+        order, start = jax.random.split(key)
+        numbers = jax.random.uniform(order, (dim,), jnp.float32)
+        first = jax.random.randint(start, (), 0, dim, jnp.int32)
+        return (jax.lax.top_k(numbers, self.entries)[1].astype(jnp.int32) + first) % dim
 
 
 def rand_k(k: int) -> RandK:
     r"""Build k entries drawn at random without replacement, times d / k: unbiased.
 
     The others arrive as zero, so that omega = d / k - 1, with equality for every message. Both ends
-    draw the indices, `jax.random.permutation(key, d)[:k]`, from the key of the message, and only
-    the values travel. Where a message has at most k entries, all are sent. A value that leaves the
-    range of the dtype when it is multiplied by d / k is infinite.
+    draw the indices from the key of the message, and only the values travel. Where a message has at
+    most k entries, all are sent. A value that leaves the range of the dtype when it is multiplied
+    by d / k is infinite.
 
     Args:
       k: at least 1.

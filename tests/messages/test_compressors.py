@@ -46,14 +46,14 @@ def drawn(compressor, x, draws):
 def twin(compressor, x, key):
     """What arrives according to the reference, with the same draws."""
     uniforms = np.asarray(jax.random.uniform(jax.random.clone(key), x.shape, x.dtype))
-    places = np.asarray(jax.random.permutation(jax.random.clone(key), x.size))
     match compressor:
         case messages.QSGD():
             return reference.qsgd(x, compressor.levels, uniforms)
         case messages.Natural():
             return reference.natural(x, uniforms)
         case messages.RandK():
-            return reference.rand_k(x, places[: compressor.entries])
+            code = compressor.code(jnp.asarray(x), jax.random.clone(key))
+            return reference.rand_k(x, np.asarray(code.places))
         case messages.ScaledSign():
             return reference.scaled_sign(x)
         case messages.TopK():
