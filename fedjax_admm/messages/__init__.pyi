@@ -56,9 +56,9 @@ from fedjax_admm.messages._delays import (
     prompt as prompt,
 )
 from fedjax_admm.messages._exchange import (
-    Box as Box,
     Delivery as Delivery,
     Exchange as Exchange,
+    Mailbox as Mailbox,
     at_rows as at_rows,
     check_exchange as check_exchange,
     exchange as exchange,
@@ -77,6 +77,17 @@ from fedjax_admm.messages._liars import (
     liars as liars,
 )
 from fedjax_admm.messages._low_rank import LowRank as LowRank, low_rank as low_rank
+from fedjax_admm.messages._robust import (
+    CoordinateMedian as CoordinateMedian,
+    GeometricMedian as GeometricMedian,
+    Krum as Krum,
+    TrimmedMean as TrimmedMean,
+    coordinate_median as coordinate_median,
+    geometric_median as geometric_median,
+    krum as krum,
+    multi_krum as multi_krum,
+    trimmed_mean as trimmed_mean,
+)
 from fedjax_admm.messages._waits import (
     FixedDelay as FixedDelay,
     GeometricDelay as GeometricDelay,
@@ -99,15 +110,4 @@ from fedjax_admm.messages._wire import (
     Whole as Whole,
     from_bytes as from_bytes,
     to_bytes as to_bytes,
-)
-from fedjax_admm.messages._robust import (
-    CoordinateMedian as CoordinateMedian,
-    GeometricMedian as GeometricMedian,
-    Krum as Krum,
-    TrimmedMean as TrimmedMean,
-    coordinate_median as coordinate_median,
-    geometric_median as geometric_median,
-    krum as krum,
-    multi_krum as multi_krum,
-    trimmed_mean as trimmed_mean,
 )

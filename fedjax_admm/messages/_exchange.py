@@ -6,7 +6,7 @@ r"""The way of a message, from who sends it to what a receiver makes of all that
     aggregator   one vector out of what was heard last, or just now
 
 An exchange stands in the field `exchange` of every solver whose clients send. What all this
-remembers stands in a `Box`, stacked over senders, in the solver's state. The exchange in which
+remembers stands in a `Mailbox`, stacked over senders, in the solver's state. The exchange in which
 nothing happens is `plain`: solvers then compute what they would without it, and keep no box.
 """
 
@@ -31,7 +31,7 @@ from fedjax_admm.traffic import NUMBER, Traffic
 _EXCHANGE = 0x6D657373
 
 
-class Box(NamedTuple):
+class Mailbox(NamedTuple):
     """What is remembered of messages one way, stacked over senders."""
 
     channel: Any  # of the channel, of every sender
@@ -83,7 +83,7 @@ class Exchange:
         weights: jax.Array | None = None,
         receivers: int = 1,
         bad: jax.Array | None = None,
-    ) -> Box:
+    ) -> Mailbox:
         """Return the box before the first round.
 
         Args:
@@ -97,7 +97,7 @@ class Exchange:
         senders = values.shape[0]
         weights = jnp.ones(senders, values.dtype) if weights is None else weights
         delayed = not isinstance(self.delay, Prompt)
-        return Box(
+        return Mailbox(
             jax.vmap(self.up.init)(values),
             self.attack.init(values),
             open_transit(self.delay.depth, values, weights) if delayed else (),
@@ -111,13 +111,13 @@ class Exchange:
         self,
         key: jax.Array,
         index: jax.Array,
-        box: Box,
+        box: Mailbox,
         values: jax.Array,
         active: jax.Array,
         weights: jax.Array | None = None,
         rows: jax.Array | None = None,
         part: int = 0,
-    ) -> tuple[Delivery, Box]:
+    ) -> tuple[Delivery, Mailbox]:
         """Send messages; the box then holds what was heard last of everybody.
 
         Args:
@@ -185,9 +185,7 @@ class Exchange:
 
     def open_down(self, sends: Any, clients: int) -> Any:
         """Return what the links down remember: a server sends a pytree of arrays to clients."""
-        return [
-            jax.vmap(self.down.init)(_copies(leaf, clients)) for leaf in jax.tree.leaves(sends)
-        ]
+        return [jax.vmap(self.down.init)(_copies(leaf, clients)) for leaf in jax.tree.leaves(sends)]
 
     def read(
         self,
@@ -283,7 +281,7 @@ def exchange(
         _part("up", up, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
         _part("down", down, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
         _part(
-            "aggregator", aggregator, Mean(), ("__call__",), "an aggregator such as trimmed_mean()"
+            "aggregator", aggregator, Mean(), ("__call__",), "an aggregator such as trimmed_mean(0.2)"
         ),
         _part("attack", attack, Honest(), ("who", "init"), "an attack such as sign_flip(0.1)"),
         _part("delay", delay, Prompt(), ("draw", "depth"), "a delay such as bounded_delay(3)"),
@@ -352,7 +350,5 @@ def _part(name: str, given: Any, default: Any, methods: tuple[str, ...], kind: s
             remedy="give it as `release` to a private solver, beside the exchange",
         )
     if isinstance(given, type) or not all(hasattr(given, method) for method in methods):
-        raise InputError(
-            f"must be {kind}, but it is {one_line(given)}", argument=name, value=given
-        )
+        raise InputError(f"must be {kind}, but it is {one_line(given)}", argument=name, value=given)
     return given

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
-from fedjax_admm.messages import Box, Exchange, at_rows, put_rows
+from fedjax_admm.messages import Exchange, Mailbox, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.traffic import Traffic
@@ -61,7 +61,7 @@ class Message(NamedTuple):
 class Post(NamedTuple):
     """What a star remembers of its messages."""
 
-    up: tuple[Box, ...]  # one for every array that a client sends
+    up: tuple[Mailbox, ...]  # one for every array that a client sends
     down: Any  # of the links down
 
 

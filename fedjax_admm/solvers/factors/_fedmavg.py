@@ -11,11 +11,15 @@ The paper prints omega = p, with which the step is p times shorter than intended
 1 is "fair". All clients update their users in every round, or only the drawn ones. As printed, c
 and d_i do not see the weights: where lam exceeds c (few items, tiny factors) the steps diverge.
 
+Where something happens to messages, the W_i do: V <- Agg(W_i of those who are heard), and V stays
+where nobody is.
+
 Reference: S. Wang, T.-H. Chang, "Federated Matrix Factorization: Algorithm Design and Application
 to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640; as compared with by
 P. Hytla et al., whose c and d_i are those of their code.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -24,6 +28,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
+    InputError,
     count,
     flag,
     one_of,
@@ -32,6 +37,7 @@ from fedjax_admm._checks import (
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
+from fedjax_admm.messages import Exchange, Identity, Mailbox, check_exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import SquaredL2
 from fedjax_admm.ratings import (
@@ -44,6 +50,7 @@ from fedjax_admm.ratings import (
     uniform_start,
     user_quadratics,
 )
+from fedjax_admm.solvers._present import Post, open_post
 from fedjax_admm.traffic import Traffic
 
 SETTINGS = ("fair", "paper")
@@ -54,6 +61,7 @@ class FedMAvgState(NamedTuple):
 
     users: jax.Array  # shape=(clients, users_per_client, rank): U_i, zero where there is no user
     items: jax.Array  # shape=(items, rank): V
+    post: Post | tuple[()] = ()  # what the exchange remembers
 
     @property
     def factors(self) -> Factors:
@@ -73,6 +81,7 @@ class FedMAvg:
     item_steps: int = field(metadata={"static": True})
     setting: str = field(metadata={"static": True})  # "fair" or "paper"
     all_users: bool = field(metadata={"static": True})
+    exchange: Exchange = field(default_factory=Exchange)  # of W_i
 
     requires: ClassVar[tuple[type, ...]] = (FactorData,)
 
@@ -82,26 +91,48 @@ class FedMAvg:
 
     def init(self, problem, key) -> FedMAvgState:
         """Start at the factors of `start`."""
-        return FedMAvgState(*self.start(problem, key))
+        users, items = self.start(problem, key)
+        copies = jnp.broadcast_to(items, (problem.num_clients, *items.shape))
+        # The start has drawn from the key itself.
+        key = jax.random.fold_in(jax.random.clone(key), 1)
+        post = open_post(self.exchange, key, (copies,), items)
+        return FedMAvgState(users, items, post)
 
     def step(self, problem, state: FedMAvgState, turn) -> FedMAvgState:
         """Return the state after one round."""
         everyone = problem.by_user.everyone
         chosen = everyone if turn.selected is None else turn.selected
         active = turn.active[chosen]
-        users = state.users
+        users, read, post = state.users, state.items, state.post
+        if not isinstance(self.exchange.down, Identity):
+            read, down = self.exchange.read(
+                turn.key, post.down, read, active, problem.num_clients, turn.selected
+            )
+            post = post._replace(down=down)
         if self.all_users:
             users = self._fit_users(problem, everyone, users, state.items)
             own = users[chosen]
         else:
-            own = self._fit_users(problem, chosen, users[chosen], state.items)
+            own = self._fit_users(problem, chosen, users[chosen], read)
             own = where_active(active, own, users[chosen])
             users = users.at[chosen].set(own, unique_indices=True)
-        moved = self._fit_items(problem, chosen, own, state.items)
+        moved = self._fit_items(problem, chosen, own, read)
+        if not self.exchange.plain:
+            items, box = self._send(state, turn, active, moved)
+            return FedMAvgState(users, items, post._replace(up=(box,)))
         total = jnp.sum(jnp.where(active[:, None, None], moved, 0), 0)
         number = jnp.sum(active).astype(total.dtype)
         mean = total / jnp.maximum(number, 1)
         return FedMAvgState(users, jnp.where(number > 0, mean, state.items))
+
+    def _send(self, state: FedMAvgState, turn, active, moved) -> tuple[jax.Array, Mailbox]:
+        """Return V after messages to which something happens, and their box."""
+        delivery, box = self.exchange.send(
+            turn.key, turn.index, state.post.up[0], moved, active, rows=turn.selected
+        )
+        heavy = jnp.where(delivery.arrived, delivery.weights, 0)
+        # V stays where nobody is heard.
+        return self.exchange.aggregate(delivery.values, heavy, state.items[None])[0], box
 
     def fresh(self, problem, state: FedMAvgState) -> Factors:
         """Return factors whose users took their steps once more against V, for prediction."""
@@ -111,6 +142,8 @@ class FedMAvg:
     def _fit_users(self, problem, chosen, users, items) -> jax.Array:
         """Return the users' factors of some clients after their steps."""
         rate = 1 / _guarded(largest_eigenvalue(items) / 2)
+        if items.ndim == 3:  # each has read its own
+            rate = rate[None, :, None]
         quadratic = user_quadratics(problem, chosen, items)
 
         def descend(u, _):
@@ -130,7 +163,8 @@ class FedMAvg:
             slope = share * gram_gradient(quadratic, w) + self.item_penalty.weight * w
             return w - rate * slope, None
 
-        first = jnp.moveaxis(jnp.broadcast_to(items, (chosen.shape[0], *items.shape)), -1, 0)
+        copies = jnp.broadcast_to(items, (chosen.shape[0], *items.shape[-2:]))
+        first = jnp.moveaxis(copies, -1, 0)
         last, _ = jax.lax.scan(descend, first, length=self.item_steps)
         return jnp.moveaxis(last, 0, -1)
 
@@ -140,10 +174,11 @@ class FedMAvg:
 
     def traffic(self, problem) -> Traffic:
         """Return W up and V down; V goes to all clients where all update their users."""
-        size = problem.num_items * self.start.rank
+        shape = (problem.num_items, self.start.rank)
         if self.all_users:
-            return Traffic(up=size, down=0, broadcast=problem.num_clients * size)
-        return Traffic(up=size, down=size)
+            every = problem.num_clients * math.prod(shape)
+            return self.exchange.traffic(up=[shape], down=[], broadcast=every)
+        return self.exchange.traffic(up=[shape], down=[shape])
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the clients that send their W."""
@@ -160,6 +195,7 @@ def fedmavg(
     item_steps: int = 10,
     start: FactorStart | None = None,
     all_users: bool = True,
+    exchange: Exchange | None = None,
 ) -> FedMAvg:
     """Build FedMAvg.
 
@@ -172,14 +208,27 @@ def fedmavg(
       item_steps: gradient steps on W_i per round.
       start: where to start; it brings its own rank.
       all_users: every client updates its users in every round, drawn or not: p messages down.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. It compresses
+        the way down only to the clients drawn, without `all_users`.
 
     Returns:
       The solver.
 
     Raises:
-      InputError: the setting is unknown, or a number is out of range.
+      InputError: the setting is unknown, a number is out of range, or something happens on the way
+        down to all users.
     """
     one_of("setting", setting, SETTINGS)
+    chosen = check_exchange(exchange)
+    if flag("all_users", all_users) and not isinstance(chosen.down, Identity):
+        raise InputError(
+            "does not go with a channel down in the {exchange}: V goes to everybody in every round "
+            "as it is",
+            argument="all_users",
+            value=all_users,
+            remedy="give all_users=False, or leave the channel down out",
+            others=["exchange"],
+        )
     start = uniform_start(rank=rank) if start is None else start
     check_factor_start(start)
     return FedMAvg(
@@ -189,7 +238,8 @@ def fedmavg(
         count("user_steps", user_steps),
         count("item_steps", item_steps),
         setting,
-        flag("all_users", all_users),
+        all_users,
+        chosen,
     )
 
 

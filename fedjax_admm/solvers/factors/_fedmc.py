@@ -15,6 +15,13 @@ with L an upper bound of the curvature of f_i in U (the Frobenius norm of W_i^T 
 over p (that of U_i^T U_i). With the other block fixed the loss is one r x r quadratic per row:
 two passes over the client's ratings per round, however large N.
 
+A client may send W_i + Y_i / beta alone, and does where something happens to messages: with M_i^
+what is left of it on its way, as the server heard it last,
+
+    V <- prox of R / (p beta) at Agg_i(M_i^),    Y_i <- beta (M_i^ - W_i) at honest clients
+
+so that both ends hold the same. These are matrices, one per client.
+
 Over devices (see `devices`) each works for its own clients, and sums of (items, rank) are what
 they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
 U_i, W_i and Y_i travel to the device that works for them, and back.
@@ -24,6 +31,7 @@ Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. What i
 items a client rated, and the dual variable is its gradient: nothing is private but ratings and U_i.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -44,6 +52,7 @@ from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
+from fedjax_admm.messages import Exchange, at_rows, check_exchange, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.ratings import (
@@ -58,6 +67,7 @@ from fedjax_admm.ratings import (
     user_quadratics,
     user_steps,
 )
+from fedjax_admm.solvers._present import Post, open_post
 from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
 from fedjax_admm.traffic import Traffic
 
@@ -77,6 +87,7 @@ class FedMCState(NamedTuple):
     items: jax.Array  # shape=(items, rank): V
     total: tuple[jax.Array, jax.Array]  # each shape=(items, rank): sum of W_i + Y_i / beta over
     # all clients, and what rounding has cut off: a plain running sum would drift
+    post: Post | tuple[()] = ()  # what the exchange remembers; the sum stays what it was then
 
     @property
     def factors(self) -> Factors:
@@ -97,6 +108,7 @@ class FedMCADMM:
     bound: str = field(metadata={"static": True})  # "fro", "spec" or "row"
     zero_dual: bool = field(metadata={"static": True})
     combined: bool = field(metadata={"static": True})  # whether clients send W + Y / beta only
+    exchange: Exchange = field(default_factory=Exchange)  # of W + Y / beta
 
     requires: ClassVar[tuple[type, ...]] = (FactorData,)
 
@@ -111,8 +123,13 @@ class FedMCADMM:
         duals = jnp.zeros_like(copies)
         if not self.zero_dual:
             duals = -item_gradients(problem, factors) / problem.num_clients
-        total = jnp.sum(copies + duals / self.beta, 0)
-        return FedMCState(FedMCClients(users, copies, duals), items, (total, jnp.zeros_like(total)))
+        clients = FedMCClients(users, copies, duals)
+        uploads = copies + duals / self.beta
+        total = jnp.sum(uploads, 0)
+        # The start has drawn from the key itself.
+        key = jax.random.fold_in(jax.random.clone(key), 1)
+        post = open_post(self.exchange, key, (uploads,), items)
+        return FedMCState(clients, items, (total, jnp.zeros_like(total)), post)
 
     def step(self, problem, state: FedMCState, turn) -> FedMCState:
         """Return the state after one round."""
@@ -122,9 +139,17 @@ class FedMCADMM:
         old = state.clients
         if not everyone:
             old = jax.tree.map(lambda array: array[chosen], state.clients)
+        read, down = state.items[None], ()
+        if not self.exchange.plain:
+            present = at_rows(turn.selected, turn.active)
+            read, down = self.exchange.read(
+                turn.key, state.post.down, state.items, present, problem.num_clients, turn.selected
+            )
         users = self._users(problem, chosen, old.users, old.copies)
-        copies = self._copies(problem, chosen, users, old, state.items)
-        new = FedMCClients(users, copies, old.duals + self.beta * (copies - state.items[None]))
+        copies = self._copies(problem, chosen, users, old, read)
+        new = FedMCClients(users, copies, old.duals + self.beta * (copies - read))
+        if not self.exchange.plain:
+            return self._send(problem, state, turn, new, down)
         if everyone:
             new = where_active(turn.active, new, old)
         change = (new.copies - old.copies) + (new.duals - old.duals) / self.beta
@@ -137,8 +162,26 @@ class FedMCADMM:
                 new,
             )
         mean = (total[0] + total[1]) / problem.num_clients
-        items = self.item_penalty.prox(mean, 1 / (problem.num_clients * self.beta))
-        return FedMCState(clients, items, total)
+        return FedMCState(clients, self._items(problem, mean), total)
+
+    def _send(self, problem, state: FedMCState, turn, new: FedMCClients, down) -> FedMCState:
+        """Return the state after messages to which something happens."""
+        rows = turn.selected
+        present = at_rows(rows, turn.active)
+        uploads = new.copies + new.duals / self.beta
+        delivery, box = self.exchange.send(
+            turn.key, turn.index, state.post.up[0], uploads, present, rows=rows
+        )
+        taken = new._replace(duals=self.beta * (delivery.coded - new.copies))
+        new = where_active(delivery.bad, new, taken)
+        clients = put_rows(rows, present, new, state.clients)
+        last = self.exchange.aggregate(box.known, box.weights, box.last)
+        post = Post((box._replace(last=last),), down)
+        return FedMCState(clients, self._items(problem, last[0]), state.total, post)
+
+    def _items(self, problem, mean: jax.Array) -> jax.Array:
+        """Return V, given the mean of what the clients sent last."""
+        return self.item_penalty.prox(mean, 1 / (problem.num_clients * self.beta))
 
     def fresh(self, problem, state: FedMCState) -> Factors:
         """Return factors whose users took N more steps against the shared V, for prediction."""
@@ -153,11 +196,14 @@ class FedMCADMM:
         return user_steps(quadratic, curvature, users, here, self.user_penalty, self.inner_steps)
 
     def _copies(self, problem, chosen, users, old: FedMCClients, items) -> jax.Array:
-        """Return the copies of some clients after N steps with their users fixed."""
+        """Return the copies of some clients after N steps with their users fixed.
+
+        V, `items`, has shape (1, items, rank), or (clients, items, rank) if each read its own.
+        """
         share = 1.0 / problem.num_clients
         quadratic = item_quadratics(problem, chosen, users)
         curvature = share * curvature_bound(self.bound, quadratic, users)
-        pull = jnp.moveaxis(self.beta * items[None] - old.duals, -1, 0)
+        pull = jnp.moveaxis(self.beta * items - old.duals, -1, 0)
 
         def descend(w, _):
             gradient = share * gram_gradient(quadratic, w)
@@ -173,11 +219,11 @@ class FedMCADMM:
 
     def traffic(self, problem) -> Traffic:
         """Return V down, W and Y (or their combination) up; once before, Y where it is not zero."""
-        size = problem.num_items * self.start.rank
-        return Traffic(
-            up=size if self.combined else 2 * size,
-            down=size,
-            before=0 if self.zero_dual else problem.num_clients * size,
+        shape = (problem.num_items, self.start.rank)
+        return self.exchange.traffic(
+            up=[shape] if self.combined else [shape, shape],
+            down=[shape],
+            before=0 if self.zero_dual else problem.num_clients * math.prod(shape),
         )
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
@@ -197,6 +243,7 @@ def fedmc_admm(
     start: FactorStart | None = None,
     zero_dual: bool = False,
     combined: bool = False,
+    exchange: Exchange | None = None,
 ) -> FedMCADMM:
     """Build FedMC-ADMM.
 
@@ -218,6 +265,8 @@ def fedmc_admm(
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.
       combined: clients send W_i + Y_i / beta in one array; the iterates are the same.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. Clients then
+        send the one array, whatever `combined` says. Y_i before the first round arrives as it is.
 
     Returns:
       The solver.
@@ -240,6 +289,7 @@ def fedmc_admm(
             )
     start = uniform_start(rank=rank) if start is None else start
     check_factor_start(start)
+    chosen = check_exchange(exchange)
     return FedMCADMM(
         scalar("beta", FEDMC_PRESETS[preset] if beta is None else beta, above=0),
         user_penalty,
@@ -248,5 +298,6 @@ def fedmc_admm(
         count("inner_steps", inner_steps),
         bound,
         flag("zero_dual", zero_dual),
-        flag("combined", combined),
+        flag("combined", combined) or not chosen.plain,
+        chosen,
     )

@@ -31,8 +31,12 @@ models as everybody knows them, x^, its own included, take the place of x where 
 
 so that the corrections add up to 0 whatever happens on the way. A fixed point has x^ = W x^, and so
 the models as they are known agree; where x^ = x there, as with coded differences, nothing else has
-changed. Known models lag behind, which long steps do not stand. A message is heard by all
-neighbours at the same time.
+changed. A message is heard by all neighbours at the same time.
+
+Known models lag behind where messages are coded coarsely or late, and this method takes that ill:
+x and p are two integrators in a row, and where x^ is x of the round before, an eigenvalue mu of
+I - W asks for `mu^2 < 4 s h (1 - mu / 2)` of losses of curvature h. `mixing` below 1 is the remedy:
+(1 - mixing) I + mixing W in the place of W, so that mu is smaller. `decentralized_admm` needs none.
 
 An aggregator takes the place of W x^: `x^ - Agg(x^)`, of a node's own and its neighbours' models
 with the weights of W. **The corrections then do not add up to 0 any more**, and with that goes what
@@ -56,7 +60,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, OnGraph
-from fedjax_admm.messages import Box, Exchange
+from fedjax_admm.messages import Exchange, Mailbox
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._present import largest_curvature
 from fedjax_admm.solvers.graph._neighbours import (
@@ -82,7 +86,7 @@ class ExtraState(NamedTuple):
 
     nodes: ExtraNodes
     curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
-    post: Box | tuple[()] = ()  # what the exchange remembers, stacked over nodes
+    post: Mailbox | tuple[()] = ()  # what the exchange remembers, stacked over nodes
 
 
 @register_dataclass
@@ -91,6 +95,7 @@ class EXTRA(NeighbourSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
     step_size: jax.Array | None  # shape=(): s; from the curvature if None
+    mixing: jax.Array  # shape=(): how much of W; all of it for 1
     exchange: Exchange  # of x
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients)
@@ -117,6 +122,7 @@ class EXTRA(NeighbourSolver):
         s = 1 / (2 * state.curvature) if self.step_size is None else self.step_size
         graph = among_present(problem.graph, turn.active)
         away, post = apart(self.exchange, graph, turn, x, state.post)  # x - W x
+        away = self.mixing * away
         moved = x - away - s * problem.gradients(x, turn.key) - p
         nodes = ExtraNodes(self.regularized(moved, s), p + away / 2)
         return ExtraState(where_active(turn.active, nodes, state.nodes), state.curvature, post)
@@ -139,17 +145,33 @@ def step_length(step: ArrayLike | None) -> Any:
     return None if step is None else scalar("step", step, above=0)
 
 
-def extra(step: ArrayLike | None = None, *, exchange: Exchange | None = None) -> EXTRA:
+def share_of_mixing(mixing: ArrayLike) -> jax.Array:
+    """Return the field `mixing`.
+
+    Raises:
+      InputError: it is not above 0 and at most 1.
+    """
+    return scalar("mixing", mixing, above=0, at_most=1)
+
+
+def extra(
+    step: ArrayLike | None = None,
+    *,
+    mixing: ArrayLike = 1.0,
+    exchange: Exchange | None = None,
+) -> EXTRA:
     """Build `EXTRA`.
 
     Args:
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
+      mixing: above 0 and at most 1: (1 - mixing) I + mixing W stands for W. Below 1 it stands
+        messages that lag.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: the step is not positive, or the exchange is none or has a channel down.
+      InputError: a number is out of range, or the exchange is none or has a channel down.
     """
-    return EXTRA(step_length(step), check_peers(exchange))
+    return EXTRA(step_length(step), share_of_mixing(mixing), check_peers(exchange))

@@ -15,7 +15,7 @@ from jax.ops import segment_sum
 
 from fedjax_admm._checks import InputError, is_concrete
 from fedjax_admm.graphs import Graph, metropolis_weights
-from fedjax_admm.messages import Box, Exchange, Identity, Mean, check_exchange
+from fedjax_admm.messages import Exchange, Identity, Mailbox, Mean, check_exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._present import copies
 from fedjax_admm.traffic import Traffic
@@ -53,7 +53,7 @@ def among_present(graph: Graph, active: jax.Array) -> Graph:
 # --- messages ---
 
 
-def open_box(exchange: Exchange, key: jax.Array, models: jax.Array) -> Box | tuple[()]:
+def open_box(exchange: Exchange, key: jax.Array, models: jax.Array) -> Mailbox | tuple[()]:
     """Return the box of nodes that know each other's models; nothing where nothing happens.
 
     Args:
@@ -69,7 +69,7 @@ def open_box(exchange: Exchange, key: jax.Array, models: jax.Array) -> Box | tup
 
 def broadcast(
     exchange: Exchange, turn: Any, box: Any, models: jax.Array, active: jax.Array | None = None
-) -> Box:
+) -> Mailbox:
     """Return the box after nodes have sent their models; in it is what everybody knows of them.
 
     Args:

@@ -31,7 +31,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._present import check_regularizer
-from fedjax_admm.solvers.graph._extra import EXTRA, step_length
+from fedjax_admm.solvers.graph._extra import EXTRA, share_of_mixing, step_length
 from fedjax_admm.solvers.graph._neighbours import check_peers
 
 
@@ -51,6 +51,7 @@ def pg_extra(
     step: ArrayLike | None = None,
     regularizer: Penalty | None = None,
     *,
+    mixing: ArrayLike = 1.0,
     exchange: Exchange | None = None,
 ) -> PGEXTRA:
     """Build `PGEXTRA`.
@@ -58,13 +59,19 @@ def pg_extra(
     Args:
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
       regularizer: g, of `fedjax_admm.penalties`, convex; none if None.
+      mixing: as `extra`.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: the step is not positive, the regulariser has no prox, or the exchange is none or
+      InputError: a number is out of range, the regulariser has no prox, or the exchange is none or
         has a channel down.
     """
-    return PGEXTRA(step_length(step), check_peers(exchange), check_regularizer(regularizer))
+    return PGEXTRA(
+        step_length(step),
+        share_of_mixing(mixing),
+        check_peers(exchange),
+        check_regularizer(regularizer),
+    )

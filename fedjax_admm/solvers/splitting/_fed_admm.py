@@ -220,9 +220,7 @@ class FedADMM(StarSolver):
 
         def once(client, key):
             centre = e - client.duals / weight
-            models, memory = self.local(
-                problem, centre, rho, start, client.memory, key, curvature
-            )
+            models, memory = self.local(problem, centre, rho, start, client.memory, key, curvature)
             return FedADMMClients(models, client.duals + weight * (models - e), memory)
 
         if self.dual_updates == 1:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.messages import Box, Exchange, Identity
+from fedjax_admm.messages import Exchange, Identity, Mailbox
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
 from fedjax_admm.trees import Tree
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 class TreePost(NamedTuple):
     """What a tree remembers of its messages: of the clients, then of the servers level by level."""
 
-    up: tuple[Box, ...]  # `last` of a level of servers is that of their parents, `last` of the
+    up: tuple[Mailbox, ...]  # `last` of a level of servers is that of their parents, `last` of the
     # clients that of the deepest servers
     down: tuple[Reading | tuple[()], ...]  # nothing where models arrive as they are
 
@@ -73,11 +73,11 @@ def send_up(
     exchange: Exchange,
     key: jax.Array,
     index: jax.Array,
-    box: Box,
+    box: Mailbox,
     link: TreeLink,
     nodes: TreeNodes,
     speaks: jax.Array,
-) -> tuple[TreeNodes, Box]:
+) -> tuple[TreeNodes, Mailbox]:
     """Let nodes of a level send, and return what they hold then, and the box.
 
     Args:
@@ -96,8 +96,8 @@ def send_up(
 
 
 def hear(
-    exchange: Exchange, tree: Tree, boxes: list[Box], level: int
-) -> tuple[jax.Array, jax.Array, list[Box]]:
+    exchange: Exchange, tree: Tree, boxes: list[Mailbox], level: int
+) -> tuple[jax.Array, jax.Array, list[Mailbox]]:
     """Return what the servers of a level make of what they heard last of their children.
 
     Args:
@@ -156,7 +156,7 @@ def read_down(
 def _liars(exchange: Exchange, key: jax.Array, tree: Tree) -> list[jax.Array]:
     """Return who lies, level by level: a share of the clients, or whom a mask over links names."""
     attack, links = exchange.attack, tree.num_links
-    named = getattr(getattr(attack, "liars", None), "named", None)
+    named = getattr(getattr(attack, "liars", None), "who", None)
     if named is not None and named.shape == (links,):
         return jnp.split(attack.who(key, links), tree.link_offsets)
     honest = [jnp.zeros(size, bool) for size in tree.level_sizes[1:]]
