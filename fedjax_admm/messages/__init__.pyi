@@ -1,4 +1,18 @@
-from fedjax_admm.messages._aggregators import (
+from fedjax_admm.messages._channels import (
+    Channel as Channel,
+    Identity as Identity,
+    identity as identity,
+)
+from fedjax_admm.messages._exchange import (
+    Delivery as Delivery,
+    Exchange as Exchange,
+    Mailbox as Mailbox,
+    at_rows as at_rows,
+    check_exchange as check_exchange,
+    exchange as exchange,
+    put_rows as put_rows,
+)
+from fedjax_admm.messages.aggregators._aggregators import (
     Aggregator as Aggregator,
     CentredClipping as CentredClipping,
     Mean as Mean,
@@ -7,7 +21,18 @@ from fedjax_admm.messages._aggregators import (
     mean as mean,
     norm_bounding as norm_bounding,
 )
-from fedjax_admm.messages._attacks import (
+from fedjax_admm.messages.aggregators._robust import (
+    CoordinateMedian as CoordinateMedian,
+    GeometricMedian as GeometricMedian,
+    Krum as Krum,
+    TrimmedMean as TrimmedMean,
+    coordinate_median as coordinate_median,
+    geometric_median as geometric_median,
+    krum as krum,
+    multi_krum as multi_krum,
+    trimmed_mean as trimmed_mean,
+)
+from fedjax_admm.messages.attacks._attacks import (
     Attack as Attack,
     ConstantMessage as ConstantMessage,
     Honest as Honest,
@@ -20,12 +45,7 @@ from fedjax_admm.messages._attacks import (
     sign_flip as sign_flip,
     stale_replay as stale_replay,
 )
-from fedjax_admm.messages._channels import (
-    Channel as Channel,
-    Identity as Identity,
-    identity as identity,
-)
-from fedjax_admm.messages._collusions import (
+from fedjax_admm.messages.attacks._collusions import (
     ALittleIsEnough as ALittleIsEnough,
     InnerProductManipulation as InnerProductManipulation,
     Mimic as Mimic,
@@ -33,7 +53,13 @@ from fedjax_admm.messages._collusions import (
     inner_product_manipulation as inner_product_manipulation,
     mimic as mimic,
 )
-from fedjax_admm.messages._compressors import (
+from fedjax_admm.messages.attacks._liars import (
+    DrawnLiars as DrawnLiars,
+    Liars as Liars,
+    NamedLiars as NamedLiars,
+    liars as liars,
+)
+from fedjax_admm.messages.compression._compressors import (
     CASTS as CASTS,
     QSGD as QSGD,
     Cast as Cast,
@@ -49,46 +75,29 @@ from fedjax_admm.messages._compressors import (
     scaled_sign as scaled_sign,
     top_k as top_k,
 )
-from fedjax_admm.messages._delays import (
-    Delay as Delay,
-    Prompt as Prompt,
-    check_delay as check_delay,
-    prompt as prompt,
-)
-from fedjax_admm.messages._exchange import (
-    Delivery as Delivery,
-    Exchange as Exchange,
-    Mailbox as Mailbox,
-    at_rows as at_rows,
-    check_exchange as check_exchange,
-    exchange as exchange,
-    put_rows as put_rows,
-)
-from fedjax_admm.messages._feedback import (
+from fedjax_admm.messages.compression._feedback import (
     Differences as Differences,
     ErrorFeedback as ErrorFeedback,
     differences as differences,
     error_feedback as error_feedback,
 )
-from fedjax_admm.messages._liars import (
-    DrawnLiars as DrawnLiars,
-    Liars as Liars,
-    NamedLiars as NamedLiars,
-    liars as liars,
+from fedjax_admm.messages.compression._low_rank import LowRank as LowRank, low_rank as low_rank
+from fedjax_admm.messages.compression._wire import (
+    Flag as Flag,
+    Half as Half,
+    Known as Known,
+    Number as Number,
+    Whole as Whole,
+    from_bytes as from_bytes,
+    to_bytes as to_bytes,
 )
-from fedjax_admm.messages._low_rank import LowRank as LowRank, low_rank as low_rank
-from fedjax_admm.messages._robust import (
-    CoordinateMedian as CoordinateMedian,
-    GeometricMedian as GeometricMedian,
-    Krum as Krum,
-    TrimmedMean as TrimmedMean,
-    coordinate_median as coordinate_median,
-    geometric_median as geometric_median,
-    krum as krum,
-    multi_krum as multi_krum,
-    trimmed_mean as trimmed_mean,
+from fedjax_admm.messages.delays._delays import (
+    Delay as Delay,
+    Prompt as Prompt,
+    check_delay as check_delay,
+    prompt as prompt,
 )
-from fedjax_admm.messages._waits import (
+from fedjax_admm.messages.delays._waits import (
     FixedDelay as FixedDelay,
     GeometricDelay as GeometricDelay,
     HeavyTailedDelay as HeavyTailedDelay,
@@ -101,13 +110,4 @@ from fedjax_admm.messages._waits import (
     heavy_tailed_delay as heavy_tailed_delay,
     lossy as lossy,
     replay_delays as replay_delays,
-)
-from fedjax_admm.messages._wire import (
-    Flag as Flag,
-    Half as Half,
-    Known as Known,
-    Number as Number,
-    Whole as Whole,
-    from_bytes as from_bytes,
-    to_bytes as to_bytes,
 )

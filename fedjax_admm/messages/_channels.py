@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.messages._wire import Number, bits_of
+from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
 class Channel(Protocol):

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.messages._aggregators import Aggregator, Mean
-from fedjax_admm.messages._attacks import Attack, Honest
 from fedjax_admm.messages._channels import Channel, Identity
-from fedjax_admm.messages._delays import Delay, Prompt, Transit, move, open_transit
+from fedjax_admm.messages.aggregators._aggregators import Aggregator, Mean
+from fedjax_admm.messages.attacks._attacks import Attack, Honest
+from fedjax_admm.messages.delays._delays import Delay, Prompt, Transit, move, open_transit
 from fedjax_admm.participation import where_active
 from fedjax_admm.traffic import NUMBER, Traffic
 
@@ -93,8 +93,13 @@ class Exchange:
           receivers: how many average what they hear.
           bad: who lies, bool, shape (senders,); drawn by the attack if None. Given where who sends
             is no client: every end of an edge, say.
+
+        Raises:
+          InputError: the only receiver hears too few for the aggregator.
         """
         senders = values.shape[0]
+        if receivers == 1 and hasattr(self.aggregator, "check"):
+            self.aggregator.check(senders)
         weights = jnp.ones(senders, values.dtype) if weights is None else weights
         delayed = not isinstance(self.delay, Prompt)
         return Mailbox(
@@ -281,20 +286,24 @@ def exchange(
         _part("up", up, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
         _part("down", down, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
         _part(
-            "aggregator", aggregator, Mean(), ("__call__",), "an aggregator such as trimmed_mean(0.2)"
+            "aggregator",
+            aggregator,
+            Mean(),
+            ("__call__",),
+            "an aggregator such as trimmed_mean(0.2)",
         ),
         _part("attack", attack, Honest(), ("who", "init"), "an attack such as sign_flip(0.1)"),
         _part("delay", delay, Prompt(), ("draw", "depth"), "a delay such as bounded_delay(3)"),
     )
-    if chosen.up.in_order and not isinstance(chosen.delay, Prompt):
-        if chosen.delay.loses or not chosen.delay.in_order:
-            raise InputError(
-                "must keep the order of messages and lose none, because the receiver adds up the "
-                f"differences that {one_line(up)} sends",
-                argument="delay",
-                value=delay,
-                remedy="give it in_order=True and no losses, or send whole messages",
-            )
+    strict = chosen.up.in_order and not isinstance(chosen.delay, Prompt)
+    if strict and (chosen.delay.loses or not chosen.delay.in_order):
+        raise InputError(
+            "must keep the order of messages and lose none, because the receiver adds up the "
+            f"differences that {one_line(up)} sends",
+            argument="delay",
+            value=delay,
+            remedy="give it in_order=True and no losses, or send whole messages",
+        )
     return chosen
 
 

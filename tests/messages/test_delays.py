@@ -7,7 +7,7 @@ import pytest
 from scipy.special import zeta
 
 from fedjax_admm import InputError, messages
-from fedjax_admm.messages._delays import move, open_transit
+from fedjax_admm.messages.delays._delays import move, open_transit
 from tests.reference.delays import Links
 
 N, DIM, ROUNDS = 6, 3, 200

@@ -28,8 +28,8 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, is_concrete, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages._aggregators import CAP, checked_cap
-from fedjax_admm.messages._votes import (
+from fedjax_admm.messages.aggregators._aggregators import CAP, checked_cap
+from fedjax_admm.messages.aggregators._votes import (
     AnyNumber,
     attending,
     group_sums,

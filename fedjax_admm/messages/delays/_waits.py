@@ -28,7 +28,7 @@ from fedjax_admm._checks import (
     real_array,
 )
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.messages._delays import Delay, Prompt, check_delay
+from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
 LATE = ("lost", "last")
 

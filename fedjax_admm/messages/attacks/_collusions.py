@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import one_of, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages._liars import (
+from fedjax_admm.messages.attacks._liars import (
     Liars,
     Lie,
     honest_mean,

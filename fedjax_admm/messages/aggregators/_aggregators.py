@@ -45,7 +45,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import project_l2_ball
-from fedjax_admm.messages._votes import AnyNumber, attending, of_group, weighted_mean
+from fedjax_admm.messages.aggregators._votes import AnyNumber, attending, of_group, weighted_mean
 
 # See above: a quarter of the clients, if they claim all they can, and harmless factors in between.
 CAP = 3.0

@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, number, one_of, scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.messages._liars import Liars, Lie, honest_mean, liars, told
+from fedjax_admm.messages.attacks._liars import Liars, Lie, honest_mean, liars, told
 
 CENTRES = ("zero", "mean")
 

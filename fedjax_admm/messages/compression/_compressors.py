@@ -45,7 +45,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import count, one_of
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages._wire import Flag, Half, Known, Number, Whole, bits_of, shared
+from fedjax_admm.messages.compression._wire import Flag, Half, Known, Number, Whole, bits_of, shared
 
 
 class Compressor(Protocol):

@@ -1,0 +1,1 @@
+"""One vector out of many, of which some may lie."""

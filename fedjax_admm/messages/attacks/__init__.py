@@ -1,0 +1,1 @@
+"""What liars say in the place of their messages."""

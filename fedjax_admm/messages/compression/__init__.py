@@ -1,0 +1,1 @@
+"""Fewer bits for a message, and what feedback makes up for."""

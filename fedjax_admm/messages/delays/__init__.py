@@ -1,0 +1,1 @@
+"""When messages are heard, if ever."""
