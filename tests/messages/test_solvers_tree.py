@@ -1,0 +1,360 @@
+"""Solvers on trees with an exchange: what is sent, who hears it, and what servers make of it."""
+
+from dataclasses import dataclass
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import InputError, messages, participation, penalties, schedules, solvers, trees
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.solvers.tree._tree_post import hear
+from tests.bits import same_bits
+
+NESTED = [[[0, 2], [1, 3]], [4, 5], 6, 7]  # clients at the levels 1, 2 and 3
+ROUNDS = 12
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Loud:
+    """It changes nothing, and counts."""
+
+    in_order = False
+
+    def init(self, message):
+        return jnp.zeros((), jnp.int32)
+
+    def encode(self, message, state, key):
+        return message, state + 1
+
+    def bits(self, shape):
+        return 7
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Points:
+    """`f_i(x) = ||x - b_i||^2 / 2` on a tree."""
+
+    b: jax.Array  # shape=(clients, dim)
+    tree: trees.Tree
+
+    @property
+    def start(self):
+        return jnp.zeros(self.b.shape[1], self.b.dtype)
+
+    @property
+    def num_clients(self):
+        return self.b.shape[0]
+
+    def prox_memory(self, start):
+        return ()
+
+    def prox(self, points, step, memory):
+        return (points + step[:, None] * self.b) / (1 + step[:, None]), memory
+
+    def project(self, points):
+        return points
+
+    def values(self, points):
+        return jnp.sum((points - self.b) ** 2, -1) / 2
+
+    def gradients(self, points, key=None):
+        return points - self.b
+
+
+def points(tree, seed=0):
+    rng = np.random.default_rng(seed)
+    return Points(jnp.asarray(rng.standard_normal((tree.num_clients, 3))), tree)
+
+
+def link(weight=50.0):
+    """Return a link of the clients' size that holds models together."""
+    still = schedules.constant
+    return solvers.tree_link(still(1.0), still(1e-6), penalties.l1(weight))
+
+
+def hierarchy(tree, exchange=None, passes=1):
+    below = [link(500.0)] * (tree.depth - 1)
+    return solvers.hierarchical_admm(link(), below, passes=passes, exchange=exchange)
+
+
+def without_post(run):
+    return run.state.solver._replace(post=())
+
+
+def tree_of(name):
+    made = {
+        "star": lambda: trees.star(5),
+        "two": lambda: trees.from_counts([2, 3]),
+        "three": lambda: trees.from_nested(NESTED),
+    }
+    return made[name]()
+
+
+def test_what_is_sent_is_counted_in_bits_and_weights_have_32():
+    problem = points(tree_of("two"))
+    solver = hierarchy(problem.tree, messages.exchange(messages.qsgd(1), messages.natural()))
+    bits = messages.qsgd(1).bits((3,)) + 32
+    assert solver.traffic(problem) == (4, 3, 0, 0, bits, messages.natural().bits((3,)))
+    assert hierarchy(problem.tree).traffic(problem) == (4, 3, 0, 0, None, None)
+    flat = solvers.consensus_admm(link(), exchange=messages.exchange(Loud()))
+    assert flat.traffic(problem).up_bits == 7 + 32
+    solver = solvers.centralized_subgradient(1.0, exchange=messages.exchange(Loud()))
+    assert solver.traffic(problem)[4:] == (7, 3 * 32)
+
+
+def test_what_is_no_exchange_is_refused():
+    for build in (
+        lambda: hierarchy(trees.star(3), "qsgd"),
+        lambda: solvers.consensus_admm(link(), exchange=3),
+        lambda: solvers.centralized_subgradient(1.0, exchange=messages.qsgd(4)),
+    ):
+        with pytest.raises(InputError, match="exchange"):
+            build()
+
+
+@pytest.mark.thorough
+def test_clients_and_servers_of_one_parent_vote_together_at_every_level():
+    tree = tree_of("three")
+    rng = np.random.default_rng(3)
+    exchange = messages.exchange(aggregator=messages.coordinate_median())
+    solver = hierarchy(tree, exchange)
+    post = solver.init(points(tree), jax.random.key(0)).post
+    known = [rng.standard_normal(box.known.shape).astype(np.float32) for box in post.up]
+    boxes = [box._replace(known=jnp.asarray(k)) for box, k in zip(post.up, known, strict=True)]
+    # The children of every server, read off the nested lists: rows of the boxes.
+    children = [
+        [[*known[1], *known[0][6:8]]],  # the root: two servers of level 1, clients 6 and 7
+        [[*known[2]], [*known[0][4:6]]],
+        [[known[0][0], known[0][2]], [known[0][1], known[0][3]]],
+    ]
+    for level, expected in enumerate(children):
+        total, weight, boxes = jax.jit(hear, static_argnums=3)(exchange, tree, boxes, level)
+        sizes = [[len(rows)] for rows in expected]
+        np.testing.assert_allclose(weight, sizes)
+        np.testing.assert_allclose(
+            total / weight, [np.median(rows, 0) for rows in expected], rtol=1e-6
+        )
+    assert [box.last.shape[0] for box in boxes] == [2, 1, 2]
+
+
+# --- whole runs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "passes", "process"),
+    [
+        ("star", 2, participation.without_replacement(3)),
+        ("two", 1, participation.everyone()),
+        ("three", 3, participation.bernoulli(0.5)),
+        ("three", 2, participation.without_replacement(8)),
+    ],
+    ids=["star, drawn", "two levels, everyone", "three levels, half", "three levels, drawn"],
+)
+def test_a_channel_that_changes_nothing_leaves_the_trajectory_and_counts_its_messages(
+    name, passes, process
+):
+    with jax.enable_x64(True):
+        tree = tree_of(name)
+        problem = points(tree)
+        key = jax.random.key(1)
+        plain, loud = (
+            fa.run(
+                hierarchy(tree, given, passes), problem, key, rounds=ROUNDS, participation=process
+            )
+            for given in (None, messages.exchange(Loud(), Loud()))
+        )
+        chex.assert_trees_all_close(without_post(loud), without_post(plain), rtol=0, atol=1e-12)
+        assert float(jnp.max(jnp.abs(plain.estimate))) > 0.1
+        post = loud.state.solver.post
+        total = int(np.sum(loud.trace["messages"]))
+        assert total == int(np.sum(plain.trace["messages"]))
+        assert sum(int(jnp.sum(box.channel)) for box in post.up) == total
+        assert sum(int(jnp.sum(reading.link)) for reading in post.down) == total
+
+
+@pytest.mark.thorough
+def test_both_ends_of_every_link_hold_the_same_whoever_takes_part():
+    tree, passes = tree_of("three"), 2
+    lossy = messages.exchange(messages.top_k(1), messages.differences(messages.qsgd(2)))
+    solver = hierarchy(tree, lossy, passes)
+    rng = np.random.default_rng(0)
+    masks = rng.random((ROUNDS, passes, tree.num_links)) < 0.6
+    masks[:, :, [3, 9]] = False  # a client, and a server of level 1: they never say a word
+    masks[-1, 0, 7], masks[-1, 1, 7] = True, False  # a child of the root, which sends later
+    problem = points(tree)
+    run = fa.run(
+        solver, problem, jax.random.key(0), rounds=ROUNDS, participation=participation.replay(masks)
+    )
+    state = run.state.solver
+    levels = (state.clients, *state.servers)
+    for part, nodes, box in zip(
+        (solver.clients, *solver.servers), levels, state.post.up, strict=True
+    ):
+        uploads, sigma = part.upload(nodes)
+        np.testing.assert_allclose(box.known, uploads, atol=1e-5)
+        np.testing.assert_array_equal(box.weights, sigma[:, 0])
+    # Top-1 of uploads that are no multiples of a unit vector: something was lost.
+    assert np.count_nonzero(state.post.up[0].known, 1).max() == 1
+    first = solver.init(problem, jax.random.key(0))
+    chex.assert_trees_all_equal(
+        jax.tree.map(lambda leaf: leaf[3], (state.clients, state.post.down[0])),
+        jax.tree.map(lambda leaf: leaf[3], (first.clients, first.post.down[0])),
+    )
+    assert not np.any(state.servers[0].updates[1])
+    assert not np.any(state.post.up[1].known[1])
+
+
+CAPTURED = np.eye(30, dtype=bool)[27]  # of 25 clients and 5 edge servers, the third server
+
+
+@pytest.mark.thorough
+def test_a_captured_edge_server_moves_the_mean_at_the_cloud_and_not_its_median():
+    tree = trees.from_counts([5] * 5)
+    problem = points(tree)
+    # One truth: the honest agree, so that a robust cloud finds it exactly.
+    problem = Points(jnp.broadcast_to(problem.b[:1], problem.b.shape), tree)
+    attack = messages.constant_message(value=100.0, who=CAPTURED)
+    found = {}
+    for name, rule in {"mean": None, "median": messages.coordinate_median()}.items():
+        solver = hierarchy(tree, messages.exchange(aggregator=rule, attack=attack))
+        found[name] = fa.run(solver, problem, jax.random.key(0), rounds=60)
+    truth = problem.b[0]
+    bad = [np.asarray(box.bad) for box in found["mean"].state.solver.post.up]
+    np.testing.assert_array_equal(np.concatenate(bad), CAPTURED)
+    np.testing.assert_allclose(found["median"].estimate, truth, atol=1e-3)
+    assert np.min(np.abs(found["mean"].estimate - truth)) > 1
+
+
+@pytest.mark.thorough
+def test_every_edge_server_outvotes_one_liar_among_its_five_clients():
+    tree = trees.from_counts([5, 5])
+    drawn = points(tree)
+    truth = drawn.b[0]
+    problem = Points(jnp.broadcast_to(truth[None], drawn.b.shape), tree)
+    who = np.isin(np.arange(10), [1, 7])
+    for rule in (messages.trimmed_mean(0.2), messages.krum(1)):
+        # The cloud has two children, of which Krum cannot judge: it is tested on the star.
+        star = Points(problem.b[:5], trees.star(5)) if isinstance(rule, messages.Krum) else problem
+        lies = messages.sign_flip(scale=20.0, who=who[: star.num_clients])
+        exchange = messages.exchange(aggregator=rule, attack=lies)
+        run = fa.run(hierarchy(star.tree, exchange), star, jax.random.key(0), rounds=60)
+        np.testing.assert_allclose(run.estimate, truth, atol=1e-3)
+    exchange = messages.exchange(attack=messages.sign_flip(scale=20.0, who=who))
+    run = fa.run(hierarchy(tree, exchange), problem, jax.random.key(0), rounds=60)
+    assert not np.max(np.abs(run.estimate - truth)) < 0.1
+
+
+@pytest.mark.thorough
+def test_liars_by_share_are_clients_and_a_mask_of_another_length_is_refused():
+    tree = tree_of("two")
+    problem = points(tree)
+    solver = hierarchy(tree, messages.exchange(attack=messages.sign_flip(0.4)))
+    clients, servers = solver.init(problem, jax.random.key(0)).post.up
+    assert int(jnp.sum(clients.bad)) == 2
+    assert not np.any(servers.bad)
+    named = messages.sign_flip(who=[True] + [False] * 4)
+    post = hierarchy(tree, messages.exchange(attack=named)).init(problem, jax.random.key(0)).post
+    assert post.up[0].bad.tolist() == [True] + [False] * 4
+    hfsad = solvers.hfsad(problem, omega=1.0, exchange=messages.exchange(attack=named))
+    assert hfsad.init(problem, jax.random.key(0)).post.up[0].bad.tolist() == [True] + [False] * 4
+    wrong = hierarchy(tree, messages.exchange(attack=messages.sign_flip(who=[True, False])))
+    with pytest.raises(InputError, match="5"):
+        wrong.init(problem, jax.random.key(0))
+
+
+@pytest.mark.thorough
+def test_delays_count_passes_and_the_cloud_waits_for_what_is_on_its_way():
+    tree, passes = tree_of("two"), 2
+    problem = points(tree)
+    late = messages.exchange(delay=messages.fixed_delay(3))
+    solver = hierarchy(tree, late, passes)
+    run = fa.run(
+        solver,
+        problem,
+        jax.random.key(0),
+        rounds=6,
+        measure=lambda solver, problem, state: {
+            "root": state.root,
+            "client": state.post.up[0].known,
+            "edge": state.servers[0].w,
+        },
+    )
+    moved = {
+        name: np.any(run.trace[name] != 0, (-2, -1) if name != "root" else -1)
+        for name in ("root", "client", "edge")
+    }
+    # Clients send in passes 0, 1, ...; the first is heard in pass 3, the second of round 2.
+    assert moved["client"].tolist() == [False] + [True] * 5
+    assert moved["edge"].tolist() == [False] + [True] * 5
+    # Edge servers send the cloud what they made of it in that pass 3; it is heard in pass 6, and
+    # what was on its way before was zero.
+    assert moved["root"].tolist() == [False] * 3 + [True] * 3
+
+
+@pytest.mark.thorough
+def test_a_run_goes_on_from_its_state_to_the_same_bits_with_everything_at_once():
+    tree = tree_of("two")
+    problem = points(tree)
+    everything = messages.exchange(
+        messages.differences(messages.qsgd(4)),
+        messages.natural(),
+        aggregator=messages.geometric_median(steps=4),
+        attack=messages.stale_replay(0.25, age=3),
+        delay=messages.bounded_delay(2, in_order=True),
+    )
+    solver, key = hierarchy(tree, everything, 2), jax.random.key(5)
+    options = {"participation": participation.bernoulli(0.7)}
+    whole = fa.run(solver, problem, key, rounds=10, **options)
+    half = fa.run(solver, problem, key, rounds=5, **options)
+    same_bits(
+        fa.run(solver, problem, key, rounds=5, start=half.state, **options).state, whole.state
+    )
+    assert np.all(np.isfinite(whole.estimate))
+
+
+# --- all data in one place ------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "process",
+    [None, participation.bernoulli(0.5), participation.without_replacement(3)],
+    ids=["everyone", "half", "drawn"],
+)
+def test_subgradients_through_a_channel_that_changes_nothing(process):
+    with jax.enable_x64(True):
+        problem, key = points(tree_of("three")), jax.random.key(1)
+
+        def end(exchange):
+            solver = solvers.centralized_subgradient(
+                schedules.geometric(0.5, 0.9), penalties.l1(0.1), exchange=exchange
+            )
+            return fa.run(solver, problem, key, rounds=ROUNDS, participation=process)
+
+        plain, loud = end(None), end(messages.exchange(Loud(), Loud()))
+        np.testing.assert_allclose(loud.estimate, plain.estimate, rtol=0, atol=1e-12)
+        sent = np.asarray(loud.state.solver.post.up[0].channel)
+        # Clients 0 to 3 are three links from the cloud, 4 and 5 two, 6 and 7 one.
+        assert np.sum(loud.trace["messages"]) == np.sum(sent * [3, 3, 3, 3, 2, 2, 1, 1])
+
+
+@pytest.mark.thorough
+def test_a_median_of_subgradients_bears_a_liar():
+    tree = tree_of("two")
+    problem = Points(jnp.broadcast_to(jnp.array([[1.0, -2.0, 0.5]]), (5, 3)), tree)
+    lies = messages.sign_flip(0.2, scale=50.0)
+
+    def end(rule):
+        exchange = messages.exchange(aggregator=rule, attack=lies)
+        solver = solvers.centralized_subgradient(schedules.geometric(0.5, 0.93), exchange=exchange)
+        return fa.run(solver, problem, jax.random.key(0), rounds=120).estimate
+
+    np.testing.assert_allclose(end(messages.coordinate_median()), problem.b[0], atol=1e-2)
+    assert np.max(np.abs(end(None) - problem.b[0])) > 1
