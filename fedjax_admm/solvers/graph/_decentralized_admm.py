@@ -28,17 +28,18 @@ minimiser. Weights of edges do not enter. There is no field for a regulariser: t
 its sum with a loss does not follow from the two maps. It belongs into the losses, or to `pg_extra`,
 which takes one beside them.
 
-**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j. Each letter
-has a code, a delay and a lie of its own, while those who lie are nodes. What arrives of it is what
-y_ji moves towards; where nothing arrives, y_ji stays. A fixed point has
+**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j. Each has a
+code, a delay and a lie of its own, while those who lie are nodes. What arrives of it is what y_ji
+moves towards; where nothing arrives, y_ji stays. A fixed point has
 `y_ji + y_ij = 2 x_i` and `= 2 x_j` along every edge: models agree as soon as letters that settle
 arrive as they were sent, as coded differences do. Lost letters do not move the limit.
 
 An aggregator takes the place of the mean in m_i, over the node's letters. Neighbours who keep to
 the rules then still agree exactly at a fixed point, but `sum_i d_i (x_i - m_i) = 0`, which the mean
 owes to the letters of an edge adding up, is lost, and so is the minimiser: letters of honest
-neighbours differ by their multipliers, of which the rule discards some. Where the graph has cycles,
-the limit depends on the way there.
+neighbours differ by their multipliers, of which the rule discards some. With everybody
+present, multipliers of edges stay differences of numbers at nodes, and the limit does not depend on
+the start; where nodes are absent and the graph has cycles, it may depend on who was.
 
 Reference: W. Shi, Q. Ling, K. Yuan, G. Wu, W. Yin, "On the Linear Convergence of the ADMM in
 Decentralized Consensus Optimization", arXiv:1307.5561, 2014; N. Bastianello, R. Carli, L. Schenato,

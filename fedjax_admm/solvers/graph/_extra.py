@@ -41,8 +41,9 @@ I - W asks for `mu^2 < 4 s h (1 - mu / 2)` of losses of curvature h. `mixing` be
 An aggregator takes the place of W x^: `x^ - Agg(x^)`, of a node's own and its neighbours' models
 with the weights of W. **The corrections then do not add up to 0 any more**, and with that goes what
 singles out the minimiser: every model on which all agree is a fixed point for some corrections, so
-that the limit is a compromise that depends on the way there. Agreement is what is left, and that
-only where neighbourhoods overlap so much that no few nodes outvote the others around each of them.
+that the limit depends on the start and on the way there (that of `decentralized_admm` does less).
+Agreement is what is left, and that only where neighbourhoods overlap enough: on sparser graphs a
+median can stand still before all agree.
 A rule that liars move a little in every round (`centred_clipping`, `norm_bounding`) is no help: the
 corrections add up what they do.
 
