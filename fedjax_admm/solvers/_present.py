@@ -9,6 +9,7 @@ clients.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -220,15 +221,18 @@ def answered(
     Returns:
       What everybody keeps, and what the exchange remembers.
     """
+    if exchange.plain:
+
+        def work(present: Any, own: Clients, key: jax.Array) -> Clients:
+            taken = take(own, jax.tree.map(lambda leaf: copies(leaf, present), sends))
+            return jax.tree.map(partial(jnp.where, talking), taken, own)
+
+        return work_present(problem, turn, clients, work), post
+
     rows = turn.selected if has(problem, Subset) else None
     own, active = at_rows(rows, (clients, turn.active & talking))
-    if exchange.plain:
-        number = active.shape[0]
-        read = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (number, *leaf.shape)), sends)
-    else:
-        read, down = exchange.read(turn.key, post.down, sends, active, problem.num_clients, rows)
-        post = post._replace(down=down)
-    return put_rows(rows, active, take(own, read), clients), post
+    read, down = exchange.read(turn.key, post.down, sends, active, problem.num_clients, rows)
+    return put_rows(rows, active, take(own, read), clients), post._replace(down=down)
 
 
 def work_present(
