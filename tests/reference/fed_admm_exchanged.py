@@ -2,7 +2,10 @@
 
 Written client by client; nothing here imports the package. Client i sends u_i = w_i + y_i / rho_i,
 the server reads another value u^_i of it and keeps it until the next one, and the client takes over
-what the server reads, y_i = rho_i (u^_i - w_i):
+what the server reads: with the dual y_i of before its step, that is the model w^_i with which the
+step of the dual gives the upload that was read,
+
+    u^_i = w^_i + y^_i / rho_i,    y^_i = y_i + rho_i (w^_i - z)
 
     z = location of all u^_i with weights rho_i
 """
@@ -40,14 +43,16 @@ def fed_admm_exchanged(
             if masks is not None and not masks[index][i]:
                 continue
             bent = hessians[i] + rho[i] * np.eye(dim)
-            w[i] = np.linalg.solve(bent, linear[i] + rho[i] * z - y[i])
-            y[i] = y[i] + rho[i] * (w[i] - z)
+            before = y[i].copy()
+            w[i] = np.linalg.solve(bent, linear[i] + rho[i] * z - before)
+            y[i] = before + rho[i] * (w[i] - z)
             upload = w[i] + y[i] / rho[i]
             if i in liars:
                 known[i] = arrives(index, i, lie(upload))
             else:
                 known[i] = arrives(index, i, upload)
-                y[i] = rho[i] * (known[i] - w[i])
+                w[i] = (known[i] + z - before / rho[i]) / 2
+                y[i] = before + rho[i] * (w[i] - z)
         z = np.average(known, 0, rho) if location is None else location(known, rho)
         servers.append(z.copy())
         duals.append(y.copy())

@@ -21,7 +21,7 @@ P. Hytla et al., whose c and d_i are those of their code.
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,7 @@ class FedMAvgState(NamedTuple):
 
     users: jax.Array  # shape=(clients, users_per_client, rank): U_i, zero where there is no user
     items: jax.Array  # shape=(items, rank): V
-    post: Post | tuple[()] = ()  # what the exchange remembers
+    post: Any = ()  # Post: what the exchange remembers
 
     @property
     def factors(self) -> Factors:

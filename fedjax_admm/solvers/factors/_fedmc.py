@@ -18,9 +18,10 @@ two passes over the client's ratings per round, however large N.
 A client may send W_i + Y_i / beta alone, and does where something happens to messages: with M_i^
 what is left of it on its way, as the server heard it last,
 
-    V <- prox of R / (p beta) at Agg_i(M_i^),    Y_i <- beta (M_i^ - W_i) at honest clients
+    V <- prox of R / (p beta) at Agg_i(M_i^)
 
-so that both ends hold the same. These are matrices, one per client.
+and half of the loss W_i + Y_i / beta - M_i^ is taken from W_i, half of it, times beta, from Y_i at
+honest clients, so that both ends hold the same. These are matrices, one per client.
 
 Over devices (see `devices`) each works for its own clients, and sums of (items, rank) are what
 they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
@@ -33,7 +34,7 @@ items a client rated, and the dual variable is its gradient: nothing is private 
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -87,7 +88,7 @@ class FedMCState(NamedTuple):
     items: jax.Array  # shape=(items, rank): V
     total: tuple[jax.Array, jax.Array]  # each shape=(items, rank): sum of W_i + Y_i / beta over
     # all clients, and what rounding has cut off: a plain running sum would drift
-    post: Post | tuple[()] = ()  # what the exchange remembers; the sum stays what it was then
+    post: Any = ()  # Post: what the exchange remembers; the sum then stays what it was
 
     @property
     def factors(self) -> Factors:
@@ -172,7 +173,8 @@ class FedMCADMM:
         delivery, box = self.exchange.send(
             turn.key, turn.index, state.post.up[0], uploads, present, rows=rows
         )
-        taken = new._replace(duals=self.beta * (delivery.coded - new.copies))
+        lost = (uploads - delivery.coded) / 2
+        taken = new._replace(copies=new.copies - lost, duals=new.duals - self.beta * lost)
         new = where_active(delivery.bad, new, taken)
         clients = put_rows(rows, present, new, state.clients)
         last = self.exchange.aggregate(box.known, box.weights, box.last)

@@ -39,6 +39,11 @@ Settings:
    Douglas-Rachford iteration. (Relaxing w_i toward z, as where the server's step comes before the
    duals', diverges here.) For a = 2 strongly convex losses are needed.
 
+Messages: with an exchange a client sends its upload u_i = w_i + y_i / rho_i, of which c is the mean
+with weights rho_i, over what the server heard last of everybody; or another location of them. Where
+u^_i arrives, the client goes on with w_i - (u_i - u^_i) / 2 and y_i - rho_i (u_i - u^_i) / 2. The
+papers send the changes of u_i, which vanish at a fixed point: `messages.differences` codes these.
+
 Weights of clients belong into their losses: N p_i f_i for weights p_i that add up to one.
 
 Reference: Y. Gong, Y. Li, N. Freris, "FedADMM: A Robust Federated Deep Learning Framework with
@@ -159,7 +164,10 @@ class FedADMM(StarSolver):
 
         def absorb(given, values):
             client, rho = given
-            return client._replace(duals=rho[:, None] * (values[0] - client.models)), rho
+            weight = rho[:, None]
+            lost = (client.models + client.duals / weight - values[0]) / 2
+            models, duals = client.models - lost, client.duals - weight * lost
+            return client._replace(models=models, duals=duals), rho
 
         mail = exchanged(
             problem,

@@ -28,11 +28,12 @@ with x_hat_i = 0 for whoever was not seen yet, the first rounds are drawn to zer
 clients (of sum 1) belong in the losses, as N w_i f_i.
 
 Messages: x_hat_i goes up, x_bar down. The server averages what it heard last of everybody; where it
-reads u_i in the place of x_hat_i, the client goes on from the centre that u_i belongs to,
+reads u_i in the place of x_hat_i, the client goes on from the model that u_i belongs to,
 
-    y_i <- 2 x_i - u_i
+    x_i <- (u_i + y_i) / 2
 
-so that both ends hold the same. At a fixed point with u_i = x_hat_i the above stands. x_hat_i does
+so that both ends hold the same: half of the loss is in the model, half in the dual variable, which
+is x_i - y_i here. At a fixed point with u_i = x_hat_i the above stands. x_hat_i does
 not vanish there: compressed alone it keeps an error in proportion to itself, coded by differences
 it keeps none. The start of everybody is heard as it is.
 
@@ -137,7 +138,7 @@ class FedDR(StarSolver):
             return new, Message((sent,), sums=sent - clients.reflected())
 
         def absorb(clients, values):
-            return clients._replace(y=2 * clients.x - values[0])
+            return clients._replace(x=(values[0] + clients.y) / 2)
 
         mail = exchanged(
             problem,

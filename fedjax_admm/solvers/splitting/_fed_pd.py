@@ -26,9 +26,9 @@ one. The estimate is the last average.
 
 Messages: c_i goes up and the average down, both at the end of a round with heads. The server
 averages what it heard last of everybody; where it reads u_i in the place of c_i, the client goes on
-with the dual variable that u_i belongs to,
+with the model and the dual variable that u_i belongs to, each with half of the loss,
 
-    l_i <- (u_i - x_i) / eta
+    x_i <- x_i - (c_i - u_i) / 2,    l_i <- l_i - (c_i - u_i) / (2 eta),    c_i <- u_i
 
 so that both ends hold the same, and it stays FedDR. c_i does not vanish at a fixed point:
 compressed alone it keeps an error in proportion to itself, coded by differences it keeps none.
@@ -141,8 +141,9 @@ class FedPD(StarSolver):
             return FedPDClients(x, dual, copy, sent, memory), message
 
         def absorb(clients, values):
-            dual = (values[0] - clients.x) / length
-            return clients._replace(dual=dual, copy=values[0], sent=values[0])
+            lost = (clients.copy - values[0]) / 2
+            x, dual = clients.x - lost, clients.dual - lost / length
+            return clients._replace(x=x, dual=dual, copy=values[0], sent=values[0])
 
         turn = turn._replace(key=local_key)
         mail = exchanged(

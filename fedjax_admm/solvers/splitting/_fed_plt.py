@@ -23,8 +23,7 @@ on the local problem; the default rate is 1 / (L + 1 / s).
 Messages: z_i goes up, y down. The server averages what it heard last of everybody; where it reads
 u_i in the place of z_i, the client takes it over, z_i <- u_i, so that both ends hold the same. At a
 fixed point with u_i = z_i the above stands. z_i does not vanish there: compressed alone it keeps an
-error in proportion to itself, coded by differences it keeps none. Peaceman-Rachford has no damping:
-code changes finely enough, or take FedDR.
+error in proportion to itself, coded by differences it keeps none.
 
 References: N. Bastianello, C. Liu, K. H. Johansson, "Enhancing Privacy in Federated Learning
 through Local Training", arXiv:2403.17572 (2024), where s is called rho; R. Pathak, M. J.

@@ -31,6 +31,10 @@ paper's), it is what minimises g besides:
 
     w <- prox_{g / S}(sum_l (s_l q_l - zeta_l) / S)
 
+With an exchange the clients' uploads are u_l = q_l - zeta_l / s_l with the weights s_l, and for the
+mean in (27) stands a location of what the server heard last of everybody. Where u^_l arrives in
+the place of u_l, the client goes on with q_l - (u_l - u^_l) / 2 and zeta_l + s_l (u_l - u^_l) / 2.
+
 Misprints of the paper that are corrected here: the centre of the z-step has a plus sign (with the
 printed minus the iterates blow up within tens of rounds), and so has the quadratic part of (23).
 
@@ -137,7 +141,8 @@ class FSMDM(StarSolver):
 
         def absorb(clients, values):
             share = self.sigma_xi(clients.updates + 1)[:, None]
-            return clients._replace(zeta=share * (clients.q - values[0]))
+            lost = (clients.q - clients.zeta / share - values[0]) / 2
+            return clients._replace(q=clients.q - lost, zeta=clients.zeta + share * lost)
 
         mail = exchanged(
             problem,

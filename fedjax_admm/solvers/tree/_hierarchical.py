@@ -78,7 +78,7 @@ class HierarchyState(NamedTuple):
     servers: tuple[TreeNodes, ...]  # one per level from 1; empty for a star
     clients: TreeNodes
     memory: Any  # of the clients' inexact prox, stacked over clients; () of an exact one
-    post: TreePost | tuple[()] = ()  # what the exchange remembers
+    post: Any = ()  # TreePost: what the exchange remembers; () where nothing happens to messages
 
 
 @register_dataclass

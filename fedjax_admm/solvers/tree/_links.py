@@ -55,9 +55,10 @@ class TreeLink:
         return nodes.q - nodes.gamma / sigma, sigma
 
     def absorb(self, nodes: TreeNodes, heard: jax.Array) -> TreeNodes:
-        """Return the nodes whose upload is what was heard: Gamma = sigma (q - u^)."""
+        """Return the nodes whose upload is what was heard: half of the loss in q, half in Gamma."""
         sigma = self.sigma(nodes.updates + 1)[:, None]
-        return nodes._replace(gamma=sigma * (nodes.q - heard))
+        lost = (nodes.q - nodes.gamma / sigma - heard) / 2
+        return nodes._replace(q=nodes.q - lost, gamma=nodes.gamma + sigma * lost)
 
     def update(self, nodes: TreeNodes, models: jax.Array, parents: jax.Array) -> TreeNodes:
         """Return the nodes after an update, given their new models and their parents'."""

@@ -9,11 +9,12 @@ the sum over them stands
 
     sum_c (sigma_c q_c - Gamma_c)  ->  (sum_c sigma_c) Agg_sigma(u^_c : c in C)
 
-u^ is what is left of u on its way. An honest node takes the loss into its multiplier,
+u^ is what is left of u on its way. An honest node takes half of the loss into its copy and half
+into its multiplier,
 
-    Gamma <- sigma (q - u^),    and Lambda = -Gamma,
+    q <- q - (u - u^) / 2,    Gamma <- Gamma + sigma (u - u^) / 2,    and Lambda = -Gamma,
 
-so that it goes on from a state of the method without compression, and both ends hold the same.
+so that its upload is u^ and both ends hold the same.
 """
 
 from typing import Any, NamedTuple
