@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import participation, schedules
+from fedjax_admm import messages, participation, schedules
 from fedjax_admm._run import RoundState
 from fedjax_admm.experimental.on_chip import _kernel as kernel, _launch as launch, run_on_chip
 from fedjax_admm.experimental.on_chip._respelling import INSTRUCTIONS, operations, respelled
@@ -346,6 +346,10 @@ def running_sum(k):
         (
             {"solver": fa.solvers.fsmdm(regularizer=fa.penalties.l1(0.1))},
             r"regularizer must be penalties.zero\(\) for the kernel, but it is a L1; use",
+        ),
+        (
+            {"solver": fa.solvers.fsmdm(exchange=messages.exchange(messages.qsgd(4)))},
+            r"exchange must be messages.exchange\(\) for the kernel, in which nothing happens",
         ),
         ({"participation": participation.replay(np.ones((3, 4), bool))}, "masks holds 3 rounds"),
     ],
