@@ -252,7 +252,7 @@ def test_every_edge_server_outvotes_one_liar_among_its_five_clients():
 
 
 @pytest.mark.thorough
-def test_liars_by_share_are_clients_and_a_mask_of_another_length_is_refused():
+def test_liars_by_share_are_clients_and_what_does_not_fit_the_tree_is_refused():
     tree = tree_of("two")
     problem = points(tree)
     solver = hierarchy(tree, messages.exchange(attack=messages.sign_flip(0.4)))
@@ -262,6 +262,9 @@ def test_liars_by_share_are_clients_and_a_mask_of_another_length_is_refused():
     named = messages.sign_flip(who=[True] + [False] * 4)
     post = hierarchy(tree, messages.exchange(attack=named)).init(problem, jax.random.key(0)).post
     assert post.up[0].bad.tolist() == [True] + [False] * 4
+    krum = hierarchy(tree, messages.exchange(aggregator=messages.krum(1)))
+    with pytest.raises(InputError, match="group has 2"):
+        fa.run(krum, problem, jax.random.key(0), rounds=1)
     hfsad = solvers.hfsad(problem, omega=1.0, exchange=messages.exchange(attack=named))
     assert hfsad.init(problem, jax.random.key(0)).post.up[0].bad.tolist() == [True] + [False] * 4
     wrong = hierarchy(tree, messages.exchange(attack=messages.sign_flip(who=[True, False])))

@@ -50,7 +50,7 @@ from fedjax_admm.ratings import (
     uniform_start,
     user_quadratics,
 )
-from fedjax_admm.solvers._present import Post, open_post
+from fedjax_admm.solvers._present import open_post
 from fedjax_admm.traffic import Traffic
 
 SETTINGS = ("fair", "paper")
@@ -61,7 +61,7 @@ class FedMAvgState(NamedTuple):
 
     users: jax.Array  # shape=(clients, users_per_client, rank): U_i, zero where there is no user
     items: jax.Array  # shape=(items, rank): V
-    post: Any = ()  # Post: what the exchange remembers
+    post: Any = ()  # a `Post`: what the exchange remembers
 
     @property
     def factors(self) -> Factors:

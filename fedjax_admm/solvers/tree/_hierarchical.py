@@ -47,7 +47,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count, flag, instance, one_of, several
+from fedjax_admm._checks import InputError, count, flag, instance, is_concrete, one_of, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.messages import Exchange, check_exchange
@@ -90,9 +90,9 @@ class HierarchicalADMM:
     servers: tuple[TreeLink, ...]  # of the servers, one per level from 1
     regularizers: tuple[Penalty, ...]  # of the servers, one per level, the root first
     client_update: ProxClients | LinearizedClients
-    exchange: Exchange = field(default_factory=Exchange)  # of q - Gamma / sigma, weights sigma
     passes: int = field(default=1, metadata={"static": True})
     personal: bool = field(default=False, metadata={"static": True})
+    exchange: Exchange = field(default_factory=Exchange)  # of q - Gamma / sigma, weights sigma
 
     requires: ClassVar[tuple[type, ...]] = (OnTree,)  # and what the client update requires
 
@@ -110,6 +110,18 @@ class HierarchicalADMM:
                 f"({tree.depth - 1}) and one regulariser per level ({tree.depth})."
             )
         return (self.passes, tree.num_links)
+
+    def check(self, problem, rounds: int) -> None:
+        """Check that every server has enough children for the exchange's aggregator.
+
+        Raises:
+          InputError: it has not.
+        """
+        if self.exchange.plain or not hasattr(self.exchange.aggregator, "check"):
+            return
+        for number in problem.tree.children():
+            if is_concrete(number):
+                self.exchange.aggregator.check(int(jnp.min(number)))
 
     def init(self, problem, key) -> HierarchyState:
         """Start every model and every copy at the problem's start, every dual at zero."""
@@ -336,9 +348,9 @@ def hierarchical_admm(
         servers,
         regularizers,
         CLIENT_UPDATES[client_update](),
-        check_exchange(exchange),
         count("passes", passes),
         flag("personal", personal),
+        check_exchange(exchange),
     )
 
 

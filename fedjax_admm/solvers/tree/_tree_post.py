@@ -61,7 +61,7 @@ def open_tree_post(
     boxes, readings = [], []
     for bad, weight, number in zip(_liars(exchange, key, tree), weights, receivers, strict=True):
         values = _copies(start, weight.shape[0])
-        box = exchange.open(jax.random.clone(key), values, weight, number, bad)
+        box = exchange.open(jax.random.clone(key), values, weight, 0, bad)
         boxes.append(box._replace(last=_copies(start, number)))
         if isinstance(exchange.down, Identity):
             readings.append(())
