@@ -234,9 +234,9 @@ def test_absent_clients_keep_their_links(name):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["fed_dyn", "fed_pd", "prox_skip", "scaffold", "ifca"])
+@pytest.mark.parametrize("name", ["fed_dyn", "ifca"])
 def test_a_run_goes_on_with_the_same_bits(name):
-    delay = messages.bounded_delay(2, in_order=True) if name != "prox_skip" else None
+    delay = messages.bounded_delay(2, in_order=True)
     solver = BUILDERS[name](
         exchange(
             differences(qsgd(4)),
