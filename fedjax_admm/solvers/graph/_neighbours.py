@@ -79,8 +79,8 @@ def broadcast(
       models: shape (nodes, dim).
       active: who sends, bool, shape (nodes,); who takes part if None.
     """
-    active = turn.active if active is None else active
-    return exchange.send(turn.key, turn.index, box, models, active)[1]
+    speaks = turn.active if active is None else active
+    return exchange.send(turn.key, turn.index, box, models, speaks)[1]
 
 
 def neighbourhoods(
