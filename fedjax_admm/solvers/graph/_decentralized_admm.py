@@ -59,7 +59,7 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import OnGraph
 from fedjax_admm.graphs import Graph
-from fedjax_admm.messages import Exchange, Mailbox
+from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start, local_prox
 from fedjax_admm.solvers._present import work_present
@@ -85,7 +85,7 @@ class DecentralizedState(NamedTuple):
     nodes: DecentralizedNodes
     letters: jax.Array  # shape=(edges, 2, dim): y, what lies at the head and at the tail of each
     curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
-    post: Mailbox | tuple[()] = ()  # what the exchange remembers, stacked over 2 letters per edge
+    post: Any = ()  # what the exchange remembers: a mailbox, stacked over 2 letters per edge
 
 
 @register_dataclass

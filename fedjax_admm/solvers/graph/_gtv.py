@@ -43,7 +43,7 @@ from fedjax_admm._checks import InputError, count, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
-from fedjax_admm.messages import Exchange, Mailbox
+from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty, network_lasso
 from fedjax_admm.solvers.graph._neighbours import (
@@ -67,7 +67,7 @@ class GTVState(NamedTuple):
 
     nodes: GTVNodes
     u: jax.Array  # shape=(edges, dim): flows
-    post: Mailbox | tuple[()] = ()  # what the exchange remembers, stacked over nodes
+    post: Any = ()  # what the exchange remembers: a mailbox, stacked over nodes
 
 
 @register_dataclass
