@@ -87,7 +87,8 @@ class Exchange:
         """Return the box before the first round.
 
         Args:
-          key: a typed key; liars are drawn from it, the same for the same number of senders.
+          key: a typed key; it may be used for other things, too. Liars are drawn from it, the same
+            for the same number of senders.
           values: shape (senders, ...): what both ends know at the start.
           weights: with which weight, shape (senders,); 1 if None.
           receivers: how many average what they hear.
@@ -98,6 +99,7 @@ class Exchange:
           InputError: the only receiver hears too few for the aggregator.
         """
         senders = values.shape[0]
+        draw = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
         if receivers == 1 and hasattr(self.aggregator, "check"):
             self.aggregator.check(senders)
         weights = jnp.ones(senders, values.dtype) if weights is None else weights
@@ -108,7 +110,7 @@ class Exchange:
             open_transit(self.delay.depth, values, weights) if delayed else (),
             values,
             weights,
-            self.attack.who(key, senders) if bad is None else bad,
+            self.attack.who(draw, senders) if bad is None else bad,
             jnp.zeros((receivers, *values.shape[1:]), values.dtype),
         )
 

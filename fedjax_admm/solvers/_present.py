@@ -122,14 +122,14 @@ def exchanged(
 
     A server either averages what it hears in a round, or keeps what it heard last of everybody and
     averages that. Of the second kind are the methods with dual variables: what a client sends, its
-    upload u = w + y / s, then stands for the client until the next one. Where u^ arrives in its place
-    the client's state must follow (`absorb`), or both ends hold different things. It goes on with the
-    model w^ with which the step of its dual variable gives u^,
+    upload u = w + y / s, then stands for the client until the next one. Where u^ arrives in its
+    place the client's state must follow (`absorb`), or both ends hold different things. It goes on
+    with the model w^ with which the step of its dual variable gives u^,
 
         w^ = w - (u - u^) / 2,    y^ = y - s (u - u^) / 2.
 
-    With all of the loss in y, what is not sent would pull at w again in every round: a compressor that
-    leaves out most coordinates makes ADMM diverge so.
+    With all of the loss in y, what is not sent would pull at w again in every round: a compressor
+    that leaves out most coordinates makes ADMM diverge so.
 
     Args:
       problem: of all clients.

@@ -186,3 +186,24 @@ def test_fed_admm_with_liars_and_a_median_is_the_loop_over_clients():
     )
     np.testing.assert_allclose(trace["server"], servers, atol=1e-9, rtol=0)
     np.testing.assert_allclose(trace["duals"], duals, atol=1e-9, rtol=0)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("build", [solvers.fed_admm, solvers.fed_dr, solvers.fed_pd])
+def test_what_is_not_sent_does_not_pull_at_the_models(build):
+    """Gradients are bounded here: with the loss in the dual variable alone all three diverge."""
+    keys = jax.random.split(jax.random.key(0), 2)
+    x = jax.random.normal(keys[0], (20, 40, 30))
+    y = x @ jnp.ones(30) + 0.3 * jax.random.normal(keys[1], (20, 40))
+
+    def loss(w, sample):
+        return jnp.sqrt(1 + (sample[0] @ w - sample[1]) ** 2) - 1
+
+    problem = fa.problems.federated(loss, (x, y), jnp.zeros(30))
+
+    def ended(exchange):
+        solver = build(exchange=exchange)
+        return fa.run(solver, problem, jax.random.key(5), rounds=300).estimate
+
+    codes = messages.exchange(messages.differences(messages.top_k(3)))
+    np.testing.assert_allclose(ended(codes), ended(None), atol=1e-4)
