@@ -94,7 +94,6 @@ from fedjax_admm.messages.compression._wire import (
 from fedjax_admm.messages.delays._delays import (
     Delay as Delay,
     Prompt as Prompt,
-    check_delay as check_delay,
     prompt as prompt,
 )
 from fedjax_admm.messages.delays._waits import (

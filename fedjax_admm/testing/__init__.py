@@ -1,4 +1,4 @@
-"""Our conformance suite, for solvers, problems, proximal maps, penalties and schedules of your own.
+"""Our conformance suite, for what is your own: solvers, problems, penalties, channels and so on.
 
 One line in a test of yours makes all checks of a kind:
 

@@ -1,3 +1,16 @@
+from fedjax_admm.testing._aggregators import (
+    AGGREGATOR_CHECKS as AGGREGATOR_CHECKS,
+    check_aggregator as check_aggregator,
+)
+from fedjax_admm.testing._attacks import (
+    ATTACK_CHECKS as ATTACK_CHECKS,
+    check_attack as check_attack,
+)
+from fedjax_admm.testing._channels import (
+    CHANNEL_CHECKS as CHANNEL_CHECKS,
+    check_channel as check_channel,
+)
+from fedjax_admm.testing._delays import DELAY_CHECKS as DELAY_CHECKS, check_delay as check_delay
 from fedjax_admm.testing._penalties import (
     PENALTY_CHECKS as PENALTY_CHECKS,
     check_penalty as check_penalty,

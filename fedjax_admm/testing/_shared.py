@@ -1,5 +1,7 @@
 """What all checks share: which are made, how a failure is told, and how numbers are compared."""
 
+import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -72,6 +74,21 @@ def is_float(leaf: Any) -> bool:
 def with_floats(tree: Any, change: Callable[[Any], Any]) -> Any:
     """Return a pytree whose floating leaves are changed."""
     return jax.tree.map(lambda leaf: change(leaf) if is_float(leaf) else leaf, tree)
+
+
+def static_numbers(part: Any) -> list[str]:
+    """Return the fields of a dataclass that hold floats and are part of its structure."""
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return []
+    found = []
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if not isinstance(value, float | np.floating) or not math.isfinite(value):
+            continue
+        other = dataclasses.replace(part, **{field.name: 1.5 * value + 1})
+        if jax.tree.structure(other) != jax.tree.structure(part):
+            found.append(field.name)
+    return found
 
 
 def cast(tree: Any, dtype: Any) -> Any:

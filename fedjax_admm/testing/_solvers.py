@@ -1,7 +1,5 @@
 """Checks of a solver: masks, dtypes, traces, transformations, derivatives, keys, resumption."""
 
-import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +21,7 @@ from fedjax_admm.testing._shared import (
     is_float,
     make,
     plain,
+    static_numbers,
     unfit,
     with_floats,
 )
@@ -343,7 +342,7 @@ def _dtype(b: _Bench) -> None:
 
 
 def _traces(b: _Bench) -> None:
-    for name in _static_numbers(b.solver):
+    for name in static_numbers(b.solver):
         value = getattr(b.solver, name)
         raise AssertionError(
             f"{b.name}.{name} is a static number ({value:g}): another value compiles again, and "
@@ -366,21 +365,6 @@ def _traces(b: _Bench) -> None:
         f"{b.name} was traced {traces} times for three values of its hyper-parameters; one trace "
         "must serve all: make every number a leaf, and an array of one dtype.",
     )
-
-
-def _static_numbers(solver: Any) -> list[str]:
-    """Return the fields of a dataclass that hold floats and are part of its structure."""
-    if not dataclasses.is_dataclass(solver) or isinstance(solver, type):
-        return []
-    found = []
-    for field in dataclasses.fields(solver):
-        value = getattr(solver, field.name)
-        if not isinstance(value, float | np.floating) or not math.isfinite(value):
-            continue
-        other = dataclasses.replace(solver, **{field.name: 1.5 * value + 1})
-        if jax.tree.structure(other) != jax.tree.structure(solver):
-            found.append(field.name)
-    return found
 
 
 def _vmap(b: _Bench) -> None:
