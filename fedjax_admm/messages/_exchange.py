@@ -91,7 +91,8 @@ class Exchange:
             for the same number of senders.
           values: shape (senders, ...): what both ends know at the start.
           weights: with which weight, shape (senders,); 1 if None.
-          receivers: how many average what they hear.
+          receivers: how many average what they hear. The only one begins at the mean of the values,
+            each of several at zero.
           bad: who lies, bool, shape (senders,); drawn by the attack if None. Given where who sends
             is no client: every end of an edge, say.
 
@@ -104,6 +105,9 @@ class Exchange:
             self.aggregator.check(senders)
         weights = jnp.ones(senders, values.dtype) if weights is None else weights
         delayed = not isinstance(self.delay, Prompt)
+        last = jnp.zeros((receivers, *values.shape[1:]), values.dtype)
+        if receivers == 1:
+            last = last + jnp.mean(values, 0)[None]
         return Mailbox(
             jax.vmap(self.up.init)(values),
             self.attack.init(values),
@@ -111,7 +115,7 @@ class Exchange:
             values,
             weights,
             self.attack.who(draw, senders) if bad is None else bad,
-            jnp.zeros((receivers, *values.shape[1:]), values.dtype),
+            last,
         )
 
     def send(
