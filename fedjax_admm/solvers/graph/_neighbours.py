@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.ops import segment_sum
 
 from fedjax_admm._checks import InputError, is_concrete
@@ -207,7 +208,8 @@ def check_groups(exchange: Exchange, graph: Graph, own: int) -> None:
     """
     if averages(exchange) or graph.heads.ndim != 1 or not is_concrete(graph):
         return
-    degrees = graph.degrees
+    with jax.ensure_compile_time_eval():  # of a run that is traced, on a graph that is not
+        degrees = np.asarray(graph.degrees)
     joined = degrees[degrees > 0]
     if joined.size and hasattr(exchange.aggregator, "check"):
         exchange.aggregator.check(int(joined.min()) + own)

@@ -222,7 +222,8 @@ class HierarchicalADMM:
         tree, exchange = problem.tree, self.exchange
         offsets = tree.link_offsets
         active, reads, speaks = (jnp.split(mask, offsets) for mask in (active, reads, speaks))
-        ups, downs = jax.random.split(key, (2, tree.depth))
+        # JAX takes the keys of a scan under vmap for used, unless they are cloned.
+        ups, downs = jax.random.split(jax.random.clone(key), (2, tree.depth))
         boxes, readings = list(state.post.up), list(state.post.down)
         parents = [state.root[None], *(nodes.w for nodes in state.servers)]
 
