@@ -103,7 +103,7 @@ _NAMES = _Kind(
         and len(set(value)) == len(value)
     ),
 )
-_SENT = _or_none(_mapping("", _count(0).holds))
+_SENT = _or_none(_mapping("", _or_none(_count(0)).holds))  # bits may be left out
 
 _REQUIRED: dict[str, _Kind] = {
     "experiment": _NAME,
