@@ -74,6 +74,7 @@ _SENT = {
     "numbers_up": "numbers sent by all clients",
     "numbers_down": "numbers sent to all clients",
 }
+_SENT_BITS = {"bits_up": "bits sent by all clients", "bits_down": "bits sent to all clients"}
 
 
 def _usual_figure(results: "Results") -> "Figure":
@@ -121,9 +122,16 @@ class Experiment:
             check_name(f"a metric of {self.name}", name, (NONFINITE_ROUND, MESSAGES))
             check_text(f"the label of {name} of {self.name}", label)
 
-    def labels(self) -> dict[str, str]:
-        """Return the label of every metric, those of the numbers sent included."""
-        return {**self.metrics, **{k: v for k, v in _SENT.items() if k not in self.metrics}}
+    def labels(self, traffic: Mapping[str, Traffic | None] | None = None) -> dict[str, str]:
+        """Return the label of every metric, those of the numbers sent included.
+
+        Args:
+          traffic: of every method; those of bits are included where one of them states bits.
+        """
+        said = [sizes for sizes in (traffic or {}).values() if sizes is not None]
+        compressed = any(sizes.up_bits is not None for sizes in said)
+        sent = _SENT | (_SENT_BITS if compressed else {})
+        return {**self.metrics, **{k: v for k, v in sent.items() if k not in self.metrics}}
 
     def draw(self, results: "Results") -> "Figure":
         """Return the figure of results.
