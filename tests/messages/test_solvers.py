@@ -1,0 +1,118 @@
+"""Every solver obeys the protocol where everything happens to its messages that it takes."""
+
+import jax
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import messages
+from fedjax_admm.messages import Mailbox
+from fedjax_admm.testing import check_solver
+from tests.bits import TOLERANCE
+from tests.solvers import conformance
+from tests.solvers.conformance import SOLVERS
+
+NO_DOWN = {"down": "must have no channel down, because nodes of a graph have no server"}
+NO_AGGREGATOR = {"aggregator": "must have no aggregator but the mean, because"}
+# What a solver does not take, and what it says then.
+REFUSED = {
+    "GTVPrimalDual": NO_DOWN | NO_AGGREGATOR,
+    "DecentralizedADMM": NO_DOWN,
+    "EXTRA": NO_DOWN,
+    "PG-EXTRA": NO_DOWN,
+    "ProxSkip": {"delay": "must not delay messages, because the server answers in the round"},
+    "Personal": {"down": "must let models reach the clients as they are"},
+    "PrivateNetworkedADMM": NO_DOWN | NO_AGGREGATOR,
+    "PrivateSubgradient": NO_DOWN,
+    "PADMM": NO_DOWN | NO_AGGREGATOR,
+}
+# Wrappers have the exchange of the solver inside; Anderson's refuses all that is not plain.
+WRAPPERS = ("Anderson, EXTRA", "Personal")
+NAMES = [name for name, case in SOLVERS.items() if not case.thorough and name != "Anderson, EXTRA"]
+# What clients keep and move in every round of theirs: what is known of them waits for messages.
+CLIENTS = {
+    "FedPD": lambda state: (state.clients.x, state.clients.dual),
+    "PrivateNetworkedADMM": lambda state: (state.clients.w, state.clients.releases),
+    "PrivateSubgradient": lambda state: (state.w, state.releases),
+    "PADMM": lambda state: (state.clients.w, state.clients.releases),
+}
+# Dear: for solvers of other choreographies.
+EXAMPLES = {
+    "traces": ("FedADMM", "DecentralizedADMM", "FedMCADMM", "PrivateNetworkedADMM"),
+    "vmap": ("FSMDM", "EXTRA", "HierarchicalADMM, star", "IFCA"),
+    "gradients": ("FSMDM", "EXTRA"),
+    "resumes": ("SCAFFOLD", "GTVPrimalDual", "HierarchicalADMM, star"),
+}
+
+
+def parts():
+    """Return a part of every kind, all of them with numbers or a memory."""
+    return {
+        "up": messages.differences(messages.top_k(2), step=0.9),
+        "down": messages.cast("bfloat16"),
+        "aggregator": messages.coordinate_median(),
+        "attack": messages.sign_flip(0.2),
+        "delay": messages.bounded_delay(2, in_order=True),
+    }
+
+
+def solver(name, exchange):
+    if name == "Personal":
+        return fa.solvers.personal(
+            fa.solvers.scaffold(0.1, local_steps=2, exchange=exchange), 0.3, steps=2
+        )
+    if name == "Anderson, EXTRA":
+        return fa.solvers.anderson(fa.solvers.extra(0.1, exchange=exchange), memory=3)
+    case = SOLVERS[name]
+    return case.built(lambda *given, **more: case.builder(*given, exchange=exchange, **more))
+
+
+def busy(name):
+    taken = {part: value for part, value in parts().items() if part not in REFUSED.get(name, {})}
+    return solver(name, messages.exchange(**taken))
+
+
+def kept(name, clients):
+    """Return what of a state belongs to clients: what they keep, and their links' memory."""
+    own = CLIENTS.get(name, SOLVERS[name].clients)
+
+    def of(state):
+        found = jax.tree.leaves(state, is_leaf=lambda part: isinstance(part, Mailbox))
+        boxes = [box for box in found if isinstance(box, Mailbox)]
+        # Where the ends of edges send, or levels of a tree, links are no clients'.
+        return own(state), [box.channel for box in boxes if box.bad.shape == (clients,)]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [(name, part) for name, found in REFUSED.items() for part in found]
+)
+def test_what_a_solver_does_not_take_is_told(name, part):
+    with pytest.raises(fa.InputError, match=REFUSED[name][part]):
+        solver(name, messages.exchange(**{part: parts()[part]}))
+
+
+def test_anderson_takes_no_exchange_that_does_anything():
+    accelerated = solver("Anderson, EXTRA", messages.exchange(parts()["up"]))
+    with pytest.raises(fa.InputError, match="must have an exchange that changes no message"):
+        fa.run(accelerated, conformance.network(), jax.random.key(0), rounds=1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "only"),
+    [(name, only) for name in NAMES for only in ("absent", "dtype")]
+    + [(name, only) for only, names in EXAMPLES.items() for name in names],
+)
+def test_solver_with_an_exchange(name, only):
+    case = SOLVERS[name]
+    problem, sends = case.problem(), busy(name)
+    check_solver(
+        sends,
+        problem,
+        clients=kept(name, sends.participants(problem)[-1]),
+        shapes=case.shapes(problem),
+        rounds=4,
+        bits=TOLERANCE,
+        only=only,
+    )
