@@ -12,7 +12,7 @@ from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.trials.results import DETAILS, MESSAGES, NONFINITE_ROUND
 
 LONGEST_NAME, LONGEST_TEXT = 200, 10_000
-_SENT = ("numbers_up", "numbers_down")
+_SENT = ("numbers_up", "numbers_down", "bits_up", "bits_down")
 
 
 def check_name(what: str, name: Any, taken: Iterable[str] = (), without: str = "/") -> None:

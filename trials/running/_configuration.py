@@ -70,7 +70,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "statement": experiment.statement and experiment.statement(settings, rounds),
         "parameter": experiment.sweep.name,
         "parameter_label": experiment.sweep.label,
-        "metrics": experiment.labels(),
+        "metrics": experiment.labels(traffic),
         "methods": list(traffic),
         "trials": trials,
         "rounds": rounds,

@@ -1,0 +1,124 @@
+"""Figures of messages: what is reached for how many bits.
+
+A method's name says its task before a colon, as in the figures of several tasks.
+"""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from fedjax_admm.trials.figures._style import (
+    COLOURS,
+    distinct_styles,
+    draw_line,
+    drawable,
+    finish,
+    logarithmic,
+    logarithmic_along,
+    metric_label,
+    parameter_label,
+    readable,
+)
+from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
+from fedjax_admm.trials.results import Results, summarize
+
+_COLUMNS = 3
+_MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*", "<", "h", "+", ">", "d")
+
+
+def bits_figure(results: Results) -> Figure:
+    """Draw for every task the error against bits, and the bits until the target is reached.
+
+    Trials that never reach it count with all their bits: the mean is then too small. Such a mean
+    is drawn hollow, and the share of trials that reach the target stands beside it.
+
+    Args:
+      results: of a finished run, with the metrics error, bits, bits_to_target and reached, at the
+        first swept value.
+    """
+    tasks = tasks_in(results)
+    columns = min(_COLUMNS, len(tasks))
+    lines = -(-len(tasks) // columns)
+    figure = Figure(figsize=(4.9 * columns, 1.2 + 5.6 * lines), layout="constrained")
+    grid = figure.subplots(2 * lines, columns, squeeze=False)
+    styles = {
+        name: {
+            **style,
+            "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)],
+            "marker": _MARKERS[i % len(_MARKERS)],
+        }
+        for i, (name, style) in enumerate(distinct_styles(bare_names(results)).items())
+    }
+    for place, (task, methods) in enumerate(tasks.items()):
+        row, column = divmod(place, columns)
+        _draw_curves(grid[2 * row, column], results, task, methods, styles)
+        _draw_bits(grid[2 * row + 1, column], results, methods, styles)
+    for place in range(len(tasks), lines * columns):
+        row, column = divmod(place, columns)
+        grid[2 * row, column].remove()
+        grid[2 * row + 1, column].remove()
+    shown = {line.get_label(): line for axes in grid[::2].flat for line in axes.lines}
+    shown = {label: line for label, line in shown.items() if not str(label).startswith("_")}
+    target = f"{parameter_label(results)}: {results.sweep[0]:g}"
+    finish(
+        figure,
+        results,
+        shown,
+        legend_title=f"{target}. Curves: median; below: mean ± standard error. Hollow: not all "
+        "trials reach it (share beside), and those that do not count with all their bits",
+    )
+    return figure
+
+
+def _draw_curves(
+    axes: Axes, results: Results, task: str, methods: dict[str, str], styles: dict
+) -> None:
+    """Draw the median error against bits."""
+    for bare, name in methods.items():
+        error = summarize(results.values(name, "error")[0], axis=0).median
+        bits = summarize(results.values(name, "bits")[0], axis=0).mean
+        fresh = np.diff(bits, prepend=0) > 0  # where a task has ended nothing moves any more
+        draw_line(axes, bits[fresh], error[fresh], bare, styles[bare])
+    axes.axhline(results.sweep[0], color="0.5", linewidth=0.8, linestyle=":")
+    logarithmic(axes)
+    logarithmic_along(axes)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    bottom, top = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        axes.set_ylim(max(bottom, results.sweep[0] / 30), min(top, 3.0))
+    axes.set_title(readable(task), fontsize=10)
+    axes.set_ylabel(metric_label(results, "error"))
+
+
+def _draw_bits(axes: Axes, results: Results, methods: dict[str, str], styles: dict) -> None:
+    """Draw the mean bits until the target is reached, a line for every method."""
+    rows = np.arange(len(methods))[::-1]
+    for row, (bare, name) in zip(rows, methods.items(), strict=True):
+        table = summarize(results.values(name, "bits_to_target")[0, :, -1], axis=0)
+        share = summarize(results.values(name, "reached")[0, :, -1], axis=0).mean
+        style = styles[bare]
+        axes.errorbar(
+            drawable(table.mean),
+            row,
+            xerr=drawable(table.standard_error),
+            fmt=style["marker"] if style["marker"] not in "x+" else "p",
+            color=style["color"],
+            markerfacecolor=style["color"] if share == 1 else "none",
+            markersize=6,
+            capsize=3,
+        )
+        if share < 1:
+            axes.annotate(
+                f"→ {share:.0%}",
+                (float(table.mean), row),
+                xytext=(9, 0),
+                textcoords="offset points",
+                fontsize=7,
+                va="center",
+            )
+    axes.set_yticks(rows, [readable(bare) for bare in methods], fontsize=8)
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.margins(x=0.18)
+    axes.set_xlabel("bits, all senders")
