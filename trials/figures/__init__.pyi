@@ -4,6 +4,7 @@ from fedjax_admm.trials.figures._curves import (
     curves_by_method_figure as curves_by_method_figure,
     progress_figure as progress_figure,
 )
+from fedjax_admm.trials.figures._messages import bits_figure as bits_figure
 from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
 from fedjax_admm.trials.figures._style import (
     finish as finish,
