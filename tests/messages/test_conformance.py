@@ -17,7 +17,7 @@ QUICK = {
 }
 
 # Of a builder's second row and further ones: what depends on its settings, and is cheap.
-KIN = ("kind", "bits", "zeros", "absent", "empty", "who", "rows", "waits", "links")
+KIN = ("kind", "bits", "rows", "waits")
 
 
 def rows():
