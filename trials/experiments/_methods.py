@@ -172,7 +172,9 @@ def solve_alike(
 ) -> Iterator[tuple[str, dict[str, jax.Array]]]:
     """Yield the name of every method and what `solve(method)` returns.
 
-    Methods of equal structure run stacked, as one compiled program.
+    Methods of equal structure run stacked, as one compiled program: side by side, or one after the
+    other where they have the attribute `in_turn`, so that a `jax.lax.switch` over one of their
+    numbers computes a single branch.
     """
     groups: dict[Any, list[str]] = {}
     for name, method in methods.items():
@@ -180,7 +182,11 @@ def solve_alike(
         shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         groups.setdefault((structure, shapes), []).append(name)
     for names in groups.values():
-        outcome = jax.vmap(solve)(_stacked([methods[name] for name in names]))
+        together = _stacked([methods[name] for name in names])
+        if getattr(methods[names[0]], "in_turn", False):
+            outcome = jax.lax.map(solve, together)
+        else:
+            outcome = jax.vmap(solve)(together)
         for i, name in enumerate(names):
             yield name, {metric: values[i] for metric, values in outcome.items()}
 

@@ -4,6 +4,10 @@ from fedjax_admm.trials.figures._curves import (
     curves_by_method_figure as curves_by_method_figure,
     progress_figure as progress_figure,
 )
+from fedjax_admm.trials.figures._faults import (
+    attacks_figure as attacks_figure,
+    delays_figure as delays_figure,
+)
 from fedjax_admm.trials.figures._messages import bits_figure as bits_figure
 from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
 from fedjax_admm.trials.figures._style import (

@@ -1,0 +1,334 @@
+r"""What is solved among liars: three tasks and a solver beside, and what is measured.
+
+    FSMDM      range localisation with lying sensors; ranges have Cauchy noise. The error is the
+               distance of the server's position from the target, in metres
+    HFSAD      robust regression on a tree, clients below edge servers, of which some are captured
+               and lie to the cloud; smoothed gradients. The error is as below
+    FedADMM    least absolute deviations on a star, clients with a prox; some clients lie
+    FedAvg     the same, clients with five subgradient steps
+
+The last three have the data of `_tasks`, and their error is `||w - w*|| / ||w*||` with w* the
+minimiser of the mean loss of all HONEST clients' samples: what a server could know at best. It is
+found by ADMM on these samples together.
+
+Liars are the first `floor(share n)` of n sensors, clients or edge servers; all are drawn alike, so
+that which of them lie is of no account. With a larger share there are only more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm import penalties, trees
+from fedjax_admm._checks import count, number
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import run
+from fedjax_admm.kernels import safe_norm
+from fedjax_admm.messages import (
+    Aggregator,
+    Attack,
+    Exchange,
+    a_little_is_enough,
+    centred_clipping,
+    constant_message,
+    coordinate_median,
+    exchange,
+    geometric_median,
+    inner_product_manipulation,
+    krum,
+    mean,
+    mimic,
+    multi_krum,
+    nobody,
+    norm_bounding,
+    scaled_noise,
+    sign_flip,
+    stale_replay,
+    trimmed_mean,
+)
+from fedjax_admm.problems import (
+    RobustRegression,
+    cauchy_noise,
+    draw_localization,
+    federated,
+    flip_labels,
+)
+from fedjax_admm.solvers import (
+    consensus_links,
+    fed_admm,
+    federated_averaging,
+    fsmdm,
+    hierarchical_admm,
+    local_prox,
+)
+from fedjax_admm.trials.experiments._experiment import Settings
+from fedjax_admm.trials.experiments._methods import Method, recorded
+from fedjax_admm.trials.experiments.messages._by_number import (
+    one_of_aggregators,
+    one_of_attacks,
+)
+from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data
+from fedjax_admm.trials.experiments.peers._pinball import (
+    PinballProx,
+    minimize_together,
+    pinball,
+)
+from fedjax_admm.trials.experiments.peers._roster import ONLY, between
+from fedjax_admm.trials.results import NONFINITE_ROUND
+
+AGGREGATORS = (
+    "mean",
+    "median",
+    "trimmed mean",
+    "geometric median",
+    "Krum",
+    "multi-Krum",
+    "centred clipping",
+    "norm bounding",
+)
+ATTACKS = (
+    "sign flip",
+    "noise",
+    "constant",
+    "mimic",
+    "a little is enough",
+    "inner product",
+    "stale replay",
+    "label flip",
+)
+PASSES = 3
+STEPS = 5
+AGE = 20
+"""How old, in messages, is what a stale replay says."""
+_REFERENCE = 1000
+_ROUNDING = 1e-5
+
+
+class Attackable(NamedTuple):
+    """A problem, who lies, and what is to be found."""
+
+    problem: Any
+    false: Any  # the same problem as liars with false labels have it
+    liars: jax.Array  # shape=(senders,), bool
+    wanted: jax.Array  # shape=(dim,)
+    unit: jax.Array  # shape=(): of the error
+
+
+class Radii(NamedTuple):
+    """What aggregators of a radius are given, in the unit of the messages."""
+
+    clipping: float
+    bounding: float
+
+
+class Target(NamedTuple):
+    """A task: what is drawn, who solves it, and the numbers of attackers and aggregators."""
+
+    draw: Callable[[Settings, Any, jax.Array], Attackable]
+    build: Callable[[Any, Any, Exchange], Any]  # (problem, number, exchange) -> solver
+    senders: Callable[[Settings], int]  # among whom there are liars
+    reach: float  # how far noise and constant messages are off, in the unit of the messages
+    labels: bool  # whether there are any
+    grid: tuple[float, ...]  # values of the solver's number that are tried
+    radii: tuple[float, ...]  # of clipping and bounding that are tried
+
+
+def first_of(share: Any, number_of_all: int) -> jax.Array:
+    """Return a share of all, rounded down: the first ones, bool, shape (number_of_all,)."""
+    liars = jnp.floor(jnp.asarray(share) * number_of_all * (1 + _ROUNDING)).astype(jnp.int32)
+    return jnp.arange(number_of_all, dtype=jnp.int32) < liars
+
+
+def _cube(settings: Settings, share: Any, key: jax.Array) -> Attackable:
+    noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
+    problem = draw_localization(key, noise, clients=settings["sensors"])
+    liars = first_of(share, settings["sensors"])
+    return Attackable(problem, problem, liars, problem.target, jnp.ones((), problem.target.dtype))
+
+
+def _honest_minimiser(data: Data, honest: jax.Array) -> jax.Array:
+    """Return the minimiser of the absolute deviations of some clients, shape (dim,)."""
+    x, y = data.x.reshape(-1, data.x.shape[-1]), data.y.ravel()
+    counts = jnp.repeat(honest, data.y.shape[1])
+    halves = jnp.full_like(y, 0.5)
+    return minimize_together(x, y, halves, counts, penalties.zero(), _REFERENCE)
+
+
+def _star(settings: Settings, share: Any, key: jax.Array) -> Attackable:
+    data = draw_data(settings, key)
+    liars = first_of(share, settings["clients"])
+    problem = federated(
+        pinball,
+        {"x": data.x, "y": data.y, "tau": jnp.full_like(data.y, 0.5)},
+        jnp.zeros(data.x.shape[-1], data.x.dtype),
+        inner=PinballProx(data.y.shape[1], PASSES),
+    )
+    false, _ = flip_labels(problem, who=liars, label="y")
+    wanted = _honest_minimiser(data, ~liars)
+    return Attackable(problem, false, liars, wanted, safe_norm(wanted))
+
+
+def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
+    edges, each = count("edges", settings["edges"]), count("below", settings["below"])
+    data = draw_data({**settings, "clients": edges * each}, key)
+    problem = RobustRegression(
+        jnp.swapaxes(data.x, 1, 2),
+        data.y,
+        jnp.ones_like(data.y),
+        trees.from_counts([each] * edges),
+        jnp.zeros(data.x.shape[-1], data.x.dtype),
+    )
+    captured = first_of(share, edges)
+    honest = ~jnp.repeat(captured, each)
+    wanted = _honest_minimiser(data, honest)
+    links = jnp.concatenate([jnp.zeros(edges * each, bool), captured])
+    return Attackable(problem, problem, links, wanted, safe_norm(wanted))
+
+
+def _fsmdm(problem: Any, chosen: Any, exchange: Exchange) -> Any:
+    return fsmdm("tuned", exchange=exchange)
+
+
+def _fed_admm(problem: Any, rho: Any, exchange: Exchange) -> Any:
+    return fed_admm(rho, local=local_prox(), exchange=exchange)
+
+
+def _fed_avg(problem: Any, rate: Any, exchange: Exchange) -> Any:
+    return federated_averaging(rate, local_steps=STEPS, exchange=exchange)
+
+
+def _hfsad(problem: Any, weight: Any, exchange: Exchange) -> Any:
+    clients, *servers = consensus_links(problem.tree, weight)
+    return hierarchical_admm(clients, servers, client_update="linearized", exchange=exchange)
+
+
+_LENGTHS = between(0.03, 10.0, 12)
+TARGETS = {
+    "FSMDM": Target(
+        _cube, _fsmdm, lambda s: s["sensors"], 30.0, False, ONLY, between(0.3, 100.0, 12)
+    ),
+    "HFSAD": Target(
+        _tree, _hfsad, lambda s: s["edges"], 10.0, False, between(0.1, 10.0, 12), _LENGTHS
+    ),
+    "FedADMM": Target(
+        _star, _fed_admm, lambda s: s["clients"], 10.0, True, between(0.3, 30.0, 12), _LENGTHS
+    ),
+    "FedAvg": Target(
+        _star, _fed_avg, lambda s: s["clients"], 10.0, True, between(0.001, 0.1, 12), _LENGTHS
+    ),
+}
+"""What a task is called -> what it is."""
+
+
+def draw_problems(settings: Settings, share: Any, key: jax.Array) -> dict[str, Attackable]:
+    """Draw the problems of all tasks; FedADMM and FedAvg have the same.
+
+    Raises:
+      InputError: a setting does not fit.
+    """
+    number("share", share, at_least=0, at_most=0.5)
+    count("sensors", settings["sensors"], at_least=4)
+    cube_key, tree_key, star_key = jax.random.split(key, 3)
+    star = TARGETS["FedADMM"].draw(settings, share, star_key)
+    return {
+        "FSMDM": TARGETS["FSMDM"].draw(settings, share, cube_key),
+        "HFSAD": TARGETS["HFSAD"].draw(settings, share, tree_key),
+        "FedADMM": star,
+        "FedAvg": star,
+    }
+
+
+def attacks(liars: jax.Array, reach: float) -> tuple[Attack, ...]:
+    """Return the attacks in the order of `ATTACKS`; who has false labels tells the truth."""
+    who = {"who": liars}
+    return (
+        sign_flip(**who),
+        scaled_noise(deviation=reach, around="mean", **who),
+        constant_message(value=reach, **who),
+        mimic(**who),
+        a_little_is_enough(**who),
+        inner_product_manipulation(**who),
+        stale_replay(age=AGE, **who),
+        nobody(),
+    )
+
+
+def aggregators(senders: int, expected: float, radii: Radii) -> tuple[Aggregator, ...]:
+    """Return the aggregators in the order of `AGGREGATORS`, told to expect a share of liars."""
+    bad = int(expected * senders * (1 + _ROUNDING))
+    return (
+        mean(),
+        coordinate_median(),
+        trimmed_mean(expected),
+        geometric_median(),
+        krum(bad),
+        multi_krum(bad, senders - bad),
+        centred_clipping(radii.clipping),
+        norm_bounding(radii.bounding),
+    )
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Attacked(Method):
+    """A task with an attack and an aggregator."""
+
+    attack: jax.Array  # shape=(), int32: its place in `ATTACKS`
+    aggregator: jax.Array  # shape=(), int32: its place in `AGGREGATORS`
+    chosen: jax.Array  # shape=(): the number of the solver that is tuned
+    radii: Radii  # numbers of shape ()
+    expected: float = field(metadata={"static": True})
+    senders: int = field(metadata={"static": True})
+    task: str = field(metadata={"static": True})
+
+    in_turn = True
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the solver; "error" is that of the server's model."""
+        key = jax.random.clone(key)  # methods that run in turn have the same draws
+        asked = problem[self.task]
+        solved = asked.problem
+        if TARGETS[self.task].labels:
+            false = self.attack == ATTACKS.index("label flip")
+            solved = jax.tree.map(
+                lambda true, told: jnp.where(false, told, true), solved, asked.false
+            )
+        solver = self.solver(solved, asked.liars)
+
+        def advance(start, rounds, every):
+            result = run(
+                solver, solved, key, rounds=rounds, measure=_model, every=every, start=start
+            )
+            return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
+
+        _, trace = recorded(advance, None, rounds, every)
+        bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
+        trace.pop("round", None)
+        error = safe_norm(models - asked.wanted[None]) / asked.unit
+        return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
+
+    def solver(self, problem: Any, liars: jax.Array) -> Any:
+        """Return the solver of a problem, among liars."""
+        target = TARGETS[self.task]
+        lies = attacks(liars, target.reach)[: len(ATTACKS) - (not target.labels)]
+        rules = aggregators(self.senders, self.expected, self.radii)
+        return target.build(
+            problem,
+            self.chosen,
+            exchange(
+                attack=one_of_attacks(lies, self.attack),
+                aggregator=one_of_aggregators(rules, self.aggregator),
+            ),
+        )
+
+    def traffic(self, problem):
+        """Return what the solver says."""
+        asked = problem[self.task]
+        return jax.eval_shape(self.solver, asked.problem, asked.liars).traffic(asked.problem)
+
+
+def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    return {"model": solver.estimate(state)}

@@ -1,0 +1,143 @@
+"""Attacks, aggregators and delays out of several, by number.
+
+Methods that differ in their attack or aggregator have different structures, and each would be
+compiled by itself. Here a leaf chooses: such methods are one program, and where they run in turn
+(`in_turn` of a method) only what is chosen is computed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.messages import Aggregator, Attack, Delay
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class AnAttack:
+    """One of several attacks, by the same liars; build it with `one_of_attacks`."""
+
+    attacks: tuple[Attack, ...]
+    place: jax.Array  # shape=(), int32
+
+    @property
+    def liars(self) -> Any:
+        """Return who lies, where the first attack says it."""
+        return getattr(self.attacks[0], "liars", None)
+
+    def who(self, key, number):
+        """Return who lies, as the first attack says."""
+        return self.attacks[0].who(key, number)
+
+    def init(self, values):
+        """Return what each of them remembers."""
+        return tuple(attack.init(values) for attack in self.attacks)
+
+    def __call__(self, values, bad, present, memory, key):
+        """Return what the chosen one tells; the others remember what they did."""
+
+        def tell(place: int, values, bad, present, memory, key):
+            told, new = self.attacks[place](values, bad, present, memory[place], key)
+            return told, (*memory[:place], new, *memory[place + 1 :])
+
+        ways = [partial(tell, place) for place in range(len(self.attacks))]
+        return jax.lax.switch(self.place, ways, values, bad, present, memory, key)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class AnAggregator:
+    """One of several aggregators; build it with `one_of_aggregators`."""
+
+    aggregators: tuple[Aggregator, ...]
+    place: jax.Array  # shape=(), int32
+
+    def check(self, number):
+        """Check that each of them serves groups of so many."""
+        for aggregator in self.aggregators:
+            aggregator.check(number)
+
+    def __call__(self, values, weights, groups, number, previous):
+        """Return what the chosen one makes of the vectors."""
+
+        def make(aggregator: Aggregator, values, weights, groups, previous):
+            return aggregator(values, weights, groups, number, previous)
+
+        ways = [partial(make, aggregator) for aggregator in self.aggregators]
+        return jax.lax.switch(self.place, ways, values, weights, groups, previous)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ADelay:
+    """One of several delays; build it with `one_of_delays`."""
+
+    delays: tuple[Delay, ...]
+    place: jax.Array  # shape=(), int32
+    depth: int = field(metadata={"static": True})
+
+    in_order = False
+
+    @property
+    def loses(self) -> bool:
+        """Return whether one of them does."""
+        return any(delay.loses for delay in self.delays)
+
+    def draw(self, key, index, number):
+        """Return the waits of the chosen one."""
+        ways = [
+            partial(lambda delay, key, index: delay.draw(key, index, number), delay)
+            for delay in self.delays
+        ]
+        return jax.lax.switch(self.place, ways, key, index)
+
+
+def one_of_attacks(attacks: Sequence[Attack], place: ArrayLike) -> AnAttack:
+    """Build `AnAttack`.
+
+    Args:
+      attacks: what may be chosen; who lies is what the first of them says.
+      place: of the chosen one; it may be traced.
+
+    Raises:
+      InputError: there is none.
+    """
+    return AnAttack(_some("attacks", attacks), jnp.asarray(place, jnp.int32))
+
+
+def one_of_aggregators(aggregators: Sequence[Aggregator], place: ArrayLike) -> AnAggregator:
+    """Build `AnAggregator`; arguments are those of `one_of_attacks`."""
+    return AnAggregator(_some("aggregators", aggregators), jnp.asarray(place, jnp.int32))
+
+
+def one_of_delays(delays: Sequence[Delay], place: ArrayLike) -> ADelay:
+    """Build `ADelay`; arguments are those of `one_of_attacks`.
+
+    Raises:
+      InputError: there is none; their depths differ; or one of them keeps the order of messages
+        that wait, which the links would have to know.
+    """
+    chosen = _some("delays", delays)
+    if len({delay.depth for delay in chosen}) > 1:
+        raise InputError("must be equally deep, but their depths differ", argument="delays")
+    if any(delay.in_order and delay.depth for delay in chosen):
+        raise InputError("must not keep messages in order, but one of them does", argument="delays")
+    return ADelay(chosen, jnp.asarray(place, jnp.int32), chosen[0].depth)
+
+
+def _some(name: str, given: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a sequence as a tuple.
+
+    Raises:
+      InputError: it is empty.
+    """
+    if not given:
+        raise InputError("must hold at least one, but it is empty", argument=name)
+    return tuple(given)

@@ -1,0 +1,163 @@
+"""Figures of liars and of late messages: tasks below or beside each other.
+
+A method's name says its task before a colon, and among liars the attack after the last comma:
+"FSMDM: median, sign flip".
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials.figures._style import (
+    COLOURS,
+    distinct_styles,
+    draw_line,
+    finish,
+    line_with_band,
+    logarithmic,
+    metric_label,
+    parameter_label,
+    readable,
+    with_error,
+)
+from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
+from fedjax_admm.trials.results import Results, summarize
+
+_WORST = "worst of all attacks tried"
+
+
+def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> Figure:
+    """Draw the last record against the swept number: a row per task, a column per attack.
+
+    A last column has the largest mean of all attacks on the task, those without a column included.
+
+    Args:
+      results: of a finished run.
+      metric: its mean over trials, with one standard error.
+      attacks: which have a column.
+
+    Raises:
+      InputError: a method's name does not say its task or its attack.
+    """
+    tasks = {task: _by_aggregator(methods) for task, methods in tasks_in(results).items()}
+    columns = (*attacks, _WORST)
+    styles = _styles(dict.fromkeys(name for rules in tasks.values() for name in rules))
+    shape = (len(tasks), len(columns))
+    figure = Figure(figsize=(4.2 * shape[1], 1.8 + 2.9 * shape[0]), layout="constrained")
+    grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
+    for line, (task, rules) in zip(grid, tasks.items(), strict=True):
+        for rule, names in rules.items():
+            tables = {
+                attack: summarize(results.values(name, metric)[:, :, -1], axis=1)
+                for attack, name in names.items()
+            }
+            for axes, attack in zip(line, attacks, strict=False):
+                if attack in tables:
+                    shown = with_error(tables[attack])
+                    line_with_band(axes, results.sweep, *shown, rule, styles[rule])
+            worst = np.max([table.mean for table in tables.values()], axis=0)
+            draw_line(line[-1], results.sweep, worst, rule, styles[rule])
+        for axes, column in zip(line, columns, strict=True):
+            axes.set_title(f"{readable(task)}, {readable(column)}", fontsize=10)
+            logarithmic(axes)
+        line[0].set_ylabel(metric_label(results, metric), fontsize=9)
+    for axes in grid[-1]:
+        axes.set_xlabel(parameter_label(results))
+    _finish(figure, results, grid)
+    return figure
+
+
+def delays_figure(results: Results, *, metric: str, shown: float, beside: Sequence[str]) -> Figure:
+    """Draw a metric of several tasks: a column per task, a colour per solver.
+
+    The first row has the last record against the swept number, of "TASK: SOLVER" and the variants
+    that are named; the second that of all other variants, "TASK: SOLVER, VARIANT"; the third the
+    metric against rounds at one swept number, of what the first has.
+
+    Args:
+      results: of a finished run.
+      metric: its mean over trials, with one standard error where numbers are swept.
+      shown: the swept number of the third row, or the nearest to it.
+      beside: variants in the first row.
+    """
+    tasks = tasks_in(results)
+    figure = Figure(figsize=(4.8 * len(tasks), 12), layout="constrained")
+    grid = figure.subplots(3, len(tasks), sharey="col", squeeze=False)
+    styles = _variant_styles(bare_names(results))
+    places = np.arange(len(results.sweep))
+    row = int(np.argmin(np.abs(np.asarray(results.sweep) - shown)))
+    label = parameter_label(results)
+    for (first, second, third), (task, methods) in zip(grid.T, tasks.items(), strict=True):
+        for bare, name in methods.items():
+            values = results.values(name, metric)
+            table = summarize(values[:, :, -1], axis=1)
+            leading = _variant(bare) in ("", *beside)
+            axes = first if leading else second
+            line_with_band(axes, places, *with_error(table), bare, styles[bare])
+            if leading:
+                middle = summarize(values[row], axis=0).mean
+                draw_line(third, results.rounds, middle, bare, styles[bare])
+        for axes in (first, second):
+            axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
+            axes.set_xlabel(label)
+            axes.set_title(f"{readable(task)}, last round, mean ± standard error", fontsize=10)
+        third.set_xlabel("global round")
+        third.set_title(f"{readable(task)}, {label} {results.sweep[row]:g}, mean", fontsize=10)
+        for axes in (first, second, third):
+            logarithmic(axes)
+            axes.set_ylabel(metric_label(results, metric))
+    _finish(figure, results, grid)
+    return figure
+
+
+def _variant(name: str) -> str:
+    return name.partition(", ")[2]
+
+
+def _variant_styles(names: Sequence[str]) -> dict[str, dict]:
+    """Return styles: a colour per solver, a line and a marker per variant."""
+    solvers = list(dict.fromkeys(name.partition(", ")[0] for name in names))
+    variants = list(distinct_styles(dict.fromkeys(map(_variant, names))).values())
+    looks = dict(zip(dict.fromkeys(map(_variant, names)), variants, strict=True))
+    return {
+        name: {
+            **looks[_variant(name)],
+            "color": COLOURS[solvers.index(name.partition(", ")[0]) % len(COLOURS)],
+        }
+        for name in names
+    }
+
+
+def _by_aggregator(methods: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return aggregator -> attack -> name of the method.
+
+    Raises:
+      InputError: a name does not say its attack.
+    """
+    rules: dict[str, dict[str, str]] = {}
+    for bare, name in methods.items():
+        rule, comma, attack = bare.rpartition(", ")
+        if not comma:
+            raise InputError(
+                f"a method of this figure is called TASK: AGGREGATOR, ATTACK, but one is {name!r}",
+                value=name,
+            )
+        rules.setdefault(rule, {})[attack] = name
+    return rules
+
+
+def _styles(names: Sequence[str] | dict[str, None]) -> dict[str, dict]:
+    """Return a style for every name; the eighth is grey."""
+    colours = (*COLOURS, "0.5")
+    return {
+        name: {**style, "color": colours[i % len(colours)]}
+        for i, (name, style) in enumerate(distinct_styles(names).items())
+    }
+
+
+def _finish(figure: Figure, results: Results, grid: np.ndarray) -> None:
+    """Add one legend of all that is drawn anywhere."""
+    lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
+    finish(figure, results, lines)
