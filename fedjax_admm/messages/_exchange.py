@@ -29,6 +29,7 @@ from fedjax_admm.traffic import NUMBER, Traffic
 
 # Folded into the key of a round, of which solvers take small numbers if any.
 _EXCHANGE = 0x6D657373
+_CHANNEL = ("init", "encode", "bits", "in_order")
 
 
 class Mailbox(NamedTuple):
@@ -289,8 +290,8 @@ def exchange(
         message in order stands beside a delay that loses or reorders them.
     """
     chosen = Exchange(
-        _part("up", up, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
-        _part("down", down, Identity(), ("init", "encode", "bits"), "a channel such as qsgd(4)"),
+        _part("up", up, Identity(), _CHANNEL, "a channel such as qsgd(4)"),
+        _part("down", down, Identity(), _CHANNEL, "a channel such as qsgd(4)"),
         _part(
             "aggregator",
             aggregator,
@@ -299,7 +300,13 @@ def exchange(
             "an aggregator such as trimmed_mean(0.2)",
         ),
         _part("attack", attack, Honest(), ("who", "init"), "an attack such as sign_flip(0.1)"),
-        _part("delay", delay, Prompt(), ("draw", "depth"), "a delay such as bounded_delay(3)"),
+        _part(
+            "delay",
+            delay,
+            Prompt(),
+            ("draw", "depth", "loses", "in_order"),
+            "a delay such as bounded_delay(3)",
+        ),
     )
     strict = chosen.up.in_order and not isinstance(chosen.delay, Prompt)
     if strict and (chosen.delay.loses or not chosen.delay.in_order):
