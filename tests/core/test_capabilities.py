@@ -85,7 +85,9 @@ def test_a_solver_reads_what_it_declares_and_no_more(name):
         return solver.estimate(solver.step(problem, state, turn)), messages
 
     jax.eval_shape(one_round, solver, guard, jax.random.key(0))
-    assert all(type(size) is int for size in solver.traffic(guard))
+    traffic = solver.traffic(guard)
+    assert all(type(size) is int for size in traffic[:4])
+    assert all(bits is None or type(bits) is int for bits in traffic[4:])
 
 
 def test_a_guard_lets_nothing_else_through():
