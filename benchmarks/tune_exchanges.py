@@ -18,7 +18,7 @@ import numpy as np
 from fedjax_admm.trials.experiments.messages import _late, byzantine, delay
 from fedjax_admm.trials.experiments.messages._attacked import (
     AGGREGATORS,
-    ATTACKS,
+    SHOWN,
     TARGETS,
     Attacked,
     Radii,
@@ -55,7 +55,7 @@ def tune_byzantine(tasks):
     rules = [AGGREGATORS.index(name) for name in ("centred clipping", "norm bounding")]
     for task in tasks or TARGETS:
         begin, target = time.perf_counter(), TARGETS[task]
-        attacks = [ATTACKS.index(name) for name in byzantine.SHOWN[task]]
+        attacks = range(len(SHOWN[task]))
 
         def draw(share, key, task=task, target=target):
             return {task: target.draw(settings, share, key)}

@@ -99,6 +99,13 @@ ATTACKS = (
     "stale replay",
     "label flip",
 )
+SHOWN = {
+    "FSMDM": ("sign flip", "noise", "mimic", "a little is enough", "stale replay"),
+    "HFSAD": ("sign flip", "mimic", "a little is enough"),
+    "FedADMM": ATTACKS,
+    "FedAvg": ("sign flip", "mimic", "a little is enough", "label flip"),
+}
+"""Task -> the attacks on it."""
 PASSES = 3
 STEPS = 5
 AGE = 20
@@ -131,7 +138,6 @@ class Target(NamedTuple):
     build: Callable[[Any, Any, Exchange], Any]  # (problem, number, exchange) -> solver
     senders: Callable[[Settings], int]  # among whom there are liars
     reach: float  # how far noise and constant messages are off, in the unit of the messages
-    labels: bool  # whether there are any
     grid: tuple[float, ...]  # values of the solver's number that are tried
     radii: tuple[float, ...]  # of clipping and bounding that are tried
 
@@ -207,17 +213,13 @@ def _hfsad(problem: Any, weight: Any, exchange: Exchange) -> Any:
 
 _LENGTHS = between(0.03, 10.0, 12)
 TARGETS = {
-    "FSMDM": Target(
-        _cube, _fsmdm, lambda s: s["sensors"], 30.0, False, ONLY, between(0.3, 100.0, 12)
-    ),
-    "HFSAD": Target(
-        _tree, _hfsad, lambda s: s["edges"], 10.0, False, between(0.1, 10.0, 12), _LENGTHS
-    ),
+    "FSMDM": Target(_cube, _fsmdm, lambda s: s["sensors"], 30.0, ONLY, between(0.3, 100.0, 12)),
+    "HFSAD": Target(_tree, _hfsad, lambda s: s["edges"], 10.0, between(0.1, 10.0, 12), _LENGTHS),
     "FedADMM": Target(
-        _star, _fed_admm, lambda s: s["clients"], 10.0, True, between(0.3, 30.0, 12), _LENGTHS
+        _star, _fed_admm, lambda s: s["clients"], 10.0, between(0.3, 30.0, 12), _LENGTHS
     ),
     "FedAvg": Target(
-        _star, _fed_avg, lambda s: s["clients"], 10.0, True, between(0.001, 0.1, 12), _LENGTHS
+        _star, _fed_avg, lambda s: s["clients"], 10.0, between(0.001, 0.1, 12), _LENGTHS
     ),
 }
 """What a task is called -> what it is."""
@@ -276,7 +278,7 @@ def aggregators(senders: int, expected: float, radii: Radii) -> tuple[Aggregator
 class Attacked(Method):
     """A task with an attack and an aggregator."""
 
-    attack: jax.Array  # shape=(), int32: its place in `ATTACKS`
+    attack: jax.Array  # shape=(), int32: its place among those `SHOWN` on the task
     aggregator: jax.Array  # shape=(), int32: its place in `AGGREGATORS`
     chosen: jax.Array  # shape=(): the number of the solver that is tuned
     radii: Radii  # numbers of shape ()
@@ -291,8 +293,8 @@ class Attacked(Method):
         key = jax.random.clone(key)  # methods that run in turn have the same draws
         asked = problem[self.task]
         solved = asked.problem
-        if TARGETS[self.task].labels:
-            false = self.attack == ATTACKS.index("label flip")
+        if "label flip" in SHOWN[self.task]:
+            false = self.attack == SHOWN[self.task].index("label flip")
             solved = jax.tree.map(
                 lambda true, told: jnp.where(false, told, true), solved, asked.false
             )
@@ -313,7 +315,8 @@ class Attacked(Method):
     def solver(self, problem: Any, liars: jax.Array) -> Any:
         """Return the solver of a problem, among liars."""
         target = TARGETS[self.task]
-        lies = attacks(liars, target.reach)[: len(ATTACKS) - (not target.labels)]
+        lies = dict(zip(ATTACKS, attacks(liars, target.reach), strict=True))
+        lies = [lies[name] for name in SHOWN[self.task]]
         rules = aggregators(self.senders, self.expected, self.radii)
         return target.build(
             problem,

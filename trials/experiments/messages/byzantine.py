@@ -9,7 +9,7 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._attacked import (
     AGGREGATORS,
-    ATTACKS,
+    SHOWN,
     TARGETS,
     Attacked,
     Radii,
@@ -17,13 +17,6 @@ from fedjax_admm.trials.experiments.messages._attacked import (
 )
 from fedjax_admm.trials.experiments.messages._tuned_byzantine import CHOSEN
 
-SHOWN = {
-    "FSMDM": ("sign flip", "noise", "mimic", "a little is enough", "stale replay"),
-    "HFSAD": ("sign flip", "mimic", "a little is enough"),
-    "FedADMM": ATTACKS,
-    "FedAvg": ("sign flip", "mimic", "a little is enough", "label flip"),
-}
-"""Task -> the attacks on it."""
 EXPECTED = 0.4
 """The share of liars that trimmed means, Krum and multi-Krum are told to expect."""
 COLUMNS = ("sign flip", "mimic", "a little is enough")
@@ -34,10 +27,10 @@ def methods_of(settings: Settings, share: Any) -> dict[str, Attacked]:
     methods = {}
     for task, target in TARGETS.items():
         tuned = CHOSEN[task]
-        for attack in SHOWN[task]:
+        for which, attack in enumerate(SHOWN[task]):
             for place, aggregator in enumerate(AGGREGATORS):
                 methods[f"{task}{figures.SEPARATOR}{aggregator}, {attack}"] = Attacked(
-                    jnp.asarray(ATTACKS.index(attack), jnp.int32),
+                    jnp.asarray(which, jnp.int32),
                     jnp.asarray(place, jnp.int32),
                     jnp.asarray(tuned.chosen, float),
                     Radii(jnp.asarray(tuned.clipping, float), jnp.asarray(tuned.bounding, float)),
