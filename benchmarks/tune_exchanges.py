@@ -15,15 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm.trials.experiments.messages import _late, byzantine, delay
-from fedjax_admm.trials.experiments.messages._attacked import (
+from fedjax_admm.trials.experiments.messages import byzantine, delay
+from fedjax_admm.trials.experiments.messages.byzantine import (
     AGGREGATORS,
     SHOWN,
     TARGETS,
     Attacked,
     Radii,
 )
-from fedjax_admm.trials.experiments.peers._roster import Setting
+from fedjax_admm.trials.experiments.messages.delay import SOLVERS, Delayed, Setting
 
 SEED, TRIALS, FAILED = 77, 8, 1e6
 MORE_TRIALS = 60
@@ -87,16 +87,16 @@ def tune_delay(names):
     """Print the settings of every solver."""
     (experiment,) = delay.EXPERIMENTS
     settings, means = experiment.defaults(), experiment.sweep.values
-    for name in names or _late.SOLVERS:
-        begin, grid = time.perf_counter(), _late.SOLVERS[name].grid()
+    for name in names or SOLVERS:
+        begin, grid = time.perf_counter(), SOLVERS[name].grid()
 
         def method_of(row, name=name):
             mean, *setting = row
             none = jnp.zeros((), jnp.int32)
-            return _late.Delayed(none, mean, Setting(*setting), name, in_order=False)
+            return Delayed(none, mean, Setting(*setting), name, in_order=False)
 
         rows = [(mean, *setting) for mean in means for setting in grid]
-        draw = partial(_late.draw_problems, settings, 0.0)
+        draw = partial(delay.draw_problems, settings, 0.0)
         trials = MORE_TRIALS if name.startswith("localisation") else TRIALS
         errors = mean_error(method_of, rows, draw, experiment.rounds, trials)
         errors = errors.reshape(len(means), -1)
