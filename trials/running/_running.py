@@ -248,9 +248,7 @@ def _collected(
     rounds = experiment.recorded(config["rounds"])
     collected: dict[str, np.ndarray] = {}
     nonfinite: dict[str, np.ndarray] = {}
-    compressed = any(
-        sizes and sizes["up_bits"] is not None for sizes in config["traffic"].values()
-    )
+    compressed = any(sizes and sizes["up_bits"] is not None for sizes in config["traffic"].values())
     for method, sizes in config["traffic"].items():
         for name, values in arrays.items():
             owner, _, metric = name.rpartition("/")

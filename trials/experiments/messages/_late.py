@@ -55,7 +55,7 @@ from fedjax_admm.solvers import (
 from fedjax_admm.trials.experiments._experiment import Settings
 from fedjax_admm.trials.experiments._methods import Method, recorded
 from fedjax_admm.trials.experiments.messages._by_number import one_of_delays
-from fedjax_admm.trials.experiments.messages._tasks import draw_data
+from fedjax_admm.trials.experiments.messages._tasks import draw_data, solved
 from fedjax_admm.trials.experiments.peers._pinball import (
     PinballProx,
     minimize_together,
@@ -123,7 +123,7 @@ def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Po
     all_of_them = jnp.ones(y.shape, bool)
     middle = minimize_together(x, y, halves.ravel(), all_of_them, penalties.zero(), _REFERENCE)
     gram = jnp.matmul(x.T, x, precision=_HIGHEST)
-    best = jnp.linalg.solve(gram, jnp.matmul(x.T, y, precision=_HIGHEST))
+    best = solved(gram, jnp.matmul(x.T, y, precision=_HIGHEST))
     noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
     sensors = count("sensors", settings["sensors"], at_least=4)
     cube = draw_localization(cube_key, noise, clients=sensors)
