@@ -24,8 +24,10 @@ from fedjax_admm.messages.compression._wire import Number, bits_of
 class Channel(Protocol):
     """What a message passes through."""
 
-    in_order: bool
-    """Whether the receiver must read every message, and in the order in which they were sent."""
+    @property
+    def in_order(self) -> bool:
+        """Return whether the receiver must read every message, and in the order of sending."""
+        ...
 
     def init(self, message: jax.Array) -> Any:
         """Return what both ends remember before the first message.

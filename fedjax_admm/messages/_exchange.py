@@ -158,10 +158,10 @@ class Exchange:
         kept = put_rows(rows, active, (memory, channel), (box.memory, box.channel))
         box = box._replace(memory=kept[0], channel=kept[1])
         if isinstance(box.transit, Transit):
-            everyone = put_rows(rows, active, (coded, weights), (box.known, box.weights))
+            said, heavy = put_rows(rows, active, (coded, weights), (box.known, box.weights))
             speaks = active if rows is None else jnp.zeros(senders, bool).at[rows].set(active)
             heard, heavy, arrived, transit = move(
-                self.delay, box.transit, *everyone, speaks, index, delay_key
+                self.delay, box.transit, said, heavy, speaks, index, delay_key
             )
             known, old = where_active(arrived, (heard, heavy), (box.known, box.weights))
             box = box._replace(transit=transit, known=known, weights=old)

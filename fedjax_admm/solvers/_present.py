@@ -74,10 +74,10 @@ class Mail(NamedTuple):
     # those who are heard; or, of what it keeps, the mean over what it heard last of everybody, and
     # None where nothing happens to messages
     number: jax.Array  # shape=(): the weight of those who are heard; int32 without the exchange
-    weight: jax.Array | None  # shape=(): that of everybody; None without the exchange
+    weight: Any  # shape=(): that of everybody; None without the exchange
     sums: Any  # as in the message, the axis of clients is gone
-    post: Post | tuple[()]
-    arrived: jax.Array | None = None  # shape=(clients,), bool: whose message is heard in this
+    post: Any  # a Post; () without the exchange
+    arrived: Any = None  # shape=(clients,), bool: whose message is heard in this
     # round; None where nothing happens to messages
 
 
@@ -109,7 +109,7 @@ def exchanged(
     problem: Any,
     turn: Any,
     exchange: Exchange,
-    post: Post | tuple[()],
+    post: Any,
     clients: Clients,
     sends: Any,
     update: Callable[[Any, Clients, Any, jax.Array], tuple[Clients, Message]],
@@ -204,7 +204,7 @@ def answered(
     problem: Any,
     turn: Any,
     exchange: Exchange,
-    post: Post | tuple[()],
+    post: Any,
     clients: Clients,
     sends: Any,
     take: Callable[[Clients, Any], Clients],

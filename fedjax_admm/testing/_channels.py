@@ -178,7 +178,7 @@ def _wire(b: _Bench, shape: tuple[int, ...], bits: int) -> None:
 
 def _zeros(b: _Bench) -> None:
     for shape in b.shapes:
-        zeros = jnp.zeros(shape, jnp.float32)
+        arrives = zeros = jnp.zeros(shape, jnp.float32)
         with doing(f"{b.name}.encode of zeros"):
             state = _init(b.channel, zeros)
             for turn in range(2):

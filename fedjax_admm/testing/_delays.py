@@ -128,7 +128,8 @@ class _Sent(NamedTuple):
     values: jax.Array  # shape=(rounds, senders, 2)
     weights: jax.Array  # shape=(rounds, senders)
     sends: jax.Array  # shape=(rounds, senders), bool
-    index: jax.Array  # shape=(rounds,), int32
+    # shape=(rounds,), int32
+    index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @classmethod
     def of(cls, b: _Bench) -> "_Sent":

@@ -188,7 +188,8 @@ def demand_derivatives(
 
     def total(*arguments: Any) -> jax.Array:
         leaves = jax.tree.leaves(call(*arguments))
-        return sum(jnp.sum(leaf**2) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
+        sums = [jnp.sum(leaf**2) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        return sum(sums)  # pyright: ignore[reportReturnType]
 
     slope = jax.jit(jax.grad(total, by, allow_int=True))
     for what, arguments in places.items():

@@ -59,7 +59,6 @@ from fedjax_admm.solvers._local import (
 )
 from fedjax_admm.solvers._present import (
     Message,
-    Post,
     StarSolver,
     check_regularizer,
     copies,
@@ -82,7 +81,7 @@ class FedDynState(NamedTuple):
     slope: jax.Array  # shape=(dim,): h, the mean of all clients' slopes
     clients: FedDynClients
     curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
-    post: Post | tuple[()] = ()  # what the exchange remembers
+    post: Any = ()  # what the exchange remembers
 
 
 @register_dataclass

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from fedjax_admm import penalties, trees
 from fedjax_admm._checks import count, number
@@ -127,8 +128,8 @@ class Attackable(NamedTuple):
 class Radii(NamedTuple):
     """What aggregators of a radius are given, in the unit of the messages."""
 
-    clipping: float
-    bounding: float
+    clipping: ArrayLike
+    bounding: ArrayLike
 
 
 class Target(NamedTuple):
@@ -152,7 +153,8 @@ def _cube(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
     problem = draw_localization(key, noise, clients=settings["sensors"])
     liars = first_of(share, settings["sensors"])
-    return Attackable(problem, problem, liars, problem.target, jnp.ones((), problem.target.dtype))
+    target = jnp.asarray(problem.target)
+    return Attackable(problem, problem, liars, target, jnp.ones((), target.dtype))
 
 
 def _honest_minimiser(data: Data, honest: jax.Array) -> jax.Array:
@@ -245,7 +247,7 @@ def draw_problems(settings: Settings, share: Any, key: jax.Array) -> dict[str, A
 
 def attacks(liars: jax.Array, reach: float) -> tuple[Attack, ...]:
     """Return the attacks in the order of `ATTACKS`; who has false labels tells the truth."""
-    who = {"who": liars}
+    who: dict[str, Any] = {"who": liars}
     return (
         sign_flip(**who),
         scaled_noise(deviation=reach, around="mean", **who),

@@ -127,12 +127,13 @@ def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Po
     noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
     sensors = count("sensors", settings["sensors"], at_least=4)
     cube = draw_localization(cube_key, noise, clients=sensors)
+    target = jnp.asarray(cube.target)
     return {
         "LAD": Posed(kinks, middle, safe_norm(middle)),
         "least squares": Posed(
             federated(_squares, {"x": data.x, "y": data.y}, start), best, safe_norm(best)
         ),
-        "localisation": Posed(cube, cube.target, jnp.ones((), cube.target.dtype)),
+        "localisation": Posed(cube, target, jnp.ones((), target.dtype)),
     }
 
 
