@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
-from fedjax_admm.messages import Exchange, Mailbox, at_rows, put_rows
+from fedjax_admm.messages import Exchange, Mailbox, at_rows, check_exchange, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.traffic import Traffic
@@ -41,7 +41,9 @@ class StarSolver:
     def traffic(self, problem: Any) -> Traffic:
         """Return dim numbers up and dim down."""
         dim = problem.start.shape[-1]
-        return self.exchange.traffic(up=[(dim,)], down=[(dim,)])
+        # One's own solver need not have the field.
+        exchange = check_exchange(getattr(self, "exchange", None))
+        return exchange.traffic(up=[(dim,)], down=[(dim,)])
 
     def messages(self, problem: Any, active: jax.Array) -> jax.Array:
         """Return the number of active clients: one message each way."""

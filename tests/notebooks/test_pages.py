@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # One program from top to bottom; elsewhere every block is a program of its own.
-WHOLE = ("your-own-problem",)
+WHOLE = ("your-own-problem", "messages")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
     path.stem: BLOCK.findall(path.read_text("utf-8"))
