@@ -77,6 +77,15 @@ class Exchange:
             and isinstance(self.delay, Prompt)
         )
 
+    def liars(self, key: jax.Array, number: int) -> jax.Array:
+        """Return who of so many lies, bool, shape (number,).
+
+        Args:
+          key: of `init`; it may be used for other things, too. The same key draws the same liars.
+          number: of those who may.
+        """
+        return self.attack.who(jax.random.fold_in(jax.random.clone(key), _EXCHANGE), number)
+
     def open(
         self,
         key: jax.Array,
@@ -88,8 +97,7 @@ class Exchange:
         """Return the box before the first round.
 
         Args:
-          key: a typed key; it may be used for other things, too. Liars are drawn from it, the same
-            for the same number of senders.
+          key: of `init`; it may be used for other things, too. `liars` are drawn from it.
           values: shape (senders, ...): what both ends know at the start.
           weights: with which weight, shape (senders,); 1 if None.
           receivers: how many average what they hear. The only one begins at the mean of the values,
@@ -101,7 +109,6 @@ class Exchange:
           InputError: the only receiver hears too few for the aggregator.
         """
         senders = values.shape[0]
-        draw = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
         if receivers == 1 and hasattr(self.aggregator, "check"):
             self.aggregator.check(senders)
         weights = jnp.ones(senders, values.dtype) if weights is None else weights
@@ -115,7 +122,7 @@ class Exchange:
             open_transit(self.delay.depth, values, weights) if delayed else (),
             values,
             weights,
-            self.attack.who(draw, senders) if bad is None else bad,
+            self.liars(key, senders) if bad is None else bad,
             last,
         )
 

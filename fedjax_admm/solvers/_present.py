@@ -103,7 +103,7 @@ def open_post(
     if exchange.plain:
         return ()
     # Liars are the same in all parts of a message: they are drawn from one key.
-    boxes = tuple(exchange.open(jax.random.clone(key), value, weights) for value in values)
+    boxes = tuple(exchange.open(key, value, weights) for value in values)
     return Post(boxes, exchange.open_down(sends, values[0].shape[0]))
 
 

@@ -10,28 +10,11 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, messages, participation, solvers
-from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.ratings import uniform_start
 from tests.bits import same_bits
+from tests.messages.loud import Loud
 
 ITEMS, RANK, SIZES, ROUNDS = 9, 2, (6, 1, 4, 5, 3), 15
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Loud:
-    """It changes nothing, and counts."""
-
-    in_order = False
-
-    def init(self, message):
-        return jnp.zeros((), jnp.int32)
-
-    def encode(self, message, state, key):
-        return message, state + 1
-
-    def bits(self, shape):
-        return 7
 
 
 def problem():

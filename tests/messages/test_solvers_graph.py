@@ -14,6 +14,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import exchange
 from fedjax_admm.protocol import Turn
 from fedjax_admm.solvers import decentralized_admm, extra, gtv_primal_dual, pg_extra
+from tests.messages.loud import Loud
 from tests.reference import graph_peers as reference
 from tests.solvers.graph.nodes import NodeQuadratics, first_models, nodes
 
@@ -31,23 +32,6 @@ PARTS = {
 }
 NODES, EDGES = 12, [(i, j) for i in range(12) for j in range(i + 1, 12)]
 LIARS = np.arange(NODES) % 5 == 2
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Loud:
-    """A channel that changes nothing, and counts its messages."""
-
-    in_order = False
-
-    def init(self, message):
-        return jnp.zeros((), jnp.int32)
-
-    def encode(self, message, state, key):
-        return message, state + 1
-
-    def bits(self, shape):
-        return 7
 
 
 @register_dataclass

@@ -1,7 +1,5 @@
 """Exchanges around the star's solvers, with quadratic losses whose minimiser is known."""
 
-from dataclasses import dataclass
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,6 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import messages, participation, penalties
 from fedjax_admm._checks import InputError
-from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import Exchange, differences, exchange, qsgd, top_k
 from fedjax_admm.solvers import (
     anderson,
@@ -26,27 +23,11 @@ from fedjax_admm.solvers import (
     prox_skip,
     scaffold,
 )
+from tests.messages.loud import Loud
 from tests.solvers.quadratics import CLIENTS, DIM, draw, minimizer, quadratics
 
 MODELS = np.random.default_rng(3).standard_normal((3, DIM))
 L1 = 0.01
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Loud:
-    """A channel that changes nothing and counts its messages."""
-
-    in_order = False
-
-    def init(self, message):
-        return jnp.zeros((), jnp.int32)
-
-    def encode(self, message, state, key):
-        return message, state + 1
-
-    def bits(self, shape):
-        return 7
 
 
 def loud() -> Exchange:

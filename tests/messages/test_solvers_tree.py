@@ -13,26 +13,10 @@ from fedjax_admm import InputError, messages, participation, penalties, schedule
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.solvers.tree._tree_post import hear
 from tests.bits import same_bits
+from tests.messages.loud import Loud
 
 NESTED = [[[0, 2], [1, 3]], [4, 5], 6, 7]  # clients at the levels 1, 2 and 3
 ROUNDS = 12
-
-
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Loud:
-    """It changes nothing, and counts."""
-
-    in_order = False
-
-    def init(self, message):
-        return jnp.zeros((), jnp.int32)
-
-    def encode(self, message, state, key):
-        return message, state + 1
-
-    def bits(self, shape):
-        return 7
 
 
 @register_dataclass

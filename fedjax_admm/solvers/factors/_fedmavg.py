@@ -93,8 +93,6 @@ class FedMAvg:
         """Start at the factors of `start`."""
         users, items = self.start(problem, key)
         copies = jnp.broadcast_to(items, (problem.num_clients, *items.shape))
-        # The start has drawn from the key itself.
-        key = jax.random.fold_in(jax.random.clone(key), 1)
         post = open_post(self.exchange, key, (copies,), items)
         return FedMAvgState(users, items, post)
 

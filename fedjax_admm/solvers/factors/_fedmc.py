@@ -127,8 +127,6 @@ class FedMCADMM:
         clients = FedMCClients(users, copies, duals)
         uploads = copies + duals / self.beta
         total = jnp.sum(uploads, 0)
-        # The start has drawn from the key itself.
-        key = jax.random.fold_in(jax.random.clone(key), 1)
         post = open_post(self.exchange, key, (uploads,), items)
         return FedMCState(clients, items, (total, jnp.zeros_like(total)), post)
 

@@ -170,9 +170,9 @@ class DecentralizedADMM(NeighbourSolver):
         if self.exchange.plain:
             return ()
         first = (2 * x[_ends(graph)] - letters).reshape(-1, x.shape[-1])
-        liars = self.exchange.attack.who(jax.random.clone(key), graph.num_nodes)
+        liars = self.exchange.liars(key, graph.num_nodes)
         bad = liars[_ends(graph)].reshape(-1)
-        box = self.exchange.open(jax.random.clone(key), first, receivers=graph.num_nodes, bad=bad)
+        box = self.exchange.open(key, first, receivers=graph.num_nodes, bad=bad)
         return box._replace(last=x)
 
     def _made(self, graph: Graph, letters: jax.Array, post: Any) -> jax.Array:

@@ -79,7 +79,7 @@ class IFCA:
         choice, post = _choice(problem, _copies(self.start, nodes)), ()
         if not self.exchange.plain:
             none = jnp.zeros((nodes, dim), self.start.dtype)
-            box = self.exchange.open(jax.random.clone(key), none, receivers=clusters)
+            box = self.exchange.open(key, none, receivers=clusters)
             post = Post((box,), self.exchange.open_down(self.start, nodes))
         return IFCAState(self.start, choice, _heard(problem), post)
 

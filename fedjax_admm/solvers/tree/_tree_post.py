@@ -61,7 +61,7 @@ def open_tree_post(
     boxes, readings = [], []
     for bad, weight, number in zip(_liars(exchange, key, tree), weights, receivers, strict=True):
         values = _copies(start, weight.shape[0])
-        box = exchange.open(jax.random.clone(key), values, weight, 0, bad)
+        box = exchange.open(key, values, weight, 0, bad)
         boxes.append(box._replace(last=_copies(start, number)))
         if isinstance(exchange.down, Identity):
             readings.append(())
@@ -156,12 +156,12 @@ def read_down(
 
 def _liars(exchange: Exchange, key: jax.Array, tree: Tree) -> list[jax.Array]:
     """Return who lies, level by level: a share of the clients, or whom a mask over links names."""
-    attack, links = exchange.attack, tree.num_links
-    named = getattr(getattr(attack, "liars", None), "who", None)
+    links = tree.num_links
+    named = getattr(getattr(exchange.attack, "liars", None), "who", None)
     if named is not None and named.shape == (links,):
-        return jnp.split(attack.who(key, links), tree.link_offsets)
+        return jnp.split(exchange.liars(key, links), tree.link_offsets)
     honest = [jnp.zeros(size, bool) for size in tree.level_sizes[1:]]
-    return [attack.who(key, tree.num_clients), *honest]
+    return [exchange.liars(key, tree.num_clients), *honest]
 
 
 def _copies(start: jax.Array, number: int) -> jax.Array:

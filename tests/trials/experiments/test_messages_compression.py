@@ -10,7 +10,7 @@ import pytest
 from fedjax_admm import InputError
 from fedjax_admm.messages import differences, identity, low_rank, qsgd, top_k
 from fedjax_admm.trials.experiments.messages import (
-    _one_of as one_of,
+    _by_number as by_number,
     _tasks as tasks,
     _tuned_compression as tuned,
     compression,
@@ -38,7 +38,7 @@ def test_the_channel_of_a_number_is_that_channel():
         return arrives
 
     for place, channel in enumerate(channels):
-        chosen = one_of.one_of_channels(channels, place)
+        chosen = by_number.one_of_channels(channels, place)
         np.testing.assert_allclose(
             twice(chosen, message), twice(channel, message), rtol=1e-6, atol=1e-6
         )
@@ -49,7 +49,7 @@ def test_the_channel_of_a_number_is_that_channel():
 @pytest.mark.thorough
 def test_draws_are_those_of_the_channel_alone():
     message = jnp.arange(5.0)
-    chosen = one_of.one_of_channels((identity(), qsgd(3)), 1)
+    chosen = by_number.one_of_channels((identity(), qsgd(3)), 1)
     key = jax.random.key(3)
     found, _ = chosen.encode(message, chosen.init(message), key)
     alone, _ = qsgd(3).encode(message, (), jax.random.clone(key))
@@ -57,8 +57,8 @@ def test_draws_are_those_of_the_channel_alone():
 
 
 def test_without_a_channel_there_is_none_to_choose():
-    with pytest.raises(InputError, match="must hold a channel"):
-        one_of.one_of_channels((), 0)
+    with pytest.raises(InputError, match="channels must hold at least one"):
+        by_number.one_of_channels((), 0)
 
 
 # --- tuning ---

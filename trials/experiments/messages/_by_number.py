@@ -1,7 +1,7 @@
-"""Attacks, aggregators and delays out of several, by number.
+"""Channels, attacks, aggregators and delays out of several, by number.
 
-Methods that differ in their attack or aggregator have different structures, and each would be
-compiled by itself. Here a leaf chooses: such methods are one program, and where they run in turn
+Methods that differ in their channel, attack or aggregator have different structures, and each would
+be compiled by itself. Here a leaf chooses: such methods are one program, and where they run in turn
 (`in_turn` of a method) only what is chosen is computed.
 """
 
@@ -12,11 +12,61 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.messages import Aggregator, Attack, Delay
+from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class AChannel:
+    """One of several channels; build it with `one_of_channels`."""
+
+    channels: tuple[Channel, ...]
+    place: jax.Array  # shape=(), int32
+
+    @property
+    def in_order(self) -> bool:
+        """Return whether one of them needs every message, and in order."""
+        return any(channel.in_order for channel in self.channels)
+
+    def init(self, message):
+        """Return what the chosen one remembers, as one vector, as long as any of them needs."""
+        states = [_vector(channel.init(message), message) for channel in self.channels]
+        longest = max(state.size for state in states)
+        return jax.lax.select_n(self.place, *[_padded(state, longest) for state in states])
+
+    def encode(self, message, state, key):
+        """Return what the chosen one makes of a message; the others are not computed."""
+        ways = [partial(_encode, channel) for channel in self.channels]
+        return jax.lax.switch(self.place, ways, message, state, key)
+
+    def bits(self, shape):
+        """Return the bits of the chosen one, whose place must be known."""
+        return self.channels[int(self.place)].bits(shape)
+
+
+def _encode(
+    channel: Channel, message: jax.Array, state: jax.Array, key: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    first = channel.init(message)  # of which the shapes alone are used
+    if not jax.tree.leaves(first):
+        return channel.encode(message, first, key)[0], state
+    vector, restored = ravel_pytree(first)
+    arrives, new = channel.encode(message, restored(state[: vector.size]), key)
+    return arrives, _padded(_vector(new, message), state.size)
+
+
+def _vector(state: Any, message: jax.Array) -> jax.Array:
+    leaves = [leaf.ravel() for leaf in jax.tree.leaves(state)]
+    return jnp.concatenate([jnp.zeros(0, message.dtype), *leaves])
+
+
+def _padded(vector: jax.Array, size: int) -> jax.Array:
+    return jnp.concatenate([vector, jnp.zeros(size - vector.size, vector.dtype)])
 
 
 @register_dataclass
@@ -97,6 +147,19 @@ class ADelay:
             for delay in self.delays
         ]
         return jax.lax.switch(self.place, ways, key, index)
+
+
+def one_of_channels(channels: Sequence[Channel], place: ArrayLike) -> AChannel:
+    """Build `AChannel`.
+
+    Args:
+      channels: what may be chosen. What they remember must be of the dtype of the messages.
+      place: of the chosen one; it may be traced.
+
+    Raises:
+      InputError: there is none.
+    """
+    return AChannel(_some("channels", channels), jnp.asarray(place, jnp.int32))
 
 
 def one_of_attacks(attacks: Sequence[Attack], place: ArrayLike) -> AnAttack:

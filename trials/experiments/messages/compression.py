@@ -1,6 +1,6 @@
 """Error against bits: compressors under all families of solvers, tuned alike.
 
-Every task of `_tasks` is solved with every channel of `_one_of`, upwards (on a graph: along the
+Every task of `_tasks` is solved with every channel of `_channels`, upwards (on a graph: along the
 edges); what servers send goes uncompressed, and its bits are in the metric bits_down. Compressors
 stand inside coded differences; "no memory" is the compressor alone, "error feedback" EF14. A
 message of SCAFFOLD has two vectors, one of HFSAD and FSMDM a weight of 32 bits besides. What GTV
@@ -29,10 +29,10 @@ from fedjax_admm.traffic import NUMBER
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, recorded_rounds
-from fedjax_admm.trials.experiments.messages._one_of import (
+from fedjax_admm.trials.experiments.messages._by_number import one_of_channels
+from fedjax_admm.trials.experiments.messages._channels import (
     Budget,
     named_channels,
-    one_of_channels,
 )
 from fedjax_admm.trials.experiments.messages._tasks import TASKS, Posed, Task, draw_data
 from fedjax_admm.trials.experiments.messages._tuned_compression import CHOSEN
