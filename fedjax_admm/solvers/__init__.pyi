@@ -5,7 +5,15 @@ from fedjax_admm.solvers._local import (
     local_gradient as local_gradient,
     local_prox as local_prox,
 )
-from fedjax_admm.solvers._present import StarSolver as StarSolver
+from fedjax_admm.solvers._present import (
+    Mail as Mail,
+    Message as Message,
+    Post as Post,
+    StarSolver as StarSolver,
+    exchanged as exchanged,
+    open_post as open_post,
+    work_present as work_present,
+)
 from fedjax_admm.solvers.factors._fedmavg import (
     FedMAvg as FedMAvg,
     FedMAvgState as FedMAvgState,
