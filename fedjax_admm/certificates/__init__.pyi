@@ -10,6 +10,11 @@ from fedjax_admm.certificates._gap import (
     gtv_objective as gtv_objective,
     optimality_residual as optimality_residual,
 )
+from fedjax_admm.certificates._repair import (
+    certified_gap as certified_gap,
+    feasible_flows as feasible_flows,
+    relative_gap as relative_gap,
+)
 from fedjax_admm.certificates._steps import (
     check_stability as check_stability,
     largest_safe_step as largest_safe_step,

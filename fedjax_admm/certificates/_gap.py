@@ -66,11 +66,7 @@ def duality_gap(solver: Any, problem: Any, state: Any, radius: Any = np.inf) -> 
       InputError: the conjugates of the loss are not known.
     """
     _check_radius(radius)
-    if not hasattr(problem.local, "conjugates"):
-        raise InputError(
-            "the gap needs a loss with known conjugates (squared, ridge), but it is "
-            f"{type(problem.local).__name__}; stop by optimality_residual."
-        )
+    check_conjugates(problem)
     graph = problem.graph
     inward = -graph.divergence(state.u)
     dual = jnp.sum(problem.local.conjugates(inward, radius))
@@ -99,6 +95,15 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
             f"must be greater than 0, but it is {size}", argument="radius", value=radius
         )
     return _gap_within(size)
+
+
+def check_conjugates(problem: Any) -> None:
+    """Check that the gap of a network's losses is known."""
+    if not hasattr(problem.local, "conjugates"):
+        raise InputError(
+            "the gap needs a loss with known conjugates (squared, ridge), but it is "
+            f"{type(problem.local).__name__}; stop by optimality_residual."
+        )
 
 
 def _check_radius(radius: Any) -> None:
