@@ -10,6 +10,7 @@ from fedjax_admm.ratings._factors import (
     GivenStart as GivenStart,
     UniformStart as UniformStart,
     check_factor_start as check_factor_start,
+    copy_steps as copy_steps,
     curvature_bound as curvature_bound,
     given_start as given_start,
     gram_matrix as gram_matrix,

@@ -26,7 +26,7 @@ Carry = TypeVar("Carry")
 BLOCK = 64
 """Ratings per block."""
 
-CHUNK = 8192
+CHUNK = 2048
 """Ratings that are worked on at a time (measured: `benchmarks/`)."""
 
 

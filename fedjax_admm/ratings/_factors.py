@@ -183,33 +183,121 @@ def item_quadratics(problem, chosen: jax.Array, users: jax.Array) -> jax.Array:
     Returns:
       Shape (rank (rank + 1) / 2 + rank, places, items).
     """
-    stride = problem.users_per_client
+    entry = _item_entry(problem.users_per_client)
+    return _quadratics(problem.by_item.of(chosen), users, problem.num_items, entry)
+
+
+def _item_entry(stride):
+    """Return what tells row and column of a rating where the items are the rows."""
 
     def entry(place, columns, items):
         return items, place * stride + columns
 
-    return _quadratics(problem.by_item.of(chosen), users, problem.num_items, entry)
+    return entry
 
 
 def _quadratics(ratings, factors, width, entry) -> jax.Array:
     """Collect the quadratics of the rows at every place; `entry` tells row and column."""
-    rank = factors.shape[-1]
 
     def collect(ratings, own, shared):
-        flat = (own if shared is None else shared).reshape(-1, rank)
-        places = ratings.first.shape[0]
-
-        def add(sums, place, users, items, values):
-            row, column = entry(place, users, items)
-            rows = place * (width + 1) + row  # the last one of every place collects its padding
-            return factor_gram(flat, rows, column, values, sums.shape[0], sums)
-
-        zero = jnp.zeros((places * (width + 1), rank * (rank + 3) // 2), flat.dtype)
-        sums = ratings.fold(ratings.everyone, zero, add)
-        return sums.T.reshape(-1, places, width + 1)[..., :width]
+        sums = _sums(ratings, own if shared is None else shared, width, entry)
+        return jnp.moveaxis(sums, -1, 0)[..., :width]
 
     own, shared = (factors, None) if factors.ndim > 2 else (None, factors)
     return ratings.apart(collect, own, shared, axis=1)
+
+
+def _sums(ratings, factors, width, entry) -> jax.Array:
+    """Return the quadratics of the rows, shape (places, width + 1, components).
+
+    The last row of every place collects its padding.
+    """
+    rank, places = factors.shape[-1], ratings.first.shape[0]
+    flat = factors.reshape(-1, rank)
+
+    def add(sums, place, users, items, values):
+        row, column = entry(place, users, items)
+        rows = place * (width + 1) + row
+        return factor_gram(flat, rows, column, values, sums.shape[0], sums)
+
+    zero = jnp.zeros((places * (width + 1), rank * (rank + 3) // 2), flat.dtype)
+    return ratings.fold(ratings.everyone, zero, add).reshape(places, width + 1, -1)
+
+
+ROWS = 512
+"""Items whose steps are taken at a time: their quadratics stay in the cache (`benchmarks/`)."""
+
+
+def copy_steps(
+    problem,
+    chosen: jax.Array,
+    users: jax.Array,
+    copies: jax.Array,
+    pull: jax.Array,
+    beta: jax.Array,
+    bound: str,
+    share: float,
+    steps: int,
+) -> jax.Array:
+    """Take the steps of clients' copies of the items' factors, some items of a client at a time.
+
+    `W <- (l W + pull - share (G W - b)) / (l + beta)`, with l the curvature bound times `share`.
+
+    Args:
+      problem: a `MatrixCompletion`.
+      chosen: shape (places,), int32: which clients.
+      users: their users' factors, shape (places, users_per_client, rank).
+      copies: W, shape (places, items, rank).
+      pull: likewise.
+      beta: shape ().
+      bound: "fro", "spec" or "row".
+      share: of the loss.
+      steps: how many.
+
+    Returns:
+      The copies, shape (places, items, rank).
+    """
+    width, entry = problem.num_items, _item_entry(problem.users_per_client)
+    size = min(ROWS, width)
+    parts = -(-width // size)
+
+    def collect(ratings, own, beta):
+        users, copies, pull = own
+        sums, places = _sums(ratings, users, width, entry), users.shape[0]
+        # A bound per row is found with the row; the others are the client's.
+        general = None if bound == "row" else curvature_bound(bound, sums, users)
+
+        def work(moved, number):
+            place = number // parts
+            start = jnp.minimum(number % parts * size, width - size)
+            none = jnp.zeros_like(start)
+
+            def rows(array):
+                """Return some rows at a place, components first."""
+                sizes = (1, size, array.shape[-1])
+                return jnp.moveaxis(jax.lax.dynamic_slice(array, (place, start, none), sizes)[0], 1, 0)
+
+            quadratic = rows(sums)
+            if general is None:
+                curvature = curvature_bound(bound, quadratic, users)
+            else:
+                curvature = general[0, place][None]
+            inverse = 1 / (share * curvature + beta)
+            quadratic, towards = quadratic * (share * inverse), rows(pull) * inverse
+            kept = share * curvature * inverse
+
+            def descend(w, _):
+                return kept * w + towards - gram_gradient(quadratic, w), None
+
+            last, _ = jax.lax.scan(descend, rows(copies), length=steps)
+            last = jnp.moveaxis(last, 0, 1)[None]
+            return jax.lax.dynamic_update_slice(moved, last, (place, start, none)), None
+
+        numbers = jnp.arange(places * parts, dtype=jnp.int32)
+        return jax.lax.scan(work, jnp.zeros_like(copies), numbers)[0]
+
+    own = (users, copies, pull)
+    return problem.by_item.of(chosen).apart(collect, own, beta, axis=0)
 
 
 def item_gradients(problem, factors: Factors) -> jax.Array:

@@ -52,7 +52,6 @@ from fedjax_admm._checks import (
 from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import FactorData
-from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.messages import Exchange, at_rows, check_exchange, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty
@@ -61,9 +60,9 @@ from fedjax_admm.ratings import (
     Factors,
     FactorStart,
     check_factor_start,
+    copy_steps,
     curvature_bound,
     item_gradients,
-    item_quadratics,
     uniform_start,
     user_quadratics,
     user_steps,
@@ -200,18 +199,11 @@ class FedMCADMM:
 
         V, `items`, has shape (1, items, rank), or (clients, items, rank) if each read its own.
         """
-        share = 1.0 / problem.num_clients
-        quadratic = item_quadratics(problem, chosen, users)
-        curvature = share * curvature_bound(self.bound, quadratic, users)
-        pull = jnp.moveaxis(self.beta * items - old.duals, -1, 0)
-
-        def descend(w, _):
-            gradient = share * gram_gradient(quadratic, w)
-            return (curvature * w + pull - gradient) / (curvature + self.beta), None
-
-        first = jnp.moveaxis(old.copies, -1, 0)
-        last, _ = jax.lax.scan(descend, first, length=self.inner_steps)
-        return jnp.moveaxis(last, 0, -1)
+        pull = self.beta * items - old.duals
+        share, steps = 1.0 / problem.num_clients, self.inner_steps
+        return copy_steps(
+            problem, chosen, users, old.copies, pull, self.beta, self.bound, share, steps
+        )
 
     def estimate(self, state: FedMCState) -> jax.Array:
         """Return the shared factors V, shape (items, rank)."""
