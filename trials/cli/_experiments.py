@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def list_experiments() -> None:
     """List every experiment, plug-ins too: a line each, with its paper and its usual trials."""
-    from fedjax_admm.trials.experiments import all_experiments, refused_plugins
+    from fedjax_admm.trials.experiments import headlines, refused_plugins
 
-    for experiment in all_experiments().values():
+    for experiment in headlines():
         typer.echo(f"{experiment.name:<22} {experiment.title} ({experiment.trials} trials)")
         if experiment.paper:
             typer.echo(f"{'':<22} {experiment.paper}")

@@ -10,6 +10,7 @@ from fedjax_admm.trials.experiments._finding import (
     all_experiments as all_experiments,
     find as find,
     find_again as find_again,
+    headlines as headlines,
     refused_plugins as refused_plugins,
 )
 from fedjax_admm.trials.experiments._methods import (

@@ -1,52 +1,50 @@
 """Experiments by name: this package's own, those of plug-ins, and those of a user's own files.
 
 Every module below this folder whose name is public lists its own: a new paper is a new file, whose
-experiments stand where the name of the file comes in the alphabet. An installed distribution offers
+experiments stand where the name of the file comes in the alphabet. It is imported when one of them
+is taken out. An installed distribution offers
 more by entry points of the group `fedjax_admm.experiments`; each loads an `Experiment`, a sequence
 of them, or a module with `EXPERIMENT` or `EXPERIMENTS`.
 """
 
-import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module, metadata
+from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm.trials import experiments
-from fedjax_admm.trials.experiments._experiment import Experiment, Origin
-from fedjax_admm.trials.experiments._own import (
-    digest_of,
-    file_of,
-    in_file,
-    in_module,
-    offered,
-)
+from fedjax_admm.trials.experiments._catalogue import Catalogue, Headline
+
+if TYPE_CHECKING:
+    from fedjax_admm.trials.experiments._experiment import Experiment
 
 GROUP = "fedjax_admm.experiments"
 _LONGEST_NAME = 1000  # of a path, in letters
 
 
-def built_in() -> dict[str, Experiment]:
+@cache
+def built_in() -> "Mapping[str, Experiment]":
     """Return this package's own experiments by name, in the order of the modules' names."""
-    modules = sorted(
-        module.name
-        for module in pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}.")
-        if not (module.ispkg or module.name.rpartition(".")[2].startswith("_"))
-    )
-    return {
-        experiment.name: experiment
-        for name in modules
-        for experiment in import_module(name).EXPERIMENTS
-    }
+    return Catalogue()
 
 
-def all_experiments() -> dict[str, Experiment]:
+def all_experiments() -> "dict[str, Experiment]":
     """Return every experiment by name: this package's own, then those of plug-ins."""
     known = built_in()
-    return known | _plugins(known)[0]
+    return dict(known) | _plugins(known)[0]
+
+
+def headlines() -> "Sequence[Headline | Experiment]":
+    """Return the name, title, paper, usual trials and origin of every experiment.
+
+    Of this package's own none is imported for it.
+    """
+    known = built_in()
+    own = known.headlines() if isinstance(known, Catalogue) else known.values()
+    return [*own, *_plugins(known)[0].values()]
 
 
 def refused_plugins() -> dict[str, str]:
@@ -54,7 +52,7 @@ def refused_plugins() -> dict[str, str]:
     return _plugins(built_in())[1]
 
 
-def find(name: str) -> Experiment:
+def find(name: str) -> "Experiment":
     """Return the experiment of a name.
 
     Args:
@@ -68,6 +66,8 @@ def find(name: str) -> Experiment:
         raise InputError(
             f"there is no experiment {one_line(name)}; `fedjax-admm list` shows them", value=name
         )
+    from fedjax_admm.trials.experiments._own import in_file, in_module
+
     path, colon, wanted = name.rpartition(":")
     if name.endswith(".py"):
         return _free(in_file(name, name, None))
@@ -85,14 +85,14 @@ def find(name: str) -> Experiment:
         raise InputError(refused[name], value=name)
     if colon or _looks_like_path(name):
         raise _no_path(name)
-    known |= added
+    names = ", ".join([*known, *added])
     raise InputError(
-        f"there is no experiment {name!r}; `fedjax-admm list` shows them: {', '.join(known)}",
+        f"there is no experiment {name!r}; `fedjax-admm list` shows them: {names}",
         value=name,
     )
 
 
-def find_again(config: Mapping[str, Any], asked: str | None = None) -> Experiment:
+def find_again(config: Mapping[str, Any], asked: str | None = None) -> "Experiment":
     """Return the experiment of a run, which may have changed since then.
 
     A folder of results may be somebody else's, and an experiment is a program: what `config` says
@@ -140,7 +140,7 @@ def find_again(config: Mapping[str, Any], asked: str | None = None) -> Experimen
     )
 
 
-def _free(experiment: Experiment) -> Experiment:
+def _free(experiment: "Experiment") -> "Experiment":
     """Check that a user's experiment has a name that none of this package's own has."""
     if experiment.name in built_in():
         place = experiment.origin.asked if experiment.origin else ""
@@ -153,7 +153,9 @@ def _free(experiment: Experiment) -> Experiment:
     return experiment
 
 
-def _plugins(known: Mapping[str, Experiment]) -> tuple[dict[str, Experiment], dict[str, str]]:
+def _plugins(
+    known: "Mapping[str, Experiment]",
+) -> "tuple[dict[str, Experiment], dict[str, str]]":
     """Return the experiments of plug-ins by name, and why others are refused.
 
     Args:
@@ -161,7 +163,13 @@ def _plugins(known: Mapping[str, Experiment]) -> tuple[dict[str, Experiment], di
     """
     added: dict[str, Experiment] = {}
     refused: dict[str, str] = {}
-    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+    points = sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name)
+    if not points:
+        return added, refused
+    from fedjax_admm.trials.experiments._experiment import Origin
+    from fedjax_admm.trials.experiments._own import digest_of, file_of, offered
+
+    for point in points:
         distribution = point.dist and f"{point.dist.name} {point.dist.version}"
         place = f"the plug-in {point.name}" + (f" of {distribution}" if distribution else "")
         try:
@@ -190,7 +198,7 @@ def _plugins(known: Mapping[str, Experiment]) -> tuple[dict[str, Experiment], di
     return added, refused
 
 
-def _owner(experiment: Experiment) -> str:
+def _owner(experiment: "Experiment") -> str:
     origin = experiment.origin
     return (origin and origin.distribution) or "another plug-in"
 
