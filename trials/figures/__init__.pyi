@@ -11,6 +11,7 @@ from fedjax_admm.trials.figures._faults import (
 from fedjax_admm.trials.figures._messages import bits_figure as bits_figure
 from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
 from fedjax_admm.trials.figures._style import (
+    blank_figure as blank_figure,
     finish as finish,
     readable as readable,
     save_figure as save_figure,

@@ -1,9 +1,11 @@
 """Figures of metrics against rounds, and against what the rounds cost."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
 
 from fedjax_admm.trials.figures._style import (
+    blank_figure,
     distinct_styles,
     draw_line,
     family_styles,
@@ -19,10 +21,13 @@ from fedjax_admm.trials.figures._style import (
 )
 from fedjax_admm.trials.results import Results, summarize
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def curve_figure(results: Results, *, metric: str) -> Figure:
+
+def curve_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric against rounds, its median too, and the mean against numbers sent."""
-    figure = Figure(figsize=(14, 5.2), layout="constrained")
+    figure = blank_figure(14, 5.2)
     mean, median, traffic = figure.subplots(1, 3)
     label = metric_label(results, metric)
     for name, style in family_styles(results.methods).items():
@@ -47,10 +52,10 @@ def curve_figure(results: Results, *, metric: str) -> Figure:
     return figure
 
 
-def cost_figure(results: Results, *, metric: str) -> Figure:
+def cost_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric against what it costs: rounds, local passes, numbers sent; a row per value."""
     rows = len(results.sweep)
-    figure = Figure(figsize=(14, 0.8 + 4 * rows), layout="constrained")
+    figure = blank_figure(14, 0.8 + 4 * rows)
     grid = figure.subplots(rows, 3, sharey="row", squeeze=False)
     for name, style in family_styles(results.methods).items():
         passes = summarize(results.values(name, "passes"), axis=1).mean
@@ -72,10 +77,10 @@ def cost_figure(results: Results, *, metric: str) -> Figure:
     return figure
 
 
-def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
+def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric against rounds: one column per method, one line per swept value."""
     names = [name for name in results.methods if results.has(name, metric)]
-    figure = Figure(figsize=(3.6 * len(names), 6.4), layout="constrained")
+    figure = blank_figure(3.6 * len(names), 6.4)
     grid = figure.subplots(2, len(names), sharex=True, sharey=True, squeeze=False)
     label = metric_label(results, metric)
     styles = list(family_styles(map(str, range(len(results.sweep)))).values())
@@ -96,7 +101,7 @@ def curves_by_method_figure(results: Results, *, metric: str) -> Figure:
     return figure
 
 
-def progress_figure(results: Results) -> Figure:
+def progress_figure(results: Results) -> "Figure":
     """Draw errors and the objective against rounds, and the error against what it costs.
 
     Args:
@@ -104,7 +109,7 @@ def progress_figure(results: Results) -> Figure:
         has them, and the seconds per round of every method that sends something as details; others
         are level lines. The first swept value is drawn.
     """
-    figure = Figure(figsize=(14.5, 8.6), layout="constrained")
+    figure = blank_figure(14.5, 8.6)
     grid = figure.subplots(2, 3)
     sent, clock = "numbers sent, up and down", "seconds on this machine, evaluation left out"
     metrics = ("error", "fresh_error", "objective", "training_error", "error", "error")

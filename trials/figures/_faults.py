@@ -5,13 +5,14 @@ A method's name says its task before a colon, and among liars the attack after t
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._style import (
     COLOURS,
+    blank_figure,
     distinct_styles,
     draw_line,
     finish,
@@ -25,10 +26,13 @@ from fedjax_admm.trials.figures._style import (
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _WORST = "worst of all attacks tried"
 
 
-def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> Figure:
+def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> "Figure":
     """Draw the last record against the swept number: a row per task, a column per attack.
 
     A last column has the largest mean of all attacks on the task, those without a column included.
@@ -45,7 +49,7 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
     columns = (*attacks, _WORST)
     styles = _styles(dict.fromkeys(name for rules in tasks.values() for name in rules))
     shape = (len(tasks), len(columns))
-    figure = Figure(figsize=(4.2 * shape[1], 1.8 + 2.9 * shape[0]), layout="constrained")
+    figure = blank_figure(4.2 * shape[1], 1.8 + 2.9 * shape[0])
     grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
     for line, (task, rules) in zip(grid, tasks.items(), strict=True):
         for rule, names in rules.items():
@@ -69,7 +73,9 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
     return figure
 
 
-def delays_figure(results: Results, *, metric: str, shown: float, beside: Sequence[str]) -> Figure:
+def delays_figure(
+    results: Results, *, metric: str, shown: float, beside: Sequence[str]
+) -> "Figure":
     """Draw a metric of several tasks: a column per task, a colour per solver.
 
     The first row has the last record against the swept number, of "TASK: SOLVER" and the variants
@@ -83,7 +89,7 @@ def delays_figure(results: Results, *, metric: str, shown: float, beside: Sequen
       beside: variants in the first row.
     """
     tasks = tasks_in(results)
-    figure = Figure(figsize=(4.8 * len(tasks), 12), layout="constrained")
+    figure = blank_figure(4.8 * len(tasks), 12)
     grid = figure.subplots(3, len(tasks), sharey="col", squeeze=False)
     styles = _variant_styles(bare_names(results))
     places = np.arange(len(results.sweep))
@@ -157,7 +163,7 @@ def _styles(names: Sequence[str] | dict[str, None]) -> dict[str, dict]:
     }
 
 
-def _finish(figure: Figure, results: Results, grid: np.ndarray) -> None:
+def _finish(figure: "Figure", results: Results, grid: np.ndarray) -> None:
     """Add one legend of all that is drawn anywhere."""
     lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
     finish(figure, results, lines)

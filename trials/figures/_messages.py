@@ -3,13 +3,13 @@
 A method's name says its task before a colon, as in the figures of several tasks.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from fedjax_admm.trials.figures._style import (
     COLOURS,
+    blank_figure,
     distinct_styles,
     draw_line,
     drawable,
@@ -23,11 +23,15 @@ from fedjax_admm.trials.figures._style import (
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 _COLUMNS = 3
 _MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*", "<", "h", "+", ">", "d")
 
 
-def bits_figure(results: Results) -> Figure:
+def bits_figure(results: Results) -> "Figure":
     """Draw for every task the error against bits, and the bits until the target is reached.
 
     Trials that never reach it count with all their bits: the mean is then too small. Such a mean
@@ -40,7 +44,7 @@ def bits_figure(results: Results) -> Figure:
     tasks = tasks_in(results)
     columns = min(_COLUMNS, len(tasks))
     lines = -(-len(tasks) // columns)
-    figure = Figure(figsize=(4.9 * columns, 1.2 + 5.6 * lines), layout="constrained")
+    figure = blank_figure(4.9 * columns, 1.2 + 5.6 * lines)
     grid = figure.subplots(2 * lines, columns, squeeze=False)
     styles = {
         name: {
@@ -72,7 +76,7 @@ def bits_figure(results: Results) -> Figure:
 
 
 def _draw_curves(
-    axes: Axes, results: Results, task: str, methods: dict[str, str], styles: dict
+    axes: "Axes", results: Results, task: str, methods: dict[str, str], styles: dict
 ) -> None:
     """Draw the median error against bits."""
     for bare, name in methods.items():
@@ -83,7 +87,7 @@ def _draw_curves(
     axes.axhline(results.sweep[0], color="0.5", linewidth=0.8, linestyle=":")
     logarithmic(axes)
     logarithmic_along(axes)
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_formatter("")
     bottom, top = axes.get_ylim()
     if axes.get_yscale() == "log":
         axes.set_ylim(max(bottom, results.sweep[0] / 30), min(top, 3.0))
@@ -91,7 +95,7 @@ def _draw_curves(
     axes.set_ylabel(metric_label(results, "error"))
 
 
-def _draw_bits(axes: Axes, results: Results, methods: dict[str, str], styles: dict) -> None:
+def _draw_bits(axes: "Axes", results: Results, methods: dict[str, str], styles: dict) -> None:
     """Draw the mean bits until the target is reached, a line for every method."""
     rows = np.arange(len(methods))[::-1]
     for row, (bare, name) in zip(rows, methods.items(), strict=True):
@@ -119,6 +123,6 @@ def _draw_bits(axes: Axes, results: Results, methods: dict[str, str], styles: di
             )
     axes.set_yticks(rows, [readable(bare) for bare in methods], fontsize=8)
     axes.set_xscale("log")
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_formatter("")
     axes.margins(x=0.18)
     axes.set_xlabel("bits, all senders")

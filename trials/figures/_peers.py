@@ -3,13 +3,13 @@
 A method's name says its task before a colon, as in the figures of several tasks.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from fedjax_admm.trials.figures._style import (
     COLOURS,
+    blank_figure,
     distinct_styles,
     draw_line,
     finish,
@@ -23,6 +23,10 @@ from fedjax_admm.trials.figures._style import (
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Seven colours are fewer than methods: from the eighth on, in another order and with other markers.
 _MARKERS = (
@@ -48,7 +52,7 @@ _MARKERS = (
 _COSTS = ("global round", "numbers sent, up and down", "gradients of single samples")
 
 
-def peers_figure(results: Results, *, metric: str) -> Figure:
+def peers_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric against its costs at the first swept value, and its end against all values.
 
     Args:
@@ -58,7 +62,7 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
     tasks = tasks_in(results)
     swept = len(results.sweep) > 1
     rows = len(_COSTS) + swept
-    figure = Figure(figsize=(4.8 * len(tasks), 1.6 + 3.1 * rows), layout="constrained")
+    figure = blank_figure(4.8 * len(tasks), 1.6 + 3.1 * rows)
     grid = figure.subplots(rows, len(tasks), sharey="row", squeeze=False)
     styles = {
         name: {
@@ -91,7 +95,7 @@ def peers_figure(results: Results, *, metric: str) -> Figure:
         logarithmic(axes)
     for axes in grid[: len(_COSTS)].flat:
         if logarithmic_along(axes):
-            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.xaxis.set_minor_formatter("")
     for axes in grid[:, 0]:
         axes.set_ylabel(metric_label(results, metric))
     lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
@@ -109,7 +113,7 @@ def _costs(results: Results, name: str) -> tuple[np.ndarray, ...]:
         return results.rounds, up + down, gradients
 
 
-def _label_values(axes: Axes, results: Results, task: str) -> None:
+def _label_values(axes: "Axes", results: Results, task: str) -> None:
     axes.set_xticks(np.arange(len(results.sweep)), [f"{value:g}" for value in results.sweep])
     axes.set_xlabel(parameter_label(results))
     axes.set_title(f"{readable(task)}, last round, mean ± standard error", fontsize=9)

@@ -8,17 +8,17 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.mathtext import MathTextParser
-from matplotlib.ticker import LogFormatter
 
 from fedjax_admm._host import printable
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results import Results, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
@@ -29,6 +29,16 @@ _MOST_DOTS = 30_000  # along a side of a picture: matplotlib draws 65,535 at mos
 _BEYOND = 1e200  # matplotlib's arithmetic of margins and ticks overflows soon after
 _LONGEST = 80  # letters of a line
 _MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
+
+
+def blank_figure(width: float, height: float) -> "Figure":
+    """Return a figure of a width and a height in inches, whose parts find their places.
+
+    The rooms of figures import matplotlib here, so that what only names a figure costs nothing.
+    """
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def family_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -54,7 +64,7 @@ def distinct_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def line_with_band(
-    axes: Axes,
+    axes: "Axes",
     x: np.ndarray,
     middle: np.ndarray,
     low: np.ndarray,
@@ -93,7 +103,9 @@ def drawable(numbers: np.ndarray) -> np.ndarray:
     return np.where(size > _BEYOND, np.nan, kept)
 
 
-def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, label: str, style: dict[str, Any]) -> None:
+def draw_line(
+    axes: "Axes", x: np.ndarray, y: np.ndarray, label: str, style: dict[str, Any]
+) -> None:
     """Draw a line; a long one has markers at equal distances on the page."""
     if np.any(np.abs(y) > _BEYOND) or np.any(np.abs(x) > _BEYOND):
         note(axes, f"numbers beyond {_BEYOND:g} are not drawn")
@@ -104,27 +116,29 @@ def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, label: str, style: dict[
     axes.plot(x, y, label=readable(label), markersize=4, markevery=every, linewidth=1.4, **style)
 
 
-def logarithmic(axes: Axes, *, rounds: bool = False) -> None:
+def logarithmic(axes: "Axes", *, rounds: bool = False) -> None:
     """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds.
 
     Numbers that are negative by more than rounding, as an objective may be, keep it linear. What a
     logarithmic axis cannot show is said in a corner.
     """
+    from fedjax_admm.trials.figures._ticks import PlainNumbers
+
     numbers = _drawn(axes, "y")
     least, largest = np.min(numbers, initial=0), np.max(numbers, initial=0)
     # Errors may all be zero: matplotlib warns of a logarithmic axis without positive numbers.
     if largest > 0 and -least <= _ROUNDING * largest:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(_PlainNumbers())
-        axes.yaxis.set_minor_formatter(_PlainNumbers(minor_thresholds=(2.5, 0.4)))
+        axes.yaxis.set_major_formatter(PlainNumbers())
+        axes.yaxis.set_minor_formatter(PlainNumbers(minor_thresholds=(2.5, 0.4)))
         if least <= 0 and np.any(numbers <= 0):
             note(axes, "zeros and what is below are not drawn")
     if rounds and logarithmic_along(axes):
-        axes.xaxis.set_major_formatter(_PlainNumbers())
-        axes.xaxis.set_minor_formatter(_PlainNumbers())
+        axes.xaxis.set_major_formatter(PlainNumbers())
+        axes.xaxis.set_minor_formatter(PlainNumbers())
 
 
-def logarithmic_along(axes: Axes, *, partly: bool = False) -> bool:
+def logarithmic_along(axes: "Axes", *, partly: bool = False) -> bool:
     """Make the horizontal axis logarithmic if all that is drawn there is positive; say whether.
 
     Args:
@@ -140,7 +154,7 @@ def logarithmic_along(axes: Axes, *, partly: bool = False) -> bool:
     return positive
 
 
-def _drawn(axes: Axes, direction: str) -> np.ndarray:
+def _drawn(axes: "Axes", direction: str) -> np.ndarray:
     """Return all finite numbers of the lines of axes in a direction, "x" or "y"."""
     # The ends of a level line are those of the axes, not numbers; half a point is not drawn.
     lines = [
@@ -154,12 +168,12 @@ def _drawn(axes: Axes, direction: str) -> np.ndarray:
     return np.concatenate(numbers)
 
 
-def note(axes: Axes, words: str) -> None:
+def note(axes: "Axes", words: str) -> None:
     """Write what has to be known of axes into their lower left corner."""
     axes.text(0.02, 0.02, words, transform=axes.transAxes, fontsize=8)
 
 
-def tick_values(axes: Axes, results: Results) -> None:
+def tick_values(axes: "Axes", results: Results) -> None:
     """Give each swept number a tick of its own, evenly in the logarithms if it can be."""
     shown = drawable(results.sweep)
     if np.all(shown > 0):
@@ -168,14 +182,6 @@ def tick_values(axes: Axes, results: Results) -> None:
     ticks = {place: text for place, text in ticks.items() if np.isfinite(place)}
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
-
-
-class _PlainNumbers(LogFormatter):
-    """Labels of a logarithmic axis as 0.5, 2 and 10 instead of 5e-1, 2e0 and 10^1."""
-
-    def __call__(self, x, pos=None):
-        """Return the number where `LogFormatter` would label the tick."""
-        return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 def readable(name: str) -> str:
@@ -191,6 +197,8 @@ def caption(text: str, longest: int = _LONGEST) -> str:
 
 def _with_mathematics(line: str) -> str:
     if "$" in line:
+        from matplotlib.mathtext import MathTextParser
+
         try:
             MathTextParser("path").parse(line)
         except (ValueError, RuntimeError):
@@ -215,15 +223,15 @@ def parameter_label(results: Results) -> str:
 
 
 def finish(
-    figure: Figure,
+    figure: "Figure",
     results: Results,
-    shown: Axes | Mapping[str, Any],
+    shown: "Axes | Mapping[str, Any]",
     legend_title: str | None = None,
 ) -> None:
     """Add the grid lines, one legend below and the title that says what was run."""
     for each in figure.axes:
         each.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    if isinstance(shown, Axes):
+    if not isinstance(shown, Mapping):
         handles, labels = shown.get_legend_handles_labels()
     else:
         handles, labels = list(shown.values()), list(shown)
@@ -245,7 +253,7 @@ def finish(
     figure.suptitle(f"{title}\n" + ran.replace("$", r"\$"), fontsize=11)
 
 
-def save_figure(figure: Figure, folder: Path, name: str = "figure") -> None:
+def save_figure(figure: "Figure", folder: Path, name: str = "figure") -> None:
     """Write `name.png` and `name.pdf`, atomically: the same bytes whenever it is drawn."""
     dots = min(150, _MOST_DOTS / max(figure.get_size_inches()))
     with warnings.catch_warnings():

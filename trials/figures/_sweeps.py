@@ -3,15 +3,15 @@
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._style import (
     COLOURS,
     MARKERS,
+    blank_figure,
     deviation,
     distinct_styles,
     draw_line,
@@ -31,10 +31,14 @@ from fedjax_admm.trials.figures._style import (
 )
 from fedjax_admm.trials.results import Results, summarize
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 def sweep_figure(
     results: Results, *, metric: str, share: str | None = None, floor: float | None = None
-) -> Figure:
+) -> "Figure":
     """Draw the last record against the swept number: mean, median and share of failures.
 
     Args:
@@ -44,7 +48,7 @@ def sweep_figure(
       floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
     """
     width = 2 if share is None else 3
-    figure = Figure(figsize=(4 * width + 1, 4.6), layout="constrained")
+    figure = blank_figure(4 * width + 1, 4.6)
     panels = figure.subplots(1, width)
     mean, median = panels[:2]
     label = metric_label(results, metric)
@@ -81,7 +85,7 @@ def sweep_figure(
     return figure
 
 
-def score_figure(results: Results, *, metric: str, score: str) -> Figure:
+def score_figure(results: Results, *, metric: str, score: str) -> "Figure":
     """Draw two metrics at the last record against the swept number, mean and one standard error.
 
     Args:
@@ -89,7 +93,7 @@ def score_figure(results: Results, *, metric: str, score: str) -> Figure:
       metric: drawn on a logarithmic axis.
       score: at most 1, drawn on a linear axis.
     """
-    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    figure = blank_figure(11, 4.8)
     left, right = figure.subplots(1, 2)
     for name, style in family_styles(results.methods).items():
         for axes, measured in ((left, metric), (right, score)):
@@ -105,7 +109,7 @@ def score_figure(results: Results, *, metric: str, score: str) -> Figure:
     return figure
 
 
-def families_figure(results: Results, *, metric: str) -> Figure:
+def families_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric at the last record against the swept number: one panel per family of methods.
 
     Lines are means over trials, bands one standard deviation of a trial (not of the mean).
@@ -115,7 +119,7 @@ def families_figure(results: Results, *, metric: str) -> Figure:
         families.setdefault(name.split(", ")[0], []).append(name)
     alone = all(len(members) == 1 for members in families.values())
     panels = {"": results.methods} if alone else families
-    figure = Figure(figsize=(max(8.5, 1.8 + 4.2 * len(panels)), 5), layout="constrained")
+    figure = blank_figure(max(8.5, 1.8 + 4.2 * len(panels)), 5)
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (family, members) in zip(grid, panels.items(), strict=True):
         labels = {name: name.removeprefix(f"{family}, ") for name in members}
@@ -138,7 +142,7 @@ def families_figure(results: Results, *, metric: str) -> Figure:
 
 def sweep_and_scatter_figure(
     results: Results, *, metric: str, clouds: Mapping[str, np.ndarray], names: tuple[str, str]
-) -> Figure:
+) -> "Figure":
     """Draw a metric at the last record against the swept number, and clouds of models beside it.
 
     Args:
@@ -147,7 +151,7 @@ def sweep_and_scatter_figure(
       clouds: what a cloud is -> models, shape (nodes, dim); their first two entries are drawn.
       names: of these two entries.
     """
-    figure = Figure(figsize=(6.5 + 3.6 * len(clouds), 5), layout="constrained")
+    figure = blank_figure(6.5 + 3.6 * len(clouds), 5)
     columns = figure.subplots(1, 1 + len(clouds), width_ratios=[1.5] + [1] * len(clouds))
     left, scatters = columns[0], columns[1:]
     for name, style in distinct_styles(results.methods).items():
@@ -182,10 +186,10 @@ def sweep_and_scatter_figure(
     return figure
 
 
-def methods_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
+def methods_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
     """Draw the last record of several metrics, one row per method: trials, mean and deviation."""
     names = results.methods
-    figure = Figure(figsize=(3 + 4 * len(metrics), 1.9 + 0.36 * len(names)), layout="constrained")
+    figure = blank_figure(3 + 4 * len(metrics), 1.9 + 0.36 * len(names))
     grid = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     rows = np.arange(len(names))[::-1]
     for axes, metric in zip(grid, metrics, strict=True):
@@ -223,7 +227,7 @@ def ladder_figure(
     metrics: Sequence[str],
     label: str,
     timed: bool = False,
-) -> Figure:
+) -> "Figure":
     """Draw the last record against a number in the methods' names: "family, 10".
 
     Args:
@@ -245,7 +249,7 @@ def ladder_figure(
     }
     styles = distinct_styles(titles.values())
     number = len(metrics) + timed
-    figure = Figure(figsize=(4.6 * number, 4.8), layout="constrained")
+    figure = blank_figure(4.6 * number, 4.8)
     panels = figure.subplots(1, number, squeeze=False)[0]
     steps = {family: np.array(list(map(_step, names))) for family, names in families.items()}
     for axes, metric in zip(panels, metrics, strict=False):
@@ -279,7 +283,7 @@ def _step(name: str) -> float:
     )
 
 
-def _against_time(axes: Axes, results: Results, metric: str) -> None:
+def _against_time(axes: "Axes", results: Results, metric: str) -> None:
     """Draw the mean of a metric against time, a line per method, at the last swept value."""
     for name, style in distinct_styles(results.methods).items():
         table = summarize(results.values(name, metric)[-1], axis=0)
@@ -291,9 +295,9 @@ def _against_time(axes: Axes, results: Results, metric: str) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-def panels_figure(results: Results, *, metrics: Sequence[str]) -> Figure:
+def panels_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
     """Draw the last record of several metrics against the swept number, one panel each."""
-    figure = Figure(figsize=(4.2 * len(metrics), 4.6), layout="constrained")
+    figure = blank_figure(4.2 * len(metrics), 4.6)
     panels = figure.subplots(1, len(metrics), squeeze=False)[0]
     styles = distinct_styles(results.methods)
     for axes, metric in zip(panels, metrics, strict=True):

@@ -6,13 +6,13 @@ a method looks the same in all of them.
 
 import textwrap
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._style import (
+    blank_figure,
     distinct_styles,
     finish,
     line_with_band,
@@ -25,6 +25,10 @@ from fedjax_admm.trials.figures._style import (
 )
 from fedjax_admm.trials.results import Results, summarize
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 SEPARATOR = ": "
 
 
@@ -35,7 +39,7 @@ def task_curves_figure(
     title: Callable[[float], str],
     floor: float = -np.inf,
     logarithmic: bool = False,
-) -> Figure:
+) -> "Figure":
     """Draw a metric in dB against rounds: a column per task, a row per swept value.
 
     Args:
@@ -47,7 +51,7 @@ def task_curves_figure(
     """
     tasks = tasks_in(results)
     shape = (len(results.sweep), len(tasks))
-    figure = Figure(figsize=(4.4 * shape[1], 1.6 + 3.2 * shape[0]), layout="constrained")
+    figure = blank_figure(4.4 * shape[1], 1.6 + 3.2 * shape[0])
     grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
     styles = distinct_styles(bare_names(results))
     for row, (value, line) in enumerate(zip(results.sweep, grid, strict=True)):
@@ -68,7 +72,7 @@ def task_curves_figure(
 
 def task_sweep_figure(
     results: Results, *, metric: str, floor: float = -np.inf, logarithmic: bool = True
-) -> Figure:
+) -> "Figure":
     """Draw the last record of a metric in dB against the swept number, a column per task.
 
     Args:
@@ -78,7 +82,7 @@ def task_sweep_figure(
       logarithmic: whether the swept numbers are spread evenly in their logarithms.
     """
     tasks = tasks_in(results)
-    figure = Figure(figsize=(4.4 * len(tasks), 4.8), layout="constrained")
+    figure = blank_figure(4.4 * len(tasks), 4.8)
     grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
     styles = distinct_styles(bare_names(results))
     for axes, (task, methods) in zip(grid[0], tasks.items(), strict=True):
@@ -119,7 +123,7 @@ def bare_names(results: Results) -> list[str]:
 
 
 def _band(
-    axes: Axes, x: np.ndarray, values: np.ndarray, label: str, style: dict, floor: float
+    axes: "Axes", x: np.ndarray, values: np.ndarray, label: str, style: dict, floor: float
 ) -> None:
     """Draw median and quantiles over the first axis, in dB."""
     # Where rounding has made a gap negative or zero, it is at the floor; without one it has no
@@ -141,7 +145,7 @@ def _decibels(results: Results, metric: str) -> str:
     return label if "$" in label else textwrap.fill(label, 36)  # a formula stays whole
 
 
-def _finish(figure: Figure, results: Results, grid: np.ndarray, floor: float) -> None:
+def _finish(figure: "Figure", results: Results, grid: np.ndarray, floor: float) -> None:
     """Add one legend of all methods, whichever task they appear in."""
     lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
     note = "median over trials, band from the 10 to the 90 % quantile"

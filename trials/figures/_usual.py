@@ -1,13 +1,16 @@
 """The figure of an experiment that has none of its own."""
 
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from fedjax_admm.trials.figures._curves import curve_figure
 from fedjax_admm.trials.figures._sweeps import sweep_figure
 from fedjax_admm.trials.results import Results
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def usual_figure(results: Results) -> Figure:
+
+def usual_figure(results: Results) -> "Figure":
     """Draw the first of the experiment's metrics that was measured.
 
     It is drawn against the swept number where there are several values of it, else against rounds.

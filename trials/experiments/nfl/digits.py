@@ -34,14 +34,12 @@ sum of the pixels change little; at 3, hidden units die.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedjax_admm._checks import InputError, count, default_float, is_concrete, number
 from fedjax_admm._pytrees import register_dataclass
@@ -53,6 +51,10 @@ from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded, recorded_rounds
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 OUTPUTS = 2  # of a node's network: the first or the second digit of its cluster
 ALGORITHM_1, POOLED = "Algorithm 1", "pooled, four outputs"
@@ -361,10 +363,10 @@ def describe(settings: Settings) -> str:
     )
 
 
-def accuracy_figure(results: Results) -> Figure:
+def accuracy_figure(results: Results) -> "Figure":
     """Draw the last training and validation accuracies of all methods, one panel per width."""
     widths, names = results.sweep, results.methods
-    figure = Figure(figsize=(2.2 + 4.6 * len(widths), 5.2), layout="constrained")
+    figure = figures.blank_figure(2.2 + 4.6 * len(widths), 5.2)
     panels = figure.subplots(1, len(widths), sharey=True, squeeze=False)[0]
     rows = np.arange(len(names))[::-1]
     for i, (axes, width) in enumerate(zip(panels, widths, strict=True)):
@@ -389,7 +391,7 @@ def accuracy_figure(results: Results) -> Figure:
     return figure
 
 
-def _bars(axes: Axes, rows: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
+def _bars(axes: "Axes", rows: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
     """Draw the mean of every row (method, trial) with its deviation, and the numbers beside it."""
     table = summarize(values, axis=1)
     # A failed method has no mean, and a single trial no deviation.

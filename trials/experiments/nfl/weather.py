@@ -9,13 +9,12 @@ distributed alike are neighbours. `fedjax-admm solve networked` does the same fo
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from matplotlib.figure import Figure
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, default_float, number
@@ -33,6 +32,9 @@ from fedjax_admm.trials.experiments._methods import DirectMethod, Method, Solver
 from fedjax_admm.trials.experiments.nfl.graphs import PAPER
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables import Observations, node_distances, read_observations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FILE = "fmi_daily_temperature_2021.csv"
 SHOWN = 5.0  # the threshold of the paper's table, and of the scatter plot
@@ -258,7 +260,7 @@ def _shown(thresholds: Sequence[float]) -> float:
     return min(thresholds, key=lambda value: abs(value - SHOWN))
 
 
-def weather_figure(results: Results) -> Figure:
+def weather_figure(results: Results) -> "Figure":
     """Draw the validation error against the threshold, and the models at lambda 0 and 1/2."""
     return figures.sweep_and_scatter_figure(
         results,
