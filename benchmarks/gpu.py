@@ -1,5 +1,6 @@
 """Every family of solvers at its paper's size and larger, on a GPU beside two CPU cores.
 
+    python benchmarks/gpu.py --all       everything below, as one page of tables
     python benchmarks/gpu.py             all families at 1, 10 and 100 times the paper's size
     python benchmarks/gpu.py --widths    FSMDM: time of a round against the trials in one batch
     python benchmarks/gpu.py --on-chip   FSMDM: the scan against the kernel with the loop inside
@@ -12,9 +13,11 @@ use two cores only, as two CPU devices that share the trials, in micro-batches t
 a GPU takes all trials in one batch. Each configuration runs in a process of its own. Problems are
 drawn, and states made, before the clock starts; medians over repeats; compile time is apart from
 run time; every timing waits for its results. What does not fit into the memory by the compiled
-program's own analysis is left out before anything is allocated. The share of the memory's speed is
-that of `fedjax_admm.trials.work`: traffic by its model over the measured copy. No compilation
-cache.
+program's own analysis is left out before anything is allocated. The width that the engine chooses
+by itself is among those of `--widths`, and the kernel's answers are held against the scan's before
+it is timed. What is expected of an H100 stands in `benchmarks/gpu.md`, row by row. The share of the
+memory's speed is that of `fedjax_admm.trials.profiling`: traffic by its model over the measured
+copy. No compilation cache.
 """
 
 import json
@@ -23,10 +26,10 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gpu_families import FAMILIES, RATINGS, SENSORS, ZCDP_ROUNDS, functions
 from side_by_side import measure, parser, run_one
 
 CPU_CORES = 2
@@ -35,145 +38,9 @@ WIDEST = 4096
 # On a CPU unrolling is slower, and with 16 compiling takes longer than ten minutes.
 UNROLLS = (1, 2, 4)
 BARE, ON_CHIP = "bare scan, unroll ", "on chip"
-SENSORS, WIDTH_ROUNDS = 21, 200
-
-
-# --- the families -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Family:
-    """A kind of problem that can grow."""
-
-    grows: str  # what a scale multiplies
-    size: Callable[[int], str]  # at a scale
-    trials: int
-    rounds: int  # of the paper: what "trials per second" stands for
-    build: Callable[[int], tuple[Callable, Callable, Any]]
-    # At a scale: (key -> problem), (problem -> solver), and who takes part.
-
-
-def _fsmdm(scale: int):
-    import fedjax_admm as fa
-
-    def draw(key):
-        return fa.problems.draw_localization(
-            key, fa.problems.cauchy_noise(1.0), clients=SENSORS * scale
-        )
-
-    return draw, lambda problem: fa.solvers.fsmdm(), None
-
-
-def _hfsad(scale: int):
-    import fedjax_admm as fa
-
-    def draw(key):
-        return fa.problems.draw_phase_retrieval(key, clusters=5 * scale, start="near")
-
-    return draw, lambda problem: fa.solvers.hfsad(problem, passes=10), None
-
-
-def _gtv(scale: int):
-    import numpy as np
-
-    import fedjax_admm as fa
-
-    nodes, edges = 200 * scale, 5000 * scale
-    graph = fa.graphs.from_edges(nodes, _pairs(nodes, edges))
-    truth = np.where(np.arange(nodes)[:, None] < nodes // 2, [2.0, 2.0], [-2.0, 2.0])
-
-    def draw(key):
-        drawn = truth.astype(np.float32)
-        return fa.problems.draw_networked_regression(key, graph, drawn, samples=5, share=0.6)
-
-    return draw, lambda problem: fa.solvers.gtv_primal_dual(problem, 0.01, ratio=1.0), None
-
-
-def _fedmc(scale: int):
-    import fedjax_admm as fa
-    from fedjax_admm.participation import without_replacement
-
-    shape, rank = RATINGS[scale], RANKS[scale]
-
-    def draw(key):
-        return fa.problems.matrix_completion(fa.ratings.draw_ratings(key, shape), key, clients=100)
-
-    return draw, lambda problem: fa.solvers.fedmc_admm(rank=rank), without_replacement(10)
-
-
-def _zcdp(scale: int):
-    from dataclasses import replace
-
-    import jax.numpy as jnp
-    import numpy as np
-
-    import fedjax_admm as fa
-    from fedjax_admm import losses, privacy
-
-    clients = 50 * scale
-    ring = np.stack([np.arange(clients), (np.arange(clients) + 1) % clients], 1)
-    chords = _pairs(clients, clients // 2, without=ring)
-    graph = fa.graphs.from_edges(clients, np.concatenate([ring, chords]))
-    release = privacy.gaussian_release(privacy.zcdp_plan(8.0, 1e-5, ZCDP_ROUNDS), 0.5)
-
-    def draw(key):
-        loss = losses.absolute()
-        problem = fa.problems.draw_consensus_regression(key, graph, loss, samples=50, dim=8)
-        # Rounds need no optimum: what is not used is not computed.
-        return replace(problem, optimum=jnp.zeros_like(problem.optimum))
-
-    return draw, lambda problem: fa.solvers.private_networked_admm(release, step_size=2.0), None
-
-
-def _pairs(nodes: int, number: int, without=()):
-    """Return so many different pairs of different nodes, at random."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    ends = np.sort(rng.integers(0, nodes, (4 * number + 100, 2)), 1)
-    codes = np.unique((ends[:, 0] * nodes + ends[:, 1])[ends[:, 0] != ends[:, 1]])
-    taken = np.sort(np.reshape(without, (-1, 2)), 1).astype(np.int64)
-    free = np.setdiff1d(codes, taken[:, 0] * nodes + taken[:, 1])
-    chosen = rng.permutation(free)[:number]
-    return np.stack([chosen // nodes, chosen % nodes], 1)
-
-
-RATINGS = {1: "ml-100k", 10: "ml-1m", 100: "ml-10m"}
-RANKS = {1: 5, 10: 5, 100: 8}
-ZCDP_ROUNDS = 200
-FAMILIES = {
-    "FSMDM": Family(
-        "sensors", lambda scale: f"{21 * scale:,} sensors, 3 coordinates", 1000, 1000, _fsmdm
-    ),
-    "HFSAD": Family(
-        "edge servers of 50 clients",
-        lambda scale: f"{250 * scale:,} clients, 25 dimensions, 10 passes",
-        100,
-        400,
-        _hfsad,
-    ),
-    "GTV": Family(
-        "nodes and edges",
-        lambda scale: f"{200 * scale:,} nodes, {5000 * scale:,} edges, 2 features",
-        100,
-        1000,
-        _gtv,
-    ),
-    "FedMC-ADMM": Family(
-        "tables of ratings of three sizes, 100 clients, 10 drawn",
-        lambda scale: f"{RATINGS[scale]}, rank {RANKS[scale]}",
-        1,
-        100,
-        _fedmc,
-    ),
-    "zCDP-NFL": Family(
-        "clients",
-        lambda scale: f"{50 * scale:,} clients of 3 neighbours, 50 samples, 8 parameters",
-        50,
-        ZCDP_ROUNDS,
-        _zcdp,
-    ),
-}
+WIDTH_ROUNDS = 200
+AUTOMATIC_OF = 1000  # trials in the paper's figures: the engine chooses a width for them
+AGREEING = 1e-3  # relative: nine of ten answers of the kernel are as near to the scan's
 
 
 # --- one configuration, in a process of its own -------------------------------------------------
@@ -203,22 +70,14 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
     begin(platform)
     import jax
 
-    import fedjax_admm as fa
     from fedjax_admm.trials import profiling
     from fedjax_admm.trials.engine import memory
 
     family = FAMILIES[name]
-    draw, solver_of, participation = family.build(scale)
+    draw, begun, advanced = functions(name, scale)
+    rounds_of = partial(advanced, rounds=rounds)
     mesh = _mesh(family.trials, platform)
     keys = jax.random.split(jax.random.key(0), family.trials)
-
-    def begun(problem, key):
-        solver = solver_of(problem)
-        return fa.run(solver, problem, key, rounds=0, participation=participation).state
-
-    def rounds_of(problem, key, start):
-        options = {"rounds": rounds, "every": rounds, "participation": participation}
-        return fa.run(solver_of(problem), problem, key, start=start, **options).state
 
     problems = jax.eval_shape(jax.vmap(draw), keys)
     starts = jax.eval_shape(jax.vmap(begun), problems, keys)
@@ -319,7 +178,7 @@ def run_width(
 
     solver = fa.solvers.fsmdm()
     keys = jax.random.split(jax.random.key(0), width)
-    draw = _fsmdm(1)[0]
+    draw = functions("FSMDM", 1)[0]
     problems = jax.block_until_ready(jax.jit(jax.vmap(draw))(keys))
 
     def scan(problem, key):
@@ -342,11 +201,13 @@ def run_width(
 
         return run_on_chip(solver, problem, key, rounds=rounds, every=rounds).estimate
 
-    functions = {"scan": scan, ON_CHIP: on_chip}
+    loops = {"scan": scan, ON_CHIP: on_chip}
+    if ON_CHIP in ways:
+        _check_twins(*(jax.jit(jax.vmap(loop))(problems, keys) for loop in (on_chip, scan)))
     result: dict[str, Any] = {}
     for way in ways:
         unroll = way.removeprefix(BARE)
-        function = functions.get(way) or partial(bare, unroll=int(unroll))
+        function = loops.get(way) or partial(bare, unroll=int(unroll))
         clock = time.perf_counter()
         compiled = jax.jit(jax.vmap(function)).lower(problems, keys).compile()
         result[f"compile, {way}"] = time.perf_counter() - clock
@@ -354,8 +215,49 @@ def run_width(
     return result
 
 
+def _check_twins(mine: Any, scan: Any) -> None:
+    """Refuse to time a kernel whose answers are not the scan's.
+
+    Sums are rounded in another order, and the problem is not convex: one trial in ten may go
+    another way, but none to infinity.
+    """
+    import numpy as np
+
+    mine, scan = np.asarray(mine), np.asarray(scan)
+    apart = np.linalg.norm(mine - scan, axis=-1) / np.maximum(1, np.linalg.norm(scan, axis=-1))
+    near = float(np.mean(apart <= AGREEING))
+    if not np.isfinite(mine).all() or near < 0.9:
+        raise ValueError(
+            f"the kernel's answers are not the scan's: {100 * near:.0f} % are within {AGREEING}, "
+            f"the furthest is {np.max(apart):.3g} away"
+        )
+
+
+def automatic_width(platform: str) -> dict[str, int]:
+    """Return how many of the paper's trials of FSMDM the engine takes at once by itself."""
+    begin(platform)
+    import jax
+
+    import fedjax_admm as fa
+    from fedjax_admm.trials.engine import default_mesh, monte_carlo
+
+    draw = functions("FSMDM", 1)[0]
+
+    def trial(key):
+        problem = draw(key)
+        run = fa.run(fa.solvers.fsmdm(), problem, key, rounds=1)
+        return {"estimate": run.estimate}
+
+    mesh = default_mesh(1)
+    outcome = monte_carlo(
+        trial, jax.random.key(0), AUTOMATIC_OF, chunk=AUTOMATIC_OF, mesh=mesh, progress=False
+    )
+    return {"width": outcome.layout.width}
+
+
 TASKS = {
     "device": device,
+    "automatic": automatic_width,
     "family": run_family,
     "width": run_width,
 }
@@ -430,13 +332,14 @@ def _short(row: Mapping[str, Any]) -> str:
 
 def report_widths(ways: list[str], given: Any, platforms: list[str]) -> None:
     """Print the time of a round against the trials in one batch."""
-    widths = [width for width in (4**power for power in range(9)) if width <= given.widths_up_to]
+    powers = {width for width in (4**power for power in range(9)) if width <= given.widths_up_to}
     rounds = given.rounds or WIDTH_ROUNDS
     print(f"FSMDM, {SENSORS} sensors, {rounds} rounds, one batch on one device; microseconds\n")
     print(f"| device | trials | {' | '.join(ways)} | fastest, per trial |")
     print("|---" * (len(ways) + 3) + "|")
     for platform in platforms:
-        for width in widths:
+        chosen = in_a_process("automatic", platform=platform).get("width")
+        for width in sorted(powers | ({chosen} if chosen else set())):
             # On a CPU the kernel is the scan itself.
             here = [way for way in ways if way != ON_CHIP or platform != "cpu"]
             row = in_a_process(
@@ -450,10 +353,11 @@ def report_widths(ways: list[str], given: Any, platforms: list[str]) -> None:
             if "failed" in row:
                 print(f"| {platform} | {width} | failed: {row['failed']} |", flush=True)
                 continue
+            name = f"{width} (automatic of {AUTOMATIC_OF:,})" if width == chosen else width
             taken = {way: 1e6 * row[way] for way in here}
             shown = " | ".join(f"{taken[way]:.4g}" if way in taken else "" for way in ways)
             fastest = min(taken.values()) / width
-            print(f"| {platform} | {width} | {shown} | {fastest:.3g} |", flush=True)
+            print(f"| {platform} | {name} | {shown} | {fastest:.3g} |", flush=True)
 
 
 def main() -> None:
@@ -461,6 +365,7 @@ def main() -> None:
     options.add_argument("--families", default=",".join(FAMILIES))
     options.add_argument("--scales", default=",".join(map(str, SCALES)))
     options.add_argument("--rounds", type=int, help="fewer for larger sizes by default")
+    options.add_argument("--all", action="store_true")
     options.add_argument("--widths", action="store_true")
     options.add_argument("--widths-up-to", type=int, default=WIDEST)
     options.add_argument("--unrolls", default=",".join(map(str, UNROLLS)))
@@ -478,14 +383,16 @@ def main() -> None:
     has_gpu = found.get("platform") in ("gpu", "cuda", "rocm")
     platforms = ["cpu", found["platform"]] if has_gpu else ["cpu"]
     print(f"JAX {found.get('jax', '?')}, {found.get('kind') if has_gpu else 'no GPU here'}\n")
-    if given.on_chip and not has_gpu:
+    widths, on_chip = given.widths or given.all, given.on_chip or given.all
+    if on_chip and not has_gpu:
         print("The kernel is not measured: on a CPU `run_on_chip` is the scan itself.\n")
-    if given.widths or given.on_chip:
-        bare = [f"{BARE}{int(unroll)}" for unroll in given.unrolls.split(",")]
-        ways = ["scan", *(bare if given.widths else []), *([ON_CHIP] if given.on_chip else [])]
-        report_widths(ways, given, platforms)
-    else:
+    if given.all or not (widths or on_chip):
         report_families(names, scales, given, platforms)
+        print()
+    if widths or on_chip:
+        bare = [f"{BARE}{int(unroll)}" for unroll in given.unrolls.split(",")]
+        ways = ["scan", *(bare if widths else []), *([ON_CHIP] if on_chip else [])]
+        report_widths(ways, given, platforms)
 
 
 if __name__ == "__main__":
