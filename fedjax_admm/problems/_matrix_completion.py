@@ -43,7 +43,15 @@ from fedjax_admm.problems._rating_split import (
     split,
     spread_users,
 )
-from fedjax_admm.ratings import BLOCK, ClientRatings, DrawnRatings, Ratings
+from fedjax_admm.ratings import (
+    BLOCK,
+    ClientRatings,
+    DrawnRatings,
+    Home,
+    Ratings,
+    ratings_per_client,
+    sort_by_client,
+)
 
 
 @register_dataclass
@@ -91,6 +99,7 @@ def matrix_completion(
     train: float = 0.8,
     validation: float = 0.0,
     standardize: bool = True,
+    room: bool = False,
 ) -> MatrixCompletion:
     """Spread users over clients at random, and split each client's ratings.
 
@@ -106,10 +115,13 @@ def matrix_completion(
       validation: share of these that `problem.tuning` holds out, for the choice of
         hyper-parameters without a look at the ratings held out here; there is no `tuning` if 0.
       standardize: whether to standardise.
+      room: make room for all ratings in every list, so that problems of one table have arrays of
+        the same shapes, whatever their shares: what is compiled for one serves all.
 
     Returns:
       The problem. Its memory is about 24 bytes per rating learnt from, 12 per other one, and as
-      much again with `validation`.
+      much again with `validation`; 36 per rating and problem with `room`. A table is sorted client
+      by client, on all cores; what is traced, by XLA.
 
     Raises:
       InputError: there are fewer users than clients, a share is out of range, a client has no
@@ -131,20 +143,19 @@ def matrix_completion(
     fitted = 0.0 if none else 1 - _share("validation", validation)
     shape = Shape(clients, -(-ratings.num_users // clients), ratings.num_items)
     _check_size(shape)
-    problem, sizes = _drawn(
-        *_columns(ratings),
-        key,
-        shape,
-        ratings.num_users,
-        train,
-        fitted,
-        flag("standardize", standardize),
-    )
+    how = (shape, train, fitted, flag("standardize", standardize), flag("room", room))
+    table = _sorted_columns(ratings)
+    drawn = table and _draws(key, ratings.num_users, clients, ratings=table[3])
+    if drawn and is_concrete(drawn):
+        problem, sizes = _dealt(table[:3], drawn, *how)
+    else:
+        problem, sizes = _drawn(*_columns(ratings), key, ratings.num_users, *how)
+    blocks = max(1, -(-int(sizes.max()) // BLOCK)) if room and is_concrete(sizes) else None
     _check_learnt(problem, sizes, train)
     if validation:
         _check_learnt(problem.tuning, problem.by_user.counts, fitted)
-        problem = replace(problem, tuning=_checked(problem.tuning))
-    return _checked(problem)
+        problem = replace(problem, tuning=_checked(problem.tuning, blocks))
+    return _checked(problem, blocks)
 
 
 def matrix_completion_of_clients(
@@ -251,9 +262,57 @@ def matrix_completion_of_clients(
     return _checked(MatrixCompletion(*parts))
 
 
-@partial(jax.jit, static_argnames=("shape", "num_users", "train", "fitted", "standardize"))
+def _dealt(
+    columns, drawn, shape, train, fitted, standardize, room
+) -> tuple[MatrixCompletion, np.ndarray]:
+    """Return what `_drawn` returns, of a sorted table: numbers agree but for rounding."""
+    places, members, draws = drawn
+    home = Home(np.asarray(places), shape.clients, shape.users_per_client, shape.num_items)
+    sizes = ratings_per_client(columns[0], home)
+    how = {"standardize": standardize, "room": room, "dtype": np.dtype(default_float()).type}
+
+    def problem(low, high, tuning=None):
+        lists = sort_by_client(columns, np.asarray(draws), home, low, high, **how)
+        by_user, by_item, held_out = lists[:3]
+        scale = (jnp.asarray(number, default_float()) for number in lists[3:])
+        return MatrixCompletion(by_user, by_item, held_out, members, *scale, places, tuning)
+
+    learnt = share_of(sizes, train)
+    tuning = problem(share_of(learnt, fitted), learnt) if fitted else None
+    return problem(learnt, sizes, tuning), sizes
+
+
+@partial(jax.jit, static_argnames=("num_users", "clients", "ratings"))
+def _draws(key, num_users, clients, ratings) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return places of users, users per client, and 32 bits per rating, as `_drawn` draws them."""
+    user_key, split_key = jax.random.split(key)
+    places, members = spread_users(user_key, num_users, clients)
+    return places, members, jax.random.bits(split_key, (ratings,), jnp.uint32)
+
+
+def _sorted_columns(ratings: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int] | None:
+    """Return users, items and values that are there, and how many entries were drawn for.
+
+    None where they are traced, or not sorted by user.
+    """
+    present = getattr(ratings, "present", None)
+    if not is_concrete((ratings.users, ratings.items, ratings.values, present)):
+        return None
+    users, items, values = map(np.asarray, (ratings.users, ratings.items, ratings.values))
+    drawn = there = users.size
+    if present is not None:
+        there = int(np.asarray(present).sum())
+        if not np.asarray(present)[:there].all():
+            return None
+    users, items, values = users[:there], items[:there], values[:there]
+    if not there or np.any(users[1:] < users[:-1]):
+        return None
+    return users, items, values, drawn
+
+
+@partial(jax.jit, static_argnames=("num_users", "shape", "train", "fitted", "standardize", "room"))
 def _drawn(
-    users, items, values, present, key, shape, num_users, train, fitted, standardize
+    users, items, values, present, key, num_users, shape, train, fitted, standardize, room
 ) -> tuple[MatrixCompletion, jax.Array]:
     """Return the problem of `matrix_completion`, and how many ratings every client has."""
     user_key, split_key = jax.random.split(key)
@@ -263,11 +322,12 @@ def _drawn(
     rank, sizes = random_ranks(split_key, owners, shape.clients)
     entries = Entries(owners, local[users], items, values, present)
     learnt = share_of(sizes, train)
-    shares = (train, 1 - train)
+    shares = (1.0, 1.0) if room else (train, 1 - train)
     rest = (places, members, standardize)
     problem = MatrixCompletion(*split(entries, rank, learnt, sizes, shape, shares, *rest))
     if fitted:
-        low, shares = share_of(learnt, fitted), (train * fitted, train * (1 - fitted))
+        low = share_of(learnt, fitted)
+        shares = (1.0, 1.0) if room else (train * fitted, train * (1 - fitted))
         tuning = split(entries, rank, low, learnt, shape, shares, *rest)
         problem = replace(problem, tuning=MatrixCompletion(*tuning))
     return problem, sizes
@@ -316,8 +376,11 @@ def _check_learnt(problem: MatrixCompletion, sizes: jax.Array, share: float) -> 
         )
 
 
-def _checked(problem: MatrixCompletion) -> MatrixCompletion:
-    """Check the spread of the ratings, and note how large the largest client is, if it is known."""
+def _checked(problem: MatrixCompletion, blocks: int | None = None) -> MatrixCompletion:
+    """Check the spread of the ratings, and note how large the largest client is, if it is known.
+
+    Its number of blocks may be given, where lists of the same shape are to have the same.
+    """
     if not is_concrete(problem.deviation):
         return problem
     limit = largest_squarable(problem.mean.dtype)
@@ -336,7 +399,8 @@ def _checked(problem: MatrixCompletion) -> MatrixCompletion:
         )
 
     def noted(listed: ClientRatings) -> ClientRatings:
-        return replace(listed, largest=max(1, -(-int(listed.counts.max()) // BLOCK)))
+        known = max(1, -(-int(listed.counts.max()) // BLOCK)) if blocks is None else blocks
+        return replace(listed, largest=known)
 
     return replace(
         problem,

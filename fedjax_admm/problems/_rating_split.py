@@ -120,6 +120,8 @@ def random_ranks(key: jax.Array, owners: jax.Array, clients: int) -> tuple[jax.A
     return rank, sizes
 
 
-def share_of(sizes: jax.Array, share: float) -> jax.Array:
-    """Return `floor(share * sizes)`, int32."""
-    return jnp.floor(sizes.astype(default_float()) * share + _ROUNDING).astype(jnp.int32)
+def share_of(sizes: Any, share: float) -> Any:
+    """Return `floor(share * sizes)`, int32; of NumPy's numbers in NumPy."""
+    there = np if isinstance(sizes, np.ndarray) else jnp
+    rounded = sizes.astype(default_float()) * np.dtype(default_float()).type(share) + _ROUNDING
+    return there.floor(rounded).astype(np.int32)

@@ -23,6 +23,12 @@ from fedjax_admm.ratings._factors import (
     user_steps as user_steps,
 )
 from fedjax_admm.ratings._files import read_ratings as read_ratings
+from fedjax_admm.ratings._layout import (
+    Home as Home,
+    Lists as Lists,
+    ratings_per_client as ratings_per_client,
+    sort_by_client as sort_by_client,
+)
 from fedjax_admm.ratings._synthetic import (
     SHAPES as SHAPES,
     DrawnRatings as DrawnRatings,

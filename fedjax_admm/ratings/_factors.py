@@ -275,7 +275,9 @@ def copy_steps(
             def rows(array):
                 """Return some rows at a place, components first."""
                 sizes = (1, size, array.shape[-1])
-                return jnp.moveaxis(jax.lax.dynamic_slice(array, (place, start, none), sizes)[0], 1, 0)
+                return jnp.moveaxis(
+                    jax.lax.dynamic_slice(array, (place, start, none), sizes)[0], 1, 0
+                )
 
             quadratic = rows(sums)
             if general is None:
