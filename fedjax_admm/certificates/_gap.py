@@ -54,7 +54,7 @@ def duality_gap(solver: Any, problem: Any, state: Any, radius: Any = np.inf) -> 
     """Return the duality gap at a state, restricted to models no longer than a radius.
 
     Args:
-      solver: a `GTVPrimalDual`.
+      solver: a `GTVPrimalDual`, or a `GTVSplitting`.
       problem: a network with squared losses (ridge included).
       state: of the solver.
       radius: shape (); some minimiser must have all ||w_i|| at most this. Infinite: the plain gap.
@@ -130,15 +130,18 @@ def optimality_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
 
     `max(||r_p|| / (sqrt(nodes dim) + ||D^T u^+||), ||r_d|| / (sqrt(edges dim) + ||D w^+||))` over
     nodes with neighbours and edges that are there. It costs one round: look at it every 10 to 50.
+    At a state of `GTVSplitting` it is that of a primal-dual round from its models and flows.
 
     Args:
-      solver: a `GTVPrimalDual`.
+      solver: a `GTVPrimalDual`, or a `GTVSplitting`.
       problem: any network; the residuals are exact if the prox is.
       state: of the solver.
 
     Returns:
       Shape ().
     """
+    if hasattr(solver, "primal_dual"):
+        solver, state = solver.primal_dual(problem, state)
     graph, w, u = problem.graph, state.nodes.w, state.u
     linked = graph.degrees > 0
     key = jax.random.key(0)  # a round of this solver draws nothing

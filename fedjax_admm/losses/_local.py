@@ -17,7 +17,7 @@ Generalized Total Variation Minimization", 2023 (the primal updates).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -89,6 +89,36 @@ class SquaredLoss:
         matrix = jnp.einsum("nrd,nre->nde", self.basis, scaled, precision=_HIGHEST)
         identity = jnp.eye(matrix.shape[-1], dtype=matrix.dtype)[None]
         return matrix + self.ridge[:, None, None] * identity
+
+    def second_moments(self):
+        """Return the Hessian of every loss, shape (nodes, dim, dim)."""
+        return 2 * self.gram()
+
+    def in_units(self, turn):
+        """Return the losses of v with `w = turn v`, for their prox alone: data are left out.
+
+        Args:
+          turn: shape (dim, dim), invertible.
+        """
+        x = jnp.einsum("nmd,de->nme", self.features, turn, precision=_HIGHEST)
+        gram = jnp.einsum("nm,nmd,nme->nde", self.weights, x, x, precision=_HIGHEST)
+        outer = jnp.einsum("de,df->ef", turn, turn, precision=_HIGHEST)
+        spectrum, vectors = eigh_by_rotations(gram + self.ridge[:, None, None] * outer[None])
+        tolerance = max(1e-10, 8 * spectrum.shape[-1] * float(jnp.finfo(x.dtype).eps))
+        seen = spectrum > tolerance * jnp.max(spectrum, -1, keepdims=True)
+        basis = jnp.where(seen[..., None], jnp.swapaxes(vectors, -1, -2), 0)
+        return replace(
+            self,
+            features=x[:, :0],
+            targets=self.targets[:, :0],
+            weights=self.weights[:, :0],
+            ridge=jnp.zeros_like(self.ridge),
+            basis=basis,
+            spectrum=jnp.where(seen, spectrum, 0),
+            correlation=jnp.einsum(
+                "nm,nmd->nd", self.weights * self.targets, x, precision=_HIGHEST
+            ),
+        )
 
     def typical_norm(self):
         """Return the median length of a node's model, entries that its data do not see included."""
@@ -246,6 +276,16 @@ class LogisticLoss:
     def curvature(self):
         """Return a Lipschitz constant of every gradient, shape (nodes,): `sum_j c ||x||^2 / 4`."""
         return jnp.sum(self.weights * sum_of_squares(self.features), -1) / 4
+
+    def second_moments(self):
+        """Return a bound of every Hessian, shape (nodes, dim, dim): `sum_j c x x^T / 4`."""
+        scaled = self.weights[..., None] * self.features
+        return jnp.einsum("nmd,nme->nde", scaled, self.features, precision=_HIGHEST) / 4
+
+    def in_units(self, turn):
+        """Return the losses of v with `w = turn v`; turn has shape (dim, dim)."""
+        turned = jnp.einsum("nmd,de->nme", self.features, turn, precision=_HIGHEST)
+        return replace(self, features=turned)
 
     def typical_norm(self):
         """Return the median length of a node's own model."""

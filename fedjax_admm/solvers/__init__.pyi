@@ -49,6 +49,11 @@ from fedjax_admm.solvers.graph._gtv import (
     gtv_primal_dual as gtv_primal_dual,
     gtv_step_ratio as gtv_step_ratio,
 )
+from fedjax_admm.solvers.graph._gtv_splitting import (
+    GTVSplitting as GTVSplitting,
+    GTVSplittingState as GTVSplittingState,
+    gtv as gtv,
+)
 from fedjax_admm.solvers.graph._pg_extra import PGEXTRA as PGEXTRA, pg_extra as pg_extra
 from fedjax_admm.solvers.private._network import (
     PrivateClients as PrivateClients,

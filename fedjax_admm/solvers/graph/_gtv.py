@@ -171,14 +171,7 @@ def gtv_primal_dual(
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
     penalty = network_lasso() if penalty is None else penalty
-    if not hasattr(penalty, "prox_conjugate"):
-        raise InputError(
-            f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
-            argument="penalty",
-            value=penalty,
-            remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go "
-            "on the links of a tree (tree_link)",
-        )
+    check_edge_penalty(penalty)
     return GTVPrimalDual(
         lam,
         gtv_step_ratio(problem, lam, rounds) if ratio is None else scalar("ratio", ratio, above=0),
@@ -211,3 +204,15 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
     length = problem.typical_norm()
     reach = 20 * length / count("rounds", rounds)
     return jnp.maximum(1, safe_ratio(reach, lam.astype(length.dtype)))
+
+
+def check_edge_penalty(penalty: Any) -> None:
+    """Check that a penalty is one of edges, with a dual prox."""
+    if not hasattr(penalty, "prox_conjugate"):
+        raise InputError(
+            f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
+            argument="penalty",
+            value=penalty,
+            remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go "
+            "on the links of a tree (tree_link)",
+        )

@@ -1,0 +1,308 @@
+r"""GTV minimisation that tunes itself: relaxed splitting between nodes, edges and their agreement.
+
+    minimise   sum_i L_i(x_i) + lam sum_e A_e phi(z_e)   subject to   x = w,  z = D w
+
+with (D w)_e = w_{h_e} - w_{t_e}. Nodes answer with x_i and the slope y_i of L_i there, edges with a
+difference z_e and a flow A_e u_e; a server that knows the graph holds models w and all edges. One
+round, with weights mu, s > 0 and the relaxation alpha,
+
+    w     = argmin_w mu sum_i |w_i - x_i + y_i / mu|^2 + s sum_e A_e ||(D w)_e - z_e + u_e / s||^2
+    m_i   = x_i + alpha (w_i - x_i)                d_e   = z_e + alpha ((D w)_e - z_e)
+    x_i^+ = prox of L_i at m_i + y_i / mu          u_e^+ = argmin_u lam phi*(u / lam)
+    y_i^+ = y_i + mu (m_i - x_i^+)                           + ||u - u_e - s d_e||^2 / (2 s)
+                                                   z_e^+ = d_e + (u_e - u_e^+) / s
+
+`|.|` measures models in the mean curvature of the nodes that have data (balanced units: features
+in natural units do no harm, and a constant feature neither), `||.||` in the user's units. **The
+penalty acts on differences of models in the units in which they are given and reported**; balanced
+units change the way to the minimiser, not the problem. The system of w is solved by an
+eigendecomposition of the Laplacian, or by conjugate gradients on large graphs (`_agreement`).
+
+It is Douglas-Rachford's splitting: for convex losses and penalties and 0 < alpha < 2, (x, z) goes
+to (w*, D w*) and (y, A u) to the dual solution from everywhere, whatever mu and s are. These are
+balanced: where nodes (edges) disagree with w (D w) by more than they move, mu (s) grows, and else
+shrinks, by a factor of at most 5, after 10, 20, 30, ... and ever fewer rounds, and no more after
+1000, so that what is proved for constants holds. Nothing is left to be chosen.
+
+A node that is absent keeps x_i and y_i (blocks of a splitting may be updated at random); edges
+belong to the server. Flows A_e u_e are feasible in every round.
+
+Reference: J. Eckstein, D. P. Bertsekas, "On the Douglas-Rachford splitting method and the proximal
+point algorithm for maximal monotone operators", Mathematical Programming 55 (1992) 293-318;
+N. Parikh, S. Boyd, "Block splitting for distributed optimization", Mathematical Programming
+Computation 6 (2014) 77-102; P. L. Combettes, J.-C. Pesquet, "Stochastic quasi-Fejer
+block-coordinate fixed point iterations with random sweeping", SIAM Journal on Optimization 25
+(2015) 1221-1248; C. Song, S. Yoon, V. Pavlovic, "Fast ADMM algorithm for distributed optimization with adaptive
+penalty", AAAI 2016 (balancing each constraint's residuals); for the problem, Y. SarcheshmehPour et
+al., "Clustered Federated Learning via Generalized Total Variation Minimization", 2023.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
+from fedjax_admm.kernels import safe_ratio
+from fedjax_admm.participation import where_active
+from fedjax_admm.penalties import EdgePenalty, network_lasso
+from fedjax_admm.solvers.graph._agreement import (
+    Agreement,
+    Diagonal,
+    agree,
+    can_be_decomposed,
+    eigenvectors,
+)
+from fedjax_admm.solvers.graph._gtv import (
+    GTVNodes,
+    GTVPrimalDual,
+    GTVState,
+    check_edge_penalty,
+)
+from fedjax_admm.solvers.graph._units import BalancedUnits, GivenUnits, units_of
+from fedjax_admm.traffic import Traffic
+
+_EVERY = 10  # rounds between two looks at the weights, at first
+_LAST = 1000  # the round after which weights stay
+_LONGEST = 5.0  # the factor by which a weight changes, at most
+_SHORTEST = 1.5  # the imbalance that is left as it is
+_STEPS = 25  # of conjugate gradients
+
+
+class GTVModels(NamedTuple):
+    """What the server knows of the nodes."""
+
+    w: jax.Array  # shape=(nodes, dim): models, in the user's units
+
+
+class GTVAnswers(NamedTuple):
+    """What every node keeps, in balanced units."""
+
+    x: jax.Array  # shape=(nodes, dim): answers
+    y: jax.Array  # shape=(nodes, dim): slopes of the losses there
+    memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
+
+
+class GTVWeights(NamedTuple):
+    """The weights of the two constraints, and when they are looked at."""
+
+    mu: jax.Array  # shape=(): of x = w
+    s: jax.Array  # shape=(): of z = D w
+    done: jax.Array  # shape=(), int32: rounds
+    next: jax.Array  # shape=(), int32: after how many rounds they are balanced
+
+
+class GTVSplittingState(NamedTuple):
+    """Models, flows, answers of nodes and edges, weights, and the nodes' units."""
+
+    nodes: GTVModels
+    u: jax.Array  # shape=(edges, dim): flows A_e u_e
+    answers: GTVAnswers
+    z: jax.Array  # shape=(edges, dim): differences
+    weights: GTVWeights
+    units: GivenUnits | BalancedUnits  # constant
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GTVSplitting:
+    """The splitting method for GTV minimisation; build it with `gtv`."""
+
+    lam: jax.Array  # shape=(): strength of the coupling
+    relaxation: jax.Array  # shape=(): alpha, between 0 and 2
+    penalty: EdgePenalty  # phi
+    agreement: Agreement  # how the system of w is solved
+
+    requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
+
+    def participants(self, problem) -> tuple[int, ...]:
+        """Return `(nodes,)`."""
+        return (problem.num_clients,)
+
+    def init(self, problem, key) -> GTVSplittingState:
+        """Start at the problem's start without flows; isolated nodes at their own minimiser."""
+        graph = problem.graph
+        isolated = graph.degrees == 0
+        # Learning alone can be dear: it is left out where nobody needs it.
+        alone = jax.lax.cond(jnp.any(isolated), problem.minimizers, lambda: problem.start)
+        w = jnp.where(isolated[:, None], alone, problem.start)
+        units = units_of(problem)
+        x = units.balanced(w)
+        balanced = isinstance(units, BalancedUnits)
+        mu = jnp.ones((), w.dtype) if balanced else units.metric[0]
+        start = jnp.zeros((), jnp.int32)
+        weights = GTVWeights(mu, mu * self._unit(problem, units), start, start + _EVERY)
+        answers = GTVAnswers(x, jnp.zeros_like(x), units.memory(problem, w))
+        u = jnp.zeros((graph.num_edges, w.shape[-1]), w.dtype)
+        return GTVSplittingState(GTVModels(w), u, answers, graph.difference(w), weights, units)
+
+    def step(self, problem, state: GTVSplittingState, turn) -> GTVSplittingState:
+        """Return the state after one round: the models, then all nodes and all edges."""
+        graph, units = problem.graph, state.units
+        (x, y, memory), z = state.answers, state.z
+        mu, s = state.weights.mu, state.weights.s
+        pull = (s * graph.weights)[:, None] * z - state.u
+        right = mu * x - y + units.slopes(graph.divergence(pull))
+        v = agree(
+            self.agreement, graph, mu, units.stiffness(s), right, units.balanced(state.nodes.w)
+        )
+        w = units.models(v)
+
+        moved = x + self.relaxation * (v - x)
+        steps = jnp.broadcast_to(1 / mu, (problem.num_clients,))
+        answer, memory = units.prox(problem, moved + y / mu, steps, memory)
+        new = GTVAnswers(answer, y + mu * (moved - answer), memory)
+        new = where_active(turn.active, new, state.answers)
+
+        # Flows and radii per unit of weight: one step s serves all edges.
+        difference = graph.difference(w)
+        apart = z + self.relaxation * (difference - z)
+        flow = safe_ratio(state.u, graph.weights[:, None])
+        radius = jnp.broadcast_to(self.lam, graph.weights.shape)
+        pressed = self.penalty.prox_conjugate(flow + s * apart, radius, s)
+        u = graph.weights[:, None] * pressed
+        between = apart + (flow - pressed) / s
+
+        weights = self._balance(
+            problem,
+            state,
+            _Residuals(
+                _square(jnp.where(turn.active[:, None], v - x, 0)),
+                _square(new.x - x),
+                _square(new.x),
+            ),
+            _Residuals(
+                _square(difference - z, graph.weights),
+                _square(between - z, graph.weights),
+                _square(between, graph.weights),
+            ),
+        )
+        return GTVSplittingState(GTVModels(w), u, new, between, weights, units)
+
+    def _balance(self, problem, state, nodes, edges) -> GTVWeights:
+        """Return the weights for the next round."""
+        mu, s, done, due = state.weights
+        done = done + 1
+        looks = done == due
+        mu = mu * jnp.where(looks, nodes.factor(), 1)
+        s = s * jnp.where(looks, edges.factor(), 1)
+        unit = mu * self._unit(problem, state.units)
+        s = jnp.clip(s, unit / self.agreement.stiffest, unit * self.agreement.stiffest)
+        after = jnp.where(done < _LAST, done + jnp.maximum(_EVERY, done // 4), due)
+        return GTVWeights(mu, s, done, jnp.where(looks, after, due))
+
+    def _unit(self, problem, units) -> jax.Array:
+        """Return the s, per mu, at which edges are as stiff as nodes, in the geometric mean."""
+        degree = jax.lax.stop_gradient(jnp.mean(problem.graph.weighted_degrees))
+        typical = jnp.exp(jnp.mean(jnp.log(units.stiffness(jnp.ones_like(degree)))))
+        return jnp.where(degree > 0, safe_ratio(1.0, degree * typical), 1)
+
+    def radius(self, problem) -> jax.Array:
+        """Return lam A_e, shape (edges,)."""
+        return self.lam * problem.graph.weights
+
+    def steps(self, problem) -> tuple[jax.Array, jax.Array]:
+        """Return the steps of `primal_dual` at first, of shapes (nodes,) and ()."""
+        return self._published(problem, units_of(problem).metric).steps(problem)
+
+    def primal_dual(self, problem, state: GTVSplittingState) -> tuple[GTVPrimalDual, GTVState]:
+        """Return the published iteration at the same models and flows, which judges these."""
+        w = state.nodes.w
+        there = GTVState(GTVNodes(w, problem.prox_memory(w)), state.u)
+        return self._published(problem, state.units.metric), there
+
+    def _published(self, problem, metric) -> GTVPrimalDual:
+        degree = jnp.maximum(jnp.mean(problem.graph.degrees.astype(metric.dtype)), 1)
+        half = jnp.full((), 0.5, metric.dtype)
+        return GTVPrimalDual(self.lam, degree / jnp.max(metric), half, self.penalty)
+
+    def estimate(self, state: GTVSplittingState) -> jax.Array:
+        """Return the models, shape (nodes, dim)."""
+        return state.nodes.w
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim numbers up to the server, and dim down."""
+        dim = problem.start.shape[-1]
+        return Traffic(dim, dim)
+
+    def messages(self, problem, active: jax.Array) -> jax.Array:
+        """Count the nodes with neighbours that take part."""
+        return jnp.sum(active & (problem.graph.degrees > 0), dtype=jnp.int32)
+
+
+class _Residuals(NamedTuple):
+    """Squares of how far answers are from what they should agree with, and of what they moved."""
+
+    apart: jax.Array  # shape=()
+    moved: jax.Array  # shape=()
+    size: jax.Array  # shape=(): of the answers, for what is rounding
+
+    def factor(self) -> jax.Array:
+        """Return by what the weight of the constraint changes; 1 where it is balanced."""
+        apart, moved, size = map(jax.lax.stop_gradient, self)
+        noise = (64 * jnp.finfo(size.dtype).eps) ** 2 * size
+        known = (apart > noise) & (moved > noise)
+        ratio = jnp.sqrt(jnp.where(known, apart, 1) / jnp.where(known, moved, 1))
+        balanced = (ratio < _SHORTEST) & (ratio > 1 / _SHORTEST)
+        return jnp.where(balanced, 1, jnp.clip(ratio, 1 / _LONGEST, _LONGEST))
+
+
+def _square(rows: jax.Array, weights: jax.Array | None = None) -> jax.Array:
+    squares = rows * rows
+    return jnp.sum(squares if weights is None else weights[:, None] * squares)
+
+
+@needs(OnGraph, Prox)
+def gtv(
+    problem: Any,
+    lam: ArrayLike,
+    penalty: EdgePenalty | None = None,
+    *,
+    relaxation: ArrayLike = 1.7,
+    inner_steps: int | None = None,
+) -> GTVSplitting:
+    """Build `GTVSplitting`, the solver of GTV minimisation that tunes itself.
+
+    Args:
+      problem: the nodes and their graph.
+      lam: strength of the coupling, positive; for 0 every node is on its own (`local_models`). It
+        multiplies differences of models in the units of the problem's features.
+      penalty: on differences along edges, of `fedjax_admm.penalties`; `network_lasso()` if
+        None.
+      relaxation: alpha, above 0 and at most 1.95.
+      inner_steps: steps of conjugate gradients for the models in every round, each of which passes
+        over the edges once. If None, the Laplacian of a graph of at most 1000 nodes that is known
+        before tracing is decomposed here, on the host, and one step is exact; larger and traced
+        graphs take 25.
+
+    Returns:
+      The solver; its numbers are leaves. It serves the problem's graph: on another one it would
+      converge slowly.
+
+    Raises:
+      InputError: a number is out of range, the penalty has no dual prox, or the losses are trained
+        by an optimiser, which answers no prox.
+    """
+    lam = scalar("lam", lam, above=0)
+    relaxation = scalar("relaxation", relaxation, above=0, at_most=1.95)
+    penalty = network_lasso() if penalty is None else penalty
+    check_edge_penalty(penalty)
+    if hasattr(getattr(problem, "local", None), "anchor"):
+        raise InputError(
+            "must have losses with a prox, but these are trained by an optimiser",
+            argument="problem",
+            value=problem,
+            remedy="take gtv_primal_dual, whose steps do not change",
+        )
+    graph = problem.graph
+    if inner_steps is not None:
+        agreement = Diagonal(count("inner_steps", inner_steps))
+    elif can_be_decomposed(graph):
+        agreement = eigenvectors(graph)
+    else:
+        agreement = Diagonal(_STEPS)
+    return GTVSplitting(lam, relaxation, penalty, agreement)

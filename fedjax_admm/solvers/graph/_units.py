@@ -1,0 +1,126 @@
+r"""Units in which the nodes of a network answer: the losses' own, where these are known.
+
+A splitting converges fast where the distance in which it moves models is the curvature of the
+losses. With the mean curvature G of the nodes that have data (features in natural units make it
+ill-conditioned, a constant feature makes it far from diagonal),
+
+    G = V diag(metric) V^T,      w = turn v,      turn = V diag(metric)^(-1/2)
+
+v are models in balanced units, in which G is the identity. The problem stays the same: losses are
+those of w, and so is the penalty of differences, for which `turn^T turn = 1 / metric` is diagonal.
+
+Losses that know themselves in other units have `second_moments` and `in_units`; those of more than
+`LARGEST` features, and all others, are answered in the units that they have.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm.kernels import eigh_by_rotations
+
+LARGEST = 64
+"""The largest number of features that are turned; their mean curvature is decomposed."""
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class GivenUnits:
+    """Models as the problem has them."""
+
+    metric: jax.Array  # shape=(dim,): about the curvature of a node, the same for all features
+
+    def balanced(self, models):
+        """Return models (nodes, dim) in these units."""
+        return models
+
+    def models(self, balanced):
+        """Return the models (nodes, dim) that the problem knows."""
+        return balanced
+
+    def slopes(self, slopes):
+        """Return slopes with respect to the models of these units, (nodes, dim)."""
+        return slopes
+
+    def stiffness(self, s):
+        """Return `s turn^T turn`, its diagonal, shape (dim,)."""
+        return jnp.broadcast_to(s, self.metric.shape)
+
+    def prox(self, problem, points, step, memory):
+        """Return the nodes' answers, and the memory of the prox."""
+        return problem.prox(points, step, memory)
+
+    def memory(self, problem, models):
+        """Return what the prox remembers before the first round."""
+        return problem.prox_memory(models)
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class BalancedUnits:
+    """Models in the units of the mean curvature."""
+
+    metric: jax.Array  # shape=(dim,): eigenvalues of G
+    axes: jax.Array  # shape=(dim, dim): V, eigenvectors as columns
+    loss: Any  # the nodes' losses of balanced models; they know their prox
+
+    def balanced(self, models):
+        """Return models (nodes, dim) in these units."""
+        return jnp.matmul(models, self.axes, precision=_HIGHEST) * jnp.sqrt(self.metric)[None]
+
+    def models(self, balanced):
+        """Return the models (nodes, dim) that the problem knows."""
+        return jnp.matmul(balanced, turned(self.metric, self.axes).T, precision=_HIGHEST)
+
+    def slopes(self, slopes):
+        """Return slopes with respect to the models of these units, (nodes, dim)."""
+        return jnp.matmul(slopes, turned(self.metric, self.axes), precision=_HIGHEST)
+
+    def stiffness(self, s):
+        """Return `s turn^T turn`, its diagonal, shape (dim,)."""
+        return s / self.metric
+
+    def prox(self, problem, points, step, memory):
+        """Return the nodes' answers, and the memory of the prox."""
+        return self.loss.prox(points, step, memory)
+
+    def memory(self, problem, models):
+        """Return what the prox remembers before the first round: nothing."""
+        return self.loss.prox_memory(models)
+
+
+def units_of(problem: Any) -> GivenUnits | BalancedUnits:
+    """Find the units of a problem's nodes."""
+    local, dim = getattr(problem, "local", None), problem.start.shape[-1]
+    dtype = problem.start.dtype
+    if dim > LARGEST or not hasattr(local, "in_units"):
+        curvature = jnp.ones(1, dtype) if not hasattr(local, "curvature") else local.curvature()
+        return GivenUnits(jnp.broadcast_to(_positive_mean(curvature), (dim,)))
+    moments = jax.lax.stop_gradient(local.second_moments())
+    traces = jnp.trace(moments, axis1=1, axis2=2)
+    known = jnp.maximum(jnp.sum(traces > 0), 1).astype(dtype)
+    mean = jnp.sum(moments, 0) / known
+    metric, axes = eigh_by_rotations(mean)
+    # Directions that nobody sees move as if they were seen a little; no data at all, as if fully.
+    least = 64 * dim * jnp.finfo(dtype).eps * jnp.max(metric)
+    metric = jnp.where(least > 0, jnp.maximum(metric, least), 1)
+    return BalancedUnits(metric, axes, local.in_units(turned(metric, axes)))
+
+
+def turned(metric: jax.Array, axes: jax.Array) -> jax.Array:
+    """Return `turn = V diag(metric)^(-1/2)`, shape (dim, dim)."""
+    return axes / jnp.sqrt(metric)[None]
+
+
+def _positive_mean(curvature: jax.Array) -> jax.Array:
+    """Return the mean of what is positive, 1 if nothing is."""
+    curvature = jax.lax.stop_gradient(curvature)
+    positive = curvature > 0
+    number = jnp.maximum(jnp.sum(positive), 1).astype(curvature.dtype)
+    mean = jnp.sum(jnp.where(positive, curvature, 0)) / number
+    return jnp.where(mean > 0, mean, 1)
