@@ -26,6 +26,7 @@ from fedjax_admm.ratings._files import read_ratings as read_ratings
 from fedjax_admm.ratings._layout import (
     Home as Home,
     Lists as Lists,
+    cores as cores,
     ratings_per_client as ratings_per_client,
     sort_by_client as sort_by_client,
 )

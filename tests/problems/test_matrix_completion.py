@@ -1,6 +1,7 @@
 """Matrix completion: who holds which ratings, what is learnt from, units, mistakes."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -512,3 +513,16 @@ def test_mistakes_in_given_clients_get_a_sentence(options, sentence):
     arguments = {"clients": GIVEN, "num_items": 6} | options
     with pytest.raises(InputError, match=sentence):
         matrix_completion_of_clients(**arguments)
+
+
+def test_with_room_problems_of_one_table_have_one_shape():
+    some = build(validation=0.2, room=True)
+    problems = [some.tuning, replace(some, tuning=None), build(train=1.0, room=True)]
+    shapes = [jax.tree.map(jnp.shape, problem) for problem in problems]
+    assert len({str(jax.tree.flatten(shape)) for shape in shapes}) == 1
+    plain = build(validation=0.2)
+    for wanted, got in ((plain.tuning, some.tuning), (plain, some)):
+        for name in ("by_user", "by_item", "held_out"):
+            pairs = zip(as_lists(getattr(wanted, name)), as_lists(getattr(got, name)), strict=True)
+            for client, other in pairs:
+                np.testing.assert_array_equal(client, other)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.direct import damped_biases
 from fedjax_admm.problems import matrix_completion
 from fedjax_admm.ratings import from_arrays
 from fedjax_admm.trials.solve.ratings import (
@@ -115,7 +116,12 @@ def solve(command, tmp_path):
 
 def test_the_text_tells_data_grid_errors_and_what_was_sent(solved, report, table):
     assert (solved.code, solved.err) == (0, "")
-    lines = solved.out.splitlines()
+    first, _, *lines = solved.out.splitlines()
+    assert first == (
+        f"The result is that of FedMC-ADMM: on the ratings that choose it errs by "
+        f"{report['errors'][FEDMC]['validation']:.4f}, the {BIASES} by "
+        f"{report['errors'][BIASES]['validation']:.4f}."
+    )
     mean, deviation = table.values.mean(), table.values.std()
     assert lines[0] == (
         f"{len(table)} ratings from 1 to 5 of 31 items by 20 users: mean {mean:.4g}, standard "
@@ -130,6 +136,8 @@ def test_the_text_tells_data_grid_errors_and_what_was_sent(solved, report, table
     assert numbers[0] + numbers[1] == numbers[2] == len(table) - numbers[3]
     for place in report["grid"]:
         mark = "   <- chosen" if place["beta"] == report["beta"] else ""
+        if place["rounds"] < ROUNDS:
+            mark = f"   after {place['rounds']} rounds, when others led"
         assert f"{place['beta']:>10.3g}   {place['validation']:.4f}{mark}" in lines
     for name, score in report["errors"].items():
         shown = next(line for line in lines if re.match(rf"  {name}  ", line))
@@ -192,9 +200,13 @@ def test_the_folder_holds_all_files(solved, report):
     assert report["settings"]["top"] == [13, 3]
     assert report["versions"]["jax"]
     assert min(report["seconds"].values()) > 0
-    assert len(report["grid"]) == len(GRID)
-    assert report["grid"][0]["beta"] == pytest.approx(1e5 * 0.1 * (20 / 943) * 20**2, rel=0.05)
-    best = min(report["grid"], key=lambda place: place["validation"])
+    unit = 1e5 * (20 / 943) * 20**2
+    tried = [min(GRID, key=lambda g: abs(np.log(g * unit / p["beta"]))) for p in report["grid"]]
+    assert tried == sorted(set(tried))
+    for multiple, place in zip(tried, report["grid"], strict=True):
+        assert place["beta"] == pytest.approx(multiple * unit, rel=0.05)
+    to_the_end = [place for place in report["grid"] if place["rounds"] == ROUNDS]
+    best = min(to_the_end, key=lambda place: place["validation"])
     assert report["beta"] == best["beta"]
     assert report["errors"][FEDMC]["validation"] == best["validation"]
 
@@ -327,6 +339,33 @@ def test_baselines_are_charged_for_their_sums(fit):
     }
 
 
+@pytest.mark.thorough
+def test_biases_that_validate_better_are_the_result():
+    random = np.random.default_rng(3)
+    stars = 3 + random.normal(size=(USERS, 1)) + random.normal(size=(1, 30))
+    users, items = np.nonzero(random.random(stars.shape) < 0.5)
+    table = from_arrays(users, items, (stars + 0.5 * random.normal(size=stars.shape))[users, items])
+    given = fit_ratings(table, replace(SETTINGS, beta=1e6))
+    assert given.choice.errors[BIASES] < given.choice.errors[FEDMC]
+    assert given.choice.model == BIASES
+    told = summary(given).splitlines()
+    assert told[0].startswith(f"The {BIASES} predict no worse than {FEDMC} here: on the ratings")
+    assert "So the result is that of the biases" in told[1]
+    np.testing.assert_array_equal(given.factors.users[:, 1], 1)
+    np.testing.assert_array_equal(given.factors.items[:, 0], 1)
+    whole = matrix_completion(table, key_of(SETTINGS, 0), clients=5, train=1.0)
+    users, items = damped_biases(whole)
+    np.testing.assert_allclose(given.factors.items[:, 1], items[:, 1], rtol=1e-5, atol=1e-6)
+    stars = given.factors.stars(0)
+    bias = np.asarray(users).reshape(-1, 2)[np.asarray(whole.places)[0], 0]
+    wanted = float(whole.mean) + float(whole.deviation) * (bias + np.asarray(items)[:, 1])
+    np.testing.assert_allclose(stars, wanted, rtol=1e-5)
+    other = fit_ratings(table, replace(SETTINGS, beta=1e6, model="fedmc"))
+    assert other.choice.model == FEDMC
+    assert summary(other).startswith(f"The result is that of the {FEDMC}, as --model says.")
+    assert other.verdict.errors == given.verdict.errors
+
+
 @pytest.mark.parametrize(
     ("biases", "sentence"),
     [
@@ -350,13 +389,14 @@ def test_biases_that_are_as_good_are_told(table, fit, biases, sentence):
     ("place", "sentence"),
     [
         (0, "smallest beta of the grid was best: try --beta"),
-        (3, None),
-        (7, "largest beta of the grid was best: try --beta"),
+        (2, None),
+        (-1, "largest beta of the grid was best: try --beta"),
     ],
 )
 def test_a_beta_at_an_end_of_the_grid_is_told(table, fit, place, sentence):
     beta = fit.choice.grid[place]
-    told = summary(replace(fit, choice=replace(fit.choice, beta=beta)))
+    rounds = np.full(len(fit.choice.grid), ROUNDS)
+    told = summary(replace(fit, choice=replace(fit.choice, beta=beta, grid_rounds=rounds)))
     assert ("of the grid was best" in told) == (sentence is not None)
     assert (sentence or "") in told
     assert re.search(rf"^ +{re.escape(f'{beta:.3g}')} +[\d.]+   <- chosen$", told, re.M)
@@ -376,8 +416,9 @@ def test_runs_that_fail_are_told(monkeypatch, table, fit):
     errors = np.array([np.inf, *fit.choice.grid_errors[1:]])
     failed = replace(fit, choice=replace(fit.choice, grid_errors=errors))
     assert f"{fit.choice.grid[0]:>10.3g}   not finite" in summary(failed)
+    left = {"error": np.nan}
     assert np.isnan(draw_ratings_fit(failed, "").axes[1].lines[1].get_ydata()[0])
-    monkeypatch.setattr(trial, "validation_errors", lambda *arguments: np.full(1, np.inf))
+    monkeypatch.setattr(trial, "advanced", lambda *arguments, **how: ([left], None))
     with pytest.raises(InputError, match="with beta 7 the factors are not finite after 40 rounds"):
         fit_ratings(table, replace(SETTINGS, beta=7.0))
 
@@ -393,7 +434,10 @@ def test_the_figure_shows_errors_beside_those_of_biases(fit):
     assert len(looks) == 3  # without colour
     assert right.get_xscale() == "log"
     np.testing.assert_array_equal(right.lines[1].get_ydata(), fit.choice.grid_errors)
-    assert right.lines[2].get_xdata()[0] == fit.choice.beta
+    assert right.lines[-1].get_xdata()[0] == fit.choice.beta
+    early = fit.choice.grid_rounds < ROUNDS
+    assert early.any()
+    np.testing.assert_array_equal(right.lines[2].get_xdata(), fit.choice.grid[early])
 
 
 # Settings and reading
@@ -522,4 +566,5 @@ def test_movielens_100k_is_completed_as_well_as_by_biases(command):
     for name, expected in {FEDMC: 0.833, BIASES: 0.834, ITEMS: 0.908, MEAN: 0.998}.items():
         assert errors[name] == pytest.approx(expected, abs=0.012), name
     assert report["beta"] in (1.2e5, 2.7e5)
+    assert report["model"] == FEDMC
     assert len(re.findall(r"^  item \d", outcome.out, re.M)) == 10

@@ -41,8 +41,12 @@ def _draw_curve(axes: Axes, fit: RatingsFit) -> None:
 def _draw_grid(axes: Axes, choice: Choice) -> None:
     axes.axhline(choice.errors[BIASES], label=f"{BIASES}, validation", **LEVEL)
     shown = np.where(np.isfinite(choice.grid_errors), choice.grid_errors, np.nan)
+    whole = choice.grid_rounds == choice.grid_rounds.max()
     label = f"{FEDMC}, validation"
     axes.plot(choice.grid, shown, label=label, markersize=5, **{**FIRST, "marker": "s"})
+    if not whole.all():
+        early = {"color": "white", "marker": "s", "linestyle": "none", "markersize": 3}
+        axes.plot(choice.grid[~whole], shown[~whole], label="stopped early", zorder=5, **early)
     axes.plot(
         choice.beta,
         choice.errors[FEDMC],

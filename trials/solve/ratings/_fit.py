@@ -3,35 +3,39 @@ r"""A model of a user's own table of ratings, learnt by clients that keep their 
     minimise   1/p sum_i [ f_i(U_i, V) + R_i(U_i) ] + R(V)
 
 Most ratings are learnt from, some of these choose beta, and the others judge and choose nothing.
-FedMC-ADMM is compared with means and biases on this split; then it runs once more on all ratings,
-for the factors that a person uses.
+FedMC-ADMM is compared with means and biases on this split. What the choosing ratings tell to be
+better, FedMC-ADMM or biases, is then fitted to all ratings, for the factors that a person uses.
 
 Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
 Multiplier Method for Federated Matrix Completion Problems".
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float
-from fedjax_admm._run import run
+from fedjax_admm._checks import InputError
+from fedjax_admm._run import RoundState
 from fedjax_admm.direct import damped_biases, global_mean, item_means
-from fedjax_admm.measures import factor_error, rating_error
-from fedjax_admm.participation import WithoutReplacement, without_replacement
+from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
-from fedjax_admm.ratings import ClientRatings, Factors, Ratings, read_ratings
-from fedjax_admm.search import grid_search
+from fedjax_admm.ratings import ClientRatings, Ratings, read_ratings
 from fedjax_admm.solvers import FedMCADMM, fedmc_admm, fedmc_typical_beta
 from fedjax_admm.traffic import totals
-from fedjax_admm.trials.solve._command import Stages, spacing
+from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.solve._work import check_work
+from fedjax_admm.trials.solve.ratings._rounds import (
+    advanced,
+    fresh_factors,
+    records_every,
+    workers,
+)
+from fedjax_admm.trials.solve.ratings._search import Trials, search, stages as search_stages
 from fedjax_admm.trials.solve.ratings._settings import AUTO, PENALTIES, RatingsSettings
 
 GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `fedmc_typical_beta`
@@ -39,8 +43,10 @@ TRAIN = 0.8  # share of each client's ratings that is learnt from
 FEDMC, FRESH = "FedMC-ADMM", "FedMC-ADMM, fresh users"
 MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
 KNOWN = 5  # an item needs so many ratings to be recommended
-_RECORDS = 20  # of the curve, or a few more
 _SWEEPS = 20  # of the biases
+_MORE = 4  # the fit to all ratings takes a fourth of the rounds more
+_AS_RUNS = 4  # what the search of a grid costs, in whole runs, at most
+_ROOMY = 2 * 10**7  # ratings
 
 
 class Scores(NamedTuple):
@@ -57,11 +63,13 @@ class Choice:
     """What the validation ratings tell."""
 
     beta: float
-    grid: np.ndarray  # shape=(betas,): tried; one if beta was given
-    grid_errors: np.ndarray  # shape=(betas,): infinite where a run failed
+    grid: np.ndarray  # shape=(betas,): tried, ascending; one if beta was given
+    grid_errors: np.ndarray  # shape=(betas,): after the last round run; infinite where that failed
+    grid_rounds: np.ndarray  # shape=(betas,): how many were run
     errors: dict[str, float]  # method -> error
     fitted: int  # ratings that were learnt from
     validated: int  # ratings that judged
+    model: str  # what is fitted to all ratings: FEDMC or BIASES
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class FittedFactors:
-    """Factors fitted to all ratings, users fresh: stars = mean + deviation * users @ items.T."""
+    """Factors fitted to all ratings: stars = mean + deviation * users @ items.T.
+
+    Those of FedMC-ADMM with fresh users, or biases: (b, 1) of users, (1, c) of items.
+    """
 
     users: np.ndarray  # shape=(users, rank), in the order of the table
     items: np.ndarray  # shape=(items, rank)
@@ -131,20 +142,30 @@ def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int
 def fit_ratings(
     table: Ratings, settings: RatingsSettings, stages: Stages | None = None
 ) -> RatingsFit:
-    """Choose beta, compare FedMC-ADMM with means and biases, and fit it to all ratings.
+    """Choose beta, compare FedMC-ADMM with means and biases, and fit the better to all ratings.
 
-    With beta "auto" those of `beta_grid` are tried; the validation error after the last round
-    chooses.
-    Each client's test ratings are looked at once, for the errors that are reported.
+    With beta "auto" those of `beta_grid` are searched; the validation error chooses, among them
+    and, with model "auto", between FedMC-ADMM and biases. Each client's test ratings are looked at
+    once, for the errors that are reported. The fit to all ratings goes on from the judged run for
+    a quarter of its rounds.
 
     Raises:
       InputError: the settings do not fit the table, or a run leaves the range of numbers.
     """
     settings, stages = fitted_to(settings, table), stages or Stages()
-    choice, verdict = _compared(table, settings, stages)
-    # The first problem is gone now: each is as large as the table.
+    with stages("split"):
+        problem = _problem(table, settings, train=TRAIN, validation=settings.validation)
+        tuning, problem = problem.tuning, replace(problem, tuning=None)
+        assert tuning is not None
+    with stages("choice of beta"):
+        choice = _chosen(tuning, settings)
+        del tuning
+    with stages("run that is judged"):
+        verdict, state = _judged(problem, settings, choice.beta)
+        # It is gone before the next one: each is as large as the table.
+        del problem
     with stages("fit to all ratings"):
-        factors = _fitted(table, settings, choice.beta)
+        factors = _fitted(table, settings, choice, state)
     return RatingsFit(table, settings, choice, verdict, factors)
 
 
@@ -178,7 +199,7 @@ def check_size(table: Ratings, settings: RatingsSettings) -> None:
     assert clients is not None
     assert sampled is not None
     rank, rounds, steps = float(settings.rank), settings.rounds, settings.inner_steps
-    runs = 2 + (len(GRID) if settings.beta == AUTO else 1)
+    runs = 2 + (_AS_RUNS if settings.beta == AUTO else 1)
     turns = float(runs) * rounds * sampled / clients
     told = f"{rounds} rounds of {steps} {{inner_steps}} on {len(table)} ratings of rank "
     check_work(
@@ -217,21 +238,8 @@ def recommended(
     return lists
 
 
-def _compared(table: Ratings, settings: RatingsSettings, stages: Stages) -> tuple[Choice, Verdict]:
-    with stages("split"):
-        problem = _problem(table, settings, train=TRAIN, validation=settings.validation)
-        tuning, problem = problem.tuning, replace(problem, tuning=None)
-        assert tuning is not None
-    with stages("choice of beta"):
-        choice = _chosen(tuning, settings)
-        del tuning
-    with stages("run that is judged"):
-        verdict = _judged(problem, settings, choice.beta)
-    return choice, verdict
-
-
 def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
-    """Try every beta on the training ratings, split once more."""
+    """Search a beta on the training ratings, split once more."""
     validated = _number(tuning.held_out)
     if not validated:
         raise settings.mistake(
@@ -240,33 +248,63 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
             "validation",
         )
     grid = beta_grid(tuning) if settings.beta == AUTO else np.array([settings.beta])
-    betas, template = jnp.asarray(grid, default_float()), _solver(settings, grid[0])
-    run_as = (key_of(settings, 1), _process(settings), settings.rounds)
-    errors = np.asarray(validation_errors(template, betas, tuning, *run_as), float)
-    _check_finite(np.isfinite(errors).any(), grid, settings)
-    best = int(errors.argmin())
-    baselines = {name: float(error["error"]) for name, error in _baseline_errors(tuning).items()}
+    with workers() as pool:
+        baselines = pool.submit(_baseline_errors, tuning)
+        trials = validation_errors(tuning, settings, grid, pool)
+        errors = {name: float(error["error"]) for name, error in baselines.result().items()}
+    best = trials.best(settings.rounds)
+    _check_finite(bool(best), grid, settings)
+    tried = trials.rounds > 0
+    errors = {FEDMC: float(trials.errors[best[0]]), **errors}
+    model = {"fedmc": FEDMC, "biases": BIASES}.get(settings.model)
     return Choice(
-        beta=float(grid[best]),
-        grid=grid,
-        grid_errors=errors,
-        errors={FEDMC: float(errors[best]), **baselines},
+        beta=float(grid[best[0]]),
+        grid=grid[tried],
+        grid_errors=trials.errors[tried],
+        grid_rounds=trials.rounds[tried],
+        errors=errors,
         fitted=_number(tuning.by_user),
         validated=validated,
+        model=model or min((FEDMC, BIASES), key=lambda name: errors[name]),
     )
 
 
-def _judged(problem: MatrixCompletion, settings: RatingsSettings, beta: float) -> Verdict:
+def validation_errors(
+    problem: MatrixCompletion, settings: RatingsSettings, grid: np.ndarray, pool: Executor
+) -> Trials:
+    """Return what a search of the grid tells; several values are run at a time."""
+    states: dict[int, RoundState] = {}
+
+    def error_after(place: int, rounds: int) -> float:
+        solver, key = _solver(settings, grid[place]), key_of(settings, 1)
+        records, states[place] = advanced(
+            solver, problem, key, settings, rounds, states.pop(place, None), watched=False
+        )
+        return records[-1]["error"]
+
+    def look(places: Sequence[int], rounds: int) -> list[float]:
+        return list(pool.map(lambda place: error_after(place, rounds), places))
+
+    return search(len(grid), search_stages(settings.rounds, records_every(settings)), look)
+
+
+def _judged(
+    problem: MatrixCompletion, settings: RatingsSettings, beta: float
+) -> tuple[Verdict, RoundState]:
     """Learn from the training ratings, and measure the errors on the test ratings."""
-    solver, every = _solver(settings, beta), spacing(settings.rounds, _RECORDS)
-    trace, stale, fresh = jax.device_get(
-        _run(solver, problem, key_of(settings, 2), _process(settings), settings.rounds, every)
-    )
+    solver = _solver(settings, beta)
+    with workers() as pool:
+        baselines = pool.submit(_baseline_errors, problem)
+        key = key_of(settings, 2)
+        records, state = advanced(solver, problem, key, settings, settings.rounds, watched=True)
+        _, fresh = jax.device_get(fresh_factors(solver, problem, state))
+        others = baselines.result()
+    trace = {name: np.stack([record[name] for record in records]) for name in records[0]}
     _check_finite(all(np.isfinite(trace["error"] + trace["objective"])), [beta], settings)
     sent = totals(solver.traffic(problem), trace["messages"])
     total = int(sent.up[-1] + sent.down[-1])
-    errors = {FEDMC: stale, FRESH: fresh, **_baseline_errors(problem)}
-    return Verdict(
+    errors = {FEDMC: records[-1], FRESH: fresh, **others}
+    verdict = Verdict(
         errors={
             name: (float(each["error"]), float(each["raw_error"])) for name, each in errors.items()
         },
@@ -281,20 +319,31 @@ def _judged(problem: MatrixCompletion, settings: RatingsSettings, beta: float) -
         sent={FEDMC: total, FRESH: total, **_baseline_numbers(problem)},
         tested=_number(problem.held_out),
     )
+    return verdict, state
 
 
-def _fitted(table: Ratings, settings: RatingsSettings, beta: float) -> FittedFactors:
-    """Learn from all ratings."""
+def _fitted(
+    table: Ratings, settings: RatingsSettings, choice: Choice, state: RoundState
+) -> FittedFactors:
+    """Learn from all ratings: biases, or FedMC-ADMM from the state of a run on most of them."""
     problem = _problem(table, settings, train=1.0)
-    solver = _solver(settings, beta)
-    users, items = jax.device_get(
-        _final(solver, problem, key_of(settings, 3), _process(settings), settings.rounds)
-    )
-    _check_finite(np.isfinite(users).all() and np.isfinite(items).all(), [beta], settings)
+    if choice.model == BIASES:
+        fitted = damped_biases(problem, sweeps=_SWEEPS)
+    else:
+        solver, rounds = _solver(settings, choice.beta), settings.rounds
+        every = records_every(settings)
+        rounds += -(-rounds // (_MORE * every)) * every
+        key = key_of(settings, 2)
+        _, state = advanced(solver, problem, key, settings, rounds, state, watched=False)
+        fitted, _ = fresh_factors(solver, problem, state)
+    places = np.asarray(problem.places)
+    users, items = (np.asarray(part) for part in fitted)
+    users = users.reshape(-1, users.shape[-1])[places]
+    _check_finite(np.isfinite(users).all() and np.isfinite(items).all(), [choice.beta], settings)
     return FittedFactors(
         users=users,
         items=items,
-        clients=np.asarray(problem.places) // problem.users_per_client,
+        clients=places // problem.users_per_client,
         counts=np.asarray(problem.by_user.counts),
         mean=float(problem.mean),
         deviation=float(problem.deviation),
@@ -308,18 +357,14 @@ def _problem(
     assert settings.clients is not None
     try:
         key, clients = key_of(settings, 0), settings.clients
-        problem = matrix_completion(table, key, clients=clients, train=train, validation=validation)
+        # One shape is compiled once. A large table has rather no room to spare.
+        how = {"train": train, "validation": validation, "room": len(table) <= _ROOMY}
+        problem = matrix_completion(table, key, clients=clients, **how)
     except InputError as error:
         if error.argument == "ratings":  # whatever the number of clients
             raise
         raise settings.mistake(f"{settings.clients}: {error}", "clients") from None
     return problem
-
-
-def _process(settings: RatingsSettings) -> WithoutReplacement:
-    """Return who takes part in a round; of settings that fit a table."""
-    assert settings.sampled is not None
-    return without_replacement(settings.sampled)
 
 
 def _solver(settings: RatingsSettings, beta: float) -> FedMCADMM:
@@ -334,38 +379,6 @@ def _solver(settings: RatingsSettings, beta: float) -> FedMCADMM:
 
 def key_of(settings: RatingsSettings, purpose: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(settings.seed), purpose)
-
-
-@partial(jax.jit, static_argnames="rounds")
-def validation_errors(solver, betas, problem, key, process, rounds) -> jax.Array:
-    """Return the validation error of every beta, shape (betas,)."""
-    return grid_search(
-        lambda beta: replace(solver, beta=beta),
-        betas,
-        problem,
-        key,
-        rounds=rounds,
-        measure=rating_error,
-        metric="error",
-        participation=process,
-    ).scores
-
-
-@partial(jax.jit, static_argnames=("rounds", "every"))
-def _run(solver, problem, key, process, rounds, every):
-    """Return the trace, and the last errors with stale and with fresh users."""
-    how = {"rounds": rounds, "participation": process, "every": every}
-    done = run(solver, problem, key, measure=rating_error, **how)
-    last = {name: done.trace[name][-1] for name in ("error", "raw_error")}
-    return done.trace, last, factor_error(problem, solver.fresh(problem, done.state.solver))
-
-
-@partial(jax.jit, static_argnames="rounds")
-def _final(solver, problem, key, process, rounds) -> Factors:
-    """Return the factors after a run; those of users fresh and in the order of the table."""
-    done = run(solver, problem, key, rounds=rounds, participation=process, every=rounds)
-    users, items = solver.fresh(problem, done.state.solver)
-    return Factors(users.reshape(-1, users.shape[-1])[problem.places], items)
 
 
 @jax.jit

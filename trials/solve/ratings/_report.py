@@ -1,6 +1,6 @@
 """What `solve ratings` tells and writes: factors, curve, errors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fedjax_admm.trials.solve.ratings._fit import (
     RatingsFit,
     recommended,
 )
+from fedjax_admm.trials.solve.ratings._settings import AUTO
 
 FACTORS, CURVE = "factors.npz", "curve.csv"
 _TIE = 0.002  # errors that differ by less are told to be equal
@@ -58,10 +59,11 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
             "held_out_to_test": fit.verdict.tested,
         },
         result={
+            "model": choice.model,
             "beta": choice.beta,
             "grid": [
-                {"beta": beta, "validation": error}
-                for beta, error in zip(choice.grid, choice.grid_errors, strict=True)
+                {"beta": beta, "validation": error, "rounds": rounds}
+                for beta, error, rounds in _tried(choice)
             ],
             "errors": {name: scores._asdict() for name, scores in fit.scores.items()},
         },
@@ -70,7 +72,7 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
 
 def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
     """Return the text that a person reads, with the best items of the users at some positions."""
-    lines = [*_data_told(fit), ""]
+    lines = [*_result_told(fit), "", *_data_told(fit), ""]
     if len(fit.choice.grid) > 1:
         lines += [*_grid_told(fit.choice), ""]
     lines += [*_scores_told(fit), *_remarks(fit)]
@@ -78,6 +80,25 @@ def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
     for user, items in zip(shown, best, strict=True):
         lines += ["", *_items_told(fit, user, items)]
     return "\n".join(lines)
+
+
+def _result_told(fit: RatingsFit) -> list[str]:
+    """Say which model was fitted to all ratings, and why."""
+    choice, errors = fit.choice, fit.choice.errors
+    biases, chosen = errors[BIASES], errors[FEDMC]
+    if fit.settings.model != AUTO:
+        return [f"The result is that of the {choice.model}, as --model says."]
+    if choice.model == FEDMC:
+        return [
+            f"The result is that of {FEDMC}: on the ratings that choose it errs by {chosen:.4f}, "
+            f"the {BIASES} by {biases:.4f}."
+        ]
+    return [
+        f"The {BIASES} predict no worse than {FEDMC} here: on the ratings that choose they err by "
+        f"{biases:.4f}, {FEDMC} by {chosen:.4f}.",
+        "So the result is that of the biases: mean + b of the user + c of the item, with factors "
+        "(b, 1) and (1, c). For the other factors add --model fedmc.",
+    ]
 
 
 def _data_told(fit: RatingsFit) -> list[str]:
@@ -97,10 +118,17 @@ def _data_told(fit: RatingsFit) -> list[str]:
     ]
 
 
+def _tried(choice: Choice) -> Iterable[tuple[float, float, int]]:
+    """Return beta, error and rounds of all betas that were tried."""
+    return zip(choice.grid, choice.grid_errors, choice.grid_rounds, strict=True)
+
+
 def _grid_told(choice: Choice) -> list[str]:
     lines = [f"{'beta':>10}   validation error of {FEDMC}"]
-    for beta, error in zip(choice.grid, choice.grid_errors, strict=True):
+    for beta, error, rounds in _tried(choice):
         mark = "   <- chosen" if beta == choice.beta else ""
+        if rounds < choice.grid_rounds.max():
+            mark = f"   after {amount(rounds, 'round')}, when others led"
         lines.append(f"{beta:>10.3g}   {_error(error)}{mark}")
     for end, side, factor in ((0, "smallest", 0.1), (-1, "largest", 10)):
         if choice.beta == choice.grid[end]:

@@ -30,6 +30,7 @@ PENALTIES: dict[str, Callable[[float], Any]] = {
         penalties.squared_l2(weight), penalties.non_negative()
     ),
 }
+MODEL_CHOICES = (AUTO, "fedmc", "biases")
 _WEIGHT = Demand(lambda value: 0 <= value <= 1e30, "lie between 0 and 1e30")
 _BETA = Demand(
     lambda value: 1e-30 <= value <= 1e30, "lie between 1e-30 and 1e30", "useful ones are about 1e5"
@@ -55,6 +56,9 @@ class RatingsSettings(Settings):
     lam: float = number("Weight of the penalty on users' factors.", 1e-6, _WEIGHT)
     gamma: float = number("Weight of the penalty on items' factors.", 1e-6, _WEIGHT)
     beta: float | str = number("Weight of the clients' agreement.", AUTO, _BETA, word=AUTO)
+    model: str = choice(
+        "What is fitted to all ratings; auto: what validates better.", MODEL_CHOICES, AUTO
+    )
     validation: float = number("Share of the ratings learnt from that judges beta.", 0.1, SHARE)
     seed: int = random_seed("Seed of the split and of all draws.")
     top: tuple[int, ...] = whole(
