@@ -6,7 +6,8 @@ cheapest points are starts, and from each of them reweighted Gauss-Newton descen
     wt_l = 1 / max(|r_l|, epsilon),   u_l = (w - a_l) / ||w - a_l||,   r_l = ||w - a_l|| - d_l
     w <- w - (sum_l wt_l u_l u_l^T + 1e-9 I)^{-1} sum_l wt_l r_l u_l
 
-with epsilon from 3 m, times 0.75 per step, down to 1e-9. The point of least cost that was ever
+with epsilon from 3 m, times 0.75 per step, down to 1e-9; the system of as many unknowns as space
+has dimensions is solved by its factors L D L^T, written out. The point of least cost that was ever
 visited is returned. It does not share the local minima of the methods that it judges, and it is
 not federated.
 
@@ -14,6 +15,8 @@ Reference: least absolute deviation by iteratively reweighted least squares, E. 
 "An iterative technique for absolute deviations curve fitting", JASA 68 (1973) 857-859, on the
 linearised residuals.
 """
+
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +27,7 @@ from fedjax_admm._checks import (
     count,
     scalar,
 )
-from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm.capabilities import Ranges, needs
-from fedjax_admm.kernels import safe_norm
 from fedjax_admm.problems import Localization
 
 
@@ -70,46 +71,109 @@ def locate_centrally(
     dtype = problem.anchors.dtype
     axis = jnp.linspace(-1, 1, points_per_axis, dtype=dtype) * jnp.asarray(half_width, dtype)
     mesh = jnp.meshgrid(*(axis,) * dim, indexing="ij")
-    grid = jnp.stack([coordinate.reshape(-1) for coordinate in mesh], -1)
+    grid = [coordinate.reshape(-1) for coordinate in mesh]
     _, cheapest = jax.lax.top_k(-_costs(problem, grid), starts)
-    candidates = grid[cheapest]
+    candidates = tuple(coordinate[cheapest] for coordinate in grid)
 
-    def descend(carry, step):
+    def look_and_move(carry, step):
         positions, best, best_cost = carry
         epsilon = jnp.maximum(3 * 0.75 ** step.astype(dtype), 1e-9)
-        positions = _gauss_newton(problem, positions, epsilon)
-        cost = _costs(problem, positions)
+        cost, moved = _gauss_newton(problem, positions, epsilon)
         better = cost < best_cost
-        best = jnp.where(better[:, None], positions, best)
-        return (positions, best, jnp.minimum(cost, best_cost)), None
+        best = tuple(jnp.where(better, new, old) for new, old in zip(positions, best, strict=True))
+        return (moved, best, jnp.minimum(cost, best_cost)), None
 
-    first = (candidates, candidates, _costs(problem, candidates))
-    (_, best, best_cost), _ = jax.lax.scan(descend, first, jnp.arange(steps))
-    return best[jnp.argmin(best_cost)]
-
-
-def _residuals(problem: Localization, positions: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return offsets (..., clients, dim) and residuals (..., clients) of positions (..., dim)."""
-    shape = (*positions.shape[:-1], *problem.anchors.shape)
-    offset = positions[..., None, :] - jnp.broadcast_to(problem.anchors, shape)
-    distances = jnp.broadcast_to(problem.distances, shape[:-1])
-    return offset, safe_norm(offset) - distances
+    first = (candidates, candidates, jnp.full(starts, jnp.inf, dtype))
+    (_, best, best_cost), _ = jax.lax.scan(look_and_move, first, jnp.arange(steps + 1))
+    chosen = jnp.argmin(best_cost)
+    return jnp.stack([coordinate[chosen] for coordinate in best])
 
 
-def _costs(problem: Localization, positions: jax.Array) -> jax.Array:
-    """Return the cost of each position; a step that left the finite numbers costs infinity."""
-    cost = jnp.sum(jnp.abs(_residuals(problem, positions)[1]), -1)
-    return jnp.where(jnp.isnan(cost), jnp.inf, cost)
+_Points = Sequence[jax.Array]
+"""Points coordinate by coordinate: as many arrays as space has dimensions."""
+
+_AT_ONCE = 32  # sensors whose costs are added in one expression
 
 
-def _gauss_newton(problem: Localization, positions: jax.Array, epsilon: jax.Array) -> jax.Array:
-    """Take one reweighted Gauss-Newton step from each position, shape (starts, dim)."""
-    offset, residual = _residuals(problem, positions)
-    direction = offset / jnp.maximum(safe_norm(offset, keepdims=True), 1e-12)
+def _distance(offset: _Points) -> jax.Array:
+    """Return lengths; those of a localisation problem have squares within the range."""
+    squared = offset[0] * offset[0]
+    for part in offset[1:]:
+        squared = squared + part * part
+    return jnp.sqrt(squared)
+
+
+def _costs(problem: Localization, points: _Points) -> jax.Array:
+    """Return the cost of each of many points, coordinates of shape (points,).
+
+    The sum over sensors is written out, some at a time: XLA's reduction on a CPU is scalar code,
+    and takes six times as long.
+    """
+
+    def add(total, sensors):
+        anchors, distances = sensors
+        for anchor, distance in zip(anchors, distances, strict=True):
+            offset = [x - a for x, a in zip(points, anchor, strict=True)]
+            total = total + jnp.abs(_distance(offset) - distance)
+        return total, None
+
+    anchors, distances = problem.anchors, problem.distances
+    blocks = len(distances) // _AT_ONCE
+    whole = blocks * _AT_ONCE
+    total = jnp.zeros_like(points[0])
+    if blocks:
+        cut = anchors[:whole].reshape(blocks, _AT_ONCE, -1), distances[:whole].reshape(blocks, -1)
+        total, _ = jax.lax.scan(add, total, cut)
+    return add(total, (anchors[whole:], distances[whole:]))[0]
+
+
+def _gauss_newton(
+    problem: Localization, points: _Points, epsilon: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """Return the cost of each point, and where a reweighted Gauss-Newton step takes it.
+
+    A point that has left the finite numbers costs infinity.
+    """
+    offset = [x[None] - a[:, None] for x, a in zip(points, problem.anchors.T, strict=True)]
+    distance = _distance(offset)
+    residual = distance - problem.distances[:, None]
+    cost = jnp.sum(jnp.abs(residual), 0)
+    direction = [part / jnp.maximum(distance, 1e-12) for part in offset]
     weight = 1 / jnp.maximum(jnp.abs(residual), epsilon)
-    weighted = weight[..., None] * direction
-    # Sums and products only: LAPACK in a batch can wait for ever on several devices of one CPU.
-    hessian = jnp.sum(weighted[..., :, None] * direction[..., None, :], -3)
-    hessian += 1e-9 * jnp.eye(positions.shape[-1], dtype=positions.dtype)[None]
-    gradient = jnp.sum(weighted * residual[..., None], -2)
-    return positions - jnp.sum(positive_inverse(hessian) * gradient[..., None, :], -1)
+    weighted = [weight * part for part in direction]
+    matrix = [
+        [jnp.sum(weighted[i] * direction[j], 0) + (1e-9 if i == j else 0.0) for j in range(i + 1)]
+        for i in range(len(points))
+    ]
+    step = _solved(matrix, [jnp.sum(part * residual, 0) for part in weighted])
+    moved = tuple(x - part for x, part in zip(points, step, strict=True))
+    return jnp.where(jnp.isnan(cost), jnp.inf, cost), moved
+
+
+def _solved(matrix: Sequence[_Points], right: _Points) -> list[jax.Array]:
+    """Solve small positive definite systems, all at once: sums, products and quotients alone.
+
+    LAPACK in a batch can wait for ever on several devices of one CPU.
+
+    Args:
+      matrix: its lower triangle, row by row; entries of any one shape.
+      right: the right side.
+
+    Reference: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition,
+    section 10.1 (the factors L D L^T, without square roots).
+    """
+    size = len(right)
+    lower = [[jnp.zeros_like(right[0])] * size for _ in range(size)]
+    pivots: list[jax.Array] = []
+    for j in range(size):
+        pivots.append(matrix[j][j] - sum(lower[j][k] ** 2 * pivots[k] for k in range(j)))
+        for i in range(j + 1, size):
+            rest = sum(lower[i][k] * lower[j][k] * pivots[k] for k in range(j))
+            lower[i][j] = (matrix[i][j] - rest) / pivots[j]
+    forward: list[jax.Array] = []
+    for i in range(size):
+        forward.append(right[i] - sum(lower[i][k] * forward[k] for k in range(i)))
+    found = [part / pivot for part, pivot in zip(forward, pivots, strict=True)]
+    for i in reversed(range(size)):
+        found[i] = found[i] - sum(lower[k][i] * found[k] for k in range(i + 1, size))
+    return found
