@@ -260,7 +260,7 @@ def _cost(thunks: list[Thunk], names: dict[int, str], program: Hlo) -> Cost:
             if turns is None:
                 condition = _cost(thunk.parts.get("condition", []), names, program)
                 total.add(condition)
-                total.turns += body.launches + condition.launches
+                total.turns += body.launches + condition.launches - body.turns
                 total.fast += HOST_WAIT
                 total.slow += HOST_WAIT
         elif thunk.kind == "kConditional":

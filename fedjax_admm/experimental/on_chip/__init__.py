@@ -3,13 +3,13 @@
     run_on_chip(fsmdm(), problem, key, rounds=1000)                          one trial
     jax.vmap(lambda p, k: run_on_chip(fsmdm(), p, k, rounds=1000))(problems, keys)   a grid of them
 
-Under `jax.lax.scan` a GPU launches about eleven kernels per round (counted in the compiled
-program), and a trial whose state is a few kilobytes spends its time on launches. Here one thread
-block holds a trial from the first round to the last: clients lie along the lanes of a warpgroup
-(padded to a multiple of 128), every coordinate of every variable is one vector in registers, and
-the server's mean is a reduction over the lanes. `jax.vmap` over trials makes the grid. Who takes
-part is drawn before the launch, by the same keys as in `run`, and read as one bit per client and
-round.
+Under `jax.lax.scan` a GPU launches seven kernels and two copies per round (counted in the program
+compiled for an H100: `benchmarks/gpu.md`), and a trial whose state is a few kilobytes spends its
+time on launches. Here one thread block holds a trial from the first round to the last: clients lie
+along the lanes of a warpgroup (padded to a multiple of 128), every coordinate of every variable is
+one vector in registers, and the server's mean is a reduction over the lanes. `jax.vmap` over trials
+makes the grid. Who takes part is drawn before the launch, by the same keys as in `run`, and read as
+one bit per client and round.
 
 The kernel is opt-in. **Checked**, all of it without a GPU: the kernel's body in the interpreter of
 Pallas against the scan and against the NumPy reference; its lowering by Mosaic GPU; and, for
