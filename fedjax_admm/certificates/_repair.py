@@ -52,7 +52,7 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm, safe_ratio
 
 _ITERATIONS = 500  # of conjugate gradients, at most
-_FORGIVEN = 256  # units in the last place of what flows through a node
+_FORGIVEN = 256  # units in the last place of the largest flow through a node
 _AIM = 16  # the same, at which conjugate gradients stop
 _LEAST = 1e-6  # share of the loss of zero models that stands for a smaller objective
 
@@ -133,7 +133,7 @@ def _dual_value(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
     """Return G(u); what rounding errors leave over counts as nothing."""
     inward = -problem.graph.divergence(u)
     over = _unseen(problem.local, inward)
-    lost = safe_norm(over) > _FORGIVEN * jnp.finfo(u.dtype).eps * _through(problem.graph, u)
+    lost = safe_norm(over) > _FORGIVEN * jnp.finfo(u.dtype).eps * _largest(problem.graph, u)
     # Radius 0: what is left over was looked at above.
     conjugates = jnp.sum(problem.local.conjugates(inward - over, 0.0))
     conjugates = conjugates + jnp.sum(solver.penalty.conjugate(u, solver.radius(problem)))
@@ -145,7 +145,7 @@ def _correction(penalty: Any, problem: Any, radius: jax.Array, u: jax.Array) -> 
     graph, local = problem.graph, problem.local
     eps = jnp.finfo(u.dtype).eps
     room = _room(penalty, radius)
-    through = jnp.maximum(_through(graph, u), jnp.finfo(u.dtype).tiny)
+    enough = _AIM * eps * _largest(graph, u)
     stiffness = _per_node(graph, safe_norm(room(jnp.ones_like(u))))
     eased = safe_ratio(1.0, stiffness)[:, None]
 
@@ -154,8 +154,7 @@ def _correction(penalty: Any, problem: Any, radius: jax.Array, u: jax.Array) -> 
 
     def unfinished(carry):
         k, _, rest, _, size = carry
-        far = jnp.any(safe_norm(rest) > _AIM * eps * through)
-        return (k < _ITERATIONS) & (size > 0) & far
+        return (k < _ITERATIONS) & (size > 0) & jnp.any(safe_norm(rest) > enough)
 
     def step(carry):
         k, x, rest, along, size = carry
@@ -191,9 +190,9 @@ def _unseen(local: Any, rows: jax.Array) -> jax.Array:
     return jnp.where(((local.ridge > 0) | seen_at_all)[:, None], 0, outside)
 
 
-def _through(graph: Graph, u: jax.Array) -> jax.Array:
-    """Return the lengths of the flows at every node, summed, shape (nodes,)."""
-    return _per_node(graph, safe_norm(u))
+def _largest(graph: Graph, u: jax.Array) -> jax.Array:
+    """Return the largest sum of lengths of the flows at a node, shape ()."""
+    return jnp.max(_per_node(graph, safe_norm(u)), initial=0)
 
 
 def _per_node(graph: Graph, values: jax.Array) -> jax.Array:

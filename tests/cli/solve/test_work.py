@@ -67,7 +67,7 @@ def _private(**settings):
             networked.check_size,
             _observations(10**5, 10, 2),
             _networked(),
-            r"needs 111.9 GiB, but 8.0 GiB is free; take fewer rounds, splits, nodes or columns, "
+            r"needs 111.9 GiB, but 8.0 GiB is free; take fewer splits, nodes or columns, "
             "or give the edges in a file with graph",
         ),
         (networked.check_size, _observations(10**5, 10, 2), _networked(graph="mine.csv"), None),

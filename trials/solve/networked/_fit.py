@@ -6,6 +6,9 @@ A part of every node's rows is held out; three kinds of models are fitted to the
 node on its own (least squares of minimum norm), one for all nodes, and one per node that is coupled
 to its neighbours' (GTV). Errors are means over nodes of the mean squared error on held out rows.
 
+Features are standardised first (`_units`), so that a penalty weighs them alike. Every coupled fit
+runs until its objective is certified to be within a share of the optimum (`relative_gap`).
+
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, and its experiment with weather stations.
 """
@@ -16,21 +19,25 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._run import run
-from fedjax_admm.certificates import optimality_residual
-from fedjax_admm.direct import cluster_oracle, local_models
-from fedjax_admm.graphs import Graph, components
+from fedjax_admm._run import run_until
+from fedjax_admm.certificates import relative_gap
+from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
-from fedjax_admm.solvers import gtv_primal_dual
+from fedjax_admm.solvers import gtv
 from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
+from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units
 from fedjax_admm.trials.tables import NEAREST, WASSERSTEIN, NodeGraph, Observations
 
 _QUADRATIC = ("mocha", "squared")
+_EVERY = 10  # rounds between two looks at the gap
+_USUAL_ROUNDS = 100  # after which fits have mostly converged
 GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
 SAME_MODEL = 1e-3  # neighbours whose models differ by less than this share of the median length
 
@@ -42,14 +49,16 @@ class NetworkedFit:
     settings: NetworkedSettings
     observations: Observations
     network: NodeGraph
+    units: Units  # in which models are coupled
     lam: float
-    models: np.ndarray  # shape=(nodes, dim): fitted to all rows
+    models: np.ndarray  # shape=(nodes, dim): fitted to all rows, in the user's units
     cluster: np.ndarray  # shape=(nodes,), int: from 1, the largest cluster first
     errors: dict[str, np.ndarray]  # local, pooled, GTV -> shape=(reported splits,)
     reported: tuple[int, ...]  # numbers of those splits, from 1
     grid: np.ndarray  # shape=(lams,): tried; one if lam was given
     grid_errors: np.ndarray  # shape=(lams, splits)
-    residual: float  # relative optimality residual of the final fit
+    gaps: np.ndarray  # shape=(lams, splits + 1): relative duality gaps; last, of fits to all rows
+    rounds: np.ndarray  # shape=(lams, splits + 1), int: how many were run
 
     @property
     def cluster_sizes(self) -> np.ndarray:
@@ -61,6 +70,16 @@ class NetworkedFit:
         """Return the numbers of the splits that chose lam; empty if it was given."""
         return tuple(range(1, self.reported[0]))
 
+    @property
+    def chosen(self) -> int:
+        """Return the place of lam in the grid."""
+        return int(np.flatnonzero(self.grid == self.lam)[0])
+
+    @property
+    def converged(self) -> np.ndarray:
+        """Return which fits are certified, shape (lams, splits + 1), bool."""
+        return self.gaps <= self.settings.gap
+
 
 def check_size(observations: Observations, settings: NetworkedSettings) -> None:
     """Check that distances and models are found within a day and the memory.
@@ -70,15 +89,14 @@ def check_size(observations: Observations, settings: NetworkedSettings) -> None:
     """
     nodes, dim = len(observations.nodes), len(observations.columns)
     rows = nodes * int(observations.counts.max())
-    splits, rounds = settings.splits + 1, settings.rounds
+    splits, rounds = settings.splits + 1, min(settings.rounds, _USUAL_ROUNDS)
     models = float(splits) * nodes * dim * (len(GRID) if settings.lam == AUTO else 1)
     drawn = settings.graph in (WASSERSTEIN, NEAREST)
     pairs = nodes**2 / 2 if drawn else 0.0
-    told = f"{rounds} rounds on {splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients"
     check_work(
         settings,
-        told,
-        "take fewer {rounds}, {splits}, nodes or columns"
+        f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients",
+        "take fewer {splits}, nodes or columns"
         + (", or give the edges in a file with {graph}" if drawn else ""),
         steps=rounds + float(splits) * nodes,  # every node's rows are dealt for every split
         numbers=2.0 * rounds * models * dim + float(splits) * rows * dim**2 + pairs * dim**3,
@@ -97,8 +115,8 @@ def fit_networked(
     Splits hold out rows of the same file, so that a trace of optimism remains.
 
     Two nodes are in one cluster if a path of edges joins them along which models differ by at most
-    a thousandth of the median length of all models. All splits and the final fit run in one
-    compiled call.
+    a thousandth of the median length of all models, in the units in which they are coupled. All
+    splits, all numbers of the grid and the final fit are one compiled program.
 
     Raises:
       InputError: a node has too few rows, or the models are not finite.
@@ -112,28 +130,42 @@ def fit_networked(
         )
     x, y = observations.stacked()
     here = np.arange(x.shape[1]) < counts[:, None]
-    held_out = draw_splits(counts, validation, splits, settings.seed)
-    training = np.concatenate([here & ~held_out, here[None]])  # the last "split" keeps all rows
-    if lam == AUTO:
-        grid = _rounded(GRID * coupling_unit(x, y, here, graph, settings.penalty))
-    else:
-        grid = np.array([lam])
-    losses = [least_squares(jnp.asarray(x), jnp.asarray(y), w) for w in _shares(training)]
-    fitted, residuals = _fit(
-        graph,
-        jax.tree.map(lambda *leaves: jnp.stack(leaves), *losses),
-        jnp.asarray(grid),
-        PENALTIES[settings.penalty](),
-        settings.rounds,
-    )
-    models = np.asarray(fitted)  # (splits + 1, 2 + lams, nodes, dim)
-    if not (np.isfinite(models).all() and np.isfinite(residuals).all()):
-        raise settings.mistake(
-            "the models are not finite; bring the columns to a common scale, or choose another "
-            "{lam}"
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at when all is done
+        units = (
+            users_units(x.shape[-1], intercept=observations.intercept)
+            if settings.raw
+            else standard_units(x[here], y[here], intercept=observations.intercept)
         )
+        x = np.where(here[..., None], units.features(x), 0.0)
+        y = np.where(here, units.targets(y), 0.0)
+        held_out = draw_splits(counts, validation, splits, settings.seed)
+        training = np.concatenate([here & ~held_out, here[None]])  # the last "split" keeps all rows
+        grid = np.array([lam])
+        if lam == AUTO:
+            grid = _rounded(GRID * coupling_unit(x, y, here, graph, settings.penalty))
+    if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(grid).all()):
+        raise _not_finite(settings)
+    every = min(_EVERY, settings.rounds)
+    losses = _losses(x, y, _shares(training))
+    fitted = _fit(
+        # Here, where the graph is known, its Laplacian is decomposed.
+        gtv(_problem(graph, losses), 1.0, PENALTIES[settings.penalty]()),
+        graph,
+        losses,
+        grid,
+        settings.gap,
+        settings.rounds - settings.rounds % every,
+        every,
+    )
+    coupled, gaps, rounds = map(
+        np.asarray, fitted
+    )  # (splits + 1, lams, nodes, dim), (splits + 1, lams)
+    alone = np.stack([_local(losses), _pooled(x, y, _shares(training))], axis=1)
+    models = np.concatenate([alone, coupled], axis=1)  # (splits + 1, 2 + lams, nodes, dim)
+    if not np.isfinite(models).all():
+        raise _not_finite(settings)
     residual = np.einsum("nmd,sknd->sknm", x, models[:-1]) - y
-    each = np.einsum("snm,sknm->skn", np.asarray(_shares(held_out)), residual**2)
+    each = np.einsum("snm,sknm->skn", _shares(held_out), residual**2)
     errors = each.mean(-1).T  # (2 + lams, splits)
     choosing = splits // 2 if lam == AUTO else 0
     best = _first_best(errors[2:, :choosing].mean(1)) if lam == AUTO else 0
@@ -142,14 +174,22 @@ def fit_networked(
         settings=settings,
         observations=observations,
         network=network,
+        units=units,
         lam=float(grid[best]),
-        models=models[-1, 2 + best],
+        models=units.in_users(models[-1, 2 + best]),
         cluster=clusters(graph, models[-1, 2 + best]),
         errors={**reported, "GTV": errors[2 + best, choosing:]},
         reported=tuple(range(choosing + 1, splits + 1)),
         grid=grid,
         grid_errors=errors[2:],
-        residual=float(residuals[-1, best]),
+        gaps=np.maximum(gaps.T, 0),  # below by rounding
+        rounds=rounds.T,
+    )
+
+
+def _not_finite(settings: NetworkedSettings) -> InputError:
+    return settings.mistake(
+        "the models are not finite; bring the columns to a common scale, or choose another {lam}"
     )
 
 
@@ -169,7 +209,8 @@ def coupling_unit(x, y, here, graph: Graph, penalty: str) -> float:
     scaled, answers = root * x, root[..., 0] * y
     pooled = np.linalg.lstsq(scaled.reshape(-1, x.shape[-1]), answers.ravel())[0]
     gradient = 2 * np.einsum("nm,nmd->nd", weights * (x @ pooled - y), x)
-    pull = np.asarray(graph.weighted_degrees)
+    heads, tails, size = (np.asarray(part) for part in (graph.heads, graph.tails, graph.weights))
+    pull = sum(np.bincount(ends, size, len(gradient)) for ends in (heads, tails))
     linked = pull > 0
     unit = np.median(np.linalg.norm(gradient[linked], axis=1) / pull[linked])
     if penalty in _QUADRATIC:
@@ -185,45 +226,92 @@ def clusters(graph: Graph, models: np.ndarray) -> np.ndarray:
     `SAME_MODEL` times the median length of all models.
     """
     length = np.median(np.linalg.norm(models, axis=1))
-    difference = np.linalg.norm(models[graph.heads] - models[graph.tails], axis=1)
-    agree = jnp.asarray(difference <= SAME_MODEL * length)
-    kept = jnp.where(agree, graph.weights, jnp.zeros_like(graph.weights))
-    labels = np.asarray(components(replace(graph, weights=kept)))
-    _, first, members = np.unique(labels, return_index=True, return_inverse=True)
+    heads, tails = (np.asarray(ends) for ends in (graph.heads, graph.tails))
+    difference = np.linalg.norm(models[heads] - models[tails], axis=1)
+    members = linked(graph, difference <= SAME_MODEL * length)
+    _, first = np.unique(members, return_index=True)
     sizes = np.bincount(members)
     rank = np.empty(len(sizes), int)
     rank[np.lexsort((first, -sizes))] = np.arange(1, len(sizes) + 1)
     return rank[members]
 
 
-@partial(jax.jit, static_argnames="rounds")
-def _fit(graph: Graph, losses: SquaredLoss, lams: jax.Array, penalty, rounds: int):
-    """Return models (splits, 2 + lams, nodes, dim) and residuals (splits, lams) of every split.
+def linked(graph: Graph, kept: np.ndarray | bool = True) -> np.ndarray:
+    """Return the components of the edges that are there and kept, shape (nodes,), from 0."""
+    used = (np.asarray(graph.weights) != 0) & kept
+    ends = (np.asarray(graph.heads)[used], np.asarray(graph.tails)[used])
+    size = graph.num_nodes
+    return connected_components(coo_array((np.ones(used.sum()), ends), (size, size)), False)[1]
 
-    The first models are the local and the pooled ones.
-    """
+
+def _losses(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> SquaredLoss:
+    """Return the losses of all splits, stacked but for features and targets."""
+    splits, nodes, rows = shares.shape
+    # All nodes of all splits are factored at once, by LAPACK.
+    tiled = (np.broadcast_to(part, (splits, *part.shape)) for part in (x, y))
+    together = least_squares(
+        *(jnp.asarray(part.reshape(-1, *part.shape[2:])) for part in tiled),
+        jnp.asarray(shares.reshape(-1, rows)),
+    )
+    stacked = jax.tree.map(
+        lambda leaf: np.asarray(leaf).reshape(splits, nodes, *leaf.shape[1:]), together
+    )
+    return replace(stacked, features=x, targets=y)
+
+
+_STACKED = SquaredLoss(None, None, 0, 0, 0, 0, 0)  # what every split has of its own
+
+
+@partial(jax.jit, static_argnames=("rounds", "every"))
+def _fit(solver, graph: Graph, losses: SquaredLoss, lams, tolerance, rounds: int, every: int):
+    """Return every split's models (splits, lams, nodes, dim), gaps and rounds (splits, lams)."""
 
     def on_split(loss: SquaredLoss):
-        everyone = jnp.ones(loss.correlation.shape[0], bool)
-        problem = Networked(graph, loss, everyone, jnp.zeros_like(loss.correlation))
+        problem = _problem(graph, loss)
 
         def at(lam):
-            solver = gtv_primal_dual(problem, lam, penalty, rounds=rounds)
-            done = run(solver, problem, jax.random.key(0), rounds=rounds, every=rounds)
-            return done.estimate, optimality_residual(solver, problem, done.state.solver)
+            done = run_until(
+                replace(solver, lam=lam),
+                problem,
+                jax.random.key(0),
+                residual=relative_gap,
+                tolerance=tolerance,
+                max_rounds=rounds,
+                every=every,
+            )
+            return done.estimate, done.trace["residual"][0], done.state.index
 
-        coupled, residual = jax.vmap(at)(lams)
-        together = jnp.zeros(problem.num_clients, int)
-        pooled = cluster_oracle(problem, together, clusters=1)
-        alone = jnp.stack([local_models(problem), pooled])
-        return jnp.concatenate([alone, coupled]), residual
+        return jax.lax.map(at, lams)
 
-    return jax.vmap(on_split)(losses)
+    return jax.vmap(on_split, (_STACKED,))(losses)
 
 
-def _shares(rows: np.ndarray) -> jax.Array:
+def _problem(graph: Graph, loss: SquaredLoss) -> Networked:
+    """Return the network whose nodes all have data and start at zero."""
+    size = (graph.num_nodes, loss.features.shape[-1])
+    return Networked(graph, loss, jnp.ones(size[0], bool), jnp.zeros(size))
+
+
+def _local(losses: SquaredLoss) -> np.ndarray:
+    """Return every node's own least squares model of minimum norm, (splits, nodes, dim)."""
+    basis, spectrum = np.asarray(losses.basis), np.asarray(losses.spectrum)
+    along = np.einsum("snrd,snd->snr", basis, losses.correlation)
+    seen = spectrum > 0
+    return np.einsum("snrd,snr->snd", basis, np.where(seen, along / np.where(seen, spectrum, 1), 0))
+
+
+def _pooled(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return one least squares model for all nodes, as equal rows (splits, nodes, dim)."""
+    found = []
+    for root in np.sqrt(shares):
+        rows = (root[..., None] * x).reshape(-1, x.shape[-1])
+        found.append(np.linalg.lstsq(rows, (root * y).ravel())[0])
+    return np.broadcast_to(np.stack(found)[:, None], (len(shares), *x.shape[::2]))
+
+
+def _shares(rows: np.ndarray) -> np.ndarray:
     """Return the weight of every row in its node's mean, shape (..., nodes, rows)."""
-    return jnp.asarray(rows / np.maximum(rows.sum(-1, keepdims=True), 1))
+    return rows / np.maximum(rows.sum(-1, keepdims=True), 1)
 
 
 def _first_best(errors: np.ndarray) -> int:

@@ -11,7 +11,8 @@ from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables import QUANTILES, NodeGraph
 
 COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
-_UNFINISHED = 1e-3  # a larger relative residual is told
+_LEAST, _MOST = 1e-4, 1e7  # numbers that are told without a power of ten
+_EQUAL = 1e-6  # share of an error below which a difference is one of rounding
 
 
 def solution(fit: NetworkedFit, title: str) -> Solution:
@@ -47,7 +48,10 @@ def solution(fit: NetworkedFit, title: str) -> Solution:
             "lam": fit.lam,
             "lam_chosen_on_splits": fit.chosen_on,
             "reported_splits": fit.reported,
-            "residual": fit.residual,
+            "gap": fit.gaps[fit.chosen, -1],
+            "rounds": fit.rounds[fit.chosen, -1],
+            "converged": fit.converged[fit.chosen, -1],
+            "unfinished_lams": fit.grid[~fit.converged.all(1)],
             "clusters": (fit.cluster_sizes > 1).sum(),
         },
     )
@@ -55,10 +59,30 @@ def solution(fit: NetworkedFit, title: str) -> Solution:
 
 def summary(fit: NetworkedFit) -> str:
     """Return the text that a person reads."""
-    lines = [*rows_told(fit.observations, "", "node"), *_graph_told(fit.network), ""]
+    lines = [*rows_told(fit.observations, "", "node"), *_units_told(fit)]
+    lines += [*_graph_told(fit.network), ""]
     if len(fit.grid) > 1:
         lines += [*_grid_told(fit), ""]
     return "\n".join([*lines, *_errors_told(fit), *_remarks(fit)])
+
+
+def _units_told(fit: NetworkedFit) -> list[str]:
+    """Tell in which units models are coupled."""
+    if fit.settings.raw:
+        return ["Features are as they are (--raw): lam acts on coefficients in their units."]
+    lines = [
+        "Features are standardised over all rows: lam acts on coefficients per standard deviation. "
+        "Models and errors are told in your units."
+    ]
+    names = [name for name, one in zip(fit.observations.columns, fit.units.constant, strict=True)
+             if one]  # fmt: skip
+    if names:
+        first = "constant feature" if len(names) == 1 else "constant features"
+        verb = "has" if len(names) == 1 else "have"
+        lines.append(
+            f"The {first} {shortened(names, 8)} {verb} coefficient 0: the intercept does as much."
+        )
+    return lines
 
 
 def _graph_told(network: NodeGraph) -> list[str]:
@@ -80,10 +104,21 @@ def _graph_told(network: NodeGraph) -> list[str]:
 
 def _grid_told(fit: NetworkedFit) -> list[str]:
     choosing = len(fit.chosen_on)
-    lines = [f"{'lam':>10}   GTV's error on {_splits(fit.chosen_on)}, which chose"]
-    for lam, error in zip(fit.grid, fit.grid_errors[:, :choosing].mean(1), strict=True):
-        mark = "   <- chosen" if lam == fit.lam else ""
-        lines.append(f"{lam:>10.3g}   {error:.4g}{mark}")
+    done = fit.converged[:, :choosing].all(1)
+    rows = [["lam", "error", "rounds", "gap", ""]]
+    for i, error in enumerate(told(fit.grid_errors[:, :choosing].mean(1).tolist())):
+        marks = ["<- chosen"] if fit.grid[i] == fit.lam else []
+        marks += [] if done[i] else ["not converged"]
+        gap, rounds = fit.gaps[i, :choosing].max(), fit.rounds[i, :choosing].max()
+        rows.append([f"{fit.grid[i]:.3g}", error, str(rounds), f"{gap:.1e}", "; ".join(marks)])
+    lines = [f"GTV's error on {_splits(fit.chosen_on)}, which chose lam; most rounds, largest gap:"]
+    lines += aligned(rows)
+    if not done.all():
+        lines.append(
+            f"{amount(int((~done).sum()), 'row')} of {len(done)} did not converge: the gap is "
+            f"above {fit.settings.gap:g} after {fit.rounds.max()} rounds, and the error is that of "
+            "unfinished models."
+        )
     if fit.lam in (fit.grid[0], fit.grid[-1]):
         side = "smallest" if fit.lam == fit.grid[0] else "largest"
         lines.append(f"The {side} lam of the grid was best: --lam may do better beyond it.")
@@ -91,55 +126,43 @@ def _grid_told(fit: NetworkedFit) -> list[str]:
 
 
 def _errors_told(fit: NetworkedFit) -> list[str]:
-    settings = fit.settings
-    lines = [
-        "Validation mean squared error, mean over nodes: mean (standard deviation) over "
-        + (_splits(fit.reported) if fit.chosen_on else amount(len(fit.reported), "split")),
-    ]
+    reported = _splits(fit.reported) if fit.chosen_on else amount(len(fit.reported), "split")
+    several = len(fit.reported) > 1
+    shown = "mean (standard deviation) over" if several else "on"
     about = {
         "local": "a model per node, on its own",
         "pooled": "one model for all nodes",
-        "GTV": f"lam {fit.lam:.4g}, {settings.penalty}, {settings.rounds} rounds",
+        "GTV": f"models coupled with lam {fit.lam:.4g}, {fit.settings.penalty}",
     }
-    for method, values in fit.errors.items():
-        spread = f"({_deviation(values):.4f})" if len(values) > 1 else ""
-        lines.append(f"  {method:<8}{values.mean():>10.4f} {spread:<12} {about[method]}")
-    return lines
+    numbers = [float(values.mean()) for values in fit.errors.values()]
+    means = told(numbers)
+    spreads = told([_deviation(values) for values in fit.errors.values()], like=numbers)
+    width = max(map(len, means))
+    rows = [
+        [method, f"{mean:>{width}} ({spread})" if several else mean, about[method]]
+        for method, mean, spread in zip(fit.errors, means, spreads, strict=True)
+    ]
+    lines = aligned(rows, left=(0, 1, 2) if several else (0, 2))
+    head = f"Validation mean squared error, mean over nodes: {shown} {reported}"
+    return [head, *(f"  {line}" for line in lines)]
 
 
 def _remarks(fit: NetworkedFit) -> list[str]:
-    lines, settings = [], fit.settings
-    means = {method: float(values.mean()) for method, values in fit.errors.items()}
-    deviation = _deviation(fit.errors["GTV"])
-    if means["pooled"] <= means["GTV"] + deviation:
-        better = int((fit.errors["GTV"] < fit.errors["pooled"]).sum())
-        of = amount(len(fit.reported), "split")
-        lines.append(
-            "One pooled model comes within one standard deviation of GTV "
-            f"({means['pooled']:.4g} against {means['GTV']:.4g} +- {deviation:.2g}; GTV is better "
-            f"on {better} of {of}): the graph adds little to pooling."
-        )
-    if means["local"] <= means["GTV"] + deviation:
-        lines.append(
-            "Local models come within one standard deviation of GTV: the nodes have rows enough of "
-            "their own."
-        )
+    settings = fit.settings
+    lines = [compared(fit.errors["GTV"], fit.errors["pooled"], "one pooled model")]
+    lines.append(compared(fit.errors["GTV"], fit.errors["local"], "local models"))
     if fit.chosen_on:
         lines.append(
             f"lam was chosen on {_splits(fit.chosen_on)} only, but all splits draw on the same "
             "rows: a trace of optimism remains."
         )
-    if fit.residual > _UNFINISHED:
-        lines.append(
-            f"The final fit has not converged (relative residual {fit.residual:.1g}): try "
-            f"--rounds {3 * settings.rounds}."
-        )
+    lines.append(_convergence_told(fit))
     sizes = fit.cluster_sizes
     large, alone = sizes[sizes > 1], int((sizes == 1).sum())
-    told = f"{amount(len(large), 'cluster')} of neighbours with the same model"
+    found = f"{amount(len(large), 'cluster')} of neighbours with the same model"
     if len(large):
-        told += f", of sizes {shortened([str(size) for size in large], 8)}"
-    lines.append(f"{told}; {amount(alone, 'node')} agreeing with no neighbour.")
+        found += f", of sizes {shortened([str(size) for size in large], 8)}"
+    lines.append(f"{found}; {amount(alone, 'node')} agreeing with no neighbour.")
     if settings.penalty in ("mocha", "squared"):
         lines.append(
             f"--penalty {settings.penalty} makes models alike, never equal: do not read much "
@@ -148,28 +171,111 @@ def _remarks(fit: NetworkedFit) -> list[str]:
     return lines
 
 
+def compared(gtv: np.ndarray, other: np.ndarray, name: str) -> str:
+    """Return in one sentence which of two methods predicts better, and how surely.
+
+    Errors are compared split by split: a difference counts if its mean is more than its standard
+    deviation over splits, or if three splits or more all agree.
+    """
+    difference = other - gtv
+    mean, spread = float(difference.mean()), _deviation(difference)
+    larger = max(float(gtv.mean()), float(other.mean()))
+    if abs(mean) <= _EQUAL * larger:
+        return f"GTV and {name} have the same error."
+    size = f"{100 * abs(mean) / larger:.2g} %"
+    winner, loser = ("GTV", name) if mean > 0 else (name, "GTV")
+    if len(gtv) == 1:
+        return f"On the one split, {winner} had an error {size} below that of {loser}."
+    won = int((np.sign(mean) * difference > 0).sum())
+    if abs(mean) <= spread and (won < len(gtv) or len(gtv) == 2):
+        return (
+            f"GTV and {name} cannot be told apart: their errors differ by {size}, less than the "
+            "standard deviation of the difference."
+        )
+    times = f", {abs(mean) / spread:.1f} standard deviations" if spread > _EQUAL * larger else ""
+    of = amount(len(gtv), "split")
+    start = winner[0].upper() + winner[1:]
+    verb = "predict" if winner.endswith("s") else "predicts"
+    return f"{start} {verb} better than {loser}: an error {size} below{times}, on {won} of {of}."
+
+
+def _convergence_told(fit: NetworkedFit) -> str:
+    """Tell how near the optimum the models are."""
+    final, rounds = float(fit.gaps[fit.chosen, -1]), int(fit.rounds[fit.chosen, -1])
+    if not fit.converged[fit.chosen, -1]:
+        near = (
+            f"its objective may be {100 * final:.2g} % above the optimum"
+            if np.isfinite(final)
+            else "how far its objective is from the optimum is not known"
+        )
+        return (
+            f"The final fit has not converged: after {amount(rounds, 'round')} {near}. Its models "
+            "and clusters are not those of the penalty."
+        )
+    line = (
+        f"The final fit has converged: after {amount(rounds, 'round')} its objective is within "
+        f"{final:.1e} of the optimum, relatively."
+    )
+    places = [split - 1 for split in (*fit.chosen_on, *fit.reported)]
+    open_ = int((~fit.converged[fit.chosen, places]).sum())
+    if open_:
+        line += f" Fits of {amount(open_, 'split')} have not."
+    return line
+
+
+def told(values: Sequence[float], like: Sequence[float] | None = None) -> list[str]:
+    """Return numbers with equally many decimals, and those that these do not suit as powers of ten.
+
+    The smallest one, or the smallest of those that they shall be like, has five digits.
+    """
+    usual = [abs(value) for value in like or values if _LEAST <= abs(value) < _MOST]
+    decimals = max(0, 4 - int(np.floor(np.log10(min(usual, default=1)))))
+    return [
+        f"{value:.{decimals}f}" if value == 0 or _LEAST <= abs(value) < _MOST else f"{value:.4e}"
+        for value in values
+    ]
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (4,)) -> list[str]:
+    """Return the lines of a table: columns as wide as what they hold, to the right but some."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "   ".join(
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return [line.rstrip() for line in lines]
+
+
 def _title(fit: NetworkedFit, title: str) -> str:
     settings, network = fit.settings, fit.network
     return (
         f"{title}: {settings.target} from {shortened(fit.observations.columns, 5)}\n"
         f"{len(fit.cluster)} nodes, {network.num_edges} edges ({network.made})\n"
-        f"GTV with lam {fit.lam:.4g}, {settings.penalty}, {settings.rounds} rounds; "
+        f"GTV with lam {fit.lam:.4g}, {settings.penalty}, "
+        f"{'features as they are' if settings.raw else 'standardised features'}"
+        f"{'' if fit.converged[fit.chosen, -1] else ', not converged'}; "
         f"{amount(settings.splits, 'split')}, seed {settings.seed}"
     )
 
 
 def _comparison_rows(fit: NetworkedFit) -> Rows:
-    yield ["method", "mean", "sd", *(f"split_{split}" for split in fit.reported)]
+    yield ["method", "mean", "sd", "converged", *(f"split_{split}" for split in fit.reported)]
+    places = [split - 1 for split in fit.reported]
     for method, values in fit.errors.items():
         spread = _deviation(values) if len(values) > 1 else ""
-        yield [method, values.mean(), spread, *values]
+        done = method != "GTV" or bool(fit.converged[fit.chosen, places].all())
+        yield [method, values.mean(), spread, done, *values]
 
 
 def _grid_rows(fit: NetworkedFit) -> Rows:
     splits = range(1, fit.grid_errors.shape[1] + 1)
-    yield ["lam", "chosen", *(f"split_{split}" for split in splits)]
-    for lam, errors in zip(fit.grid, fit.grid_errors, strict=True):
-        yield [lam, lam == fit.lam, *errors]
+    yield ["lam", "chosen", "converged", "gap", "rounds", *(f"split_{split}" for split in splits)]
+    for i, lam in enumerate(fit.grid):
+        worst = [bool(fit.converged[i].all()), fit.gaps[i].max(), fit.rounds[i].max()]
+        yield [lam, lam == fit.lam, *worst, *fit.grid_errors[i]]
 
 
 def _deviation(values: np.ndarray) -> float:

@@ -65,7 +65,9 @@ class NetworkedSettings(Settings):
     no_intercept: bool = flag("Do not append a constant feature.")
     splits: int = whole("How often rows are held out at random.", 5)
     validation: float = number("Share of every node's rows that is held out.", 0.33, SHARE)
-    rounds: int = whole("Rounds of the primal-dual method.", 1000, at_most=MOST_ROUNDS)
+    raw: bool = flag("Couple models of the features as they are, not of standardised ones.")
+    gap: float = number("Relative duality gap at which a fit has converged.", 1e-6, SHARE)
+    rounds: int = whole("Rounds that a fit may take at most.", 5000, at_most=MOST_ROUNDS)
     seed: int = random_seed("Seed of the splits.")
     coordinates: str | None = text("Two columns for a map, such as longitude,latitude.", None)
 
