@@ -111,14 +111,14 @@ def numpy_engine(shape: str, gram: bool) -> dict[str, float]:
     import numpy as np
 
     problem, _ = problem_of(shape)
-    clients = [_client(problem, i) for i in range(CLIENTS)]
+    clients = [client_of(problem, i) for i in range(CLIENTS)]
     rng = np.random.default_rng(0)
     rank, items = RANKS[shape], problem.num_items
     users = [2e-4 * rng.random((client["m"], rank), np.float32) for client in clients]
     shared = 2e-4 * rng.random((items, rank), np.float32)
     copies = np.repeat(shared[None], CLIENTS, 0)
     duals = np.zeros_like(copies)
-    update = _gram_update if gram else _plain_update
+    update = gram_update if gram else _plain_update
     # As ours: the server keeps a running sum.
     total = copies.sum(0) + duals.sum(0) / BETA
     taken = []
@@ -136,7 +136,7 @@ def numpy_engine(shape: str, gram: bool) -> dict[str, float]:
     return {"compile": 0.0, "run": middle, "round": middle}
 
 
-def _client(problem, i: int) -> dict:
+def client_of(problem, i: int) -> dict:
     """Return a client's ratings, sorted by user and by item, with what scipy needs."""
     import numpy as np
     import scipy.sparse as sparse
@@ -184,7 +184,7 @@ def _plain_update(client, users, copy, shared, dual):
     return users.astype(np.float32), copy.astype(np.float32)
 
 
-def _gram_update(client, users, copy, shared, dual):
+def gram_update(client, users, copy, shared, dual):
     """Take N steps per block on one small quadratic per row."""
     import numpy as np
 

@@ -1,23 +1,18 @@
-"""GTV minimisation on networks: one run and 100 vmapped runs beside NumPy, and growth with edges.
+"""GTV minimisation on networks: one run and 100 vmapped runs beside NumPy.
 
-    python benchmarks/nfl.py            1000 rounds on a stochastic block model: one run, 100 runs
-    python benchmarks/nfl.py --growth   one round on graphs of 1,000 to 1,000,000 edges, with a plot
+    python benchmarks/nfl.py   1000 rounds on a stochastic block model: one run, 100 runs
 
 Each configuration runs in a process of its own, in turns; medians over repeats. Compile time is
 apart from run time; every timing waits for its results. No compilation cache.
 """
 
-import resource
 import statistics
 import time
-from pathlib import Path
 
-from side_by_side import CORES, compare, measure, parser, run_one, time_engine
+from side_by_side import CORES, compare, parser, run_one, time_engine
 
 ROUNDS, RUNS, NODES, SAMPLES, SHARE, LAM = 1000, 100, 100, 5, 0.6, 0.01
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
 DIM, EDGES_PER_NODE = 8, 5
-GROWTH = Path(__file__).with_name("nfl-growth.png")
 
 
 def drawn(key):
@@ -91,7 +86,7 @@ def numpy_run(dtype: str) -> dict[str, float]:
 
     with jax.enable_x64(True):
         problem = jax.jit(drawn)(jax.random.key(0))
-        network = _as_numpy(problem, np.dtype(dtype))
+        network = as_numpy(problem, np.dtype(dtype))
     taken = []
     for _ in range(3):
         clock = time.perf_counter()
@@ -101,7 +96,7 @@ def numpy_run(dtype: str) -> dict[str, float]:
     return {"compile": 0.0, "run": run, "width": 1, "error": _error(w, problem.truth)}
 
 
-def _as_numpy(problem, dtype):
+def as_numpy(problem, dtype):
     """Return the sparse incidence matrix, weights, steps and the factors of the local solves."""
     import numpy as np
     import scipy.sparse as sparse
@@ -158,16 +153,13 @@ CONFIGURATIONS = {
     f"100 runs, vmap of 10, {CORES} devices": lambda: many_runs(CORES, 10),
     f"100 runs, one vmap per device, {CORES} devices": lambda: many_runs(CORES, RUNS // CORES),
 }
-for _edges in SIZES:
-    CONFIGURATIONS[f"growth {_edges}"] = lambda edges=_edges: large_graph(edges)
 
 
-def large_graph(edges: int) -> dict[str, float]:
-    """Time rounds on a random graph with 5 edges per node, 8 features, float32."""
+def large_problem(edges: int):
+    """Draw a network on a random graph with 5 edges per node, 8 features, float32."""
     import jax
     import numpy as np
 
-    jax.config.update("jax_num_cpu_devices", 1)
     import fedjax_admm as fa
     from fedjax_admm import graphs
 
@@ -178,87 +170,21 @@ def large_graph(edges: int) -> dict[str, float]:
     graph = graphs.from_edges(nodes, rng.permutation(ends)[:edges])
     del ends
     truth = rng.standard_normal((nodes, DIM)).astype(np.float32)
-    problem = jax.jit(
+    return jax.jit(
         lambda key: fa.problems.draw_networked_regression(
             key, graph, truth, samples=SAMPLES, share=SHARE
         )
     )(jax.random.key(0))
-    solver = fa.solvers.gtv_primal_dual(problem, LAM, ratio=1.0)
-    rounds = max(10, min(1000, 10_000_000 // edges))
-
-    def go():
-        clock = time.perf_counter()
-        result = fa.run(solver, problem, jax.random.key(1), rounds=rounds)
-        jax.block_until_ready(result.estimate)
-        return time.perf_counter() - clock, result
-
-    first, _ = go()
-    taken, result = zip(*(go() for _ in range(3)), strict=True)
-    run = statistics.median(taken)
-    network = _as_numpy(problem, np.dtype(np.float32))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    clock = time.perf_counter()
-    w = numpy_rounds(network, LAM, 5)
-    numpy_round = (time.perf_counter() - clock) / 5
-    del w
-    return {
-        "compile": first - run,
-        "run": run,
-        "width": 1,
-        "error": _error(result[-1].estimate, truth),
-        "round": run / rounds,
-        "numpy": numpy_round,
-        "engine_peak": peak,
-    }
-
-
-def growth(repeats: int) -> None:
-    """Time one round on ever larger graphs, print a table and draw it."""
-    print("| edges | nodes | one round (ms) | NumPy, one round (ms) | peak memory (MiB) |")
-    print("|---|---|---|---|---|")
-    ours, numpys = [], []
-    for edges in SIZES:
-        rows = [measure(__file__, f"growth {edges}") for _ in range(repeats)]
-        row = {key: statistics.median(one[key] for one in rows) for key in rows[0]}
-        ours.append(1e3 * row["round"])
-        numpys.append(1e3 * row["numpy"])
-        print(
-            f"| {edges} | {edges // EDGES_PER_NODE} | {ours[-1]:.3g} | {numpys[-1]:.3g} "
-            f"| {row['engine_peak']:.0f} |",
-            flush=True,
-        )
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.6), layout="constrained")
-    axes = figure.subplots()
-    axes.loglog(SIZES, ours, "o-", label="fedjax-admm")
-    axes.loglog(SIZES, numpys, "s--", label="NumPy, sparse incidence matrix")
-    axes.loglog(SIZES, [ours[-1] * size / SIZES[-1] for size in SIZES], "k:", label="linear")
-    axes.set(
-        xlabel="edges",
-        ylabel="time of one round (ms)",
-        title=f"GTV minimisation, {EDGES_PER_NODE} edges per node, {DIM} features, float32, "
-        "one core",
-    )
-    axes.title.set_fontsize(10)
-    axes.grid(True, linewidth=0.4)
-    axes.legend()
-    figure.savefig(GROWTH, dpi=120)
-    print(f"\nWrote {GROWTH.name}")
 
 
 def main() -> None:
     options = parser(__doc__, repeats=3)
-    options.add_argument("--growth", action="store_true")
     arguments = options.parse_args()
     if arguments.one:
         run_one(CONFIGURATIONS[arguments.one])
-    elif arguments.growth:
-        growth(arguments.repeats)
     else:
-        names = [name for name in CONFIGURATIONS if not name.startswith("growth")]
         title = f"stochastic block model 2 x {NODES}, {ROUNDS} rounds"
-        compare(__file__, names, arguments.repeats, title)
+        compare(__file__, list(CONFIGURATIONS), arguments.repeats, title)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+"""FedMC-ADMM: a million ratings (as ml-1m), rank 5, 10 of 100 clients drawn, 10 inner steps.
+
+Work of a round, per drawn client: 40 flops per rating in each of two passes; 65 per inner step of a
+user or an item; 4 rank per entry and 30 per row for bounds, duals and sums. Read are the ratings
+twice (place and value), and a row of a factor for each; read and written are copies, duals and the
+sum; read is V.
+"""
+
+from typing import Any
+
+import fedmc as benchmark
+import numpy as np
+
+from limits import Work
+
+SHAPE, NUMPY_REPEATS = "ml-1m", 2
+
+
+def draw(quick: bool) -> dict[str, Any]:
+    import jax
+    import jax.numpy as jnp
+
+    import fedjax_admm as fa
+    from fedjax_admm.participation import without_replacement
+
+    made, _ = benchmark.problem_of(SHAPE)
+    rounds = 5 if quick else 50
+    start = fa.run(_solver(), made, jax.random.key(2), rounds=1, participation=_drawn()).state
+
+    def chosen(index):
+        key, _ = jax.random.split(jax.random.fold_in(jax.random.key(2), index))
+        process = without_replacement(benchmark.DRAWN)
+        return process.draw((), index, key, (benchmark.CLIENTS,))[1].selected
+
+    return {
+        "problems": jax.device_get(made),
+        "start": jax.device_get(start),
+        "chosen": np.asarray(jax.lax.map(chosen, jnp.arange(1, rounds + 1))),
+        "trials": 1,
+        "rounds": rounds,
+    }
+
+
+def _solver():
+    import fedjax_admm as fa
+
+    return fa.solvers.fedmc_admm(rank=benchmark.RANKS[SHAPE], beta=benchmark.BETA)
+
+
+def _drawn():
+    from fedjax_admm.participation import without_replacement
+
+    return without_replacement(benchmark.DRAWN)
+
+
+def pack(problem) -> list[np.ndarray]:
+    made, state = problem["problems"], problem["start"].solver
+    width, items = state.clients.users.shape[1], made.num_items
+    clients = [benchmark.client_of(made, i) for i in range(benchmark.CLIENTS)]
+    sizes = (len(clients), width, items, problem["rounds"], benchmark.DRAWN, benchmark.STEPS)
+    return [
+        np.array(sizes, np.int32),
+        np.array([benchmark.BETA, benchmark.WEIGHT], np.float32),
+        problem["chosen"],
+        *_table(clients, width, "rows", "columns", "values"),
+        *_table(clients, items, "item_columns", "item_rows", "item_values"),
+        *state.clients,
+        state.items,
+        state.total[0],
+    ]
+
+
+def _table(clients, rows: int, row: str, other: str, value: str) -> list[np.ndarray]:
+    """Return first places of the rows of all clients, the number of ratings, places and values."""
+    firsts, done = [], 0
+    for client in clients:
+        counts = np.bincount(client[row], minlength=rows)
+        firsts.append(done + np.concatenate([[0], np.cumsum(counts)]))
+        done += counts.sum()
+    places, values = (np.concatenate([one[name] for one in clients]) for name in (other, value))
+    return [np.stack(firsts).astype(np.int32), np.array([done], np.int32), places, values]
+
+
+def numpy(problem):
+    made, state = problem["problems"], problem["start"].solver
+    clients = [benchmark.client_of(made, i) for i in range(benchmark.CLIENTS)]
+    beta, number = benchmark.BETA, benchmark.CLIENTS
+
+    def go():
+        users = [np.array(u[: c["m"]]) for u, c in zip(state.clients.users, clients, strict=True)]
+        copies, duals = np.array(state.clients.copies), np.array(state.clients.duals)
+        shared, total = np.array(state.items), np.array(state.total[0])
+        for chosen in problem["chosen"]:
+            for i in chosen:
+                old = copies[i] + duals[i] / beta
+                users[i], copies[i] = benchmark.gram_update(
+                    clients[i], users[i], copies[i], shared, duals[i]
+                )
+                duals[i] += beta * (copies[i] - shared)
+                total += copies[i] + duals[i] / beta - old
+            shared = total / number * (number * beta / (number * beta + benchmark.WEIGHT))
+            shared = shared.astype(np.float32)
+        width = state.clients.users.shape[1]
+        padded = [np.pad(u, ((0, width - len(u)), (0, 0))) for u in users]
+        return np.concatenate([np.ravel(padded), shared.ravel()])
+
+    return go
+
+
+def engine(problem):
+    import time
+
+    import jax
+
+    import fedjax_admm as fa
+
+    made, start = jax.tree.map(jax.numpy.asarray, (problem["problems"], problem["start"]))
+    solver, drawn, rounds = _solver(), _drawn(), problem["rounds"]
+
+    def run():
+        clock = time.perf_counter()
+        result = fa.run(
+            solver,
+            made,
+            jax.random.key(2),
+            rounds=rounds,
+            every=rounds,
+            participation=drawn,
+            start=start,
+        )
+        found = jax.block_until_ready(result.state.solver.factors)
+        seconds = time.perf_counter() - clock
+        return np.concatenate([np.ravel(found.users), np.ravel(found.items)]), seconds
+
+    return run
+
+
+def score(problem, result) -> float:
+    import jax
+
+    import fedjax_admm as fa
+
+    users = problem["start"].solver.clients.users
+    split = users.size
+    factors = fa.ratings.Factors(
+        result[0, :split].reshape(users.shape), result[0, split:].reshape(-1, users.shape[-1])
+    )
+    made, factors = jax.tree.map(jax.numpy.asarray, (problem["problems"], factors))
+    return float(jax.jit(fa.measures.factor_error)(made, factors)["error"])
+
+
+def work(problem) -> Work:
+    made, rank = problem["problems"], benchmark.RANKS[SHAPE]
+    ratings = made.by_user.counts.mean()
+    rows = made.num_items + made.by_user.users_per_client
+    flops = ratings * 2 * 40 + rows * (benchmark.STEPS * 65 + 30) + 4 * rank * rows
+    moved = ratings * 2 * (2 + rank) + made.num_items * rank * 7 + rows
+    drawn = benchmark.DRAWN
+    return Work(problem["rounds"], drawn * flops, 4 * drawn * moved, "10 clients")

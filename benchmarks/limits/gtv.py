@@ -1,0 +1,93 @@
+"""GTV minimisation, the published iteration: 100,000 edges, 20,000 nodes, 8 features.
+
+Work of a round, per edge and feature: 4 flops for the flow, 2 for its length, 1 for the projection
+and 2 for the divergences, and 3 per edge for root, quotient and comparison; per node and feature 4,
+and 2 dim more where the node has data. Read and written are flows and models, read are the ends and
+the radius of every edge, the divergences, and an inverse and a right side per node with data.
+"""
+
+from typing import Any
+
+import nfl
+import numpy as np
+
+from limits import Work
+
+NUMPY_REPEATS = 2
+
+
+def draw(quick: bool) -> dict[str, Any]:
+    import jax
+
+    edges = 1_000 if quick else 100_000
+    made = jax.device_get(nfl.large_problem(edges))
+    return {"problems": made, "runs": 1, "rounds": 200, "trials": 1}
+
+
+def pack(problem) -> list[np.ndarray]:
+    import jax
+
+    made, runs = problem["problems"], problem["runs"]
+    ones = [made] if runs == 1 else [jax.tree.map(lambda a, t=t: a[t], made) for t in range(runs)]
+    parts = [[np.ravel(array) for array in _one(made)] for made in ones]
+    graph = ones[0].graph
+    edges = -(-graph.num_edges // 16) * 16
+    return [
+        np.array([runs, graph.num_nodes, edges, problem["rounds"]], np.int32),
+        np.array([0.5], np.float32),
+        *(np.concatenate(part) for part in zip(*parts, strict=True)),
+    ]
+
+
+def _one(made) -> list[np.ndarray]:
+    """Return what the program reads of one network; absent edges join the last node to itself."""
+    _, _, _, tau, inverse, right = nfl.as_numpy(made, np.dtype(np.float32))
+    graph = made.graph
+    room = (0, -graph.num_edges % 16)
+    ends = [
+        np.pad(part, room, constant_values=graph.num_nodes - 1)
+        for part in (graph.heads, graph.tails)
+    ]
+    radius = np.pad(nfl.LAM * graph.weights, room)
+    return [*ends, radius.astype(np.float32), tau, made.accessible.astype(np.int32), inverse, right]
+
+
+def numpy(problem):
+    network = nfl.as_numpy(problem["problems"], np.dtype(np.float32))
+    return lambda: nfl.numpy_rounds(network, nfl.LAM, problem["rounds"])
+
+
+def engine(problem):
+    import time
+
+    import jax
+
+    import fedjax_admm as fa
+
+    made, rounds = jax.tree.map(jax.numpy.asarray, problem["problems"]), problem["rounds"]
+    solver = fa.solvers.gtv_primal_dual(made, nfl.LAM, ratio=1.0)
+
+    def run():
+        clock = time.perf_counter()
+        found = fa.run(solver, made, jax.random.key(1), rounds=rounds, every=rounds).estimate
+        found = np.asarray(found)
+        return found, time.perf_counter() - clock
+
+    return run
+
+
+def score(problem, result) -> float:
+    truth = np.asarray(problem["problems"].truth)
+    return float(np.mean(np.sum((result.reshape(truth.shape) - truth) ** 2, -1)))
+
+
+def work(problem) -> Work:
+    made = problem["problems"]
+    nodes, dim = made.start.shape[-2:]
+    edges, seen = np.sum(made.graph.weights > 0) / problem["runs"], np.mean(made.accessible)
+    flops = edges * (9 * dim + 3) + nodes * dim * (4 + 2 * dim * seen)
+    moved = edges * (2 * dim + 3) + nodes * (3 * dim + 2 + seen * dim * (dim + 1))
+    return Work(problem["runs"] * problem["rounds"], flops, 4 * moved, "of one run")
+
+
+OPTIONS = ["-DDIM=8"]
