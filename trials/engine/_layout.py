@@ -1,4 +1,10 @@
-"""How trials are cut up: the micro-batch decides the last bits, the chunk does not."""
+"""How trials are cut up: the micro-batch decides the last bits, the chunk does not.
+
+What a chunk costs beside its trials (fetching, gathering from other processes, a file that is
+synchronised to disk) hardly depends on how many they are, and what a killed run loses is a chunk.
+So it is measured how long a chunk takes: the first one has a micro-batch per device, later ones so
+many trials as take `CHUNK_SECONDS`.
+"""
 
 import math
 from collections.abc import Callable
@@ -16,14 +22,21 @@ CACHE_BYTES = 96 * 1024
 GPU_MEMORY_FRACTION = 0.25
 """Share of a GPU's memory that the loop state of one micro-batch may take."""
 
-_TICKS = 20  # chunks that a run is cut into, where that leaves whole micro-batches
+CHUNK_SECONDS = 2.0
+"""How long a chunk takes, about, where its size is not given."""
+
+CHUNK_BYTES = 2**24
+"""What the results of a chunk take at most, where its size is not given."""
+
+_LEAST_CHUNKS = 4  # that a run is cut into, where that leaves whole micro-batches
+_GROWTH = 32  # times as many trials as in the chunk before, at most: a short one tells little
 
 
 class Layout(NamedTuple):
     """How trials are cut up. The width decides the last bits; the chunk does not."""
 
     width: int  # trials that are vmapped together
-    chunk: int  # trials per host call
+    chunk: int  # trials per host call, at most
 
 
 def plan(
@@ -58,8 +71,50 @@ def plan(
         width = count("batch", batch)
     if chunk is None:
         step = width * devices
-        chunk = step * max(1, round(trials / _TICKS / step))
+        chunk = step * max(1, round(trials / _LEAST_CHUNKS / step))
     return Layout(width, count("chunk", chunk))
+
+
+def bounded(layout: Layout, devices: int, size: float) -> Layout:
+    """Return a layout whose chunks take no more than `CHUNK_BYTES`, if a micro-batch allows it.
+
+    Args:
+      layout: a layout whose chunk has been chosen, not given.
+      devices: the size of the mesh axis "trials".
+      size: bytes that the results of one trial take.
+    """
+    step = layout.width * devices
+    most = step * max(1, math.floor(CHUNK_BYTES / max(1, size) / step))
+    return layout._replace(chunk=min(layout.chunk, most))
+
+
+class Pace:
+    """How many trials the next chunk has, by how long the one before took."""
+
+    def __init__(self, layout: Layout, devices: int, *, given: bool):
+        """Begin with a micro-batch per device; with whole chunks where their size was given.
+
+        Args:
+          layout: its chunk is the most that there may be.
+          devices: the size of the mesh axis "trials".
+          given: whether all chunks shall have that size.
+        """
+        self._step, self._most = layout.width * devices, layout.chunk
+        self._wanted = self._most if given else min(self._step, self._most)
+        self._given = given
+
+    def took(self, trials: int, seconds: float) -> None:
+        """Learn how long the last chunk took; the same in all processes."""
+        if not self._given:
+            had = math.ceil(trials / self._step)
+            now = had * CHUNK_SECONDS / max(seconds, 1e-9)
+            self._wanted = min(self._step * max(1, int(min(now, _GROWTH * had))), self._most)
+
+    def length(self, left: int) -> int:
+        """Return how many of the trials that are left come next: no small rest remains."""
+        if not self._given and left <= min(self._most, 1.5 * self._wanted):
+            return left
+        return min(left, self._wanted)
 
 
 def loop_bytes(function: Callable, *args: Any) -> int:

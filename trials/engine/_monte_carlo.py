@@ -6,7 +6,8 @@ Three nested widths, each with one job:
    fits the cache does well; `benchmarks/` has the numbers) **and the last bits**;
 2. the shard: `shard_map` over the mesh axis "trials", each device a multiple of the width;
 3. the chunk: one host call, one atomic file, one tick of the progress bar. How many micro-batches
-   a chunk has is an input of the program, so that one executable serves all.
+   a chunk has is an input of the program, so that one executable serves all; it is chosen by how
+   long the chunk before took. While a chunk is stored, the devices compute the next one.
 
 Trial `t` gets the key `fold_in(key, t)`. What is stored is bound to what made it, so that trials of
 two programs are never mixed and more trials can be added to a run.
@@ -36,8 +37,8 @@ from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
 from fedjax_admm.trials.engine._digest import digest_of_json
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
-from fedjax_admm.trials.engine._layout import Layout, plan
-from fedjax_admm.trials.engine._program import Lowered, compile_trials, lower_trials
+from fedjax_admm.trials.engine._layout import Layout, Pace, plan
+from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials
 from fedjax_admm.trials.engine._trial import Trial
 
 Begin = Callable[[Layout, str], None]
@@ -52,8 +53,8 @@ class Seconds(NamedTuple):
     """Where the time of a run went; chunks that were there already cost nothing."""
 
     compile: float  # tracing and compiling (or loading from the persistent cache)
-    run: float  # computing
-    transfer: float  # to the host and to the disk
+    run: float  # computing, and storing meanwhile what is there
+    transfer: float  # to the host, between processes and to the disk, while nothing is computed
 
 
 class MonteCarlo(NamedTuple):
@@ -114,7 +115,8 @@ def monte_carlo(
     """Run `trial(fold_in(key, t))` for t = 0, 1, ..., trials - 1.
 
     With several processes, all call this alike; the first one alone reads and writes the store.
-    With a store, a request to stop (Ctrl-C, SIGTERM) is met after the chunk that has begun.
+    With a store, a request to stop (Ctrl-C, SIGTERM) is met after the chunk that has begun; where
+    one process of several cannot store a chunk, all learn of it when the next one is computed.
 
     Args:
       trial: a pure function from a typed key to a dict of arrays. Numbers count as arrays, and the
@@ -123,7 +125,8 @@ def monte_carlo(
       trials: how many.
       batch: the micro-batch width, or "auto" to choose it by the size of the loop state. Runs
         are equal bit for bit only at equal width.
-      chunk: trials per host call; chosen if None. It changes no bits.
+      chunk: trials per host call; chosen if None, so that a chunk takes about two seconds. It
+        changes no bits.
       mesh: a mesh with an axis "trials" over which trials are sharded, and perhaps an axis
         "clients" over which each trial's clients are; `default_mesh()` if None.
       memory: bytes that a device may take; what is free if None.
@@ -210,35 +213,79 @@ def _computed(
     identity = _identity(lowered)
     parts = _Parts(trials)
     found = hosts.from_first(lambda: parts.found(chunks, identity))
-    if program is None and _missing(found, trials, trials):
+    if program is None and _missing(found, trials):
         program = compiled(batch=batch, chunk=chunk, lowered=lowered)
     layout = lowered.layout if program is None else program.layout
     name = digest_of_json(identity)
     hosts.from_first(lambda: None if begin is None else begin(layout, name))
-    missing = _missing(found, trials, layout.chunk)
+    missing = _missing(found, trials)
+    computed = sum(map(len, missing))
     run = transfer = 0.0
-    holding = nullcontext(Interruption()) if chunks is None else held_back()
-    with (
-        holding as interruption,
-        _ticker(trials, trials - sum(map(len, missing)), progress) as tick,
-    ):
-        for span in missing:
-            assert program is not None  # it is compiled where anything is missing
-            with hosts.together():
-                outcome = program(span.start, len(span))
-            clock = time.perf_counter()
-            parts.put(span.start, outcome.arrays)
-            failure = _kept(outcome.arrays, span.start, chunks, inspect)
-            run += outcome.run_seconds
-            transfer += outcome.transfer_seconds + time.perf_counter() - clock
-            tick(len(span))
-            # A process must not leave alone: the others would wait for it in the next chunk.
-            if hosts.anybody(failure is not None or interruption.asked):
-                asked = KeyboardInterrupt() if interruption.asked else hosts.StoppedElsewhereError()
-                raise failure or asked
+    if program is not None and missing:
+        pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
+
+        def keep(first: int, arrays: Mapping[str, np.ndarray]) -> Exception | None:
+            parts.put(first, arrays)
+            return _kept(arrays, first, chunks, inspect)
+
+        holding = nullcontext(Interruption()) if chunks is None else held_back()
+        with holding as interruption, _ticker(trials, trials - computed, progress) as tick:
+            run, transfer = _filled(program, missing, pace, keep, tick, interruption)
     compiling = lowered.seconds if program is None else program.compile_seconds
     seconds = Seconds(compiling, run, transfer)
-    return MonteCarlo(parts.joined, layout, seconds, sum(map(len, missing)), name)
+    return MonteCarlo(parts.joined, layout, seconds, computed, name)
+
+
+def _filled(
+    program: Program,
+    missing: Iterable[range],
+    pace: Pace,
+    keep: Callable[[int, Mapping[str, np.ndarray]], Exception | None],
+    tick: Callable[[int], None],
+    interruption: Interruption,
+) -> tuple[float, float]:
+    """Compute what is missing, chunk by chunk; return the seconds for computing and for the rest.
+
+    A process must not leave alone, because the others would wait for it in the next chunk: that it
+    has to stop is told with the results of the chunk that the devices compute then.
+    """
+    run = transfer = 0.0
+    failure: Exception | None = None
+
+    def stopping() -> bool:
+        return failure is not None or interruption.asked
+
+    spans = _spans(missing, pace)
+    following = next(spans, None)
+    begun = None if following is None else program.begin(following.start, len(following))
+    while following is not None and begun is not None:
+        span, outcome = following, program.collect(begun, stopping)
+        pace.took(len(span), outcome.slowest_seconds)
+        following = None if outcome.stop else next(spans, None)
+        begun = None if following is None else program.begin(following.start, len(following))
+        clock = time.perf_counter()
+        failure = failure or keep(span.start, outcome.arrays)
+        tick(len(span))
+        run += outcome.run_seconds
+        transfer += outcome.transfer_seconds
+        if begun is None:  # otherwise the devices compute meanwhile
+            transfer += time.perf_counter() - clock
+        if hosts.alone() and stopping():
+            break
+    if hosts.anybody(stopping()):
+        asked = KeyboardInterrupt() if interruption.asked else hosts.StoppedElsewhereError()
+        raise failure or asked
+    return run, transfer
+
+
+def _spans(missing: Iterable[range], pace: Pace) -> Iterator[range]:
+    """Yield what is computed together; how much it is, is asked when it is wanted."""
+    for gap in missing:
+        first = gap.start
+        while first < gap.stop:
+            length = pace.length(gap.stop - first)
+            yield range(first, first + length)
+            first += length
 
 
 def _kept(
@@ -258,19 +305,19 @@ def _kept(
     return None
 
 
-def _missing(found: Iterable[Sequence[int]], trials: int, chunk: int) -> list[range]:
-    """Return the trials that are not there, cut into chunks.
+def _missing(found: Iterable[Sequence[int]], trials: int) -> list[range]:
+    """Return the trials that are not there.
 
     Args:
       found: the first of some trials that are there, and the one after their last; in their order.
       trials: how many are wanted.
-      chunk: how many at most shall be computed together.
     """
-    edges, reached = [], 0
+    gaps, reached = [], 0
     for first, stop in [*found, (trials, trials)]:
-        edges += [(start, min(start + chunk, first)) for start in range(reached, first, chunk)]
+        if reached < first:
+            gaps.append(range(reached, first))
         reached = max(reached, stop)
-    return [range(*edge) for edge in edges]
+    return gaps
 
 
 class _Parts:

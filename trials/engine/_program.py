@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_json, digest_of_program
 from fedjax_admm.trials.engine._jaxprs import constants, equations
-from fedjax_admm.trials.engine._layout import Layout, plan
+from fedjax_admm.trials.engine._layout import Layout, bounded, plan
 from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 _NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
@@ -25,12 +25,22 @@ what a round of a small problem takes (`benchmarks/`), and whose sums depend on 
 _MICRO_BATCH = "micro_batch_of_trials"  # what its function is called in the traced program
 
 
+class Begun(NamedTuple):
+    """Trials that the devices are computing."""
+
+    results: dict[str, jax.Array]  # of every device, room for the largest chunk
+    length: int  # trials
+    clock: float  # when they were begun
+
+
 class Chunk(NamedTuple):
     """What one call computed."""
 
     arrays: dict[str, np.ndarray]  # leading axis = trials
     run_seconds: float  # computing
-    transfer_seconds: float  # to the host
+    transfer_seconds: float  # to the host, and from the other processes
+    slowest_seconds: float  # computing, in the slowest process
+    stop: bool  # whether any process has to stop
 
 
 @dataclass(frozen=True)
@@ -63,14 +73,33 @@ class Program:
 
     def __call__(self, start: int, length: int) -> Chunk:
         """Compute so many trials, at most a chunk, from `start` on."""
-        clock = time.perf_counter()
-        lowered = self.lowered
+        return self.collect(self.begin(start, length))
+
+    def begin(self, start: int, length: int) -> Begun:
+        """Have the devices compute so many trials, at most a chunk, from `start` on."""
+        clock, lowered = time.perf_counter(), self.lowered
         inputs = _inputs(lowered.key, start, length, lowered.layout, lowered.mesh)
-        result = jax.block_until_ready(self.compiled(*inputs))
+        return Begun(self.compiled(*inputs), length, clock)
+
+    def collect(self, begun: Begun, stopping: Callable[[], bool] = lambda: False) -> Chunk:
+        """Wait for trials, and bring them home from the devices of all processes.
+
+        Args:
+          begun: what `begin` has returned.
+          stopping: returns, once they are computed, whether this process has to stop.
+
+        Raises:
+          LostProcessError: a process is gone.
+        """
+        lowered = self.lowered
+        with hosts.together():
+            jax.block_until_ready(begun.results)
         done = time.perf_counter()
-        host = jax.device_get(result)
-        arrays = {name: host[name][:length] for name in lowered.names}
-        return Chunk(arrays, done - clock, time.perf_counter() - done)
+        spent, used = done - begun.clock, _share(begun.length, lowered.layout.width, lowered.mesh)
+        results = {name: begun.results[name] for name in lowered.names}
+        word, arrays = hosts.gathered(results, used, lowered.mesh, stopping(), spent)
+        arrays = {name: array[: begun.length] for name, array in arrays.items()}
+        return Chunk(arrays, spent, time.perf_counter() - done, word.largest, word.anybody)
 
 
 def compile_trials(
@@ -108,7 +137,11 @@ def compile_trials(
     while True:
         if lowered is None or lowered.layout != layout:
             lowered = lower_trials(trial, key, layout, mesh)
-        _check_results(lowered.lowering, trials, layout, devices, on_host)
+        size = _result_bytes(lowered.lowering, layout, mesh)
+        _check_results(size, trials, on_host)
+        if chunk is None and bounded(layout, devices, size) != layout:
+            layout = bounded(layout, devices, size)
+            continue
         compiled = _compile(lowered.lowering, mesh)
         needed = memory.program_bytes(compiled)
         if needed <= room:
@@ -176,10 +209,15 @@ def _too_large(
     )
 
 
-def _check_results(lowered: Any, trials: int, layout: Layout, devices: int, free: float) -> None:
-    """Check that the host can hold what all trials return."""
+def _result_bytes(lowered: Any, layout: Layout, mesh: Mesh) -> float:
+    """Return what the results of one trial take."""
     chunk = sum(_size(shape) for shape in jax.tree.leaves(lowered.out_info))
-    needed = chunk / _padded(layout, devices) * trials
+    return chunk / (_share(layout.chunk, layout.width, mesh) * mesh.shape["trials"])
+
+
+def _check_results(size: float, trials: int, free: float) -> None:
+    """Check that the host can hold what all trials return."""
+    needed = size * trials
     if needed > free:
         raise InputError(
             f"the results of {trials} trials need {memory.shown(needed)}, but "
@@ -192,19 +230,17 @@ def _size(shape: Any) -> int:
     return math.prod(shape.shape) * getattr(shape.dtype, "itemsize", 8)
 
 
-def _padded(layout: Layout, devices: int) -> int:
-    """Return the trials of a chunk, filled up to whole micro-batches on every device."""
-    step = layout.width * devices
-    return math.ceil(layout.chunk / step) * step
+def _share(length: int, width: int, mesh: Mesh) -> int:
+    """Return how many of so many trials a device computes: whole micro-batches, all alike."""
+    return width * math.ceil(length / (width * mesh.shape["trials"]))
 
 
 def _inputs(
     key: jax.Array, start: int, length: int, layout: Layout, mesh: Mesh
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Tell every device the data of the key, its first trial, and how many micro-batches it has."""
-    devices = mesh.shape["trials"]
-    share = _padded(layout, devices) // devices
-    offsets = share * np.arange(devices)
+    share = _share(length, layout.width, mesh)
+    offsets = share * np.arange(mesh.shape["trials"])
     batches = np.clip(-(-(length - offsets) // layout.width), 0, share // layout.width)
     by_trials = NamedSharding(mesh, PartitionSpec("trials"))
     return (
@@ -220,7 +256,7 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
     names: list[str] = []
     implementation = jax.random.key_impl(key)
     named, width = named_arrays(trial), layout.width
-    share = _padded(layout, mesh.shape["trials"]) // mesh.shape["trials"]
+    share = _share(layout.chunk, width, mesh)
 
     def shard(key_data: jax.Array, first: jax.Array, batches: jax.Array) -> dict[str, jax.Array]:
         # Everything that it needs is an argument or a constant of its own: it is digested alone.
@@ -268,9 +304,9 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
         axis_names=by_hand,
         check_vma=False,
     )
-    # A process sees its own devices only: where there are several, all get everything.
-    everywhere = NamedSharding(mesh, PartitionSpec()) if mesh.is_multi_process else None
-    program = jax.jit(sharded, out_shardings=everywhere)
+    # A process sees its own devices only: where there are several, each has whole trials.
+    own = NamedSharding(mesh, PartitionSpec("trials")) if mesh.is_multi_process else None
+    program = jax.jit(sharded, out_shardings=own)
     traced = program.trace(*_inputs(key, 0, layout.chunk, layout, mesh))
     lowering = traced.lower()
     digest, calls = _digest(traced, lowering, names), _calls(traced.jaxpr)

@@ -4,6 +4,9 @@ Every process runs the same program. JAX's own runtime joins them; the mesh then
 of all, each process computes its share of every chunk, and the first one alone reads and writes
 files. What only the first one can know, and whether anybody has to stop, is told to the others
 between chunks, so that no process waits for one that has left.
+
+Whatever they tell each other is bytes in one array per call: on CPUs a collective costs some
+milliseconds, however little it carries.
 """
 
 import json
@@ -13,12 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm.trials.engine._aborts import Farewell
@@ -29,6 +32,8 @@ HEARTBEAT_SECONDS = 30
 
 JOIN_SECONDS = 300
 """How long processes wait for the others to come."""
+
+_ROOM = 1024  # bytes of the smallest message: most are smaller, and share one compiled program
 
 
 class _End:
@@ -278,6 +283,11 @@ def first() -> bool:
     return jax.process_index() == 0
 
 
+def alone() -> bool:
+    """Return whether there is no other process."""
+    return jax.process_count() == 1
+
+
 @contextmanager
 def together() -> Iterator[None]:
     """Do what needs all processes.
@@ -288,7 +298,7 @@ def together() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if jax.process_count() == 1:
+        if alone():
             raise
         reason = re.sub(r"\[\S+\.cc:\d+\] ", "", str(error).strip().partition("\n")[0])[:200]
         raise LostProcessError(reason) from error
@@ -308,7 +318,7 @@ def from_first(action: Callable[[], Any]) -> Any:
       StoppedElsewhereError: `action` raised an `InputError`; in the other processes.
       LostProcessError: a process is gone.
     """
-    if jax.process_count() == 1:
+    if alone():
         return action()
     failure, text = None, ""
     if first():
@@ -316,21 +326,15 @@ def from_first(action: Callable[[], Any]) -> Any:
             text = json.dumps(action())
         except InputError as error:
             failure = error
-    told = np.int32(-1 if failure else len(text.encode()))
-    with together():
-        size = multihost_utils.broadcast_one_to_all(told)
-    if size < 0:
-        _end.known = True
+    content = np.frombuffer(text.encode(), np.uint8)
+    size = told(failure is not None, content.size)
     if failure is not None:
         raise failure
-    if size < 0:
+    if size.anybody:
         raise StoppedElsewhereError
-    # A power of two, so that few sizes are compiled.
-    room = np.zeros(1 << int(size).bit_length(), np.uint8)
-    room[: len(text.encode())] = np.frombuffer(text.encode(), np.uint8)
-    with together():
-        told = multihost_utils.broadcast_one_to_all(room)
-    return json.loads(bytes(np.asarray(told)[: int(size)]))
+    # The first process speaks; the others send as many zeros.
+    word = told(False, 0.0, content if first() else np.zeros(int(size.largest), np.uint8))
+    return json.loads(bytes(word.contents[0]))
 
 
 def agreed(content: Any) -> None:
@@ -352,21 +356,111 @@ def agreed(content: Any) -> None:
 
 def anybody(flag: bool) -> bool:
     """Return whether a flag is set in any process."""
-    if jax.process_count() == 1:
-        return flag
-    with together():
-        somebody = bool(np.any(multihost_utils.process_allgather(np.bool_(flag))))
-    _end.known = _end.known or somebody
-    return somebody
+    return told(flag).anybody
 
 
 def smallest(size: int | None) -> float:
     """Return the smallest of the processes' numbers; infinity where it is None everywhere."""
-    known = math.inf if size is None else float(size)
-    if jax.process_count() == 1:
-        return known
+    return -told(False, -math.inf if size is None else -float(size)).largest
+
+
+class Word(NamedTuple):
+    """What the processes have told each other."""
+
+    anybody: bool  # whether a flag is set in any process
+    largest: float  # of their numbers
+    contents: np.ndarray  # (processes, bytes), uint8
+
+
+def told(flag: bool, number: float = 0.0, content: np.ndarray | None = None) -> Word:
+    """Tell all processes a flag, a number and some bytes, in one collective.
+
+    Args:
+      flag: whether this process has to stop.
+      number: any number.
+      content: uint8, one-dimensional, as many bytes in every process; none if None.
+
+    Raises:
+      LostProcessError: a process is gone.
+    """
+    content = np.zeros(0, np.uint8) if content is None else content
+    if alone():
+        return Word(flag, number, content[None])
+    head = np.array([flag, number], np.float64).view(np.uint8)
+    # A power of two, so that few sizes are compiled.
+    room = np.zeros(max(_ROOM, 1 << (head.size + content.size - 1).bit_length()), np.uint8)
+    room[: head.size], room[head.size : head.size + content.size] = head, content
     with together():
-        return float(np.min(multihost_utils.process_allgather(np.float32(known))))
+        every = np.asarray(multihost_utils.process_allgather(room))
+    heads = np.ascontiguousarray(every[:, : head.size]).view(np.float64)
+    anybody = bool(heads[:, 0].any())
+    _end.known = _end.known or anybody
+    return Word(anybody, float(heads[:, 1].max()), every[:, head.size : head.size + content.size])
+
+
+def gathered(
+    results: Mapping[str, jax.Array], used: int, mesh: Mesh, flag: bool, number: float
+) -> tuple[Word, dict[str, np.ndarray]]:
+    """Bring rows home that lie on the devices of all processes, in one collective.
+
+    Args:
+      results: arrays whose first axis is sharded over the mesh axis "trials".
+      used: how many rows of every shard are wanted.
+      mesh: the mesh.
+      flag: as in `told`.
+      number: as in `told`.
+
+    Returns:
+      What the processes have told each other, and the wanted rows of all shards, in order.
+
+    Raises:
+      LostProcessError: a process is gone.
+    """
+    shards = mesh.shape["trials"]
+    if alone():
+        whole = {
+            name: array.reshape(shards, -1, *array.shape[1:])[:, :used]
+            for name, array in jax.device_get(dict(results)).items()
+        }
+        return told(flag, number), {name: _rows(array) for name, array in whole.items()}
+    owned = _owned(mesh)
+    most = max(map(len, owned))
+    kinds = {
+        name: ((most, used, *array.shape[1:]), np.dtype(array.dtype))
+        for name, array in results.items()
+    }
+    parts = []
+    for name, (shape, dtype) in kinds.items():
+        own = np.zeros(shape, dtype)
+        length = results[name].shape[0] // shards
+        for shard in results[name].addressable_shards:
+            place = owned[jax.process_index()].index((shard.index[0].start or 0) // length)
+            own[place] = np.asarray(shard.data)[:used]
+        parts.append(own.reshape(-1).view(np.uint8))
+    word = told(flag, number, np.concatenate(parts))
+    home, begin = {}, 0
+    for (name, (shape, dtype)), part in zip(kinds.items(), parts, strict=True):
+        home[name] = np.empty((shards, *shape[1:]), dtype)
+        for content, places in zip(word.contents, owned, strict=True):
+            array = content[begin : begin + part.size].view(dtype).reshape(shape)
+            home[name][places] = array[: len(places)]
+        begin += part.size
+    return word, {name: _rows(array) for name, array in home.items()}
+
+
+def _owned(mesh: Mesh) -> list[list[int]]:
+    """Return which shards of the mesh axis "trials" lie with each process."""
+    by_shard = np.moveaxis(mesh.devices, mesh.axis_names.index("trials"), 0)
+    owners = [{device.process_index for device in shard.flat} for shard in by_shard]
+    return [
+        [shard for shard, their in enumerate(owners) if process in their]
+        for process in range(jax.process_count())
+    ]
+
+
+def _rows(shards: np.ndarray) -> np.ndarray:
+    """Join (shards, rows, ...) to (rows, ...)."""
+    return shards.reshape(-1, *shards.shape[2:])
 
 
 def placed(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
