@@ -4,16 +4,23 @@ JAX and XLA read the environment while they are imported and started, and XLA en
 what it does not know. What they would not take is told before.
 """
 
+import inspect
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 NO_CACHE = "FEDJAX_ADMM_NO_CACHE"
 NUM_CPU_DEVICES = "JAX_NUM_CPU_DEVICES"
 DATA = "FEDJAX_ADMM_DATA"
+_WRITTEN = [
+    *("cache_key", "compile_time_secs", "module_name"),
+    *("backend", "executable", "host_callbacks"),
+]  # what JAX 0.10 tells the function that writes a compiled program into its cache
 MOST_CPU_DEVICES = 4096
 """XLA takes minutes to start with tens of thousands."""
 
@@ -112,6 +119,7 @@ def prepare(
         jax.config.update("jax_compilation_cache_dir", None if folder is None else str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        _cached_by_every_process()
     used = jax.config.values["jax_compilation_cache_dir"]
     if used and "://" not in used and not _writable(Path(used)):
         jax.config.update("jax_compilation_cache_dir", None)
@@ -150,6 +158,41 @@ def use_x64(wide: bool) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", wide)
+
+
+def _cached_by_every_process() -> None:
+    """Have every process of several keep on CPUs what it compiles, not the first one alone.
+
+    JAX lets process 0 alone write, for the others to read. On CPUs they never find it: a part of a
+    program's key is a fingerprint of the devices, which differs from process to process there, so
+    that all but the first would compile everything at every start. Because their keys differ, they
+    never write the same file. JAX has no public option for it; where this JAX writes in another way
+    than 0.10 does, it is left so.
+    """
+    import jax
+
+    try:
+        from jax._src import compilation_cache, compiler
+
+        usual, put = compiler._cache_write, compilation_cache.put_executable_and_time
+    except (ImportError, AttributeError):
+        return
+    if getattr(usual, "__module__", "") != compiler.__name__:  # it has been replaced already
+        return
+
+    def write(
+        key: str, seconds: float, name: str, backend: Any, executable: Any, callbacks: Any
+    ) -> None:
+        if jax.process_index() == 0 or backend.platform != "cpu" or callbacks:
+            usual(key, seconds, name, backend, executable, callbacks)
+            return
+        try:
+            put(key, name, executable, backend, int(seconds))
+        except OSError as error:  # as JAX does: the program is there all the same
+            warnings.warn(f"cannot keep the program {name}: {error}", stacklevel=2)
+
+    if list(inspect.signature(usual).parameters) == _WRITTEN:
+        compiler._cache_write = write
 
 
 def _check_variables() -> None:
