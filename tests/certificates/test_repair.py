@@ -81,6 +81,7 @@ def value_of_flows(u, name, lam, reached=OPEN):
     return total
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_flows_are_conserved_and_within_capacity_and_the_gap_is_theirs():
     problem, lam = problem_of(), 0.3
@@ -214,6 +215,7 @@ def test_single_precision_has_a_gap_too():
     assert -1e-6 < gap < 1e-4
 
 
+@pytest.mark.thorough
 def test_losses_without_known_conjugates_have_no_gap():
     x = np.ones((2, 2, 1))
     problem = networked_logistic(graphs.chain(2), x, np.array([[1.0, -1.0]] * 2))
