@@ -42,10 +42,11 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
-from fedjax_admm.kernels import safe_ratio
+from fedjax_admm.kernels import edge_difference, safe_ratio
 from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty, network_lasso
+from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.solvers.graph._neighbours import (
     broadcast,
     check_flows,
@@ -110,10 +111,17 @@ class GTVPrimalDual:
             old = post.known
             post = broadcast(self.exchange, turn, post, nodes.w, speaks)
             new = post.known
-        moved = state.u + sigma * graph.difference(2 * new - old)
-        u = self.penalty.prox_conjugate(moved, self.radius(problem), sigma)
-        working = turn.active[graph.heads] & turn.active[graph.tails]
-        return GTVState(nodes, jnp.where(working[:, None], u, state.u), post)
+        ahead = 2 * new - old
+
+        def flow(u, heads, tails, radius):
+            moved = u + sigma * edge_difference(ahead, heads, tails)
+            working = turn.active[heads] & turn.active[tails]
+            return jnp.where(
+                working[:, None], self.penalty.prox_conjugate(moved, radius, sigma), u
+            )
+
+        edges = (graph.heads, graph.tails, self.radius(problem))
+        return GTVState(nodes, replace_rows(flow, state.u, edges, self.penalty), post)
 
     def steps(self, problem) -> tuple[jax.Array, jax.Array]:
         """Return tau, shape (nodes,), and sigma, shape ()."""
