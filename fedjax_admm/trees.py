@@ -137,15 +137,6 @@ def from_counts(counts: Sequence[Any]) -> Tree:
     Raises:
       InputError: a count is not a positive whole number, or a list is empty.
     """
-    following = 0
-
-    def clients_of(part: Any, place: str) -> list[Any]:
-        nonlocal following
-        if _is_list(part):
-            return [clients_of(inner, f"{place}[{i}]") for i, inner in enumerate(part)]
-        first, following = following, following + count(place, part)
-        return list(range(first, following))
-
     if not _is_list(counts):
         raise InputError(
             f"must be a list of numbers of clients, but it is {one_line(counts)}",
@@ -153,7 +144,34 @@ def from_counts(counts: Sequence[Any]) -> Tree:
             value=counts,
             remedy="for one server, use star",
         )
-    return _grow(clients_of(counts, "counts"), "counts")
+    levels: list[list[int]] = []  # of every server of a level, from 1: the place of its parent
+    holders: list[tuple[int, int]] = []  # level and place of the servers with clients
+    numbers: list[int] = []  # of these clients
+
+    def add(parts: Sequence[Any], level: int, parent: int, name: str) -> None:
+        if not parts:
+            raise InputError(
+                "must hold at least one client, but it is empty", argument=name, value=parts
+            )
+        if level == len(levels):
+            levels.append([])
+        for i, part in enumerate(parts):
+            place = len(levels[level])
+            levels[level].append(parent)
+            if _is_list(part):
+                add(part, level + 1, place, f"{name}[{i}]")
+            else:
+                holders.append((level, place))
+                numbers.append(count(f"{name}[{i}]", part))
+
+    add(counts, 0, 0, "counts")
+    sizes = (1, *map(len, levels))
+    first = np.cumsum(sizes)  # the number of each level's first server, from level 1
+    level, place = np.array(holders).T
+    # By counts, and not client by client: a million clients are no list.
+    parents = np.repeat((first[level] + place).astype(np.int32), numbers)
+    servers = tuple(jnp.array(parents, jnp.int32) for parents in levels)
+    return Tree(jnp.asarray(parents), servers, sizes)
 
 
 def from_nested(nested: Sequence[Any]) -> Tree:
