@@ -1,10 +1,13 @@
 """What it costs to spread trials over devices and processes, and how far one machine goes.
 
-    python benchmarks/scale.py            all tables (CPU; a few minutes)
-    python benchmarks/scale.py --repeats 5
+    python benchmarks/scale.py            all tables (CPU; several minutes)
+    python benchmarks/scale.py --repeats 5 --only processes
+    python benchmarks/scale.py --trials 4800    two cores with so many trials instead of 9600
 
 Every run is the command line in a process of its own, as a person would call it, on cores of its
-own; run times are those that it writes into config.json (computing, fetching and storing).
+own; run times are those that it writes into config.json (computing, fetching and storing). "One
+core" is one that the process is pinned to: a device alone may use several. What two processes could
+reach at best is told by two runs of half the trials each, side by side, which share nothing.
 """
 
 import argparse
@@ -15,9 +18,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.cli import main; main()"]
@@ -58,14 +61,14 @@ def finish(processes: Sequence[subprocess.Popen], out: Path, clock: float) -> Ou
         usage.append(used.ru_maxrss / 2**10)
     seconds = json.loads((out / "config.json").read_text())["seconds"]
     run = seconds["run"] + seconds["transfer"]
-    return Outcome(time.perf_counter() - clock, seconds["compile"], run, max(usage))
+    return Outcome(perf_counter() - clock, seconds["compile"], run, max(usage))
 
 
 def alone(words: Sequence[object], cores: Sequence[int] = TWO, **variables: str) -> Callable:
     """Return a run in one process."""
 
     def measure(folder: Path) -> Outcome:
-        out, clock = Path(tempfile.mkdtemp(dir=folder)) / "out", time.perf_counter()
+        out, clock = Path(tempfile.mkdtemp(dir=folder)) / "out", perf_counter()
         return finish([start(words, out, cores, **variables)], out, clock)
 
     return measure
@@ -75,7 +78,7 @@ def together(words: Sequence[object], processes: int) -> Callable:
     """Return a run in several processes, one core and one device each."""
 
     def measure(folder: Path) -> Outcome:
-        out, clock = Path(tempfile.mkdtemp(dir=folder)) / "out", time.perf_counter()
+        out, clock = Path(tempfile.mkdtemp(dir=folder)) / "out", perf_counter()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -96,37 +99,61 @@ def together(words: Sequence[object], processes: int) -> Callable:
     return measure
 
 
+def side_by_side(words: Callable[[int], Sequence[object]], trials: int) -> Callable:
+    """Return two runs of half the trials, a core each, that know nothing of each other."""
+
+    def measure(folder: Path) -> Outcome:
+        outs, clock = [Path(tempfile.mkdtemp(dir=folder)) / "out" for _ in range(2)], perf_counter()
+        both = [
+            start([*words(trials // 2), "--seed", core, "--devices", 1], outs[core], (core,))
+            for core in range(2)
+        ]
+        ends = [finish([process], out, clock) for process, out in zip(both, outs, strict=True)]
+        return Outcome(*map(max, zip(*ends, strict=True)))
+
+    return measure
+
+
 def fixed(trials: int) -> list[object]:
     """Return a run whose cutting does not depend on the devices."""
     return [*ONE_POINT, "--trials", trials, "--batch", 24]
 
 
-TABLES: dict[str, dict[str, Callable]] = {
-    "one core, equal work: 3840 trials in micro-batches of 24": {
-        "1 device": alone([*fixed(3840), "--devices", 1], ONE),
-        "8 simulated devices": alone([*fixed(3840), "--devices", 8], ONE, JAX_NUM_CPU_DEVICES="8"),
-    },
-    "two cores: 9600 trials in micro-batches of 24": {
-        "1 process, 1 device": alone([*fixed(9600), "--devices", 1]),
-        "1 process, 2 devices": alone([*fixed(9600), "--devices", 2]),
-        "2 processes, 1 device each": together(fixed(9600), 2),
-    },
-    "10,000 trials of fsmdm-outliers at one probability, two cores": {
-        "second start (programs cached)": alone([*ONE_POINT, "--trials", 10000]),
-        "first start (no cache)": alone([*ONE_POINT, "--trials", 10000, "--no-cache"]),
-    },
-}
+def tables(trials: int) -> dict[str, dict[str, Callable]]:
+    """Return what is measured, by title and name; two cores share so many trials."""
+    return {
+        "devices, one core, equal work: 3840 trials in micro-batches of 24": {
+            "1 device": alone([*fixed(3840), "--devices", 1], ONE),
+            "8 simulated devices": alone(
+                [*fixed(3840), "--devices", 8], ONE, JAX_NUM_CPU_DEVICES="8"
+            ),
+        },
+        f"processes, equal work: {trials} trials in micro-batches of 24": {
+            "1 process, 1 device, one core": alone([*fixed(trials), "--devices", 1], ONE),
+            "1 process, 2 devices, two cores": alone([*fixed(trials), "--devices", 2]),
+            "2 processes, a device and a core each": together(fixed(trials), 2),
+            "2 runs of half the trials, side by side": side_by_side(fixed, trials),
+        },
+        "many trials of fsmdm-outliers at one probability, two cores": {
+            "10,000, first start (no cache)": alone([*ONE_POINT, "--trials", 10_000, "--no-cache"]),
+            "10,000, second start": alone([*ONE_POINT, "--trials", 10_000]),
+            "100,000, second start": alone([*ONE_POINT, "--trials", 100_000]),
+        },
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--trials", type=int, default=9600)
+    parser.add_argument("--only", default="", help="tables whose title has this word")
+    options = parser.parse_args()
+    repeats = options.repeats
     print(f"{os.cpu_count()} cores, medians of {repeats} runs, in turns")
-    for title, runs in TABLES.items():
-        print(
-            f"\n{title}\n| | wall (s) | compile (s) | run (s) | peak (MiB) |\n|---|---|---|---|---|"
-        )
+    for title, runs in tables(options.trials).items():
+        if options.only not in title:
+            continue
+        print(f"\n{title}\n{HEADER}")
         outcomes: dict[str, list[Outcome]] = {name: [] for name in runs}
         with tempfile.TemporaryDirectory() as folder:
             for turn in range(repeats + 1):
