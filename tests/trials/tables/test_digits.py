@@ -13,14 +13,22 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._run import run
-from fedjax_admm.trials.experiments.nfl import digits as nfl_digits
+from fedjax_admm.trials.experiments.nfl import _training, digits as nfl_digits
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.running import Request, run_experiment
 from fedjax_admm.trials.tables import _digits as digits
 
 (EXPERIMENT,) = nfl_digits.EXPERIMENTS
 SIDE = 28
-SMALL = {**EXPERIMENT.defaults(), "data": "synthetic", "nodes": 3, "images": 10, "steps": 2}
+SMALL = {
+    **EXPERIMENT.defaults(),
+    "data": "synthetic",
+    "nodes": 3,
+    "images": 10,
+    "steps": 2,
+    "starts": 3,
+    "pooled_steps": 2,
+}
 
 
 def idx(array):
@@ -378,7 +386,7 @@ def test_the_problem_is_what_it_says(problem):
 
 @pytest.mark.slow
 def test_a_group_is_trained_as_if_its_data_lay_together(problem):
-    method = EXPERIMENT.methods(SMALL, jnp.float32(4))["clusters known"]
+    method = _training.Training(2)
     got = jax.jit(lambda: method(problem, jax.random.key(0), 4, 2))()
     network, local = problem.network, problem.local
     models = []
@@ -389,7 +397,8 @@ def test_a_group_is_trained_as_if_its_data_lay_together(problem):
         def step(carry, _, x=x, y=y, optimizer=optimizer):
             w, state = carry
             slope = jax.grad(lambda w: jnp.mean(jax.vmap(network, (None, 0, 0))(w, x, y)))(w)
-            update, state = optimizer.update(slope, state, w)
+            with jax.numpy_dtype_promotion("standard"):  # optax adds counts to floats
+                update, state = optimizer.update(slope, state, w)
             return (w + update, state), None
 
         first = (problem.start[0], optimizer.init(problem.start[0]))
@@ -397,6 +406,25 @@ def test_a_group_is_trained_as_if_its_data_lay_together(problem):
     hand = problem.accuracies(jnp.repeat(jnp.stack(models), 3, axis=0))
     assert float(got["train"][-1]) == pytest.approx(float(hand["train"]), abs=0.03)
     assert got["train"].shape == (2,)
+
+
+@pytest.mark.thorough
+def test_of_several_starts_the_best_one_is_taken(problem):
+    one = _training.ConvergingTraining(1, nfl_digits.with_four_outputs, steps=30)
+    train = jax.jit(lambda starts: one(replace(problem, pooled_starts=starts), None, 4, 4))
+    alone = [train(start[None]) for start in problem.pooled_starts]
+    # A unit with a bias this low is active nowhere: nothing is learned.
+    dead = problem.pooled_starts[:1].at[:, -8:-4].set(-1e3)
+    silent = train(dead)
+    assert float(silent["silent"][-1]) == 1
+    assert float(silent["train"][-1]) == pytest.approx(0.25)
+    both = train(jnp.concatenate([dead, problem.pooled_starts]))
+    assert float(both["silent"][-1]) == 0
+    found = float(both["train"][-1])
+    assert min(abs(float(each["train"][-1]) - found) for each in alone) < 1e-6
+    assert found > 0.6
+    early = jax.jit(lambda: replace(one, steps=1)(problem, None, 4, 4))()
+    assert float(both["stationarity"][-1]) < 0.5 * float(early["stationarity"][-1])
 
 
 @pytest.mark.thorough
@@ -422,6 +450,8 @@ def test_a_failure_is_told(problem):
         ({"ifca_rate": "-1"}, "ifca_rate must be greater than 0"),
         ({"lam": "0"}, "lam must be greater than 0"),
         ({"steps": "0"}, "steps must be at least 1"),
+        ({"starts": "0"}, "starts must be at least 1"),
+        ({"pooled_steps": "0"}, "pooled_steps must be at least 1"),
         ({"embedding": "umap"}, "embedding must be pca or tsne"),
         ({"data": "nowhere"}, "data must name a folder with MNIST files"),
     ],
@@ -442,6 +472,7 @@ def finished(tmp_path_factory, shaped_like_mnist):
     folder = tmp_path_factory.mktemp("digits")
     write(folder / "data", *shaped_like_mnist, part="t10k", zipped=True)
     settings = {"data": str(folder / "data"), "nodes": "3", "images": "20", "width": "1,6"}
+    settings |= {"starts": "4", "pooled_steps": "10"}
     request = Request(trials=2, rounds=12, settings=settings)
     out = folder / "run"
     return run_experiment(EXPERIMENT, request, out, resume=False, progress=False), out
@@ -458,7 +489,7 @@ def test_arrays_are_complete(finished):
         "pooled, four outputs",
     ]
     for method in results.methods:
-        for metric in ("train", "validation"):
+        for metric in ("train", "validation", "silent"):
             values = results.values(method, metric)
             assert values.shape == (2, 2, len(results.rounds))
             assert values.dtype == np.float32
@@ -467,6 +498,8 @@ def test_arrays_are_complete(finished):
         np.testing.assert_allclose(error, 1 - new, atol=1e-6)
         assert not results.nonfinite[method].any()
     assert (results.values("Algorithm 1", "inside") >= 0.5).all()
+    for method in ("local", "clusters known", "pooled, four outputs"):
+        assert (results.values(method, "stationarity") >= 0).all()
     assert set(np.unique(results.values("IFCA, k = 2", "clusters"))) <= {1, 2}
     told = "MNIST files (t10k), 28 x 28, 16 training and 4 validation images per node"
     assert results.config["data"] == told
