@@ -2,8 +2,8 @@
 
 XLA computes what cannot be one loop (gathering rows, their lengths, their projections) with an
 array of all rows in between. Where flows outgrow the caches, these arrays travel to memory and
-back: of the time of a round on 5,000,000 edges they took a third, and of its memory half
-(`benchmarks/growth.py`).
+back: of the time of a round on 5,000,000 edges they took two fifths, on 1,000,000 they needed six
+times the room of what is computed here (`benchmarks/growth.py` has the times).
 """
 
 from collections.abc import Callable
