@@ -3,6 +3,7 @@ from fedjax_admm.ratings._blocks import (
     ClientRatings as ClientRatings,
     in_blocks as in_blocks,
 )
+from fedjax_admm.ratings._cores import cores as cores
 from fedjax_admm.ratings._factors import (
     CURVATURE_BOUNDS as CURVATURE_BOUNDS,
     Factors as Factors,
@@ -26,7 +27,6 @@ from fedjax_admm.ratings._files import read_ratings as read_ratings
 from fedjax_admm.ratings._layout import (
     Home as Home,
     Lists as Lists,
-    cores as cores,
     ratings_per_client as ratings_per_client,
     sort_by_client as sort_by_client,
 )

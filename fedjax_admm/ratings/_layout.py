@@ -4,7 +4,6 @@ A table is sorted by user, and a client owns whole users: its ratings are pieces
 what is sorted is one client's. A piece takes about 100 bytes per rating while it is worked on.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm.ratings._blocks import BLOCK, ClientRatings
+from fedjax_admm.ratings._cores import cores
 
 _ALIGNED = 64  # bytes: an array that starts at such a place becomes a device's without a copy
 
@@ -209,10 +209,3 @@ def _for_each(work: Callable[[int], None], number: int) -> None:
     with ThreadPoolExecutor(cores()) as pool:
         for _ in pool.map(work, range(number)):
             pass
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,0 +1,10 @@
+"""How many cores there are to share work among."""
+
+import os
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
