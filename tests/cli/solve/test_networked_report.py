@@ -1,0 +1,81 @@
+"""`solve networked`: units of models, words of comparisons, numbers in their columns."""
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials.solve.networked._report import aligned, compared, told
+from fedjax_admm.trials.solve.networked._units import standard_units, users_units
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_models_come_back_in_the_users_units(intercept):
+    random = np.random.default_rng(0)
+    x = random.normal([30.0, -2.0, 1.0], [1e3, 1e-4, 0.0], (50, 3))
+    y = x @ [1.0, 2e3, -4.0] + random.normal(size=50)
+    units = standard_units(x, y, intercept=intercept)
+    z = units.features(x)
+    model = random.normal(size=3)
+    found = units.in_users(model)
+    np.testing.assert_allclose(z @ model + units.level, x @ found, rtol=1e-9)
+    np.testing.assert_allclose(np.mean(z**2, 0), 1, rtol=1e-12)
+    if intercept:
+        np.testing.assert_allclose(z[:, :2].mean(0), 0, atol=1e-9)
+        np.testing.assert_allclose(units.targets(y).mean(), 0, atol=1e-9)
+    same = users_units(3, intercept=intercept)
+    np.testing.assert_array_equal(same.features(x), x)
+    np.testing.assert_array_equal(same.in_users(model), model)
+
+
+def test_a_constant_column_beside_an_intercept_has_coefficient_zero():
+    x = np.column_stack([np.arange(4.0), np.full(4, 7.5), np.ones(4)])
+    units = standard_units(x, np.arange(4.0), intercept=True)
+    np.testing.assert_array_equal(units.constant, [False, True, False])
+    np.testing.assert_array_equal(units.features(x)[:, 1], 0)
+    assert units.in_users(np.array([1.0, 3.0, 2.0]))[1] == 0
+    # Without an intercept a constant column is one.
+    assert not standard_units(x[:, :2], x[:, 0], intercept=False).constant.any()
+
+
+@pytest.mark.parametrize(
+    ("gtv", "pooled", "sentence"),
+    [
+        ([1.0, 1.1, 1.2], [2.0, 2.1, 2.3], "GTV predicts better than one pooled model: an error "),
+        ([2.0, 2.1, 2.3], [1.0, 1.1, 1.2], "One pooled model predicts better than GTV: an error "),
+        ([1.0, 1.2, 1.13], [1.1, 1.1, 1.1], "GTV and one pooled model cannot be told apart: "),
+        ([1.0, 1.2], [1.3, 1.21], "GTV and one pooled model cannot be told apart: "),
+        # An outlier makes the deviation large; all splits agree.
+        ([1.0, 1.0, 1.0], [1.5, 90.0, 1.5], "GTV predicts better than one pooled model: "),
+        ([1.0, 1.1], [1.0, 1.1], "GTV and one pooled model have the same error."),
+        ([0.0], [0.0], "GTV and one pooled model have the same error."),
+        ([1.0], [2.0], "On the one split, GTV had an error 50 % below that of one pooled model."),
+        ([2.0], [1.0], "On the one split, one pooled model had an error 50 % below that of GTV."),
+    ],
+)
+def test_a_comparison_says_who_is_better(gtv, pooled, sentence):
+    found = compared(np.array(gtv), np.array(pooled), "one pooled model")
+    assert found.startswith(sentence)
+    assert "adds little" not in found
+
+
+def test_a_model_that_is_1_6_deviations_better_is_called_better():
+    gtv = np.array([1.0, 1.0, 1.0, 1.0])
+    difference = np.array([0.5, 1.5, 1.0, 1.0])
+    difference = difference / difference.std(ddof=1)
+    difference *= 1.6 / difference.mean()
+    told_ = compared(gtv + 10, gtv + 10 - difference / 10, "one pooled model")
+    assert "One pooled model predicts better than GTV" in told_
+
+
+def test_local_models_are_many():
+    found = compared(np.array([2.0, 2.1]), np.array([1.0, 1.1]), "local models")
+    assert found.startswith("Local models predict better than GTV: an error ")
+
+
+def test_numbers_that_do_not_suit_are_powers_of_ten():
+    assert told([5.4359, 6.5875]) == ["5.4359", "6.5875"]
+    assert told([56379.86, 3323.83]) == ["56379.9", "3323.8"]
+    assert told([3.9e18, 5.25, 0.0]) == ["3.9000e+18", "5.2500", "0.0000"]
+    assert told([1e-9]) == ["1.0000e-09"]
+    assert told([0.21], like=[5.4]) == ["0.2100"]
+    lines = aligned([["a", "1.0", "x"], ["long", "10.0", ""]], left=(0, 2))
+    assert lines == ["a       1.0   x", "long   10.0"]
