@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import SMALL, chunks, completed, same_results, wait_until
+from tests.cli.processes import COUNTING, SMALL, chunks, completed, same_results, wait_until
 
 # As in test_kill_and_resume: about twenty chunks of one trial per device.
 RUN = ("--trials", "40", "--rounds", "400000", "--batch", "1", "--set", "share=0,0.4")
@@ -38,7 +38,7 @@ def elsewhere(tmp_path):
 def pair(start, tmp_path, elsewhere):
     """Start two processes, or one of them; the first one works in the test's folder."""
 
-    def call(*words, devices=(1, 1), more=((), ()), started=(0, 1)):
+    def call(*words, devices=(1, 1), more=((), ()), started=(0, 1), program=SMALL):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -46,7 +46,7 @@ def pair(start, tmp_path, elsewhere):
         return [
             start(
                 *(*NAME, *words, i, "--devices", devices[i], *more[i]),
-                program=SMALL,
+                program=program,
                 folder=folder,
             )
             for i, folder in enumerate((tmp_path, elsewhere))
@@ -198,6 +198,19 @@ def test_a_mistake_of_the_second_process_ends_both(pair, tmp_path):
     assert said[0].startswith("fedjax-admm: another process of this run was lost")
     assert [text.count("\n") for text in said] == [1, 1]
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.thorough
+def test_every_process_finds_its_programs_at_the_second_start(pair, tmp_path, elsewhere):
+    size = ("--trials", "12", "--rounds", "100", "--batch", "1")
+    found = []
+    for name in ("first", "second"):
+        codes, _, said = ended(pair(*size, "--out", name, program=COUNTING))
+        assert codes == [0, 0], said
+        found.append([(path / "cached").read_text() for path in (tmp_path, elsewhere)])
+    for told in found[1]:
+        hits, asked = told.split(" of ")
+        assert int(hits) == int(asked) > 0, found
 
 
 @pytest.mark.slow

@@ -187,13 +187,6 @@ def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, c
     assert chosen.chunk % (width * devices) == 0
 
 
-def test_a_run_is_cut_into_about_twenty_chunks():
-    chosen = plan(flat, key(), 1000, batch=10, devices=2)
-    assert chosen.chunk % 20 == 0
-    assert 15 <= 1000 / chosen.chunk <= 30
-    assert plan(flat, key(), 10, batch=10, devices=2).chunk == 20
-
-
 # Mistakes
 
 
