@@ -45,6 +45,25 @@ def test_the_package_and_the_command_load_what_they_need_when_they_need_it():
     assert loaded.split() == ["False", "False", "False"]
 
 
+def test_names_of_experiments_cost_not_even_jax():
+    loaded = fresh(
+        "import sys; from fedjax_admm.trials.experiments._catalogue import Catalogue; "
+        "print(len(Catalogue().headlines()) > 30, 'jax' in sys.modules)"
+    )
+    assert loaded.split() == ["True", "False"]
+
+
+@pytest.mark.thorough
+def test_one_experiment_costs_no_other_and_no_figure():
+    loaded = fresh(
+        "import sys; from fedjax_admm.trials.experiments import find, headlines; "
+        "headlines(); print(sorted({'optax', 'matplotlib', 'fedjax_admm.solvers'} & "
+        "set(sys.modules))); find('fsmdm-outliers'); print([name for name in sys.modules if name "
+        "in ('optax', 'matplotlib') or name.startswith('fedjax_admm.trials.experiments.nfl.')])"
+    )
+    assert loaded.split() == ["[]", "[]"]
+
+
 def test_importing_changes_no_configuration():
     changed = fresh(
         "import jax; before = dict(jax.config.values); "

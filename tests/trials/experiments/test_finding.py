@@ -5,7 +5,15 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import Results, experiments, figures
-from fedjax_admm.trials.experiments import Origin, _finding, all_experiments, find, find_again
+from fedjax_admm.trials.experiments import (
+    Origin,
+    _catalogue,
+    _finding,
+    all_experiments,
+    find,
+    find_again,
+    headlines,
+)
 from tests.trials.small import EXPERIMENT
 
 
@@ -27,6 +35,71 @@ def test_an_unknown_name_gets_the_list(monkeypatch):
         "there is no experiment 'consensu'; `fedjax-admm list` shows them: consensus."
     )
     assert list(all_experiments()) == ["consensus"]
+
+
+def test_what_list_says_is_what_the_experiments_say():
+    own = _finding.built_in()
+    assert len(own) > 30
+    for told in own.headlines():
+        experiment = own[told.name]
+        assert told[:4] == (
+            experiment.name,
+            experiment.title,
+            experiment.paper,
+            experiment.trials,
+        )
+    assert [each.name for each in headlines()] == list(all_experiments())
+
+
+@pytest.fixture
+def stated(tmp_path, monkeypatch):
+    """Return a function from a module's source to what the catalogue reads there."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def read(source):
+        (tmp_path / "written.py").write_text(source)
+        return _catalogue.stated("written")
+
+    return read
+
+
+def test_headlines_are_read_through_partials_and_names(stated):
+    read = stated(
+        'PAPER = "a " "paper"\n'
+        "_near = partial(Experiment, paper=PAPER, trials=7)\n"
+        "_nearer = partial(Experiment, trials=8)\n"
+        'EXPERIMENTS: Any = [_near(name="a", title="A", rounds=3), _nearer(name="b", title="B"),\n'
+        ' Experiment(name="c", title="C"), _near(name="d", title="D", trials=9)]\n'
+    )
+    assert read == [
+        ("a", "A", "a paper", 7, None),
+        ("b", "B", "", 8, None),
+        ("c", "C", "", 1000, None),
+        ("d", "D", "a paper", 9, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "EXPERIMENTS = made()",
+        'EXPERIMENTS = (Experiment(name="a", title=f"{A}"),)',
+        'EXPERIMENTS = (Experiment(name="a"),)',
+        'EXPERIMENTS = (Experiment(name="a", title="A", trials=MANY),)',
+        'EXPERIMENTS = (Experiment(**given, name="a", title="A"),)',
+        'EXPERIMENTS = (Experiment("a", name="a", title="A"),)',
+        'EXPERIMENTS = (other(name="a", title="A"),)',
+        'EXPERIMENTS = (Experiment(name="a", title="A"), ONE)',
+    ],
+)
+def test_what_is_not_stated_plainly_is_not_guessed(stated, source):
+    assert stated(source) is None
+
+
+def test_a_module_that_states_nothing_plainly_is_imported(monkeypatch):
+    monkeypatch.setattr(_catalogue, "stated", lambda module: None)
+    assert _catalogue.Catalogue().headlines() == _finding.built_in().headlines()
 
 
 def test_what_a_plug_in_needs_is_public():
