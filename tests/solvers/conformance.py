@@ -37,6 +37,7 @@ from fedjax_admm.solvers import (
     fedmavg,
     fedmc_admm,
     fsmdm,
+    gtv,
     gtv_primal_dual,
     hfsad,
     hierarchical_admm,
@@ -295,6 +296,19 @@ SOLVERS = {
         lambda build: build(network(), 0.3, ratio=1.0),
         network,
         lambda state: state.nodes,
+    ),
+    "GTVSplitting": Case(
+        gtv,
+        lambda build: build(network(), 0.3),
+        network,
+        lambda state: state.answers,
+    ),
+    "GTVSplitting, MOCHA, inner steps": Case(
+        gtv,
+        lambda build: build(network(), 0.3, penalties.mocha(), inner_steps=5),
+        network,
+        lambda state: state.answers,
+        thorough=True,
     ),
     "GTVPrimalDual, MOCHA, trained": Case(
         gtv_primal_dual,

@@ -161,6 +161,12 @@ ROWS: dict[str, Row] = {
         # It asks for its proxes afresh, so that their accuracy does not tighten by itself.
         precise=True,
     ),
+    "gtv": Row(
+        lambda problem: solvers.gtv(problem, 0.5, penalties.squared_difference()),
+        100,
+        "graph",
+        "coupled",
+    ),
     "gtv_primal_dual": Row(
         lambda problem: solvers.gtv_primal_dual(
             problem, 0.5, penalties.squared_difference(), ratio=1.0

@@ -41,6 +41,7 @@ class Agreement(Protocol):
     """How many steps of conjugate gradients are taken, and with which preconditioner."""
 
     steps: int
+    accuracy: float  # by what the residual of the last solution shrinks
     stiffest: float  # how many times stiffer edges may be than nodes
 
     def precondition(self, graph: Any, mu: jax.Array, stiffness: jax.Array) -> Callable:
@@ -57,6 +58,7 @@ class Eigenvectors:
     spectrum: jax.Array  # shape=(nodes,): eigenvalues, 0 where rounding is all
     steps: int = field(default=1, metadata={"static": True})
     stiffest: float = field(default=1e4, metadata={"static": True})
+    accuracy: float = field(default=0.0, metadata={"static": True})
 
     def precondition(self, graph, mu, stiffness):
         """Return the product with the inverse."""
@@ -74,8 +76,9 @@ class Eigenvectors:
 class Diagonal:
     """The inverse of the diagonal."""
 
-    steps: int = field(metadata={"static": True})
-    stiffest: float = field(default=1e2, metadata={"static": True})
+    steps: int = field(metadata={"static": True})  # at most
+    stiffest: float = field(default=1e4, metadata={"static": True})
+    accuracy: float = field(default=0.1, metadata={"static": True})  # of what a round moves
 
     def precondition(self, graph, mu, stiffness):
         """Return the quotient by the diagonal."""
@@ -131,21 +134,40 @@ def agree(
         flows = graph.weights[:, None] * graph.difference(w)
         return mu * w + stiffness[None] * graph.divergence(flows)
 
-    def improve(carry, _):
-        w, residual, direction, size = carry
+    if agreement.steps == 1:
+        residual = right - apply(start)
+        direction = precondition(residual)
+        bend = jnp.sum(direction * apply(direction), 0)
+        return start + safe_ratio(jnp.sum(residual * direction, 0), bend)[None] * direction
+
+    # Derivatives are those of the solution: solved for again, not through the steps.
+    def solve(apply, right):
+        return _conjugate_gradients(apply, precondition, right, start, agreement)
+
+    return jax.lax.custom_linear_solve(apply, right, solve, symmetric=True)
+
+
+def _conjugate_gradients(apply, precondition, right, start, agreement) -> jax.Array:
+    """Solve for every column until the largest residual has shrunk as wanted."""
+
+    def goes_on(carry):
+        _, _, _, size, wanted, steps = carry
+        return jnp.any(size > wanted) & (steps < agreement.steps)
+
+    def improve(carry):
+        w, residual, direction, size, wanted, steps = carry
         bent = apply(direction)
         # A residual of zero ends the search: the length 0 leaves everything as it is.
         length = safe_ratio(size, jnp.sum(direction * bent, 0))[None]
         w, residual = w + length * direction, residual - length * bent
         towards = precondition(residual)
         new = jnp.sum(residual * towards, 0)
-        return (w, residual, towards + safe_ratio(new, size)[None] * direction, new), None
+        direction = towards + safe_ratio(new, size)[None] * direction
+        return w, residual, direction, new, wanted, steps + 1
 
     residual = right - apply(start)
     direction = precondition(residual)
     size = jnp.sum(residual * direction, 0)
-    if agreement.steps == 1:
-        bent = jnp.sum(direction * apply(direction), 0)
-        return start + safe_ratio(size, bent)[None] * direction
-    first = (start, residual, direction, size)
-    return jax.lax.scan(improve, first, length=agreement.steps)[0][0]
+    wanted = agreement.accuracy**2 * size
+    first = (start, residual, direction, size, wanted, jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(goes_on, improve, first)[0]

@@ -116,9 +116,7 @@ class GTVPrimalDual:
         def flow(u, heads, tails, radius):
             moved = u + sigma * edge_difference(ahead, heads, tails)
             working = turn.active[heads] & turn.active[tails]
-            return jnp.where(
-                working[:, None], self.penalty.prox_conjugate(moved, radius, sigma), u
-            )
+            return jnp.where(working[:, None], self.penalty.prox_conjugate(moved, radius, sigma), u)
 
         edges = (graph.heads, graph.tails, self.radius(problem))
         return GTVState(nodes, replace_rows(flow, state.u, edges, self.penalty), post)

@@ -32,7 +32,8 @@ point algorithm for maximal monotone operators", Mathematical Programming 55 (19
 N. Parikh, S. Boyd, "Block splitting for distributed optimization", Mathematical Programming
 Computation 6 (2014) 77-102; P. L. Combettes, J.-C. Pesquet, "Stochastic quasi-Fejer
 block-coordinate fixed point iterations with random sweeping", SIAM Journal on Optimization 25
-(2015) 1221-1248; C. Song, S. Yoon, V. Pavlovic, "Fast ADMM algorithm for distributed optimization with adaptive
+(2015) 1221-1248; C. Song, S. Yoon, V. Pavlovic, "Fast ADMM algorithm for distributed optimization
+with adaptive
 penalty", AAAI 2016 (balancing each constraint's residuals); for the problem, Y. SarcheshmehPour et
 al., "Clustered Federated Learning via Generalized Total Variation Minimization", 2023.
 """
@@ -70,7 +71,7 @@ _EVERY = 10  # rounds between two looks at the weights, at first
 _LAST = 1000  # the round after which weights stay
 _LONGEST = 5.0  # the factor by which a weight changes, at most
 _SHORTEST = 1.5  # the imbalance that is left as it is
-_STEPS = 25  # of conjugate gradients
+_STEPS = 300  # of conjugate gradients, at most
 
 
 class GTVModels(NamedTuple):
