@@ -349,7 +349,7 @@ def test_biases_that_validate_better_are_the_result():
     assert given.choice.errors[BIASES] < given.choice.errors[FEDMC]
     assert given.choice.model == BIASES
     told = summary(given).splitlines()
-    assert told[0].startswith(f"The {BIASES} predict no worse than {FEDMC} here: on the ratings")
+    assert told[0].startswith(f"The {BIASES} predict better than {FEDMC} here: on the ratings")
     assert "So the result is that of the biases" in told[1]
     np.testing.assert_array_equal(given.factors.users[:, 1], 1)
     np.testing.assert_array_equal(given.factors.items[:, 0], 1)
@@ -400,6 +400,13 @@ def test_a_beta_at_an_end_of_the_grid_is_told(table, fit, place, sentence):
     assert ("of the grid was best" in told) == (sentence is not None)
     assert (sentence or "") in told
     assert re.search(rf"^ +{re.escape(f'{beta:.3g}')} +[\d.]+   <- chosen$", told, re.M)
+
+
+def test_few_ratings_that_choose_or_test_are_told(fit):
+    few = replace(fit, choice=replace(fit.choice, validated=2))
+    assert f"Only 2 ratings chose and {fit.verdict.tested} tested: which beta" in summary(few)
+    many = replace(fit, choice=replace(fit.choice, validated=30))
+    assert "mostly chance" not in summary(many)
 
 
 def test_factors_that_do_not_help_are_told(table, fit):

@@ -20,6 +20,7 @@ from fedjax_admm.trials.solve.ratings._fit import (
 from fedjax_admm.trials.solve.ratings._settings import AUTO
 
 FACTORS, CURVE = "factors.npz", "curve.csv"
+_FEW = 30  # errors of fewer ratings tell little
 _TIE = 0.002  # errors that differ by less are told to be equal
 
 
@@ -94,7 +95,7 @@ def _result_told(fit: RatingsFit) -> list[str]:
             f"the {BIASES} by {biases:.4f}."
         ]
     return [
-        f"The {BIASES} predict no worse than {FEDMC} here: on the ratings that choose they err by "
+        f"The {BIASES} predict better than {FEDMC} here: on the ratings that choose they err by "
         f"{biases:.4f}, {FEDMC} by {chosen:.4f}.",
         "So the result is that of the biases: mean + b of the user + c of the item, with factors "
         "(b, 1) and (1, c). For the other factors add --model fedmc.",
@@ -110,7 +111,8 @@ def _data_told(fit: RatingsFit) -> list[str]:
         f"{len(table)} ratings from {low:g} to {high:g} of {table.num_items} items by "
         f"{amount(table.num_users, 'user')}: mean {factors.mean:.4g}, standard deviation "
         f"{factors.deviation:.4g}.",
-        f"{amount(settings.clients, 'client')} with {span(members)} users and {span(counts)} "
+        f"{amount(settings.clients, 'client')} with {span(members)} "
+        f"{'users' if members.max() > 1 else 'user'} and {span(counts)} "
         f"ratings each (mean {counts.mean():.4g}); {settings.sampled} at random in each of "
         f"{amount(settings.rounds, 'round')}.",
         f"To judge beta: {split.fitted} ratings to learn from, {split.validated} held out. "
@@ -170,6 +172,11 @@ def _remarks(fit: RatingsFit) -> list[str]:
         lines.append(
             f"{FEDMC} is no better than the {MEAN}: these ratings are too few for --rank "
             f"{settings.rank}, or ask for another --beta, --lam or --gamma."
+        )
+    if min(fit.choice.validated, fit.verdict.tested) < _FEW:
+        lines.append(
+            f"Only {fit.choice.validated} ratings chose and {fit.verdict.tested} tested: which "
+            "beta and model are best here is mostly chance."
         )
     if settings.penalty == "nonnegative":
         lines.append(
