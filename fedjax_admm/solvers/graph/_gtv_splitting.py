@@ -182,7 +182,10 @@ class GTVSplitting:
                 _square(between, graph.weights),
             ),
         )
-        return GTVSplittingState(GTVModels(w), u, new, between, weights, units)
+        after = GTVSplittingState(GTVModels(w), u, new, between, weights, units)
+        # A round without anybody leaves everything as it is, edges too.
+        somebody = jnp.any(turn.active)
+        return jax.tree.map(lambda one, other: jnp.where(somebody, one, other), after, state)
 
     def _balance(self, problem, state, nodes, edges) -> GTVWeights:
         """Return the weights for the next round."""
