@@ -5,8 +5,9 @@
 
 Prints, per graph and lambda (powers of ten times the one at which a typical node's edges pull as
 much as its data), the rounds to 1e-2 / 1e-4 / 1e-6 of the published iteration (default steps) and
-of the solver that tunes itself, 1000 rounds each, float64. The weather stations are the observations
-where FEDJAX_ADMM_DATA names their folder, else a synthetic twin; diabetes needs scikit-learn.
+of the solver that tunes itself, 1000 rounds each, float64. The weather stations are the
+observations where FEDJAX_ADMM_DATA names their folder, else a synthetic twin; diabetes needs
+scikit-learn.
 """
 
 import sys
