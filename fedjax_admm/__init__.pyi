@@ -6,6 +6,7 @@ from fedjax_admm import (
     experimental as experimental,
     graphs as graphs,
     kernels as kernels,
+    lanes as lanes,
     losses as losses,
     measures as measures,
     participation as participation,

@@ -15,7 +15,7 @@ STOREYS = (
     ("fedjax_admm.kernels",),
     ("fedjax_admm._checks", "fedjax_admm._pytrees", "fedjax_admm._linear_algebra"),
     ("fedjax_admm._host",),
-    ("fedjax_admm.traffic", "fedjax_admm.devices", "fedjax_admm.schedules"),
+    ("fedjax_admm.traffic", "fedjax_admm.devices", "fedjax_admm.schedules", "fedjax_admm.lanes"),
     ("fedjax_admm._optimizers",),
     ("fedjax_admm.capabilities",),
     ("fedjax_admm.protocol",),

@@ -11,13 +11,23 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+from jax.extend.core import ClosedJaxpr
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm.lanes import suits_lanes
 from fedjax_admm.trials.engine._jaxprs import equations
 from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 CACHE_BYTES = 96 * 1024
 """Loop state per CPU device that a micro-batch should not exceed (measured: `benchmarks/`)."""
+
+LANE_BYTES = 512 * 1024
+"""Loop state per CPU device that a micro-batch in lanes should not exceed (measured likewise)."""
+
+LANE = 16
+"""Trials that fill the widest vectors, of float32; whole lanes keep all rows aligned."""
+
+_WIDEST = 8 * LANE  # more bring nothing (measured likewise)
 
 GPU_MEMORY_FRACTION = 0.25
 """Share of a GPU's memory that the loop state of one micro-batch may take."""
@@ -51,8 +61,9 @@ def plan(
     """Choose the micro-batch width and the chunk, without compiling.
 
     On a CPU, `batch="auto"` takes as many trials as keep the state of the largest loop within
-    `CACHE_BYTES`; on an accelerator, where a loop of small steps is bound by launches, as many as
-    `GPU_MEMORY_FRACTION` of its memory holds (not measured yet).
+    `CACHE_BYTES`, or within `LANE_BYTES` where trials run in lanes (`runs_in_lanes`); on an
+    accelerator, where a loop of small steps is bound by launches, as many as `GPU_MEMORY_FRACTION`
+    of its memory holds (not measured yet).
 
     Arguments are those of `monte_carlo`, but for `devices`, the size of the mesh axis "trials".
 
@@ -61,8 +72,7 @@ def plan(
     """
     share = math.ceil(trials / devices)
     if batch == "auto":
-        budget = _loop_budget()
-        width = max(1, min(share, budget // max(1, loop_bytes(named_arrays(trial), key))))
+        width = _width(jax.make_jaxpr(named_arrays(trial))(key), share)
     elif isinstance(batch, str):
         raise InputError(
             f"must be 'auto' or a whole number, but it is {batch!r}", argument="batch", value=batch
@@ -115,6 +125,26 @@ class Pace:
         if not self._given and left <= min(self._most, 1.5 * self._wanted):
             return left
         return min(left, self._wanted)
+
+
+def runs_in_lanes(program: ClosedJaxpr, width: int, device: jax.Device) -> bool:
+    """Return whether so many trials are batched along the fastest axis (`fedjax_admm.lanes`).
+
+    It follows from the trial and the width, so that a run that is resumed goes on as it began.
+    """
+    return width >= LANE and device.platform == "cpu" and suits_lanes(program)
+
+
+def _width(program: ClosedJaxpr, share: int) -> int:
+    """Return how many of the trials of a device are computed together."""
+    size = max(1, _largest_loop(program))
+    widest = min(_WIDEST, LANE_BYTES // size, share)
+    if runs_in_lanes(program, widest, jax.local_devices()[0]):
+        # The last micro-batch is filled up with trials that nobody asked for; every turn of a loop
+        # costs some four trials beside its own.
+        widths = range(LANE, widest + 1, LANE)
+        return min(widths, key=lambda width: math.ceil(share / width) * (width + 4))
+    return max(1, min(share, _loop_budget() // size))
 
 
 def loop_bytes(function: Callable, *args: Any) -> int:

@@ -9,18 +9,23 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_json, digest_of_program
 from fedjax_admm.trials.engine._jaxprs import constants, equations
-from fedjax_admm.trials.engine._layout import Layout, bounded, plan
+from fedjax_admm.trials.engine._layout import Layout, bounded, plan, runs_in_lanes
 from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 _NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
 what a round of a small problem takes (`benchmarks/`), and whose sums depend on the width."""
+
+_WHOLE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
+"""For CPUs: XLA takes half of the widest vectors, a tenth slower in lanes."""
 
 _MICRO_BATCH = "micro_batch_of_trials"  # what its function is called in the traced program
 
@@ -52,6 +57,7 @@ class Lowered:
     key: jax.Array
     names: tuple[str, ...]  # in the trial's own order: as a pytree a dict is sorted
     digest: str  # of the trial at its width, and of what it returns, whatever the chunk is
+    in_lanes: bool  # whether trials are batched along the fastest axis
     calls: str  # by what the trial calls Python code, which no digest tells from other; "" if not
     lowering: Any  # None once it has been compiled: it holds every constant
     seconds: float  # what tracing took
@@ -142,7 +148,7 @@ def compile_trials(
         if chunk is None and bounded(layout, devices, size) != layout:
             layout = bounded(layout, devices, size)
             continue
-        compiled = _compile(lowered.lowering, mesh)
+        compiled = _compile(lowered)
         needed = memory.program_bytes(compiled)
         if needed <= room:
             seconds = spent + time.perf_counter() - clock
@@ -161,15 +167,16 @@ def compile_trials(
         layout = smaller
 
 
-def _compile(lowered: Any, mesh: Mesh) -> Any:
-    if mesh.devices.flat[0].platform != "cpu":
-        return lowered.compile()
+def _compile(lowered: Lowered) -> Any:
+    if lowered.mesh.devices.flat[0].platform != "cpu":
+        return lowered.lowering.compile()
+    options = _NO_LIBRARY_REDUCTIONS | (_WHOLE_VECTORS if lowered.in_lanes else {})
     try:
-        return lowered.compile(compiler_options=_NO_LIBRARY_REDUCTIONS)
+        return lowered.lowering.compile(compiler_options=options)
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise
-        return lowered.compile()  # a version of JAX that has neither the option nor the library
+        return lowered.lowering.compile()  # a version of JAX without one of the options
 
 
 def _smaller(
@@ -257,16 +264,25 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
     implementation = jax.random.key_impl(key)
     named, width = named_arrays(trial), layout.width
     share = _share(layout.chunk, width, mesh)
+    whole = mesh.shape.get("clients", 1) == 1  # every device has whole trials
+    in_lanes = False
+
+    def listed(key: jax.Array) -> list[jax.Array]:
+        arrays = named(key)
+        names[:] = arrays
+        return list(arrays.values())
 
     def shard(key_data: jax.Array, first: jax.Array, batches: jax.Array) -> dict[str, jax.Array]:
         # Everything that it needs is an argument or a constant of its own: it is digested alone.
         def micro_batch(key_data: jax.Array, number: jax.Array) -> dict[str, jax.Array]:
+            nonlocal in_lanes
             one_key = jax.random.wrap_key_data(key_data, impl=implementation)
+            program = jax.make_jaxpr(listed)(one_key)
+            in_lanes = whole and runs_in_lanes(program, width, mesh.devices.flat[0])
+            compute = lanes(jaxpr_as_fun(program)) if in_lanes else jaxpr_as_fun(program)
 
             def numbered(number: jax.Array) -> dict[str, jax.Array]:
-                arrays = named(jax.random.fold_in(one_key, number))
-                names[:] = arrays
-                return arrays
+                return dict(zip(names, compute(jax.random.fold_in(one_key, number)), strict=True))
 
             # A batch of one can cost 2.5 times as much as no batch at all (`benchmarks/`).
             if width == 1:
@@ -311,7 +327,7 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
     lowering = traced.lower()
     digest, calls = _digest(traced, lowering, names), _calls(traced.jaxpr)
     seconds = time.perf_counter() - clock
-    return Lowered(layout, mesh, key, tuple(names), digest, calls, lowering, seconds)
+    return Lowered(layout, mesh, key, tuple(names), digest, in_lanes, calls, lowering, seconds)
 
 
 def _calls(program: Any) -> str:

@@ -418,9 +418,10 @@ def gathered(
     """
     shards = mesh.shape["trials"]
     if alone():
+        host = jax.device_get(dict(results))  # sorted by name
         whole = {
-            name: array.reshape(shards, -1, *array.shape[1:])[:, :used]
-            for name, array in jax.device_get(dict(results)).items()
+            name: host[name].reshape(shards, -1, *host[name].shape[1:])[:, :used]
+            for name in results
         }
         return told(flag, number), {name: _rows(array) for name, array in whole.items()}
     owned = _owned(mesh)

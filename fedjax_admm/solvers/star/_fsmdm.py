@@ -184,21 +184,19 @@ class FSMDM(StarSolver):
         sigma_psi, mu_phi = self.sigma_psi(count), self.mu_phi(count)
         sigma_xi, mu_h = self.sigma_xi(count)[:, None], self.mu_h(count)[:, None]
         weight = sigma_psi[:, None]
+        # Inverses of what all entries of a client share: products are cheaper than quotients.
+        ratio, dual_ratio, link_ratio = 1 / (weight + sigma_xi), 1 / weight, 1 / sigma_xi
 
-        total = weight + sigma_xi
-        centre = (weight * client.z + sigma_xi * client.g - client.psi - client.xi) / total
-        x = problem.prox_convex_part(centre, 1 / total[:, 0])
-        z = problem.prox_concave_part(x + client.psi / weight, 1 / sigma_psi, mu_phi)
+        centre = (weight * client.z + sigma_xi * client.g - client.psi - client.xi) * ratio
+        x = problem.prox_convex_part(centre, ratio[:, 0])
+        z = problem.prox_concave_part(x + client.psi * dual_ratio, dual_ratio[:, 0], mu_phi)
         psi = client.psi + weight * (x - z)
 
-        g, q = couple_pair(
-            x + client.xi / sigma_xi,
-            server + client.zeta / sigma_xi,
-            lambda v, step: prox_smoothed_abs(v, step * self.omega, mu_h),
-            1 / sigma_xi,
-        )
-        xi = client.xi + sigma_xi * (x - g)
-        zeta = client.zeta + sigma_xi * (server - q)
+        near, far = x + client.xi * link_ratio, server + client.zeta * link_ratio
+        steepness = 1 / (mu_h + 2 * self.omega * link_ratio)
+        slope = self.omega * jnp.clip((far - near) * steepness, -1.0, 1.0)
+        half = slope * link_ratio
+        g, q, xi, zeta = near + half, far - half, -slope, slope
         return FSMDMClients(x, z, g, q, psi, xi, zeta, count)
 
 

@@ -182,9 +182,47 @@ def test_the_largest_loop_is_found(trial, expected):
 )
 def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, cache, width):
     monkeypatch.setattr(layout, "CACHE_BYTES", cache)
+    monkeypatch.setattr(layout, "LANE_BYTES", 0)
     chosen = plan(flat, key(), trials, devices=devices)
     assert chosen.width == width
     assert chosen.chunk % (width * devices) == 0
+
+
+@pytest.mark.parametrize(
+    ("trials", "devices", "lanes", "width"),
+    [
+        (1000, 1, 4 * SIZE * 100, 64),  # 1024 trials in all, where 96 would compute 1056
+        (1000, 1, 10**9, 112),  # 9 of them for 1008 trials; 128 would compute 1024
+        (100, 2, 10**9, 32),  # two of 32 on each; 48 would compute 96 there
+        (31, 1, 10**9, 16),
+        (15, 1, 10**9, 15),  # too few for lanes, and all of them fit the cache
+        (1000, 1, 4 * SIZE * 15, 10),  # too large for lanes
+    ],
+)
+def test_lanes_are_whole_and_few_trials_are_wasted(monkeypatch, trials, devices, lanes, width):
+    monkeypatch.setattr(layout, "CACHE_BYTES", 4 * SIZE * (10 if trials > 100 else 100))
+    monkeypatch.setattr(layout, "LANE_BYTES", lanes)
+    assert plan(flat, key(), trials, devices=devices).width == width
+
+
+def test_lanes_change_no_more_than_the_last_bits(monkeypatch):
+    def trial(key):
+        start = jax.random.normal(key, (5, 3))
+        shrink = jnp.arange(1.0, 6.0)[:, None]
+
+        def turn(x, _):
+            return x - jnp.sin(x) / shrink + jnp.sum(x, 0, keepdims=True) / 50, jnp.sum(x)
+
+        last, sums = jax.lax.scan(turn, start, length=20)
+        return {"last": last, "sums": sums}
+
+    found = monte_carlo(trial, key(), 40, batch=16, progress=False).arrays
+    again = monte_carlo(trial, key(), 40, batch=16, chunk=16, progress=False).arrays
+    monkeypatch.delattr("fedjax_admm.trials.engine._program.lanes")  # fewer than 16 do without
+    plain = monte_carlo(trial, key(), 40, batch=15, progress=False).arrays
+    for name, array in plain.items():
+        np.testing.assert_array_equal(found[name], again[name])
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
 
 
 # Mistakes
