@@ -158,7 +158,7 @@ def compile_trials(
             devices,
             needed,
             room,
-            results=compiled.memory_analysis().output_size_in_bytes,
+            results=2 * compiled.memory_analysis().output_size_in_bytes,
             keep_width=batch != "auto",
             keep_chunk=chunk is not None,
         )

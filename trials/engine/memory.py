@@ -29,13 +29,16 @@ def host_bytes() -> int | None:
 
 
 def program_bytes(compiled: Any) -> int:
-    """Return what one device needs for a compiled program, by the program's own analysis."""
+    """Return what one device needs for a compiled chunk, by the program's own analysis.
+
+    Its results count twice: those of one chunk are brought home while the next one is computed.
+    """
     analysis = compiled.memory_analysis()
     if analysis is None:  # a back end that does not tell
         return 0
     return (
         analysis.argument_size_in_bytes
-        + analysis.output_size_in_bytes
+        + 2 * analysis.output_size_in_bytes
         + analysis.temp_size_in_bytes
         - analysis.alias_size_in_bytes
     )
