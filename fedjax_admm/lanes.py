@@ -105,7 +105,7 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 def _evaluate(program: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Compute a program whose loops are batched in lanes."""
 
-    def compute(equation: Any, operands: list[Any]) -> list[Any]:
+    def compute(equation: Any, operands: list[Any]) -> Sequence[Any]:
         name = equation.primitive.name
         if name in _CALLS:
             return _evaluate(equation.params[_CALLS[name]], operands)

@@ -145,16 +145,20 @@ def matrix_completion(
     _check_size(shape)
     how = (shape, train, fitted, flag("standardize", standardize), flag("room", room))
     table = _sorted_columns(ratings)
-    drawn = table and _draws(key, ratings.num_users, clients, ratings=table[3])
-    if drawn and is_concrete(drawn):
+    drawn = None if table is None else _draws(key, ratings.num_users, clients, table[3])
+    problem: MatrixCompletion
+    sizes: Any
+    if table is not None and is_concrete(drawn):
         problem, sizes = _dealt(table[:3], drawn, *how)
     else:
         problem, sizes = _drawn(*_columns(ratings), key, ratings.num_users, *how)
     blocks = max(1, -(-int(sizes.max()) // BLOCK)) if room and is_concrete(sizes) else None
     _check_learnt(problem, sizes, train)
     if validation:
-        _check_learnt(problem.tuning, problem.by_user.counts, fitted)
-        problem = replace(problem, tuning=_checked(problem.tuning, blocks))
+        tuning = problem.tuning
+        assert tuning is not None  # there are validation ratings
+        _check_learnt(tuning, problem.by_user.counts, fitted)
+        problem = replace(problem, tuning=_checked(tuning, blocks))
     return _checked(problem, blocks)
 
 
@@ -274,8 +278,10 @@ def _dealt(
     def problem(low, high, tuning=None):
         lists = sort_by_client(columns, np.asarray(draws), home, low, high, **how)
         by_user, by_item, held_out = lists[:3]
-        scale = (jnp.asarray(number, default_float()) for number in lists[3:])
-        return MatrixCompletion(by_user, by_item, held_out, members, *scale, places, tuning)
+        mean, deviation = (jnp.asarray(number, default_float()) for number in lists[3:])
+        return MatrixCompletion(
+            by_user, by_item, held_out, members, mean, deviation, places, tuning
+        )
 
     learnt = share_of(sizes, train)
     tuning = problem(share_of(learnt, fitted), learnt) if fitted else None

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -134,12 +135,14 @@ class _Filling:
 
     def on_device(self, home: Home) -> ClientRatings:
         """Return the list; each array is let go as soon as it is there."""
-        columns = []
+        columns: list[jax.Array] = []
         for name in ("users", "items", "values"):
             columns.append(jnp.asarray(getattr(self, name).reshape(-1, BLOCK)))
             setattr(self, name, None)
-        ends = (jnp.asarray(part, jnp.int32) for part in (self.starts, self.counts))
-        return ClientRatings(*columns, *ends, home.width, home.num_items, columns[0].shape[0])
+        users, items, values = columns
+        starts, counts = (jnp.asarray(part, jnp.int32) for part in (self.starts, self.counts))
+        room = users.shape[0]
+        return ClientRatings(users, items, values, starts, counts, home.width, home.num_items, room)
 
 
 def _empty(counts: np.ndarray, home: Home, room: int | None, dtype: Any) -> _Filling:

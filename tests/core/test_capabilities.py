@@ -137,6 +137,8 @@ MEASURES = {
     measures.augmented_lagrangian: Measured("FedMCADMM"),
     measures.completion_residual: Measured("FedMCADMM"),
     certificates.duality_gap: Measured("GTVPrimalDual"),
+    certificates.certified_gap: Measured("GTVPrimalDual"),
+    certificates.relative_gap: Measured("GTVPrimalDual"),
     certificates.optimality_residual: Measured("GTVPrimalDual, MOCHA, trained"),
 }
 

@@ -127,7 +127,7 @@ class Pace:
         return min(left, self._wanted)
 
 
-def runs_in_lanes(program: ClosedJaxpr, width: int, device: jax.Device) -> bool:
+def runs_in_lanes(program: ClosedJaxpr, width: int, device: Any) -> bool:
     """Return whether so many trials are batched along the fastest axis (`fedjax_admm.lanes`).
 
     It follows from the trial and the width, so that a run that is resumed goes on as it began.

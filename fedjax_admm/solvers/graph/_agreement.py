@@ -40,9 +40,20 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 class Agreement(Protocol):
     """How many steps of conjugate gradients are taken, and with which preconditioner."""
 
-    steps: int
-    accuracy: float  # by what the residual of the last solution shrinks
-    stiffest: float  # how many times stiffer edges may be than nodes
+    @property
+    def steps(self) -> int:
+        """Return how many steps are taken at most."""
+        ...
+
+    @property
+    def accuracy(self) -> float:
+        """Return by what the residual of the last solution shrinks."""
+        ...
+
+    @property
+    def stiffest(self) -> float:
+        """Return how many times stiffer edges may be than nodes."""
+        ...
 
     def precondition(self, graph: Any, mu: jax.Array, stiffness: jax.Array) -> Callable:
         """Return a map of residuals (nodes, dim), for `mu I + stiffness_k L_A`."""

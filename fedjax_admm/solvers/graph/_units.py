@@ -96,7 +96,8 @@ class BalancedUnits:
 
 def units_of(problem: Any) -> GivenUnits | BalancedUnits:
     """Find the units of a problem's nodes."""
-    local, dim = getattr(problem, "local", None), problem.start.shape[-1]
+    local: Any = getattr(problem, "local", None)
+    dim = problem.start.shape[-1]
     dtype = problem.start.dtype
     if dim > LARGEST or not hasattr(local, "in_units"):
         curvature = jnp.ones(1, dtype) if not hasattr(local, "curvature") else local.curvature()

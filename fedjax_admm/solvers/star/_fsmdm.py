@@ -22,6 +22,10 @@ k = its own count of updates, this one included:
     g, q <- (A + B - e) / 2, (A + B + e) / 2                                            (23)
     xi   <- xi + sigma_xi (x - g),  zeta <- zeta + sigma_xi (w - q)                     (25), (26)
 
+Here e = (B - A) - 2 y / sigma_xi with y = omega clip((B - A) / (mu_h + 2 omega / sigma_xi), -1, 1),
+so that g = A + y / sigma_xi, q = B - y / sigma_xi, xi = -y and zeta = y, which is how it is
+computed: the duals are slopes of the smoothed link, bounded by omega.
+
 The server averages the last upload of everybody, with s_l = d sqrt(k_l + 1), S = sum_l s_l:
 
     w <- sum_l (s_l q_l - zeta_l) / S                                                   (27)
@@ -52,7 +56,6 @@ from jax.typing import ArrayLike
 from fedjax_admm import _checks
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar, first_model
-from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, zero
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth

@@ -15,6 +15,7 @@ Generalized Total Variation Minimization", 2023, and its experiment with weather
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -210,9 +211,9 @@ def coupling_unit(x, y, here, graph: Graph, penalty: str) -> float:
     pooled = np.linalg.lstsq(scaled.reshape(-1, x.shape[-1]), answers.ravel())[0]
     gradient = 2 * np.einsum("nm,nmd->nd", weights * (x @ pooled - y), x)
     heads, tails, size = (np.asarray(part) for part in (graph.heads, graph.tails, graph.weights))
-    pull = sum(np.bincount(ends, size, len(gradient)) for ends in (heads, tails))
-    linked = pull > 0
-    unit = np.median(np.linalg.norm(gradient[linked], axis=1) / pull[linked])
+    pull = np.bincount(heads, size, len(gradient)) + np.bincount(tails, size, len(gradient))
+    reached = np.asarray(pull > 0)
+    unit = np.median(np.linalg.norm(gradient[reached], axis=1) / pull[reached])
     if penalty in _QUADRATIC:
         local = np.einsum("ndm,nm->nd", np.linalg.pinv(scaled), answers)
         unit = unit / max(np.median(np.linalg.norm(local - pooled, axis=1)), 1e-300)
@@ -248,18 +249,19 @@ def _losses(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> SquaredLoss:
     """Return the losses of all splits, stacked but for features and targets."""
     splits, nodes, rows = shares.shape
     # All nodes of all splits are factored at once, by LAPACK.
-    tiled = (np.broadcast_to(part, (splits, *part.shape)) for part in (x, y))
-    together = least_squares(
-        *(jnp.asarray(part.reshape(-1, *part.shape[2:])) for part in tiled),
-        jnp.asarray(shares.reshape(-1, rows)),
+    features, targets = (
+        jnp.asarray(np.broadcast_to(part, (splits, *part.shape)).reshape(-1, *part.shape[1:]))
+        for part in (x, y)
     )
+    together = least_squares(features, targets, jnp.asarray(shares.reshape(-1, rows)))
     stacked = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(splits, nodes, *leaf.shape[1:]), together
     )
     return replace(stacked, features=x, targets=y)
 
 
-_STACKED = SquaredLoss(None, None, 0, 0, 0, 0, 0)  # what every split has of its own
+_AXES: tuple[Any, ...] = (None, None, 0, 0, 0, 0, 0)
+_STACKED = SquaredLoss(*_AXES)  # what every split has of its own
 
 
 @partial(jax.jit, static_argnames=("rounds", "every"))

@@ -104,7 +104,7 @@ def _graph_told(network: NodeGraph) -> list[str]:
 
 def _grid_told(fit: NetworkedFit) -> list[str]:
     choosing = len(fit.chosen_on)
-    done = fit.converged[:, :choosing].all(1)
+    done = np.asarray(fit.converged[:, :choosing].all(1))
     rows = [["lam", "error", "rounds", "gap", ""]]
     for i, error in enumerate(told(fit.grid_errors[:, :choosing].mean(1).tolist())):
         marks = ["<- chosen"] if fit.grid[i] == fit.lam else []

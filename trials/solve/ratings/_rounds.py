@@ -55,6 +55,7 @@ def advanced(
     for done in range(int(state.index), rounds, every):
         state, record = _piece(*how, state, watched or done + every == rounds, rounds=every)
         records.append(record)
+    assert state is not None  # it has been begun
     return jax.device_get(records), state
 
 
