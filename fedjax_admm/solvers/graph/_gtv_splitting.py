@@ -29,7 +29,7 @@ It is Douglas-Rachford's splitting: for convex losses and penalties and 0 < alph
 to (w*, D w*) and (y, A u) to the dual solution from everywhere, whatever mu and s are. These are
 balanced: where nodes (edges) disagree with w (D w) by more than they move, mu (s) grows, and else
 shrinks, by a factor of at most 5, after 10, 20, 30, ... and ever fewer rounds, and no more after
-1000, so that what is proved for constants holds. Nothing is left to be chosen.
+1000, so that what is proved for constants holds. Nothing has to be chosen.
 
 A node that is absent keeps x_i and y_i (blocks of a splitting may be updated at random); edges
 belong to the server. Flows A_e u_e are feasible in every round.
