@@ -21,7 +21,7 @@ from fedjax_admm.trials.engine._trial import Trial, named_arrays
 CACHE_BYTES = 96 * 1024
 """Loop state per CPU device that a micro-batch should not exceed (measured: `benchmarks/`)."""
 
-LANE_BYTES = 512 * 1024
+LANE_BYTES = 2 * 1024 * 1024
 """Loop state per CPU device that a micro-batch in lanes should not exceed (measured likewise)."""
 
 LANE = 16
