@@ -65,6 +65,11 @@ def lanes(function: Callable) -> Callable:
     def with_lanes(*args: Any) -> Any:
         traced, shape = jax.make_jaxpr(function, return_shape=True)(*args)
         results = _evaluate(traced, jax.tree.leaves(args))
+        # What no argument decides comes back as a plain number.
+        results = [
+            result if isinstance(result, jax.Array) else jnp.asarray(result, aval.dtype)
+            for result, aval in zip(results, traced.out_avals, strict=True)
+        ]
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return with_lanes

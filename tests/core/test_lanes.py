@@ -74,6 +74,16 @@ def test_a_batch_in_lanes_is_that_of_vmap(function):
     np.testing.assert_array_equal(lanes(function)(x[0], y[0])[0], function(x[0], y[0])[0])
 
 
+def test_constants_are_results_too():
+    def function(x):
+        return {"rounds": 3, "x": x, "scale": jnp.float32(2)}
+
+    found = jax.vmap(lanes(function))(jnp.ones(4))
+    expected = jax.vmap(function)(jnp.ones(4))
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert found["scale"].dtype == jnp.float32
+
+
 def test_what_all_trials_share_is_computed_once():
     def loop(x):
         def turn(state, _):

@@ -282,7 +282,10 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
             compute = lanes(jaxpr_as_fun(program)) if in_lanes else jaxpr_as_fun(program)
 
             def numbered(number: jax.Array) -> dict[str, jax.Array]:
-                return dict(zip(names, compute(jax.random.fold_in(one_key, number)), strict=True))
+                values = compute(jax.random.fold_in(one_key, number))
+                kinds = [aval.dtype for aval in program.out_avals]
+                # What no key decides comes back as a plain number.
+                return dict(zip(names, map(jnp.asarray, values, kinds), strict=True))
 
             # A batch of one can cost 2.5 times as much as no batch at all (`benchmarks/`).
             if width == 1:
