@@ -145,10 +145,12 @@ def matrix_completion(
     _check_size(shape)
     how = (shape, train, fitted, flag("standardize", standardize), flag("room", room))
     table = _sorted_columns(ratings)
-    drawn = None if table is None else _draws(key, ratings.num_users, clients, table[3])
     problem: MatrixCompletion
     sizes: Any
-    if table is not None and is_concrete(drawn):
+    drawn = None
+    if table is not None and is_concrete(key):  # inside of jit they are traced all the same
+        drawn = _draws(jax.random.clone(key), ratings.num_users, clients, table[3])
+    if table is not None and drawn is not None and is_concrete(drawn):
         problem, sizes = _dealt(table[:3], drawn, *how)
     else:
         problem, sizes = _drawn(*_columns(ratings), key, ratings.num_users, *how)

@@ -27,7 +27,9 @@ REFUSED = {
 }
 # Wrappers have the exchange of the solver inside; Anderson's refuses all that is not plain.
 WRAPPERS = ("Anderson, EXTRA", "Personal")
-NAMES = [name for name, case in SOLVERS.items() if not case.thorough and name != "Anderson, EXTRA"]
+# Wrapped solvers refuse what is not plain; a server that solves for all models takes no exchange.
+WITHOUT = ("Anderson, EXTRA", "GTVSplitting")
+NAMES = [name for name, case in SOLVERS.items() if not case.thorough and name not in WITHOUT]
 # What clients keep and move in every round of theirs: what is known of them waits for messages.
 CLIENTS = {
     "FedPD": lambda state: (state.clients.x, state.clients.dual),
