@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.engine._digest import digest_of_arrays
+from fedjax_admm.trials.engine._digest import digest_of_arrays, digest_of_json
 from fedjax_admm.trials.files import read_archive, write_arrays
 from fedjax_admm.trials.folders import remove_unfinished
 
@@ -92,6 +92,29 @@ class ChunkStore:
         chunks = [self._told(*span) for span in spans]
         self._check_identities(chunks)
         return (_verified(chunk) for chunk in chunks)
+
+    def stored(self, program: str) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yield the first trial and the arrays of every chunk that is there now, in their order.
+
+        Nothing is locked, changed or removed: another process may be adding chunks meanwhile.
+
+        Args:
+          program: the digest of what makes the trials, as `begin` of `monte_carlo` is told it and
+            config.json records it.
+
+        Raises:
+          InputError: the folder cannot be read, or a chunk is damaged or was made by another
+            program.
+        """
+        for span in self._spans():
+            chunk = self._told(*span)
+            if digest_of_json(chunk.identity) != program:
+                raise InputError(
+                    f"{chunk.path} is of another run than the configuration beside it",
+                    value=chunk.path,
+                    remedy=_CHANGED,
+                )
+            yield _verified(chunk)
 
     def save(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write one finished chunk, whose first trial has this number; `open` comes before."""

@@ -136,9 +136,14 @@ class Experiment:
     def draw(self, results: "Results") -> "Figure":
         """Return the figure of results.
 
+        Of an unfinished run whose figure shows more than metrics, which comes with its end, it is
+        the usual one.
+
         Raises:
           InputError: a user's own function has failed.
         """
+        if self.details is not None and not (results.finished or results.details):
+            return _usual_figure(results)
         try:
             return self.figure(results)
         except Exception as error:

@@ -246,7 +246,7 @@ def finish(
             fontsize=9,
         )
     config = results.config
-    ran = f"{config['trials']} trials, {config['rounds']} rounds, seed {config['seed']}"
+    ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}"
     data = config.get("data", "drawn")
     title = caption(f"{config['experiment']}: {config['title']}", 2 * _LONGEST)
     ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"

@@ -2,6 +2,7 @@ from fedjax_admm.trials.results._arrays import (
     DETAILS as DETAILS,
     NONFINITE_ROUND as NONFINITE_ROUND,
 )
+from fedjax_admm.trials.results._collection import collected as collected
 from fedjax_admm.trials.results._comparison import compare as compare
 from fedjax_admm.trials.results._configuration import check_configuration as check_configuration
 from fedjax_admm.trials.results._contract import (
@@ -10,8 +11,8 @@ from fedjax_admm.trials.results._contract import (
     MESSAGES as MESSAGES,
     SUMMARY as SUMMARY,
     Results as Results,
-    load as load,
 )
+from fedjax_admm.trials.results._reading import load as load
 from fedjax_admm.trials.results._summaries import (
     Summary as Summary,
     paired_difference as paired_difference,

@@ -5,13 +5,8 @@ trials.npz    "method/metric" with axes (sweep, trial, round), "sweep" and "roun
               "details/..." where the figure shows more than metrics
 summary.csv   tidy: one row per method, sweep value, recorded round and metric
 figure.png, figure.pdf
-
-What is read is data from outside: `load` checks it, and whoever gets `Results` may rely on it. It
-reads the first two files; `summary.csv` and the figures are for people, and follow from them.
 """
 
-import contextlib
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +15,9 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm.trials import files, folders
-from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP, defects
-from fedjax_admm.trials.results._configuration import (
-    FINISHED,
-    RESTORE,
-    check_configuration,
-    damaged,
-)
+from fedjax_admm.trials import files
+from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP
+from fedjax_admm.trials.results._configuration import FINISHED
 from fedjax_admm.trials.results._summaries import summarize
 from fedjax_admm.trials.tables import csv_text
 
@@ -52,7 +42,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Results:
-    """What a finished run left."""
+    """What a run left, or the trials that it has so far."""
 
     config: Mapping[str, Any]
     sweep: np.ndarray  # shape=(sweep,)
@@ -65,6 +55,22 @@ class Results:
     def methods(self) -> list[str]:
         """Return the names of the methods, in the experiment's order."""
         return list(self.config["methods"])
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the run has finished, as its configuration tells."""
+        return self.config["status"] == FINISHED
+
+    @property
+    def trials(self) -> int:
+        """Return how many trials there are; fewer than were asked for while the run goes on."""
+        return next((values.shape[1] for values in self.arrays.values()), 0)
+
+    @property
+    def extent(self) -> str:
+        """Return in words how many trials there are: "312 of 1000 trials", or "1000 trials"."""
+        asked = self.config["trials"]
+        return f"{asked} trials" if self.trials == asked else f"{self.trials} of {asked} trials"
 
     def has(self, method: str, metric: str) -> bool:
         """Return whether a metric was measured for a method."""
@@ -116,68 +122,15 @@ class Results:
 
     def save(self, folder: Path) -> None:
         """Write `trials.npz` and `summary.csv`."""
-        flags = {f"{NONFINITE_ROUND}/{name}": value for name, value in self.nonfinite.items()}
-        flags |= {f"{DETAILS}/{name}": value for name, value in self.details.items()}
-        files.write_arrays(
-            folder / ARRAYS,
-            {**self.arrays, **flags, SWEEP: self.sweep, ROUND: self.rounds},
-        )
+        files.write_arrays(folder / ARRAYS, stored_arrays(self))
         files.write_text(folder / SUMMARY, summary_text(self))
 
 
-def load(folder: Path) -> Results:
-    """Read the results of a finished run, and check them.
-
-    Raises:
-      InputError: the folder holds no finished run, or a file is not what the run wrote.
-    """
-    config = files.read_json(folder / CONFIG)
-    check_configuration(folder / CONFIG, config)
-    if config["status"] != FINISHED:
-        raise _unfinished(folder, config)
-    _check_unchanged(folder, config)
-    arrays = files.read_arrays(folder / ARRAYS)
-    for defect in defects(config, arrays):
-        raise damaged(folder / ARRAYS, defect)
-    sweep, rounds = arrays.pop(SWEEP), arrays.pop(ROUND)
-    nonfinite, details = _taken(arrays, NONFINITE_ROUND), _taken(arrays, DETAILS)
-    return Results(config, sweep, rounds, arrays, nonfinite, details)
-
-
-def _unfinished(folder: Path, config: Mapping[str, Any]) -> InputError:
-    source = config["source"]
-    name = config["experiment"] if source is None else source["again"]
-    command = shlex.join(["fedjax-admm", "run", name, "--out", str(folder), "--resume"])
-    return InputError(
-        f"{folder} holds an unfinished run of {config['experiment']}",
-        value=folder,
-        remedy=f"go on with `{command}`",
-    )
-
-
-def _check_unchanged(folder: Path, config: Mapping[str, Any]) -> None:
-    """Check that files are those that the run wrote, where its configuration tells their digests.
-
-    What was edited since is not the run's any more, however well it may fit.
-    """
-    told = config.get(folders.FILES, {})
-    found = {CONFIG: folders.own_digest(config)}
-    if (folder / ARRAYS).is_file():  # what is no file is refused where it is read
-        with contextlib.suppress(OSError):
-            found[ARRAYS] = folders.digest(folder / ARRAYS)
-    for name, digest in found.items():
-        if told.get(name, digest) != digest:
-            path = folder / name
-            raise InputError(
-                f"{path} has changed since the run wrote it", value=path, remedy=RESTORE
-            )
-
-
-def _taken(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
-    """Take the arrays of a group out of a dictionary."""
-    prefix = f"{group}/"
-    names = [name for name in arrays if name.startswith(prefix)]
-    return {name.removeprefix(prefix): arrays.pop(name) for name in names}
+def stored_arrays(results: Results) -> dict[str, np.ndarray]:
+    """Return the arrays of `trials.npz` by their names there."""
+    flags = {f"{NONFINITE_ROUND}/{name}": value for name, value in results.nonfinite.items()}
+    flags |= {f"{DETAILS}/{name}": value for name, value in results.details.items()}
+    return {**results.arrays, **flags, SWEEP: results.sweep, ROUND: results.rounds}
 
 
 def summary_text(results: Results) -> str:

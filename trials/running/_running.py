@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.traffic import Traffic, totals
 from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import (
     CHUNKS,
@@ -27,7 +26,7 @@ from fedjax_admm.trials.engine import (
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import save_figure
 from fedjax_admm.trials.profiling import PROFILE, write_profile
-from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND, Results
+from fedjax_admm.trials.results import NONFINITE_ROUND, Results, collected
 from fedjax_admm.trials.running._configuration import (
     Request,
     configuration,
@@ -222,7 +221,7 @@ def _staged(
     Returns:
       The results, whose configuration says that they are there; and why there is no figure.
     """
-    results = _collected(experiment, config, outcome.arrays)
+    results = collected(config, outcome.arrays, experiment.recorded(config["rounds"]))
     if experiment.details is not None:
         first = jax.random.fold_in(jax.random.key(config["seed"]), 0)
         details = experiment.details(settings_of(config), config["rounds"], first)
@@ -239,36 +238,6 @@ def _staged(
     rounded = {name: round(value, 3) for name, value in spent.items()}
     config = {**config, "status": "finished", "seconds": rounded}
     return replace(results, config=config), failure
-
-
-def _collected(
-    experiment: Experiment, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-) -> Results:
-    """Turn arrays (trial, sweep, round) into the contract's, and counts into traffic."""
-    rounds = experiment.recorded(config["rounds"])
-    collected: dict[str, np.ndarray] = {}
-    nonfinite: dict[str, np.ndarray] = {}
-    compressed = any(sizes and sizes["up_bits"] is not None for sizes in config["traffic"].values())
-    for method, sizes in config["traffic"].items():
-        for name, values in arrays.items():
-            owner, _, metric = name.rpartition("/")
-            if owner != method:
-                continue
-            values = np.swapaxes(values, 0, 1)
-            if metric == NONFINITE_ROUND:
-                nonfinite[method] = values
-            elif metric == MESSAGES:
-                sent = totals(Traffic(**sizes), values, rounds)
-                collected |= {f"{method}/numbers_up": sent.up, f"{method}/numbers_down": sent.down}
-                if compressed:
-                    collected |= {
-                        f"{method}/bits_up": sent.up_bits,
-                        f"{method}/bits_down": sent.down_bits,
-                    }
-            else:
-                collected[name] = values
-    sweep = np.asarray(config["settings"][config["parameter"]], np.float64)
-    return Results(config, sweep, rounds, collected, nonfinite)
 
 
 def _refuse_nonfinite(sweep: Sequence[float]) -> Inspect:
