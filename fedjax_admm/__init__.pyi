@@ -9,6 +9,7 @@ from fedjax_admm import (
     lanes as lanes,
     losses as losses,
     measures as measures,
+    messages as messages,
     participation as participation,
     penalties as penalties,
     privacy as privacy,

@@ -1,0 +1,85 @@
+"""The documentation site: `python -m pip install -e '.[docs]' && make -C docs html`.
+
+Written pages lie in this folder; `site/` writes the others into `generated/` before each build:
+the reference from the package's stubs and docstrings, the command line from itself, the gallery
+from the pictures in `gallery/` and the experiments' findings, and copies of the notebooks, which
+are executed. Nothing is fetched from a network, neither while building nor while reading.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from site_pages import (
+    hide_field_numbers,
+    plain_docstrings,
+    told_elsewhere,
+    without_protocol_signature,
+    write_pages,
+)
+
+import fedjax_admm
+
+project = "fedjax-admm"
+author = "The fedjax-admm developers"
+copyright = f"2026, {author}"
+release = version = fedjax_admm.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx.ext.mathjax",
+]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+nitpicky = True
+# Other people's types are not told here; ours are found by `told_elsewhere`.
+nitpick_ignore_regex = [(r"py:(class|exc|data|obj)", r"(?!fedjax_admm\.).*")]
+
+# Docstrings are plain text: what stands between backticks, or indented, is code.
+default_role = "code"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88
+add_module_names = False
+# Names stand in a table at the head of their room. In the sidebar of every page they would make the
+# build three times as long.
+toc_object_entries = False
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+html_theme = "furo"
+html_title = "fedjax-admm"
+# MathJax as one file, without fonts to fetch: formulas are drawn where there is no network.
+_mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax/tex-svg.js"
+html_static_path = ["static", str(_mathjax)]
+mathjax_path = _mathjax.name
+mathjax_options = {"defer": "defer"}
+html_css_files = ["site.css"]
+html_theme_options = {"navigation_with_keys": True}
+html_copy_source = False
+html_show_sourcelink = False
+copybutton_exclude = ".linenos, .gp, .go"
+pygments_dark_style = "github-dark"
+
+
+def setup(app):
+    """Write the pages that follow from the package, and read docstrings as plain text."""
+    app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
+    app.connect("autodoc-process-docstring", plain_docstrings)
+    app.connect("autodoc-process-signature", without_protocol_signature)
+    app.connect("autodoc-skip-member", hide_field_numbers)
+    app.connect("missing-reference", told_elsewhere)

@@ -1,0 +1,17 @@
+"""Pages of the site that follow from the package, and how its docstrings are read."""
+
+from site_pages.docstrings import (
+    hide_field_numbers,
+    plain_docstrings,
+    without_protocol_signature,
+)
+from site_pages.links import told_elsewhere
+from site_pages.writing import write_pages
+
+__all__ = [
+    "hide_field_numbers",
+    "plain_docstrings",
+    "told_elsewhere",
+    "without_protocol_signature",
+    "write_pages",
+]

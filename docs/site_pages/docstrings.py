@@ -1,0 +1,106 @@
+"""Docstrings as plain text: what stands between backticks, or indented, is code.
+
+Sphinx reads docstrings as reStructuredText, in which `*`, `|` and a trailing `_` are marks and an
+indented paragraph is a quotation. Ours are read in a terminal first: formulas stand in them as they
+are written. So marks outside backticks are escaped here and an indented paragraph becomes a block
+of code; napoleon takes the sections ("Args:", "Returns:") apart.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from textwrap import dedent, indent
+
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+from site_pages.fields import field_comments
+
+SECTIONS = Config(napoleon_use_rtype=False, napoleon_custom_sections=[("Fields", "params_style")])
+
+SECTION = re.compile(r"^(Args|Fields|Raises|Returns|Yields):$")
+REFERENCE = re.compile(r"^(References?): ")
+CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+MARKS = re.compile(r"[*|\\]|(?<=\w)_(?!\w)")
+ITEM = re.compile(r"^([-*] |\d+\. )")
+
+
+def plain_docstrings(app, what, name, obj, options, lines: list[str]) -> None:
+    """Turn a docstring of plain text into reStructuredText, in place."""
+    told = [*lines, *_fields(obj)] if what in ("class", "exception") else lines
+    read = "\n".join(_read(told)).split("\n")
+    # Napoleon takes the first colon of a property for the end of its type: ours are sentences.
+    kind = "method" if what in ("property", "attribute") else what
+    lines[:] = GoogleDocstring(read, SECTIONS, app, kind, name, obj, options).lines()
+
+
+def purpose(obj: object) -> str:
+    """Return the first paragraph of a docstring as reStructuredText."""
+    return _escaped(" ".join((inspect.getdoc(obj) or "").partition("\n\n")[0].split()))
+
+
+def without_protocol_signature(app, what, name, obj, options, signature, returned):
+    """Leave out the signature of a protocol: nobody calls one."""
+    return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
+
+
+def hide_field_numbers(app, what, name, obj, skip, options) -> bool | None:
+    """Leave out what a NamedTuple says of its fields, which are told with the class."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
+def _fields(cls: type) -> Iterator[str]:
+    """Yield the fields of a class as a section of its docstring."""
+    told = {name: words for name, words in field_comments(cls).items() if words}
+    if told:
+        yield from ("", "Fields:")
+        yield from (f"  {name}: {words}" for name, words in told.items())
+
+
+def _read(lines: list[str]) -> Iterator[str]:
+    """Yield the paragraphs, code blocks, lists and sections of a docstring."""
+    for kind, run in groupby(lines, _kinds()):
+        text = "\n".join(run)
+        if kind == "code":
+            yield f"\n::\n\n{indent(dedent(text.rstrip()), '    ')}\n"
+        elif kind == "list":
+            yield f"\n{_escaped(text)}\n"
+        else:
+            yield REFERENCE.sub(r"**\1.** ", _escaped(text))
+
+
+def _kinds() -> Callable[[str], str]:
+    """Return a function that says of each line, from the first on, what it is part of."""
+    kind, blank = "text", True
+
+    def of(line: str) -> str:
+        nonlocal kind, blank
+        after_blank, blank = blank, not line.strip()
+        if blank:
+            return kind if kind in ("section", "code") else (kind := "text")
+        if SECTION.match(line):
+            kind = "section"
+        elif ITEM.match(line) and (after_blank or kind == "list"):
+            kind = "list"
+        elif not line.startswith(" "):
+            kind = "text"
+        elif kind == "text":
+            kind = "code"
+        return kind
+
+    return of
+
+
+def _escaped(text: str) -> str:
+    """Escape what reStructuredText would take for marks, outside of code."""
+    parts, end = [], 0
+    for code in CODE.finditer(text):
+        parts += [_plain(text[end : code.start()]), f"``{' '.join(code[2].split())}``"]
+        end = code.end()
+        if text[end : end + 1].isalnum():  # the letter of a plural
+            parts.append("\\ ")
+    return "".join([*parts, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    return MARKS.sub(lambda mark: "\\" + mark[0], text)

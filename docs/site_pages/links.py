@@ -1,0 +1,30 @@
+"""Types in signatures lead to where they are told, though they are defined in private modules."""
+
+from functools import cache
+
+from site_pages.names import public_names
+
+
+def told_elsewhere(app, env, node, contnode):
+    """Resolve a reference to `fedjax_admm.solvers.star._fsmdm.FSMDM` as that of its public name.
+
+    A type of ours that has no public name is no link.
+    """
+    target = node.get("reftarget", "")
+    if node.get("refdomain") != "py":
+        return None
+    public = _by_home().get(target)
+    if public is None:
+        return contnode if target.startswith("fedjax_admm.") and "._" in target else None
+    return env.domains["py"].resolve_xref(
+        env, node["refdoc"], app.builder, "obj", public, node, contnode
+    )
+
+
+@cache
+def _by_home() -> dict[str, str]:
+    """Return the public name of every definition, and of every name that is unique."""
+    names = public_names()
+    short = [name.name for name in names]
+    unique = {name.name: name.full for name in names if short.count(name.name) == 1}
+    return unique | {f"{name.home}.{name.name}": name.full for name in names}

@@ -1,0 +1,88 @@
+"""The reference: a page for each room, and one for each kernel, with its picture."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+from site_pages.docstrings import purpose
+from site_pages.names import Name, public_names, rooms
+
+PICTURES = Path(__file__).parents[1] / "kernels"
+KERNELS = "fedjax_admm.kernels"
+
+
+def reference_pages() -> Iterator[tuple[str, str]]:
+    """Yield (path, reStructuredText) of the pages of the reference."""
+    for room, names in groupby(public_names(), key=lambda name: name.room):
+        names = list(names)
+        if room == KERNELS:
+            yield from ((f"reference/kernels/{name.name}.rst", _kernel(name)) for name in names)
+        yield f"reference/{room}.rst", "\n".join(_room(room, names))
+    yield "reference/index.rst", _index()
+
+
+def _index() -> str:
+    """Return the page that leads to the rooms."""
+    told = {name.room for name in public_names()}
+    return "\n".join(
+        [
+            *_title("Reference", "="),
+            f"All {len(public_names())} public names, each in the room from which it is imported.",
+            "",
+            ".. toctree::",
+            "   :maxdepth: 1",
+            "",
+            *(f"   {room}" for room in rooms() if room in told),
+            "   /generated/commands",
+            "   /results",
+            "",
+        ]
+    )
+
+
+def _room(room: str, names: list[Name]) -> Iterator[str]:
+    """Yield the lines of a room's page: what is in it at a glance, then each name."""
+    yield from _title(room, "=")
+    yield f".. automodule:: {room}\n   :no-members:\n"
+    by_folder = sorted(names, key=lambda name: (name.folder, name.name))
+    for folder, inside in groupby(by_folder, key=lambda name: name.folder):
+        inside = list(inside)
+        if folder:
+            yield from _title(folder.replace("_", " ").capitalize(), "-")
+            yield f".. automodule:: {room}.{folder}\n   :no-members:\n   :no-index:\n"
+        yield from _glance(inside)
+        if room != KERNELS:
+            yield from (_told(name) for name in inside)
+
+
+def _glance(names: Iterable[Name]) -> Iterator[str]:
+    """Yield a table of names with a line each."""
+    yield ".. list-table::\n   :widths: 30 70\n   :class: glance\n"
+    for name in names:
+        yield f"   * - :py:obj:`~{name.full}`"
+        yield f"     - {'' if name.kind == 'data' else purpose(name.value)}"
+    yield ""
+
+
+def _kernel(name: Name) -> str:
+    """Return the page of a kernel, with its picture if it is a map."""
+    lines = [":orphan:", "", *_title(name.name, "=")]  # the table of the room leads to it
+    if (PICTURES / f"{name.name}.svg").exists():
+        lines += [
+            f".. image:: /kernels/{name.name}.svg",
+            f"   :alt: {name.name}: before and after",
+            "   :align: right",
+            "   :class: kernel",
+            "",
+        ]
+    return "\n".join([*lines, _told(name)])
+
+
+def _told(name: Name) -> str:
+    """Return the directive that tells a name."""
+    options = {"class": "   :members:\n", "data": "   :no-value:\n"}
+    return f".. auto{name.kind}:: {name.full}\n{options.get(name.kind, '')}\n"
+
+
+def _title(text: str, line: str) -> list[str]:
+    return [text, line * len(text), ""]
