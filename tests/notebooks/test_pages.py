@@ -1,4 +1,4 @@
-"""What stands as Python in the README and in the pages of `docs/` runs."""
+"""What stands as Python in the README and in the written pages of `docs/` runs."""
 
 import os
 import re
@@ -10,11 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # One program from top to bottom; elsewhere every block is a program of its own.
-WHOLE = ("your-own-problem", "messages")
+WHOLE = ("docs/howto/own-problem", "docs/howto/messages")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
-    path.stem: BLOCK.findall(path.read_text("utf-8"))
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    path.relative_to(ROOT).with_suffix("").as_posix(): BLOCK.findall(path.read_text("utf-8"))
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "generated" not in path.parts
 }
 PROGRAMS = {
     f"{name}-{number}": program

@@ -62,7 +62,7 @@ def run_experiment(
     request: Request,
     out: Path,
     *,
-    resume: bool,
+    resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Results | None:
