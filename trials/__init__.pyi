@@ -3,6 +3,7 @@ from fedjax_admm.trials import (
     experiments as experiments,
     figures as figures,
     profiling as profiling,
+    report as report,
     results as results,
     running as running,
     solve as solve,

@@ -9,7 +9,7 @@ from fedjax_admm.trials.cli._doctor import doctor
 from fedjax_admm.trials.cli._experiments import list_experiments, show
 from fedjax_admm.trials.cli._new import new_experiment, new_kernel, new_solver
 from fedjax_admm.trials.cli._options import Command
-from fedjax_admm.trials.cli._results import compare_runs, plot
+from fedjax_admm.trials.cli._results import compare_runs, plot, report, summary
 from fedjax_admm.trials.cli._run import run
 from fedjax_admm.trials.cli._solve import add_family
 from fedjax_admm.trials.solve import FAMILIES
@@ -28,7 +28,9 @@ for _name, _command in {
     "show": show,
     "run": run,
     "plot": plot,
+    "summary": summary,
     "compare": compare_runs,
+    "report": report,
     "doctor": doctor,
 }.items():
     app.command(_name, cls=Command)(_command)

@@ -1,50 +1,156 @@
-"""`plot` and `compare`: what is done with finished runs."""
+"""`plot`, `summary`, `compare` and `report`: what is done with runs, finished or not.
 
+None of them locks a run's folder to read it, nor changes what is there, so that a run may go on
+meanwhile: of an unfinished one the trials are read that it has so far.
+"""
+
+import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedjax_admm.trials.cli._options import Overwrite
+from fedjax_admm.trials.cli._options import Overwrite, folder_name, whole
+
+UNFINISHED = "unfinished"
+"""Where in its folder the figure of an unfinished run lies: the run itself writes nothing there."""
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run.")]
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR ...", help="Runs.")]
+Metric = Annotated[
+    str | None, typer.Option(help="Which one is meant (error, or the first metric).")
+]
+Drawn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH.py",
+        help="What draws it, if its experiment is a file of your own (or MODULE:NAME).",
+    ),
+]
+Replace = Annotated[bool, typer.Option("--overwrite", help="Replace that file.")]
 
 
 def plot(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A finished run.")],
-    experiment: Annotated[
-        str | None,
+    folder: Folder,
+    experiment: Drawn = None,
+    out: Annotated[
+        Path | None,
         typer.Option(
-            metavar="PATH.py",
-            help="What draws it, if its experiment is a file of your own (or MODULE:NAME).",
+            parser=folder_name,
+            metavar="DIR",
+            help=f"Of the figure (that of the run; DIR/{UNFINISHED} while it has not finished).",
         ),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Redraw the figure from the stored results."""
+    """Redraw the figure from the stored results, or draw it from the trials so far."""
     from fedjax_admm.trials import folders
     from fedjax_admm.trials.experiments import find_again
     from fedjax_admm.trials.figures import save_figure
     from fedjax_admm.trials.results import load
 
-    results = load(folder)
+    results = load(folder, unfinished=True)
     found = find_again(results.config, experiment)
     figure = found.draw(results)
-    folders.rewrite(folder, lambda stage: save_figure(figure, stage), overwrite=overwrite)
+    target = out or (folder if results.finished else folder / UNFINISHED)
+    if out is not None:
+        _check_no_run(out)
+    folders.rewrite(
+        target,
+        lambda stage: save_figure(figure, stage),
+        overwrite=overwrite,
+        argument="folder" if out is None else "out",
+    )
     changed = ""
     if found.origin and found.origin.digest != results.config.get("digest"):
         changed = f"; {found.origin.file} has changed since the run"
-    typer.echo(f"Wrote {folder}/figure.png and figure.pdf{changed}")
+    so_far = "" if results.finished else f", from {results.extent}"
+    typer.echo(f"Wrote {target}/figure.png and figure.pdf{so_far}{changed}")
+
+
+def summary(
+    folders: Folders,
+    metric: Metric = None,
+    round: Annotated[
+        int | None, whole("After how many rounds, as they were recorded (the last).")
+    ] = None,
+) -> None:
+    """Print every method's mean, standard error, median and non-finite trials."""
+    from fedjax_admm.trials.results import load, overview
+
+    # All are read before any is printed: a mistake comes alone.
+    shown = [
+        (folder, overview(load(folder, unfinished=True), metric=metric, round=round))
+        for folder in folders
+    ]
+    width = _width()
+    for i, (folder, table) in enumerate(shown):
+        place = f"{folder}\n" if len(shown) > 1 else ""
+        typer.echo(("\n" if i else "") + place + table.text(width))
 
 
 def compare_runs(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR ...", help="Finished runs.")],
+    folders: Folders,
     against: Annotated[
         str | None, typer.Option(help="The method that is subtracted (the first).")
     ] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="What is compared (error, or the first metric).")
+    metric: Metric = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH.png|pdf|svg", help="Draw the differences, with intervals."),
     ] = None,
+    overwrite: Replace = False,
 ) -> None:
     """Print paired differences between methods, with standard errors."""
+    from fedjax_admm.trials.folders import check_new
     from fedjax_admm.trials.results import compare
 
-    typer.echo(compare(folders, against=against, metric=metric))
+    if picture is not None:
+        from fedjax_admm.trials.figures import picture_format
+
+        picture_format(picture)
+        check_new(picture, overwrite=overwrite, argument="picture")
+    comparison = compare(folders, against=against, metric=metric)
+    if picture is not None:
+        from fedjax_admm.trials.figures import differences_figure, save_picture
+
+        save_picture(differences_figure(comparison), picture)
+    typer.echo(comparison.text(_width()))
+    if picture is not None:
+        typer.echo(f"\nWrote {picture}")
+
+
+def report(
+    folders: Folders,
+    out: Annotated[
+        Path, typer.Option(metavar="PATH.html", help="The page that is written.")
+    ] = Path("report.html"),
+    metric: Metric = None,
+    experiment: Drawn = None,
+    overwrite: Replace = False,
+) -> None:
+    """Write one page that shows runs side by side: figures, settings, findings and tables."""
+    from fedjax_admm.trials.report import write_report
+
+    runs = write_report(folders, out, metric=metric, experiment=experiment, overwrite=overwrite)
+    told = ", ".join(f"{folder}: {run.extent}" for folder, run in zip(folders, runs, strict=True))
+    typer.echo(f"Wrote {out} ({told})")
+
+
+def _width() -> int:
+    """Return how many columns the terminal has; 80 where the output is no terminal."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def _check_no_run(folder: Path) -> None:
+    """Check that a figure is not put among the files of a run, whose own it would replace."""
+    from fedjax_admm._checks import InputError
+    from fedjax_admm.trials import folders
+
+    if "experiment" in (folders.read_config(folder) or {}):
+        raise InputError(
+            f"{folder} holds a run of its own",
+            value=folder,
+            remedy="choose another {out}",
+            others=["out"],
+        )

@@ -4,6 +4,11 @@ from fedjax_admm.trials.figures._curves import (
     curves_by_method_figure as curves_by_method_figure,
     progress_figure as progress_figure,
 )
+from fedjax_admm.trials.figures._differences import (
+    differences_figure as differences_figure,
+    picture_format as picture_format,
+    save_picture as save_picture,
+)
 from fedjax_admm.trials.figures._faults import (
     attacks_figure as attacks_figure,
     delays_figure as delays_figure,

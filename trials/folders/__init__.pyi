@@ -1,6 +1,6 @@
 from fedjax_admm.trials.folders._leftovers import remove_unfinished as remove_unfinished
 from fedjax_admm.trials.folders._lock import LOCK as LOCK, locked as locked
-from fedjax_admm.trials.folders._new_files import write_new as write_new
+from fedjax_admm.trials.folders._new_files import check_new as check_new, write_new as write_new
 from fedjax_admm.trials.folders._ownership import (
     CONFIG as CONFIG,
     FILES as FILES,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.trials.folders._ownership import check_places
 from fedjax_admm.trials.folders._places import checked_folder, made_folder, refused, remove_empty
 
 
@@ -46,6 +47,28 @@ def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
             raise refused(path, error, "out") from None
         raise
     return paths
+
+
+def check_new(path: Path, *, overwrite: bool, argument: str = "out") -> None:
+    """Check that a file can be written: its place is free, or it is a file that may be replaced.
+
+    Args:
+      path: of the file.
+      overwrite: whether a file that is there may be replaced.
+      argument: what the path was called, for the message.
+
+    Raises:
+      InputError: something is there, or the file system refuses.
+    """
+    check_places(path.parent, [path.name], argument=argument)
+    checked_folder(path.parent, argument)
+    if os.path.lexists(path) and not overwrite:
+        raise InputError(
+            f"{path} is there already",
+            value=path,
+            remedy=f"choose another {{{argument}}}, or have it replaced with {{overwrite}}",
+            others=[argument, "overwrite"],
+        )
 
 
 def _taken(path: Path) -> InputError:

@@ -3,7 +3,12 @@ from fedjax_admm.trials.results._arrays import (
     NONFINITE_ROUND as NONFINITE_ROUND,
 )
 from fedjax_admm.trials.results._collection import collected as collected
-from fedjax_admm.trials.results._comparison import compare as compare
+from fedjax_admm.trials.results._comparison import (
+    Comparison as Comparison,
+    ComparisonRow as ComparisonRow,
+    compare as compare,
+    compare_results as compare_results,
+)
 from fedjax_admm.trials.results._configuration import check_configuration as check_configuration
 from fedjax_admm.trials.results._contract import (
     ARRAYS as ARRAYS,
@@ -12,9 +17,16 @@ from fedjax_admm.trials.results._contract import (
     SUMMARY as SUMMARY,
     Results as Results,
 )
+from fedjax_admm.trials.results._overview import (
+    Overview as Overview,
+    OverviewRow as OverviewRow,
+    overview as overview,
+)
 from fedjax_admm.trials.results._reading import load as load
 from fedjax_admm.trials.results._summaries import (
+    Difference as Difference,
     Summary as Summary,
     paired_difference as paired_difference,
     summarize as summarize,
 )
+from fedjax_admm.trials.results._text_table import number_text as number_text

@@ -1,51 +1,113 @@
 """Paired comparison of methods: differences trial by trial, with standard errors."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed, one_line
-from fedjax_admm._host import printable
-from fedjax_admm.trials.results._contract import Results, load
-from fedjax_admm.trials.results._summaries import paired_difference
+from fedjax_admm.trials.results._contract import Results
+from fedjax_admm.trials.results._overview import chosen_metric
+from fedjax_admm.trials.results._reading import load
+from fedjax_admm.trials.results._summaries import Difference, paired_difference
+from fedjax_admm.trials.results._text_table import number_text, text_lines, text_table
 
 _PAIRED = ("experiment", "trials", "rounds", "seed", "x64", "data", "parameter")
-_HEADINGS = (
-    "value",
-    "method",
-    "pairs",
-    "mean difference",
-    "standard error",
-    "median",
-    "smaller in",
-)
+_HEADINGS = ("pairs", "mean difference", "standard error", "median", "smaller in")
 
 
-def compare(folders: Sequence[Path], *, against: str | None, metric: str | None) -> str:
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One method at one swept value; every entry of `difference` is a scalar."""
+
+    method: str  # with its run, where there are several
+    value: float  # swept
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paired differences of a metric at the last record; smaller is better."""
+
+    metric: str
+    label: str  # of the metric, with its unit
+    title: str
+    notes: Sequence[str]  # what has to be known of them, a sentence each
+    parameter: str
+    rows: Sequence[ComparisonRow]
+
+    def text(self, width: int = 80) -> str:
+        """Return title, notes and table as text that fits so many columns; no number is "-"."""
+        rows = [
+            (
+                f"{row.value:g}",
+                row.method,
+                f"{row.difference.trials}",
+                number_text(row.difference.mean, "+"),
+                number_text(row.difference.standard_error),
+                number_text(row.difference.median, "+"),
+                f"{100 * row.difference.smaller:.0f} %" if row.difference.trials else "-",
+            )
+            for row in self.rows
+        ]
+        headings = (self.parameter, "method", *_HEADINGS)
+        lines = text_lines([self.title, *self.notes], width)
+        return "\n".join([*lines, "", text_table(headings, rows, width, names=1)])
+
+
+def compare(
+    folders: Sequence[Path], *, against: str | None = None, metric: str | None = None
+) -> Comparison:
     """Compare at the last record every method with one of them, paired by trial.
 
     Args:
-      folders: finished runs. One: its methods are compared with each other. Several: they must
-        share experiment, data, seed, trials, rounds and swept values, and each method of the later
-        ones is compared with the same method of the first, unless `against` names one.
+      folders: runs; of unfinished ones the trials that they have so far. One: its methods are
+        compared with each other. Several: they must share experiment, data, seed, trials, rounds
+        and swept values, and each method of the later ones is compared with the same method of the
+        first, unless `against` names one.
       against: the method to subtract; the first one (or the same one) if None.
       metric: what to compare; if None, the error, or what the experiment names first.
 
     Returns:
-      A table as text, smaller is better: one line per swept value and method. Lines above it say
-      in what the runs differ that their problems may hang on (settings, versions, the user's file),
-      and which methods the metric was not measured for. A cell without a number is "-".
+      A `Comparison`: one row per swept value and method. Its notes say in what the runs differ that
+      their problems may hang on (settings, versions, the user's file), which of them have not
+      finished, and which methods the metric was not measured for.
 
     Raises:
       InputError: the runs are not paired, or a name is unknown.
     """
     if not folders:
         raise InputError("there is nothing to compare", remedy="give the folder of a run")
-    runs = [load(folder) for folder in folders]
+    return compare_results(
+        folders,
+        [load(folder, unfinished=True) for folder in folders],
+        against=against,
+        metric=metric,
+    )
+
+
+def compare_results(
+    folders: Sequence[Path],
+    runs: Sequence[Results],
+    *,
+    against: str | None = None,
+    metric: str | None = None,
+) -> Comparison:
+    """Compare runs that have been read: what `compare` does with its folders.
+
+    Args:
+      folders: where they were read, for the names of runs.
+      runs: their results, in the same order, at least one.
+      against: as for `compare`.
+      metric: as for `compare`.
+
+    Raises:
+      InputError: the runs are not paired, or a name is unknown.
+    """
     _check_paired(folders, runs)
     first = runs[0]
-    measured = _chosen_metric(folders[0], first, metric)
+    measured = chosen_metric(first, metric, str(folders[0]))
     if against is not None and against not in first.methods:
         raise InputError(
             f"{folders[0]} has no method {against!r}; it has {listed(first.methods)}",
@@ -80,50 +142,35 @@ def compare(folders: Sequence[Path], *, against: str | None, metric: str | None)
         f"{measured} minus that of {baseline or 'the same method'} in {folders[0]}, "
         f"after {first.rounds[-1]} rounds; {first.config['parameter_label']}"
     )
-    notes = [title, *_differences(runs)]
+    notes = [*_differences(runs), *_unfinished(folders, runs)]
     if left_out:
         notes.append(f"Left out, for there is no {measured} to compare: {', '.join(left_out)}.")
-    return "\n".join([*map(printable, notes), "", _table(rows)])
-
-
-def _chosen_metric(folder: Path, first: Results, metric: str | None) -> str:
-    """Return the metric that is compared: one that was measured for some method."""
-    measured = {name.rpartition("/")[2]: None for name in first.arrays}
-    named = [name for name in first.config["metrics"] if name in measured]
-    if metric is None:
-        return "error" if "error" in named else named[0]
-    if metric not in measured:
-        raise InputError(
-            f"{folder} has no metric {metric!r}; it has {listed(measured)}", value=metric
-        )
-    return metric
+    label = first.config["metrics"].get(measured, measured)
+    parameter = first.config["parameter"]
+    return Comparison(measured, label, title, tuple(notes), parameter, tuple(rows))
 
 
 def _rows(
     label: str, run: Results, method: str, first: Results, reference: str, metric: str
-) -> list[tuple[str, ...]]:
+) -> Iterator[ComparisonRow]:
+    both = min(run.trials, first.trials)  # the first ones of each: a trial's number is its key
     mine, other = run.values(method, metric), first.values(reference, metric)
-    table = paired_difference(mine[:, :, -1], other[:, :, -1], axis=1)
-    return [
-        (
-            f"{value:g}",
-            printable(label),
-            f"{table.trials[i]}",
-            _cell(table.mean[i], "+"),
-            _cell(table.standard_error[i]),
-            _cell(table.median[i], "+"),
-            f"{100 * table.smaller[i]:.0f} %" if table.trials[i] else "-",
-        )
-        for i, value in enumerate(run.sweep)
+    table = paired_difference(mine[:, :both, -1], other[:, :both, -1], axis=1)
+    for i, value in enumerate(run.sweep):
+        yield ComparisonRow(label, value, Difference(*(column[i] for column in table)))
+
+
+def _unfinished(folders: Sequence[Path], runs: Sequence[Results]) -> Iterator[str]:
+    """Yield which runs have not finished, and what is compared of them, a sentence each."""
+    waiting = [
+        f"{folder} ({run.extent})"
+        for folder, run in zip(folders, runs, strict=True)
+        if not run.finished
     ]
-
-
-def _cell(number: float, sign: str = "") -> str:
-    """Write a number with four decimals, or with four digits where these would not show it."""
-    if np.isnan(number):
-        return "-"
-    plain = number == 0 or 1e-3 <= abs(number) < 1e6
-    return format(number, f"{sign}.4f" if plain else f"{sign}.3e")
+    if waiting:
+        told = f"Not finished: {', '.join(waiting)}."
+        paired = " Of two runs as many of the first trials are compared as both have."
+        yield told + (paired if len(runs) > 1 else "")
 
 
 def _check_paired(folders: Sequence[Path], runs: Sequence[Results]) -> None:
@@ -171,15 +218,3 @@ def _differences(runs: Sequence[Results]) -> Iterator[str]:
                 f"These runs differ in their {told}. They are paired, and the standard errors "
                 "hold, only if their problems are the same."
             )
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [_HEADINGS, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADINGS))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 1 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
