@@ -44,6 +44,10 @@ def _room(room: str, names: list[Name]) -> Iterator[str]:
     """Yield the lines of a room's page: what is in it at a glance, then each name."""
     yield from _title(room, "=")
     yield f".. automodule:: {room}\n   :no-members:\n"
+    also = [name for name in public_names() if name.room != room and name.name in rooms()[room]]
+    if also:
+        links = ", ".join(f":py:obj:`~{name.full}`" for name in also)
+        yield f"To be had here too, and told in their own rooms: {links}.\n"
     by_folder = sorted(names, key=lambda name: (name.folder, name.name))
     for folder, inside in groupby(by_folder, key=lambda name: name.folder):
         inside = list(inside)

@@ -1,5 +1,7 @@
 """The catalogue of kernels: `docs/kernels.md` and its pictures, from docstrings and the table.
 
+The reference of the site has each kernel's formula, ties and derivatives, on a page of its own.
+
 `python -m tests.kernels.catalogue` writes both anew. A section of the page is a folder of
 `kernels/`; the picture of a map shows what it makes of the points of its first row in the table.
 """
@@ -52,6 +54,8 @@ In the pictures of maps that work entry by entry the point runs along the bottom
 upwards, at two steps (the darker line has the smaller one); the dotted line is the identity. In the
 others pale bars are the point and dark ones the result, several vectors side by side; a matrix
 stands on the left and what becomes of it on the right, blue where positive, red where negative.
+
+A name leads to the kernel's formula, ties, derivatives and reference, which are its docstring.
 """
 
 
@@ -131,23 +135,12 @@ def picture(row: Row) -> str:
 _BARS = 16  # in one picture
 
 
-def signature(name: str) -> str:
-    """Return `name(v, step, ...)` with defaults and without annotations."""
-    parameters = inspect.signature(getattr(kernels, name)).parameters.values()
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
-    return f"{name}{inspect.Signature(plain)}"
-
-
-def entry(name: str, row: Row | None) -> Iterator[str]:
-    """Tell one kernel."""
-    found = documented(name)
-    yield f"### `{signature(name)}`\n"
-    if row is not None:
-        yield f'<img src="kernels/{name}.svg" alt="{name}: before and after" align="right">\n'
-    yield found.purpose + "\n"
-    yield from (paragraph + "\n" for paragraph in found.formula + found.ties + found.derivative)
-    if found.reference:
-        yield f"*{found.reference}*\n"
+def row_of(name: str, row: Row | None) -> str:
+    """Tell one kernel in a row of a table: its picture, its name, its purpose."""
+    seen = "" if row is None else f"![{name}: before and after](kernels/{name}.svg)"
+    role = "class" if inspect.isclass(getattr(kernels, name)) else "func"
+    purpose = in_a_cell(documented(name).purpose)
+    return f"| {seen} | {{{role}}}`~fedjax_admm.kernels.{name}` | {purpose} |"
 
 
 def in_a_cell(text: str) -> str:
@@ -179,17 +172,13 @@ def page() -> str:
         if folder:
             lines.append(inspect.getdoc(import_module(f"fedjax_admm.kernels.{folder}")) or "")
             lines.append("")
-        for name in maps:
-            lines += entry(name, rows[name])
-        if folder in ("calculus", "", "losses"):
-            for name in others:
-                lines += entry(name, None)
-        elif others:
-            lines.append("Values and helpers:\n\n| | |\n|---|---|")
-            lines += [
-                f"| `{signature(name)}` | {in_a_cell(documented(name).purpose)} |"
-                for name in others
-            ]
+        if maps:
+            lines.append("| | map | what it is |\n|---|---|---|")
+            lines += [row_of(name, rows[name]) for name in maps]
+            lines.append("")
+        if others:
+            lines.append("| | values and helpers | |\n|---|---|---|")
+            lines += [row_of(name, None) for name in others]
             lines.append("")
     lines.append("## Beside other packages\n")
     lines.append(

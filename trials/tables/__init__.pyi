@@ -20,4 +20,4 @@ from fedjax_admm.trials.tables._observations import (
     Observations as Observations,
     read_observations as read_observations,
 )
-from fedjax_admm.trials.tables._ranges import Ranges as Ranges, read_ranges as read_ranges
+from fedjax_admm.trials.tables._ranges import RangeTable as RangeTable, read_ranges as read_ranges

@@ -14,7 +14,7 @@ _FORM = "x, y, [z,] range"
 
 
 @dataclass(frozen=True)
-class Ranges:
+class RangeTable:
     """Measurements as read from a file."""
 
     anchors: np.ndarray  # shape=(sensors, dim), metres
@@ -35,7 +35,7 @@ class Ranges:
         return float(np.abs(self.residuals(position)).sum())
 
 
-def read_ranges(path: Path) -> Ranges:
+def read_ranges(path: Path) -> RangeTable:
     """Read a CSV file with the columns x, y, [z,] range: one row per sensor, metres.
 
     Other columns are ignored; the order does not matter.
@@ -66,4 +66,4 @@ def read_ranges(path: Path) -> Ranges:
             f"{path}: all sensors stand at one place, and ranges from there fit a whole circle; "
             "add sensors at other places."
         )
-    return Ranges(numbers[:, :-1], numbers[:, -1], table.lines)
+    return RangeTable(numbers[:, :-1], numbers[:, -1], table.lines)

@@ -17,7 +17,7 @@ from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import held_out_rows, rows_needed
 from fedjax_admm.trials.solve.private import PrivateSettings, _fit as private
 from fedjax_admm.trials.solve.ratings import RatingsSettings, _fit as ratings
-from fedjax_admm.trials.tables import Ranges
+from fedjax_admm.trials.tables import RangeTable
 
 GIBIBYTE = 2**30
 
@@ -30,7 +30,7 @@ def machine(monkeypatch):
 
 
 def _ranges(sensors):
-    return Ranges(np.zeros((sensors, 3)), np.ones(sensors), np.arange(sensors))
+    return RangeTable(np.zeros((sensors, 3)), np.ones(sensors), np.arange(sensors))
 
 
 def _observations(nodes, rows, columns):

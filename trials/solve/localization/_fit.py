@@ -12,7 +12,7 @@ from fedjax_admm.solvers import fsmdm
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
-from fedjax_admm.trials.tables import Ranges
+from fedjax_admm.trials.tables import RangeTable
 
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
 _LOCAL_UPDATES = 3  # of a sensor in a round
@@ -24,7 +24,7 @@ _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of 
 class Location:
     """A located target."""
 
-    ranges: Ranges
+    ranges: RangeTable
     position: np.ndarray  # shape=(dim,), metres: the candidate of least cost
     candidates: dict[str, np.ndarray]  # method -> position
     residuals: np.ndarray  # shape=(sensors,): distance from position minus measured range, metres
@@ -38,7 +38,7 @@ class Location:
         return np.abs(self.residuals) > self.threshold
 
 
-def check_size(ranges: Ranges, settings: LocalizationSettings) -> None:
+def check_size(ranges: RangeTable, settings: LocalizationSettings) -> None:
     """Check that a problem is solved within a day and the memory.
 
     Raises:
@@ -55,7 +55,7 @@ def check_size(ranges: Ranges, settings: LocalizationSettings) -> None:
     )
 
 
-def locate(ranges: Ranges, rounds: int, stages: Stages | None = None) -> Location:
+def locate(ranges: RangeTable, rounds: int, stages: Stages | None = None) -> Location:
     """Locate the target by tuned FSMDM and by the centralised reference; keep the cheaper answer.
 
     The measurements are moved and scaled to the size for which FSMDM's constants were chosen.
@@ -92,7 +92,7 @@ def _beside(anchors: np.ndarray) -> np.ndarray | None:
     return _HALF_WIDTH * directions[-1] if sizes[-1] < _FLAT * sizes[0] else None
 
 
-def _mirror(ranges: Ranges, position: np.ndarray, threshold: float) -> np.ndarray | None:
+def _mirror(ranges: RangeTable, position: np.ndarray, threshold: float) -> np.ndarray | None:
     """Return the image of a position in the sensors' plane, if it is another one that fits.
 
     It fits if the mean absolute residual grows by less than one standard deviation, a third of

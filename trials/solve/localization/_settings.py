@@ -8,7 +8,7 @@ from fedjax_admm.trials.solve._settings import MOST_ROUNDS, Settings, whole
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables import Ranges
+    from fedjax_admm.trials.tables import RangeTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,13 @@ class LocalizationSettings(Settings):
         """Return True: coordinates of maps have many digits."""
         return True
 
-    def read(self, path: Path) -> "Ranges":
+    def read(self, path: Path) -> "RangeTable":
         """Read the ranges."""
         from fedjax_admm.trials.tables import read_ranges
 
         return read_ranges(path)
 
-    def solve(self, data: "Ranges", title: str, stages: "Stages") -> "Solution":
+    def solve(self, data: "RangeTable", title: str, stages: "Stages") -> "Solution":
         """Locate the target."""
         from fedjax_admm.trials.solve.localization import _fit, _report
 
