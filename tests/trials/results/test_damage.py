@@ -135,6 +135,7 @@ def test_whatever_is_read_can_be_used(folder, tmp_path, damage):
             warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
             figure.draw_without_rendering()
     try:
-        results.compare([tmp_path], against=None, metric=None).encode()
+        figures.differences_figure(results.compare([tmp_path])).draw_without_rendering()
+        results.compare([tmp_path]).text().encode()
     except InputError as error:
         assert_one_line(error)

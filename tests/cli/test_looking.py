@@ -1,0 +1,191 @@
+"""Runs are looked at while they run and afterwards, and never disturbed."""
+
+import json
+import re
+import shutil
+from functools import partial
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials import results
+from fedjax_admm.trials.experiments import _finding
+from fedjax_admm.trials.running import Request, run_experiment
+from tests.cli.processes import SMALL, chunks, completed, same_results, wait_until
+from tests.trials.results.made import edit
+from tests.trials.small import EXPERIMENT
+
+SOME = "16 of 30 trials"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "run"
+    run_experiment(EXPERIMENT, Request(batch=4), out, resume=False, progress=False)
+    return out
+
+
+@pytest.fixture
+def consensus(monkeypatch):
+    """The experiment is one of the package's own."""
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
+
+
+@pytest.fixture
+def folders(whole, consensus, tmp_path):
+    """A finished run, and one as it is left by a process that was killed after two chunks."""
+    shutil.copytree(whole, tmp_path / "whole")
+    begun = shutil.copytree(whole, tmp_path / "begun")
+    for path in [*begun.glob("figure.*"), *sorted(begun.glob("chunks/0*.npz"))[2:]]:
+        path.unlink()
+    for name in ("trials.npz", "summary.csv"):
+        (begun / name).unlink()
+    edit(begun, status="running")
+    return tmp_path
+
+
+def everything(folder):
+    return {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]}
+
+
+def test_summary_fits_and_says_how_many_trials_there_are(command, folders):
+    before = everything(folders)
+    outcome = command("summary", "begun", "whole", "--round", "8")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    told = " ".join(outcome.out.split())
+    assert f"consensus: error (distance) after 8 rounds, {SOME}; share: share of" in told
+    assert lines[0] == "begun"
+    assert "after 8 rounds, 30 trials;" in told
+    row = r"fragile +0\.4 +(\S+) +(\S+) +(\S+) +(\d+)"
+    first, second = re.findall(row, outcome.out)
+    run = results.load(folders / "begun", unfinished=True)
+    values = run.values("fragile", "error")[1, :, list(run.rounds).index(8)]
+    kept = values[np.isfinite(values)]
+    assert first[0] == results.number_text(kept.mean())
+    assert int(first[3]) == 16 - len(kept)
+    assert first != second
+    assert everything(folders) == before
+
+
+def test_a_wide_terminal_is_used(command, folders, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    outcome = command("summary", "begun")
+    assert len(outcome.out.splitlines()[0]) > 80
+
+
+def test_an_unfinished_figure_lies_apart(command, folders):
+    begun = folders / "begun"
+    before = {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()}
+    outcome = command("plot", "begun")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == f"Wrote begun/unfinished/figure.png and figure.pdf, from {SOME}\n"
+    assert sorted(path.name for path in (begun / "unfinished").iterdir()) == [
+        "config.json",
+        "figure.pdf",
+        "figure.png",
+    ]
+    assert {path: path.read_bytes() for path in before} == before
+    # What plot has written it writes again; what it has not, it keeps.
+    assert command("plot", "begun").code == 0
+    (begun / "unfinished/figure.png").write_text("mine")
+    assert "begun/unfinished/figure.png is not what was" in command("plot", "begun").mistake()
+    assert command("plot", "begun", "--overwrite").code == 0
+    # The run goes on beside it, to its end.
+    done = run_experiment(EXPERIMENT, Request(), begun, resume=True, progress=False)
+    assert done.extent == "30 trials"
+    assert (begun / "trials.npz").read_bytes() == (folders / "whole/trials.npz").read_bytes()
+    assert command("plot", "begun").out == "Wrote begun/figure.png and figure.pdf\n"
+
+
+def test_a_figure_goes_where_it_is_asked_to(command, folders):
+    before = everything(folders / "whole")
+    assert command("plot", "whole", "--out", "figures").code == 0
+    assert (folders / "figures/figure.png").exists()
+    assert everything(folders / "whole") == before
+    sentence = command("plot", "begun", "--out", "whole").mistake()
+    assert sentence == "whole holds a run of its own; choose another --out."
+    assert everything(folders / "whole") == before
+
+
+def test_compare_draws_a_picture_and_keeps_what_is_there(command, folders):
+    before = everything(folders / "begun")
+    outcome = command("compare", "whole", "begun", "--picture", "p.svg")
+    assert outcome.code == 0, outcome.err
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    assert "Not finished: begun (16 of 30 trials)." in " ".join(outcome.out.split())
+    assert outcome.out.endswith("\nWrote p.svg\n")
+    assert everything(folders / "begun") == before
+    first = (folders / "p.svg").read_bytes()
+    again = ("compare", "whole", "--picture", "p.svg")
+    assert command(*again).mistake() == (
+        "p.svg is there already; choose another --picture, or have it replaced with --overwrite."
+    )
+    assert (folders / "p.svg").read_bytes() == first
+    assert command(*again, "--overwrite").code == 0
+    assert (folders / "p.svg").read_bytes() != first
+    sentence = command("compare", "whole", "--picture", "p.jpg").mistake()
+    assert sentence.startswith("--picture must end in .png, .pdf or .svg, but it is")
+
+
+def test_report_writes_one_page(command, folders):
+    before = everything(folders / "begun")
+    outcome = command("report", "whole", "begun")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == f"Wrote report.html (whole: 30 trials, begun: {SOME})\n"
+    text = (folders / "report.html").read_text()
+    assert f"{SOME}; the run has not finished" in text
+    assert "fedjax-admm run consensus --trials 30" in text
+    assert "This is the usual figure" not in text
+    assert everything(folders / "begun") == before
+    assert "report.html is there already" in command("report", "whole").mistake()
+    assert command("report", "whole", "--overwrite").code == 0
+    assert command("report", "whole", "--out", "new/page.html").code == 0
+    assert "--out" in command("report", "whole", "--out", "new/page.html/x.html").mistake()
+
+
+@pytest.mark.parametrize("name", ["plot", "summary", "compare", "report"])
+def test_a_run_without_a_trial_says_so(command, folders, name):
+    for path in (folders / "begun/chunks").iterdir():
+        path.unlink()
+    assert command(name, "begun").mistake() == (
+        "begun holds none of the 30 trials of its run yet; wait for the first of them."
+    )
+    assert not (folders / "report.html").exists()
+
+
+# The real thing: another process runs, and is killed
+
+RUN = ("--trials", "40", "--rounds", "400000", "--batch", "1", "--set", "share=0,0.4")
+
+
+@pytest.mark.thorough
+def test_a_run_is_watched_while_it_runs(command, start, environment, consensus, tmp_path):
+    out = tmp_path / "run"
+    begin = partial(start, program=SMALL)
+    process = begin("run", "consensus", *RUN, "--out", out)
+    wait_until(lambda: chunks(out), process)
+    process.kill()
+    process.communicate()
+    stopped = command("summary", "run")
+    assert stopped.code == 0, stopped.err
+    assert command("plot", "run").code == 0
+    before = chunks(out)
+
+    counts, looks = [], 0
+    process = begin("run", "consensus", "--out", out, "--resume")
+    while process.poll() is None:
+        for words in (("summary", "run"), ("compare", "run"), ("plot", "run")):
+            outcome = command(*words)
+            assert (outcome.code, outcome.err) == (0, ""), outcome.err
+            looks += 1
+        counts.append(results.load(out, unfinished=True).trials)
+    assert process.returncode == 0, process.communicate()
+    assert looks >= 3
+    assert counts == sorted(counts)
+    assert before.items() <= chunks(out).items()
+    shutil.rmtree(out / "unfinished")
+    assert json.loads((out / "config.json").read_text())["status"] == "finished"
+    completed(environment, tmp_path, SMALL, "run", "consensus", *RUN, "--out", "whole")
+    assert same_results(out, tmp_path / "whole")

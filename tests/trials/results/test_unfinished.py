@@ -1,0 +1,136 @@
+"""The trials that a run has so far: read as they will be in the end, and nothing is changed."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import figures, results
+from fedjax_admm.trials.experiments._methods import recorded_rounds, recording_interval
+from fedjax_admm.trials.results._collection import rounds_of_records
+from fedjax_admm.trials.running import Request, run_experiment
+from tests.trials.results.made import edit
+from tests.trials.small import EXPERIMENT
+
+RESULT = ("trials.npz", "summary.csv", "figure.png", "figure.pdf")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "run"
+    run_experiment(EXPERIMENT, Request(batch=4), out, resume=False, progress=False)
+    return out
+
+
+@pytest.fixture
+def begun(whole, tmp_path):
+    """A folder as a killed run leaves it: its first two chunks, and no results."""
+    return begun_like(whole, tmp_path / "begun", chunks=2)
+
+
+def begun_like(whole, out, chunks):
+    shutil.copytree(whole, out)
+    for name in RESULT:
+        (out / name).unlink()
+    for path in sorted(out.glob("chunks/0*.npz"))[chunks:]:
+        path.unlink()
+    edit(out, status="running")
+    return out
+
+
+def everything(folder):
+    """Return what tells whether anything in a folder was written, made or removed."""
+    paths = [folder, *sorted(folder.rglob("*"))]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in paths}
+
+
+def test_the_trials_so_far_are_the_first_of_the_finished_run(whole, begun):
+    (begun / "chunks/.000016-000024.npz.1.tmp").write_bytes(b"half")  # being written, or left
+    before = everything(begun)
+    found, finished = results.load(begun, unfinished=True), results.load(whole)
+    assert everything(begun) == before
+    assert (found.extent, found.trials, found.finished) == ("16 of 30 trials", 16, False)
+    assert (finished.extent, finished.trials, finished.finished) == ("30 trials", 30, True)
+    assert set(found.arrays) == set(finished.arrays)
+    assert "steady/numbers_up" in found.arrays
+    for name, values in finished.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], values[:, :16])
+    for method, flags in finished.nonfinite.items():
+        np.testing.assert_array_equal(found.nonfinite[method], flags[:, :16])
+    np.testing.assert_array_equal(found.rounds, finished.rounds)
+    np.testing.assert_array_equal(found.sweep, finished.sweep)
+    title = figures.usual_figure(found).get_suptitle()
+    assert "\n16 of 30 trials, 20 rounds, seed 2025" in title
+
+
+def test_a_finished_run_is_read_alike(whole):
+    asked = results.load(whole, unfinished=True)
+    for name, values in results.load(whole).arrays.items():
+        np.testing.assert_array_equal(asked.arrays[name], values)
+
+
+def test_what_is_not_asked_for_unfinished_says_how_to_go_on(begun):
+    with pytest.raises(InputError, match=r"holds an unfinished run.*--resume`, or load its trials"):
+        results.load(begun)
+
+
+def test_trials_beyond_a_gap_are_not_counted(whole, tmp_path):
+    begun = begun_like(whole, tmp_path / "begun", chunks=3)
+    first, second, _ = sorted(begun.glob("chunks/0*.npz"))
+    second.unlink()
+    assert results.load(begun, unfinished=True).trials == 8
+    first.unlink()
+    with pytest.raises(InputError, match="holds none of the 30 trials of its run yet; wait"):
+        results.load(begun, unfinished=True)
+
+
+def test_chunks_of_another_run_and_damaged_ones_are_refused(begun):
+    path = begun / "chunks/000008-000016.npz"
+    sound = path.read_bytes()
+    path.write_bytes(sound[:-200])
+    with pytest.raises(InputError, match=r"000008-000016\.npz is damaged"):
+        results.load(begun, unfinished=True)
+    path.write_bytes(sound)
+    edit(begun, program="0" * 64)
+    with pytest.raises(InputError, match="npz is of another run than the configuration beside it"):
+        results.load(begun, unfinished=True)
+    config = json.loads((begun / "config.json").read_text())
+    (begun / "config.json").write_text(json.dumps(config | {"seed": 7}))
+    with pytest.raises(InputError, match=r"config\.json has changed since the run wrote it"):
+        results.load(begun, unfinished=True)
+
+
+def test_a_folder_that_changes_hands_meanwhile_is_read_again(whole, begun, monkeypatch):
+    """The run finishes, and its chunks go, between the looks at its configuration and at them."""
+    from fedjax_admm.trials.engine import ChunkStore
+
+    stored = ChunkStore.stored
+
+    def meanwhile(self, program):
+        shutil.rmtree(begun)
+        shutil.copytree(whole, begun)
+        shutil.rmtree(begun / "chunks")
+        return stored(self, program)
+
+    monkeypatch.setattr(ChunkStore, "stored", meanwhile)
+    assert results.load(begun, unfinished=True).extent == "30 trials"
+
+
+def test_rounds_follow_from_the_number_of_records():
+    for rounds in (*range(1, 90), 997, 1000, 1009):
+        for records in range(1, 40):
+            expected = recorded_rounds(rounds, recording_interval(rounds, records))
+            np.testing.assert_array_equal(rounds_of_records(rounds, len(expected)), expected)
+
+
+def test_runs_are_paired_by_the_trials_that_both_have(whole, begun):
+    found = results.compare([whole, begun], metric="error")
+    assert [row.difference.trials for row in found.rows if "steady" in row.method] == [16] * 3
+    assert all(row.difference.mean == 0 for row in found.rows if row.difference.trials)
+    told = "(16 of 30 trials). Of two runs as many of the first trials are compared as both have."
+    assert any(note.endswith(told) for note in found.notes)
+    (note,) = results.compare([begun]).notes
+    assert note == f"Not finished: {begun} (16 of 30 trials)."
+    assert results.compare([whole]).notes == ()
