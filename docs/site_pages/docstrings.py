@@ -36,7 +36,7 @@ def plain_docstrings(app, what, name, obj, options, lines: list[str]) -> None:
 
 def purpose(obj: object) -> str:
     """Return the first paragraph of a docstring as reStructuredText."""
-    return _escaped(" ".join((inspect.getdoc(obj) or "").partition("\n\n")[0].split()))
+    return plain(" ".join((inspect.getdoc(obj) or "").partition("\n\n")[0].split()))
 
 
 def without_protocol_signature(app, what, name, obj, options, signature, returned):
@@ -64,9 +64,9 @@ def _read(lines: list[str]) -> Iterator[str]:
         if kind == "code":
             yield f"\n::\n\n{indent(dedent(text.rstrip()), '    ')}\n"
         elif kind == "list":
-            yield f"\n{_escaped(text)}\n"
+            yield f"\n{plain(text)}\n"
         else:
-            yield REFERENCE.sub(r"**\1.** ", _escaped(text))
+            yield REFERENCE.sub(r"**\1.** ", plain(text))
 
 
 def _kinds() -> Callable[[str], str]:
@@ -91,16 +91,16 @@ def _kinds() -> Callable[[str], str]:
     return of
 
 
-def _escaped(text: str) -> str:
-    """Escape what reStructuredText would take for marks, outside of code."""
+def plain(text: str) -> str:
+    """Return plain text as reStructuredText: marks outside of code are escaped."""
     parts, end = [], 0
     for code in CODE.finditer(text):
-        parts += [_plain(text[end : code.start()]), f"``{' '.join(code[2].split())}``"]
+        parts += [_without_marks(text[end : code.start()]), f"``{' '.join(code[2].split())}``"]
         end = code.end()
         if text[end : end + 1].isalnum():  # the letter of a plural
             parts.append("\\ ")
-    return "".join([*parts, _plain(text[end:])])
+    return "".join([*parts, _without_marks(text[end:])])
 
 
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     return MARKS.sub(lambda mark: "\\" + mark[0], text)

@@ -1,7 +1,7 @@
-"""The fields of classes, from the comments that stand beside them in the source.
+"""The fields of classes and the constants of modules, from what stands beside them in the source.
 
 Every field of ours carries a comment: shape, dtype, unit, what it is. A comment may go on in lines
-of its own below the field.
+of its own below the field. A constant has a comment, or a text below it.
 """
 
 import ast
@@ -10,6 +10,7 @@ import io
 import tokenize
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -29,6 +30,26 @@ def field_comments(cls: type) -> dict[str, str]:
         if node.name == cls.__name__ and begin == first:
             return {name: " ".join(_comment(comments, line)) for name, line in _fields(node)}
     return {}
+
+
+def constant_comment(module: str, name: str) -> str:
+    """Return what stands beside or below a constant of a module, "" if nothing does."""
+    tree, comments = _parsed(find_spec(module).origin)
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if name not in _assigned(node):
+            continue
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            return str(after.value.value)
+        beside = {node.lineno, node.end_lineno or node.lineno}
+        return " ".join(words for line in sorted(beside) for words in _comment(comments, line))
+    return ""
+
+
+def _assigned(node: ast.stmt) -> set[str]:
+    """Return the names that a statement of a module gives values to."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    parts = (part for target in targets if target is not None for part in ast.walk(target))
+    return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, int]]:

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 
 class Name(NamedTuple):
@@ -72,7 +72,8 @@ def _offered(module: ModuleType) -> Iterator[tuple[str, str]]:
                 yield from ((alias.name, node.module or "") for alias in node.names)
         return
     for name, value in vars(module).items():
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
+        own = getattr(value, "__module__", None) == module.__name__
+        if own and not name.startswith("_") and not isinstance(value, TypeVar):
             yield name, module.__name__
 
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from site_pages.docstrings import purpose
+from site_pages.docstrings import plain, purpose
+from site_pages.fields import constant_comment
 from site_pages.names import Name, public_names, rooms
 
 PICTURES = Path(__file__).parents[1] / "kernels"
 KERNELS = "fedjax_admm.kernels"
+_SHORT = 80  # letters of a value that is shown
 
 
 def reference_pages() -> Iterator[tuple[str, str]]:
@@ -64,7 +66,7 @@ def _glance(names: Iterable[Name]) -> Iterator[str]:
     yield ".. list-table::\n   :widths: 30 70\n   :class: glance\n"
     for name in names:
         yield f"   * - :py:obj:`~{name.full}`"
-        yield f"     - {'' if name.kind == 'data' else purpose(name.value)}"
+        yield f"     - {_constant(name) if name.kind == 'data' else purpose(name.value)}"
     yield ""
 
 
@@ -84,8 +86,17 @@ def _kernel(name: Name) -> str:
 
 def _told(name: Name) -> str:
     """Return the directive that tells a name."""
-    options = {"class": "   :members:\n", "data": "   :no-value:\n"}
-    return f".. auto{name.kind}:: {name.full}\n{options.get(name.kind, '')}\n"
+    if name.kind == "data":
+        value = repr(name.value)
+        shown = f"   :value: {value}\n" if len(value) <= _SHORT and "<" not in value else ""
+        return f".. py:data:: {name.full}\n{shown}\n   {_constant(name)}\n"
+    members = "   :members:\n" if name.kind == "class" else ""
+    return f".. auto{name.kind}:: {name.full}\n{members}\n"
+
+
+def _constant(name: Name) -> str:
+    """Return what is said of a constant."""
+    return plain(" ".join(constant_comment(name.home, name.name).split()))
 
 
 def _title(text: str, line: str) -> list[str]:

@@ -26,16 +26,20 @@ NOMINAL = "nominal, no guarantee"
 """What every epsilon is called where gradients are not clipped."""
 
 UNIT = "one sample of one client, replaced by any other"
+"""Who is protected: what may differ between two inputs that cannot be told apart."""
 ADVERSARY = "sees every message of every client in every round"
+"""From whom."""
 PUBLIC = (
     "the graph, the numbers of samples, all hyper-parameters, the clipping norm, the regulariser, "
     "who takes part in which round"
 )
+"""What is taken to be known to everybody."""
 NOT_COVERED = (
     "choosing hyper-parameters on the data, weights of the regulariser computed from the data, "
     "stopping or choosing a round by the data, the discreteness of floating-point noise, a key of "
     "the noise that is used twice, the models that clients keep to themselves"
 )
+"""What the guarantee does not speak of."""
 
 
 def rounded_up(number: float, digits: int = 4) -> str:

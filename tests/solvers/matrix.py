@@ -1,7 +1,7 @@
 """Who takes what: every solver, on the problem of a user's own loss, and what it ends at.
 
-The rows make the table in `docs/howto/own-problem.md`, which `python -m tests.solvers.matrix` writes
-anew, and the runs of `test_matrix.py`.
+The rows make the table in `docs/howto/own-problem.md`, which `python -m tests.solvers.matrix`
+writes anew, and the runs of `test_matrix.py`.
 """
 
 from collections.abc import Callable

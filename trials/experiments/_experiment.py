@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.results import Results
 
 Settings = Mapping[str, Any]
+"""The settings of an experiment by name."""
 
 ROUNDS = "rounds"
 """The settings that `problem` and `methods` get hold the number of rounds under this name."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SEPARATOR = ": "
+"""What stands between the task and the method in a method's name."""
 
 
 def task_curves_figure(

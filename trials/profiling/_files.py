@@ -13,6 +13,7 @@ from fedjax_admm.trials.profiling._recording import recording, trace_file
 from fedjax_admm.trials.profiling._report import Profile, as_json, table
 
 PROFILE = "profile"
+"""What the folder of a profile is called in the folder of a run."""
 _TABLE, _NUMBERS = "profile.txt", "profile.json"
 
 

@@ -14,7 +14,9 @@ import numpy as np
 from fedjax_admm._checks import listed, shape_text
 
 DETAILS = "details"
+"""The group of arrays that a figure shows besides metrics."""
 NONFINITE_ROUND = "first_nonfinite_round"
+"""The group of arrays that say when a trial stopped being finite."""
 SWEEP, ROUND = "sweep", "round"
 
 

@@ -21,8 +21,9 @@ from fedjax_admm.trials.results._configuration import FINISHED
 from fedjax_admm.trials.results._summaries import summarize
 from fedjax_admm.trials.tables import csv_text
 
-CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"
+CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"  # the files of a run
 MESSAGES = "messages"
+"""The array that says how many messages a method sent."""
 COLUMNS = [
     "experiment",
     "method",

@@ -12,3 +12,4 @@ FAMILIES: tuple[type[Settings], ...] = (
     RatingsSettings,
     PrivateSettings,
 )
+"""The settings of every family of `fedjax-admm solve`."""

@@ -37,6 +37,7 @@ from fedjax_admm._linear_algebra import top_eigenvector
 VARIABLE = "FEDJAX_ADMM_DATA"
 SCIKIT_LEARN, SYNTHETIC = "scikit-learn", "synthetic"
 DIGITS = 4
+"""How many digits are told apart where no other number is asked for."""
 
 # Where the files lie below a folder that is named: in it, or where torchvision puts them.
 _PLACES = (".", "mnist", "MNIST/raw")

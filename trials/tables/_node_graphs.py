@@ -22,6 +22,7 @@ WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # kinds of graphs that are m
 NEIGHBOURS = 5
 MAX_ISOLATED = 0.05  # share of the nodes that a threshold chosen here leaves without neighbours
 QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 1)
+"""The shares of pairs at which distances between nodes are reported."""
 _LEAST_DISTANCE = 1e-6  # of two nodes, as a share of the median distance
 _ROUNDING = 1e-13  # of a distance, as a share of a row's squared length
 
