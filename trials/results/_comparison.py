@@ -26,7 +26,7 @@ class ComparisonRow:
     difference: Difference
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Paired differences of a metric at the last record; smaller is better."""
 
@@ -36,6 +36,14 @@ class Comparison:
     notes: Sequence[str]  # what has to be known of them, a sentence each
     parameter: str
     rows: Sequence[ComparisonRow]
+
+    def __repr__(self) -> str:
+        """Return what is compared, and how many rows there are."""
+        return f"Comparison({one_line(self.title)}; {len(self.rows)} rows)"
+
+    def __str__(self) -> str:
+        """Return the text in 80 columns."""
+        return self.text()
 
     def text(self, width: int = 80) -> str:
         """Return title, notes and table as text that fits so many columns; no number is "-"."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedjax_admm._checks import InputError, listed
+from fedjax_admm._checks import InputError, listed, one_line
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._summaries import Summary, summarize
 from fedjax_admm.trials.results._text_table import number_text, text_lines, text_table
@@ -21,7 +21,7 @@ class OverviewRow:
     numbers: Summary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Overview:
     """A metric of every method that has it, at every swept value, after some rounds."""
 
@@ -30,6 +30,14 @@ class Overview:
     title: str
     parameter: str
     rows: Sequence[OverviewRow]
+
+    def __repr__(self) -> str:
+        """Return what is shown, and how many rows there are."""
+        return f"Overview({one_line(self.title)}; {len(self.rows)} rows)"
+
+    def __str__(self) -> str:
+        """Return the text in 80 columns."""
+        return self.text()
 
     def text(self, width: int = 80) -> str:
         """Return the title and the table as text that fits so many columns."""
