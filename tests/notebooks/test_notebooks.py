@@ -15,6 +15,37 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 # What must hold after the last cell, in the notebook's own variables.
 CHECKS = {
+    "compare_methods": """
+        assert TRIALS == {trials}
+        assert one.shape == three.shape == (TRIALS,) and len(delta) == 4 * TRIALS
+        assert paired.standard_error < unpaired_error / 2
+        for name, (_, grid) in FAMILIES.items():
+            assert grid[0] < best[name] < grid[-1] and np.all(np.isfinite(scores[name]))
+        middle = {{name: np.median(values) for name, values in judged.items()}}
+        assert middle["FSMDM chosen"] < middle["subgradient chosen"]
+        assert middle["subgradient chosen"] < middle["subgradient 1/√k"] / 10
+        assert held[0] < 0.9 and np.isclose(running[-1], overall.mean)
+        assert results.values("FSMDM chosen", "error").shape == (3, TRIALS, 5)
+        assert np.all(pair.median < 0) and (folder / "summary.csv").is_file()
+    """,
+    "hierarchy": """
+        assert TRIALS == {trials}
+        assert [tree.depth for tree in shapes.values()] == [1, 2, 3]
+        assert run.trace["error"][-1] < 1e-3 < 0.3 < run.trace["error"][0]
+        ends = {{name: arrays[f"{{name}}/error"][:, -1].mean() for name in WAYS}}
+        assert ends["edge servers, 10 passes"] < ends["star, 1 pass"] / 3
+        assert ends["star, 1 pass"] < ends["edge servers, 1 pass"]
+        # A pass sends as much on each link: ten of them ten times as much to the edge servers.
+        messages = {{name: int(arrays[f"{{name}}/messages"][0].sum()) for name in WAYS}}
+        assert messages["star, 1 pass"] == 250 * ROUNDS
+        assert messages["edge servers, 10 passes"] > 9 * messages["edge servers, 1 pass"]
+
+        last = {{name: found[f"{{name}}/error"][0, -1] for name in LINKS}}
+        assert last["MCP links"] < last["l1 links"] < last["no links"]
+        agreement = found["MCP links/agreement"].mean(0)
+        assert agreement[0] < 0.2 < 0.95 < agreement[-1] <= 1
+        assert pair.mean[0] > 0 > pair.mean[-1]
+    """,
     "kernels": """
         assert PROBLEMS == 10 * {trials}
         # Between its jumps the signal found is constant to the last bit.
@@ -27,6 +58,18 @@ CHECKS = {
 
         assert jnp.max(first_slope) < 0 and jnp.all(learnt >= 0)
         assert misfit(learnt, 1) < 0.95 * jnp.min(by_hand)
+    """,
+    "localization": """
+        assert TRIALS == {trials}
+        assert errors[-1] < 0.1 < 1 < shift and int(outliers.sum()) == 3
+        assert all(values.shape == (TRIALS, len(SHARES)) for values in distances.values())
+        middle = {{name: np.median(values, axis=0) for name, values in distances.items()}}
+        assert middle["squares"][0] < 1e-3 and np.all(middle["squares"][1:] > 1)
+        assert np.all(middle["centralised"][:4] < 1e-3)
+        assert np.all(pairs["FSMDM published"].smaller[1:] > 0.7)
+        assert np.flatnonzero(suspected).tolist() == [7]
+        for answer in (position, judged):
+            np.testing.assert_allclose(answer, [6, 9], atol=0.1)
     """,
     "own_problem": """
         assert TRIALS == {trials}
@@ -41,6 +84,23 @@ CHECKS = {
         assert halves[0] < best < halves[-1] and np.all(np.isfinite(objectives))
         lines = Path("mine", "summary.csv").read_text().splitlines()
         assert sum(line.startswith("my_experiment,FedADMM,spread,2,200,") for line in lines) == 3
+    """,
+    "quickstart": """
+        assert TRIALS == {trials}
+        ends = {{name: float(run.trace["stationarity"][-1]) for name, run in runs.items()}}
+        assert ends["FedAvg"] > 0.01 and max(ends["FedADMM"], ends["SCAFFOLD"]) < 1e-5
+        slopes = {{name: run.estimate["slope"] for name, run in runs.items()}}
+        np.testing.assert_allclose(slopes["FedADMM"], slopes["SCAFFOLD"], atol=1e-4)
+
+        assert all(values.shape == (TRIALS, ROUNDS // EVERY) for values in errors.values())
+        assert pair.median < 0 and pair.trials == TRIALS
+        assert powers[0] < best < powers[-1] and median[0] > 5 * median.min()
+        above, below = (float(final_error(power, problem_keys[0])) for power in (0.501, 0.499))
+        np.testing.assert_allclose(float(slope), (above - below) / 0.002, rtol=0.1)
+
+        assert jnp.flatnonzero(found["MCP"]).tolist() == jnp.flatnonzero(signal).tolist()
+        assert jnp.max(jnp.abs(found["MCP"] - signal)) < 0.05
+        assert jnp.max(jnp.abs(found["l1"] - signal)) > 0.1
     """,
     "schedules": """
         assert TRIALS == {trials}
