@@ -89,7 +89,8 @@ def _told(name: Name) -> str:
     if name.kind == "data":
         value = repr(name.value)
         shown = f"   :value: {value}\n" if len(value) <= _SHORT and "<" not in value else ""
-        return f".. py:data:: {name.full}\n{shown}\n   {_constant(name)}\n"
+        head = f".. py:data:: {name.name}\n   :module: {name.room}\n{shown}"
+        return f"{head}\n   {_constant(name)}\n"
     members = "   :members:\n" if name.kind == "class" else ""
     return f".. auto{name.kind}:: {name.full}\n{members}\n"
 
