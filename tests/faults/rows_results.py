@@ -246,8 +246,8 @@ BYTES = [
 # Sound, but not what was asked for; or edited where nobody looks
 
 ASKED = [
-    plots("unfinished", unfinished, "unfinished run of consensus; go on with .fedjax-admm run"),
-    Row("compare-unfinished", COMPARE, "go on with .fedjax-admm run", prepare=unfinished),
+    plots("unfinished", unfinished, r"Wrote out/unfinished/.* of \d+ trials", wanted=DONE),
+    Row("compare-unfinished", COMPARE, "Not finished: out", DONE, prepare=unfinished),
     plots("unknown-experiment", edited(experiment="nobody"), "there is no experiment 'nobody'"),
     plots("gone-file", edited(source=SOURCE, digest="0" * 64), "/gone/a.py', a program that is"),
     plots("as-it-was", finished, "Wrote", wanted=DONE, changes=DRAWN),
@@ -318,7 +318,7 @@ COMPARED = [
         "other-settings",
         TWO,
         both(settings=TWICE | {"rate": 0.5}),
-        "differ in their settings: rate. They are paired, and the standard errors hold, only if",
+        r"differ in their settings: rate\. They are paired, and the standard\s+errors hold, only if",
         wanted=DONE,
     ),
     compared(

@@ -12,6 +12,7 @@ from fedjax_admm.trials.report._elements import Markup, element, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -68,7 +69,11 @@ def _points(figure: "Figure") -> Iterator[Markup]:
                 continue
             name = _name(line) or names.get(_look(line), "")
             for x, y, across, up in _visible(axes, line):
-                told = [name, f"{x_label}: {x:.4g}", f"{y_label}: {y:.4g}"]
+                told = [
+                    name,
+                    f"{x_label}: {_number(axes.xaxis, x)}",
+                    f"{y_label}: {_number(axes.yaxis, y)}",
+                ]
                 title = element("title", "\n".join(word for word in told if word))
                 place = {"cx": f"{across:.1f}", "cy": f"{height - up:.1f}", "r": _RADIUS}
                 yield element("circle", title, **place)
@@ -91,9 +96,23 @@ def _visible(axes: "Axes", line: "Line2D") -> np.ndarray:
 def _name(line: "Line2D") -> str:
     """Return what a line is called in the legend, mathematics as plain text; "" if nothing."""
     label = str(line.get_label())
-    if label.startswith("_"):
-        return ""
+    return "" if label.startswith("_") else _plain(label)
+
+
+def _plain(label: str) -> str:
+    """Return a label as plain text: what `readable` wrote as mathematics, and its dollars."""
     return re.sub(r"\$k\^\{(.*?)\}\$", r"k^\1", label).replace(r"\$", "$").strip()
+
+
+def _number(axis: "Axis", number: float) -> str:
+    """Return a number along an axis; where its ticks have names, that of the nearest tick."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter
+
+    named = axis.get_major_formatter()
+    ticks = axis.get_majorticklocs()
+    if isinstance(named, FuncFormatter) and isinstance(axis.get_major_locator(), FixedLocator):
+        return _plain(named(ticks[np.argmin(np.abs(ticks - number))], None))
+    return f"{number:.4g}"
 
 
 def _look(line: "Line2D") -> tuple[str, ...]:
@@ -107,5 +126,5 @@ def _label(axes: "Axes", direction: str) -> str:
     for each in [axes, *shared.get_siblings(axes)]:
         found = each.get_xlabel() if direction == "x" else each.get_ylabel()
         if found:
-            return " ".join(found.replace(r"\$", "$").splitlines()[0].split())
+            return " ".join(_plain(found).splitlines()[0].split())
     return direction

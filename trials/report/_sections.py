@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _STATISTICS = ("mean", "standard_error", "median", "q10", "q90")
 _HEADINGS = ("mean", "standard error", "median", "10 % quantile", "90 % quantile")
+_TIME = "durations in seconds"  # two runs always differ in them
+_MOST_ROWS = 5000  # in the tables of the other metrics of a run
 _DEVICE = ("kind", "platform", "count", "processes", "cores")
 
 
@@ -50,6 +52,10 @@ def run_section(run: ShownRun, number: int, metric: str | None) -> Markup:
     chosen = overview(results, metric=metric).metric
     measured = dict.fromkeys(name.rpartition("/")[2] for name in results.arrays)
     others = [name for name in measured if name != chosen]
+    rows = len(others) * len(results.methods) * len(results.sweep)
+    if rows > _MOST_ROWS:
+        told.append(f"{len(others)} other metrics are in summary.csv: {rows} rows are too many.")
+        others = []
     return element(
         "section",
         element("h2", str(run.folder)),
@@ -121,13 +127,13 @@ def _number(value: float | np.ndarray, told: str) -> Markup:
 
 def settings_section(runs: Sequence[ShownRun]) -> Markup:
     """Return a table of what the runs were asked for, ran on and took; what differs is marked."""
-    differing = 0
+    differing = False
     rows = []
     for group, entries in _groups(runs):
         rows.append(element("tr", element("th", group, scope="colgroup", colspan=_span(runs))))
         for name, cells in entries.items():
-            differs = len(set(cells)) > 1
-            differing += differs
+            differs = group != _TIME and len(set(cells)) > 1
+            differing |= differs
             mark = [" ", element("abbr", "≠", title="The runs differ here.")] if differs else []
             row = [element("th", name, mark, scope="row"), *(element("td", c) for c in cells)]
             rows.append(element("tr", row, class_="differs" if differs else "same"))
@@ -138,7 +144,10 @@ def settings_section(runs: Sequence[ShownRun]) -> Markup:
         element("tbody", rows),
         class_="settings",
     )
-    told = f"The runs differ in the {differing} rows marked ≠." if len(runs) > 1 else ""
+    told = ""
+    if len(runs) > 1:
+        marked = "Rows in which the runs differ are marked ≠."
+        told = marked if differing else "The runs differ in nothing but their time."
     return element(
         "section",
         element("h2", "Settings, machine and durations"),
@@ -161,7 +170,6 @@ def _groups(runs: Sequence[ShownRun]) -> Iterator[tuple[str, dict[str, list[str]
     yield "run", asked
     yield "settings", _entries([config["settings"] for config in configs])
     machine = {
-        "started": [_shown(config.get("started")) for config in configs],
         "float64": [_shown(config["x64"]) for config in configs],
         "micro-batch width": [_shown(config["width"]) for config in configs],
         "devices per trial": [_shown(config["devices_per_trial"]) for config in configs],
@@ -172,7 +180,8 @@ def _groups(runs: Sequence[ShownRun]) -> Iterator[tuple[str, dict[str, list[str]
     yield "machine", machine | told
     yield "versions", _entries([config["versions"] for config in configs])
     seconds = [config.get("seconds") or {"total": "not finished"} for config in configs]
-    yield "durations in seconds", _entries(seconds)
+    started = [_shown(config.get("started")) for config in configs]
+    yield _TIME, {"started": started} | _entries(seconds)
 
 
 def _entries(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

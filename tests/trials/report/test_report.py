@@ -160,7 +160,7 @@ def test_settings_that_differ_are_marked(pages, seen):
     rows = re.findall(r'<tr class="(differs|same)"><th scope="row">(\w+)', text)
     assert ("differs", "rate") in rows
     assert [name for kind, name in rows if kind == "differs"] == ["rate"]
-    assert "The runs differ in the 1 rows marked ≠." in seen.texts("p")
+    assert "Rows in which the runs differ are marked ≠." in seen.texts("p")
     told = "These runs differ in their settings: rate."
     assert any(told in words for words in seen.texts("p"))
     assert {"1.25", "2.5", "4"} <= set(seen.texts("td"))
@@ -172,6 +172,9 @@ def test_points_tell_their_numbers(pages, seen):
     mean = results.overview(run).rows[0].numbers.mean
     label = f'error "{EVIL}" in m'
     assert f"{EVIL_METHODS[0]}\nshare {EVIL}: 0.1\n{label}: {mean:.4g}" in titles
+    # A row of the forest plot is called by its swept value, not by its place.
+    assert any(words.endswith("\nshare: 0.2") for words in titles)
+    assert not any(re.search(r"\nshare: [1-9]", words) for words in titles)
     circles = [attributes for tag, attributes in seen.elements if tag == "circle"]
     assert len(circles) == len(titles)
 
