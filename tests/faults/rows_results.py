@@ -318,7 +318,7 @@ COMPARED = [
         "other-settings",
         TWO,
         both(settings=TWICE | {"rate": 0.5}),
-        r"differ in their settings: rate\. They are paired, and the standard\s+errors hold, only if",
+        r"differ in their settings: rate\. They are paired, and the standard\s+errors hold, only",
         wanted=DONE,
     ),
     compared(

@@ -1,14 +1,17 @@
 """A page of runs: whole in itself, escaped, and what it says is what the runs left."""
 
 import re
+import tomllib
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import results
-from fedjax_admm.trials.report import write_report
+from fedjax_admm.trials.report import _page, write_report
+from tests.package.sources import ROOT
 from tests.trials.report.browser import Browser
 from tests.trials.results.made import made, write
 
@@ -195,6 +198,31 @@ def test_unfinished_runs_and_other_experiments_are_told(pages, tmp_path):
     assert "This is the usual figure, not that of the experiment" in text
 
 
+def test_a_figure_of_an_own_file_is_drawn_where_it_is_named(tmp_path):
+    source = {"asked": "a.py", "again": "/gone/a.py", "file": "/gone/a.py", "distribution": None}
+    write(made(1, methods=("steady",), source=source), tmp_path / "run")
+    write_report([tmp_path / "run"], tmp_path / "unnamed.html")
+    text = (tmp_path / "unnamed.html").read_text()
+    assert "a program that is run only where it is named" in text
+    assert "if you trust it, name it with --experiment" in text
+    own = "from tests.trials.small import EXPERIMENT\n"
+    (tmp_path / "own.py").write_text(own)
+    named = {"experiment": str(tmp_path / "own.py")}
+    write_report([tmp_path / "run"], tmp_path / "named.html", **named)
+    assert "usual figure" not in (tmp_path / "named.html").read_text()
+    with pytest.raises(InputError, match=r"gone\.py"):
+        write_report([tmp_path / "run"], tmp_path / "none.html", experiment="gone.py")
+
+
+def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path):
+    sweep = tuple(range(1, 1001))
+    write(made(1, sweep=sweep, rounds=(5,), trials=1, methods=("a",)), tmp_path / "run")
+    write_report([tmp_path / "run"], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "7 other metrics are in summary.csv: 7000 rows are too many." in text
+    assert text.count("<tr><td") == 1000
+
+
 def test_a_file_that_is_there_is_kept(pages, tmp_path):
     _, folders = pages
     out = tmp_path / "page.html"
@@ -214,6 +242,14 @@ def test_a_file_that_is_there_is_kept(pages, tmp_path):
     with pytest.raises(InputError, match="nothing to show"):
         write_report([], tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()
+
+
+def test_the_wheel_holds_style_and_script():
+    folder = Path(_page.__file__).parent
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = config["tool"]["setuptools"]["package-data"]["fedjax_admm.trials.report"]
+    others = {path.name for path in folder.iterdir() if path.suffix in (".css", ".js")}
+    assert set(names) == others
 
 
 # In a real browser

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,6 +124,17 @@ def test_rounds_follow_from_the_number_of_records():
         for records in range(1, 40):
             expected = recorded_rounds(rounds, recording_interval(rounds, records))
             np.testing.assert_array_equal(rounds_of_records(rounds, len(expected)), expected)
+
+
+def test_a_figure_of_more_than_metrics_is_the_usual_one_until_the_end(whole, begun):
+    def fails(results):
+        return results.detail("map", 2)
+
+    mapped = replace(EXPERIMENT, details=lambda settings, rounds, key: {}, figure=fails)
+    figure = mapped.draw(results.load(begun, unfinished=True))
+    assert "16 of 30 trials" in figure.get_suptitle()
+    with pytest.raises(InputError, match="the figure needs 'map'"):
+        mapped.draw(results.load(whole))
 
 
 def test_runs_are_paired_by_the_trials_that_both_have(whole, begun):
