@@ -196,7 +196,7 @@ def _shown(value: Any) -> str:
     plain = {True: "yes", False: "no", None: "–"}
     if isinstance(value, bool) or value is None:
         return plain[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value)  # of a number all digits: two runs may differ in the last
 
 
 def differences_section(runs: Sequence[ShownRun], metric: str | None) -> Markup:

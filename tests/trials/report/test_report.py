@@ -65,7 +65,7 @@ def evil():
         paper=EVIL,
         statement=EVIL,
         command=f"fedjax-admm run {EVIL}",
-        settings={"share": [0.1, 0.2], "data": EVIL},
+        settings={"share": [0.1, 0.2], "data": EVIL, "rate": 0.123456788},
         source={"asked": EVIL, "again": EVIL, "file": EVIL, "distribution": None},
         seconds={"compile": 1.25, "run": 2.5, "total": 4.0},
     )
@@ -82,7 +82,7 @@ def pages(tmp_path_factory):
     for folder in folders:
         write(evil(), folder)
     changed = evil()
-    changed.config["settings"]["rate"] = 0.5
+    changed.config["settings"]["rate"] = 0.123456789
     write(changed, folders[1])
     write_report(folders, base / "page.html")
     return base, folders
@@ -166,7 +166,7 @@ def test_settings_that_differ_are_marked(pages, seen):
     assert "Rows in which the runs differ are marked ≠." in seen.texts("p")
     told = "These runs differ in their settings: rate."
     assert any(told in words for words in seen.texts("p"))
-    assert {"1.25", "2.5", "4"} <= set(seen.texts("td"))
+    assert {"1.25", "2.5", "4.0"} <= set(seen.texts("td"))
 
 
 def test_points_tell_their_numbers(pages, seen):
