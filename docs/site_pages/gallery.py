@@ -39,6 +39,9 @@ FAMILIES = {
 }
 
 
+_WHOLE = ":target: ../_images/"  # the picture alone, at its own size
+
+
 def _family(name: str) -> str:
     """Return the heading of the experiments of a paper."""
     return FAMILIES[name.partition("-")[0]]
@@ -51,7 +54,7 @@ def _experiment(headline, docs: Path) -> Iterator[str]:
     seconds = f", {taken:g} s" if taken else ""
     yield f"### `{name}`\n\n{headline.title[:1].upper()}{headline.title[1:]}.\n"
     if (docs / "gallery" / f"{name}.png").exists():
-        yield f"![{headline.title}](/gallery/{name}.png)\n"
+        yield f"```{{image}} /gallery/{name}.png\n:alt: {headline.title}\n{_WHOLE}{name}.png\n```\n"
     yield f"```sh\nfedjax-admm run {name}   # {headline.trials} trials{seconds}\n```\n"
     findings = experiments.find(name).findings
     if findings:
