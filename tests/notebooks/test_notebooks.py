@@ -71,6 +71,24 @@ CHECKS = {
         for answer in (position, judged):
             np.testing.assert_allclose(answer, [6, 9], atol=0.1)
     """,
+    "networks": """
+        assert TRIALS == {trials}
+        # The certificate bounds what is left, down to nothing, and everybody finds its group.
+        gap = np.asarray(certified.trace["gap"])
+        assert np.all(gap >= above - 1e-9) and gap[-1] < 1e-8 * gap[0]
+        assert np.linalg.norm(certified.estimate - truth, axis=1).max() < 1
+
+        assert table.mean[best] < min(table.mean[0], table.mean[-1]) / 3
+        assert table.mean[best] < 1.5 * np.mean(errors["told the groups"])
+        # Promises are kept, some are made, and the bound holds wherever models are equal.
+        assert any(row[1] for row in rows) and all(row[2] for row in rows if row[1])
+        assert all(row[3] <= row[4] for row in rows if row[2])
+
+        coupled_error = held_out["GTV"].mean(0).min()
+        assert coupled_error < held_out["every station alone"].mean() - 0.3
+        assert coupled_error < held_out["one model for all"].mean()
+        assert np.mean(scores["GTV"]) < np.mean(scores["one model for all"]) + 0.1
+    """,
     "own_problem": """
         assert TRIALS == {trials}
         # Averaging wanders; the others end where each other does.
@@ -84,6 +102,29 @@ CHECKS = {
         assert halves[0] < best < halves[-1] and np.all(np.isfinite(objectives))
         lines = Path("mine", "summary.csv").read_text().splitlines()
         assert sum(line.startswith("my_experiment,FedADMM,spread,2,200,") for line in lines) == 3
+    """,
+    "privacy": """
+        assert TRIALS == {trials}
+        # Every accounting keeps its promise, and that of the plan wastes least.
+        costs = [each.exact_epsilon for each in plans.values()]
+        assert max(costs) == plan.exact_epsilon < 4.0
+        assert np.all(np.diff(plan.multipliers) < 0)
+
+        # Who was absent has spent less than was planned.
+        assert 0 < counts.min() <= counts.max() < ROUNDS
+        assert 0 < ledger.exact_epsilon.max() < plan.exact_epsilon and not ledger.label
+        trace = run.trace["released_error"]
+        assert trace[-1] < trace[0] / 20
+        try:
+            fa.run(admm(8.0, setting), problem, key, rounds=ROUNDS, participation=some)
+        except fa.InputError as told:
+            assert "once" in str(told)
+        else:
+            raise AssertionError("a key served twice")
+
+        for values in errors.values():
+            assert values.shape == (TRIALS, len(EPSILONS))
+            assert np.all(np.diff(np.median(values, 0)) < 0)
     """,
     "quickstart": """
         assert TRIALS == {trials}
@@ -101,6 +142,21 @@ CHECKS = {
         assert jnp.flatnonzero(found["MCP"]).tolist() == jnp.flatnonzero(signal).tolist()
         assert jnp.max(jnp.abs(found["MCP"] - signal)) < 0.05
         assert jnp.max(jnp.abs(found["l1"] - signal)) > 0.1
+    """,
+    "ratings": """
+        assert ROUNDS == 4 * {trials}
+        ladder = ["all in one place", "two biases", "mean of the film", "mean of all"]
+        assert np.all(np.diff([floors[name] for name in ladder]) > 0)
+        assert search.best.beta == betas[np.argmin(search.scores)]
+        errors = np.asarray(runs["FedMC-ADMM, chosen beta"].trace["error"])
+        assert errors[-1] < errors[0] < floors["mean of all"]
+
+        # What is recommended is new to the user, and judged by the ratings that were held out.
+        assert len(ranked) == 6 and not set(ranked) & set(own)
+        prediction = predicted(direct["two biases"])[given["user"], given["film"]]
+        miss = np.sqrt(np.mean((prediction - given["stars"]) ** 2))
+        assert np.isclose(miss, floors["two biases"] * problem.deviation, rtol=1e-4)
+        assert np.all(chosen.mean()[1:] > chosen["at random"].mean())
     """,
     "schedules": """
         assert TRIALS == {trials}
