@@ -14,11 +14,15 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
+from fedjax_admm._shown import short_repr
+
 Class = TypeVar("Class", bound=type)
 
 
 def register_dataclass(cls: Class) -> Class:
     """Register a dataclass as a pytree: fields are leaves or subtrees, unless marked static.
+
+    Its representation is short: shapes and dtypes, never arrays.
 
     Args:
       cls: a dataclass; `field(metadata={"static": True})` marks what is part of the structure, and
@@ -46,9 +50,10 @@ def register_dataclass(cls: Class) -> Class:
         )
 
     register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    return cls
+    return short_repr(cls)
 
 
+@short_repr
 @dataclass(frozen=True)
 class FlatLayout:
     """Where the arrays of a pytree stand in one vector; two layouts of equal trees are equal."""

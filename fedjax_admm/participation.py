@@ -30,10 +30,12 @@ from fedjax_admm._checks import (
     shape_text,
 )
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 
 Stacked = TypeVar("Stacked")
 
 
+@short_repr
 class Presence(NamedTuple):
     """Who takes part in one round."""
 

@@ -4,9 +4,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class Turn(NamedTuple):
     """Everything that a round gets from outside."""
 

@@ -18,9 +18,11 @@ from fedjax_admm._checks import (
     real_array,
 )
 from fedjax_admm._run import Measure, run
+from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import Participation
 
 
+@short_repr
 class GridSearch(NamedTuple):
     """What `grid_search` returns."""
 

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 
 NUMBER = 32
 """Bits of a number on the wire where nothing compresses it, whatever the precision of a run."""
 
 
+@short_repr
 class Traffic(NamedTuple):
     """Numbers in one message (one number = one float of the run's dtype), and their bits."""
 
@@ -27,6 +29,7 @@ class Traffic(NamedTuple):
     down_bits: int | None = None  # of a message down, likewise
 
 
+@short_repr
 class Totals(NamedTuple):
     """What was sent since round 1, at each recorded round: int64, of the shape of the counts."""
 

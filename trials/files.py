@@ -26,6 +26,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import host_bytes, shown
+from fedjax_admm._shown import short_repr
 
 _UNFINISHED = ".tmp"  # how a file's name ends while it is written
 _ARRAY, _ABOUT = ".npy", "about.json"  # how a member with an array ends; what tells about arrays
@@ -151,6 +152,7 @@ def _reason(error: Exception) -> str:
     return " ".join((told or str(error) or type(error).__name__).split())[:200]
 
 
+@short_repr
 class Archive(NamedTuple):
     """What an npz file holds."""
 

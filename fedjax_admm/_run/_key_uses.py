@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm._shown import short_repr
 
 _KEYS, _USES = 1024, 64
 # Structure of a pytree, static parts included, and a digest of its arrays.
@@ -40,6 +41,7 @@ Course = tuple[tuple[Digest, int], ...]
 """What ran, and from which round; before a state of unknown origin, the digest of the state."""
 
 
+@short_repr
 @dataclass(eq=False)
 class KeyUse:
     """The noise of some rounds, and the course of events in which it was used."""

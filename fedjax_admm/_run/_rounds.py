@@ -39,6 +39,7 @@ from fedjax_admm._run._checks import (
     traced_residual,
 )
 from fedjax_admm._run._key_uses import key_use
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Parameters, check_capabilities, has
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
@@ -52,6 +53,7 @@ compiles again at every call)."""
 _INIT, _PARTICIPATION, _FINGERPRINT = 2**32 - 1, 2**32 - 2, 2**32 - 3
 
 
+@short_repr
 class RoundState(NamedTuple):
     """All that a run needs to go on: give it back as `start`, with the same key."""
 
@@ -64,6 +66,7 @@ class RoundState(NamedTuple):
     fingerprint: jax.Array | None = None
 
 
+@short_repr
 class Status(NamedTuple):
     """What became of a call; rounds are counted from 1, and 0 means never."""
 
@@ -71,6 +74,7 @@ class Status(NamedTuple):
     nonfinite: jax.Array  # shape=(), int32: the first round whose estimate was not finite
 
 
+@short_repr
 class Run(NamedTuple):
     """What `run` and `run_until` return."""
 

@@ -7,11 +7,13 @@ from importlib import import_module
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._shown import short_repr
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 
+@short_repr
 class Needs(NamedTuple):
     """What a function needs of its arguments `problem`, `solver` and `state`."""
 

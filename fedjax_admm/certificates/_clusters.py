@@ -56,6 +56,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, instance, is_concrete, one_line, scalar
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Access, Clients, NodeLosses, needs
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss
@@ -71,6 +72,7 @@ _UNITS = 2**30 - 1
 FIRST_ROOTS, ALL_ROOTS = 3, 200
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class ClusterCertificate:
     """What is known of one cluster; arrays have one entry per node of it, in order of `nodes`."""
@@ -122,6 +124,7 @@ class ClusterCertificate:
         )
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class ClusterExplanation:
     """What is known of all clusters; printed, a short report."""
@@ -268,6 +271,7 @@ def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = No
     return _critical_lambda(adjacency, data, dual_norm)
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class _Data:
     """The samples of some nodes, in float64."""

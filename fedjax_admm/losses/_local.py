@@ -31,6 +31,7 @@ from fedjax_admm import kernels
 from fedjax_admm._checks import is_concrete, per_client
 from fedjax_admm._linear_algebra import eigh_by_rotations, positive_inverse
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, Minimizers, Prox, TypicalNorm, Values
 from fedjax_admm.kernels import sum_of_squares
 
@@ -337,6 +338,7 @@ class LogisticLoss:
         return self.targets * products
 
 
+@short_repr
 class TrainedMemory(NamedTuple):
     """What the inexact prox of `TrainedLoss` remembers, stacked over nodes."""
 

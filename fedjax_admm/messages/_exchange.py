@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel, Identity
 from fedjax_admm.messages.aggregators._aggregators import Aggregator, Mean
 from fedjax_admm.messages.attacks._attacks import Attack, Honest
@@ -32,6 +33,7 @@ _EXCHANGE = 0x6D657373
 _CHANNEL = ("init", "encode", "bits", "in_order")
 
 
+@short_repr
 class Mailbox(NamedTuple):
     """What is remembered of messages one way, stacked over senders."""
 
@@ -44,6 +46,7 @@ class Mailbox(NamedTuple):
     last: jax.Array  # shape=(receivers, ...): what the aggregator returned last
 
 
+@short_repr
 class Delivery(NamedTuple):
     """What becomes of the messages of a round."""
 

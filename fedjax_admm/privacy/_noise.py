@@ -41,11 +41,13 @@ import numpy as np
 from jax.extend.random import threefry_2x32
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 
 # The part of delta that the sampler's tail may add to it.
 TAIL_SHARE = 0.01
 
 
+@short_repr
 class _Precision(NamedTuple):
     """How a number of some dtype is drawn."""
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_of
+from fedjax_admm._shown import short_repr
 from fedjax_admm.privacy import accountant
 
 NOMINAL = "nominal, no guarantee"
@@ -59,6 +60,7 @@ def rounded_up(number: float, digits: int = 4) -> str:
     return f"{float(Context(digits, ROUND_CEILING).plus(exact)):.{digits}g}"
 
 
+@short_repr
 class Spent(NamedTuple):
     """What clients have spent; arrays of the shape of the counts, float64."""
 
@@ -68,6 +70,7 @@ class Spent(NamedTuple):
     label: str  # "" or, without clipping, `NOMINAL`
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The noise of a run's releases; build it with `zcdp_plan` or `approximate_plan`."""
@@ -166,6 +169,7 @@ class Plan:
         )
 
 
+@short_repr
 class Accounting(NamedTuple):
     """A way to add up what releases cost."""
 
@@ -284,6 +288,7 @@ def approximate_plan(
     return Plan(composition, float(epsilon), float(delta), float(tau), multipliers)
 
 
+@short_repr
 class _Composition(NamedTuple):
     """A way to divide (epsilon, delta) among releases."""
 

@@ -14,11 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 
 # So many clients of which the samples are made on demand are looked at together.
 _AT_ONCE = 64
 
 
+@short_repr
 class Client(NamedTuple):
     """What a function of one client's samples gets."""
 

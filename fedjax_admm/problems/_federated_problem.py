@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.losses import clipped_mean
@@ -32,6 +33,7 @@ _SOLO_STEPS = 200
 _LATE = 1_000_000
 
 
+@short_repr
 class Batch(NamedTuple):
     """Which minibatch: the number of a step within the draws of a key."""
 
@@ -39,6 +41,7 @@ class Batch(NamedTuple):
     step: jax.Array  # shape=(), int32
 
 
+@short_repr
 @dataclass(frozen=True)
 class Difference:
     """A loss that is the difference of two convex functions."""

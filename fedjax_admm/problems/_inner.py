@@ -21,6 +21,7 @@ import optax
 from fedjax_admm._checks import InputError, count, flag, function_of, one_line
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 
@@ -29,6 +30,7 @@ _LBFGS_MEMORY = 10
 _ROUNDING = 8
 
 
+@short_repr
 class InnerMemory(NamedTuple):
     """What an inner solver remembers of one client."""
 

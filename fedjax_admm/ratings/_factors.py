@@ -19,10 +19,12 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, finite_array, one_line, scalar
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import factor_gram, factor_residual, gram_gradient, gram_norm, safe_norm
 from fedjax_admm.penalties import Penalty
 
 
+@short_repr
 class Factors(NamedTuple):
     """What predicts ratings: user t of a client rates item j with `u_t^T v_j`, standardised."""
 

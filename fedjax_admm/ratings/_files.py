@@ -23,6 +23,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, listed
 from fedjax_admm._host import LONGEST_LINE, check_room, opened
+from fedjax_admm._shown import short_repr
 from fedjax_admm.ratings._column import Column
 from fedjax_admm.ratings._cores import cores
 from fedjax_admm.ratings._table import Bound, Ratings, bound, tabulated
@@ -105,6 +106,7 @@ _MOST_BLANK = 2**20  # lines: a few kilobytes that were compressed may stand for
 _Columns = tuple[np.ndarray, np.ndarray, np.ndarray]  # users, items, values
 
 
+@short_repr
 @dataclass(frozen=True)
 class _Form:
     """How ratings are written in a file."""

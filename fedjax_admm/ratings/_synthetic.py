@@ -16,8 +16,10 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, default_float, typed_key
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 
 
+@short_repr
 class Shape(NamedTuple):
     """Size of a table of ratings."""
 

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._shown import short_repr
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Ratings:
     """What is known of a matrix of users and items, sorted by user, then by item."""
@@ -130,6 +132,7 @@ def _array(name: str, column: Any) -> np.ndarray:
         ) from None
 
 
+@short_repr
 class Bound(NamedTuple):
     """What numbers of users or items must be less than."""
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
 from fedjax_admm.messages import Exchange, Mailbox, at_rows, check_exchange, put_rows
 from fedjax_admm.participation import where_active
@@ -50,6 +51,7 @@ class StarSolver:
         return jnp.sum(active, dtype=jnp.int32)
 
 
+@short_repr
 class Message(NamedTuple):
     """What clients send in a round, stacked over them."""
 
@@ -61,6 +63,7 @@ class Message(NamedTuple):
     # nothing happens to
 
 
+@short_repr
 class Post(NamedTuple):
     """What a star remembers of its messages."""
 
@@ -68,6 +71,7 @@ class Post(NamedTuple):
     down: Any  # of the links down
 
 
+@short_repr
 class Mail(NamedTuple):
     """What a round of messages leaves."""
 

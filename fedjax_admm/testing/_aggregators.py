@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, flag
+from fedjax_admm._shown import short_repr
 from fedjax_admm.testing._messages import (
     both_precisions,
     check_part,
@@ -32,6 +33,7 @@ VALUES = np.random.default_rng(0).standard_normal((7, 3))
 _ABSENT = (0, 3, 4)
 
 
+@short_repr
 class _Bench(NamedTuple):
     aggregator: Any
     values: np.ndarray  # shape=(vectors, dim)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import count
+from fedjax_admm._shown import short_repr
 from fedjax_admm.testing._messages import (
     both_precisions,
     check_part,
@@ -30,6 +31,7 @@ from fedjax_admm.testing._shared import (
 )
 
 
+@short_repr
 class _Bench(NamedTuple):
     attack: Any
     senders: int

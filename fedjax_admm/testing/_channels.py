@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import from_bytes, to_bytes
 from fedjax_admm.testing._messages import (
     both_precisions,
@@ -34,6 +35,7 @@ from fedjax_admm.testing._shared import (
 _DRAWS, _ERRORS = 512, 6.0
 
 
+@short_repr
 class _Bench(NamedTuple):
     channel: Any
     shapes: tuple[tuple[int, ...], ...]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import count
+from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange
 from fedjax_admm.testing._messages import (
     check_part,
@@ -20,6 +21,7 @@ from fedjax_admm.testing._messages import (
 from fedjax_admm.testing._shared import cast, demand, demand_close, doing, make, name_of, unfit
 
 
+@short_repr
 class _Bench(NamedTuple):
     delay: Any
     senders: int
@@ -122,6 +124,7 @@ def _waits(b: _Bench) -> None:
     )
 
 
+@short_repr
 class _Sent(NamedTuple):
     """What is sent in a run, and with which waits."""
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import (
     ClippedGradients,
     DifferenceOfConvex,
@@ -38,6 +39,7 @@ KNOWN = (
 )
 
 
+@short_repr
 class Bench(NamedTuple):
     """A problem, and where it is looked at."""
 

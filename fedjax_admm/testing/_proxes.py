@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_real
+from fedjax_admm._shown import short_repr
 from fedjax_admm.testing._shared import (
     cast,
     demand,
@@ -33,6 +34,7 @@ _HALF = (np.float16, jnp.bfloat16, np.float32)
 _WHERE = "Both branches of a jnp.where are differentiated; no 0/0 may stand in either."
 
 
+@short_repr
 class Bench(NamedTuple):
     """What is checked of a proximal map."""
 

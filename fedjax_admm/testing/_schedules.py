@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_real
+from fedjax_admm._shown import short_repr
 from fedjax_admm.testing._shared import (
     cast,
     demand,
@@ -27,6 +28,7 @@ from fedjax_admm.testing._shared import (
 COUNTS = np.array([[1, 2, 3], [4, 100, 7]], np.int32)
 
 
+@short_repr
 class _Bench(NamedTuple):
     schedule: Any
     counts: np.ndarray

@@ -10,6 +10,7 @@ import numpy as np
 from fedjax_admm import participation
 from fedjax_admm._checks import InputError, count, scalar, typed_key
 from fedjax_admm._run import check_methods, difference, run
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.protocol import Turn
 from fedjax_admm.testing._shared import (
@@ -30,6 +31,7 @@ _SPLIT = "Split keys with jax.random.split, one part for every use."
 _MASK = "Let fedjax_admm.where_active(turn.active, new, old) choose what the clients keep."
 
 
+@short_repr
 class _Bench(NamedTuple):
     solver: Any
     problem: Any

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real
 from fedjax_admm.kernels._safe import safe_norm
 
@@ -24,6 +25,7 @@ class Optimizer(Protocol):
         ...
 
 
+@short_repr
 class InexactProx(NamedTuple):
     """A proximal map with a memory.
 
@@ -36,6 +38,7 @@ class InexactProx(NamedTuple):
     prox: Callable[..., tuple[Any, Any]]
 
 
+@short_repr
 class InexactMemory(NamedTuple):
     """What an inexact proximal map remembers.
 

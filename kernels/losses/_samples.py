@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
 from fedjax_admm.kernels._safe import safe_norm, safe_ratio
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
@@ -28,6 +29,7 @@ _BETWEEN, _RELAXATION, _CHANGE, _GAIN = 20, 1.6, 5.0, 0.1
 _SPREAD = 1e-2
 
 
+@short_repr
 class SampleFactor(NamedTuple):
     """Residuals `A x - b` of samples; build it with `sample_factor`.
 
@@ -46,6 +48,7 @@ class SampleFactor(NamedTuple):
     weight: Array
 
 
+@short_repr
 class SampleProx(NamedTuple):
     """What the proximal map of a loss of samples found.
 

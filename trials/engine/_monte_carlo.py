@@ -31,6 +31,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError, count, typed_key
+from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import hosts
@@ -49,6 +50,7 @@ Inspect = Callable[[int, Mapping[str, np.ndarray]], None]
 """`inspect(first, arrays)` sees a finished chunk, its first trial's number given."""
 
 
+@short_repr
 class Seconds(NamedTuple):
     """Where the time of a run went; chunks that were there already cost nothing."""
 
@@ -57,6 +59,7 @@ class Seconds(NamedTuple):
     transfer: float  # to the host, between processes and to the disk, while nothing is computed
 
 
+@short_repr
 class MonteCarlo(NamedTuple):
     """What `monte_carlo` returns."""
 

@@ -13,6 +13,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_json, digest_of_program
@@ -30,6 +31,7 @@ _WHOLE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 _MICRO_BATCH = "micro_batch_of_trials"  # what its function is called in the traced program
 
 
+@short_repr
 class Begun(NamedTuple):
     """Trials that the devices are computing."""
 
@@ -38,6 +40,7 @@ class Begun(NamedTuple):
     clock: float  # when they were begun
 
 
+@short_repr
 class Chunk(NamedTuple):
     """What one call computed."""
 
@@ -48,6 +51,7 @@ class Chunk(NamedTuple):
     stop: bool  # whether any process has to stop
 
 
+@short_repr
 @dataclass(frozen=True)
 class Lowered:
     """A chunk that has been traced, not compiled."""
@@ -63,6 +67,7 @@ class Lowered:
     seconds: float  # what tracing took
 
 
+@short_repr
 @dataclass(frozen=True)
 class Program:
     """A compiled chunk: call it with the number of its first trial."""

@@ -24,6 +24,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.engine._aborts import Farewell
 from fedjax_admm.trials.engine._listening import BIND, check_free, gloo_at, here
 
@@ -364,6 +365,7 @@ def smallest(size: int | None) -> float:
     return -told(False, -math.inf if size is None else -float(size)).largest
 
 
+@short_repr
 class Word(NamedTuple):
     """What the processes have told each other."""
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials import experiments
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _USUAL_TRIALS = 1000  # what an experiment has that names no number of them
 
 
+@short_repr
 class Headline(NamedTuple):
     """What `fedjax-admm list` says of an experiment, in the words of `Experiment`."""
 

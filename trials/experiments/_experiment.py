@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, default_float, listed, number, one_line
+from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import figures, limits
 from fedjax_admm.trials.experiments._methods import (
@@ -51,6 +52,7 @@ _MANY_ROUNDS = 10**8  # of all trials: a run of so many is traced to see how lon
 _ENLARGED = 100  # so many times the usual size
 
 
+@short_repr
 @dataclass(frozen=True)
 class Sweep:
     """The number that varies between the points of a figure."""
@@ -60,6 +62,7 @@ class Sweep:
     values: tuple[float, ...]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Origin:
     """Where an experiment was found that is not one of this package's own."""
@@ -82,6 +85,7 @@ def _usual_figure(results: "Results") -> "Figure":
     return figures.usual_figure(results)
 
 
+@short_repr
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Everything that `fedjax-admm run NAME` needs to know."""

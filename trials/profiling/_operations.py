@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.profiling._memory_access import (
     ACCUMULATIONS,
     CALLING,
@@ -24,6 +25,7 @@ from fedjax_admm.trials.profiling._memory_access import (
 )
 
 
+@short_repr
 class OperationCounts(NamedTuple):
     """Arithmetic and bytes of a program, by the model at the top of this module."""
 

@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 
 
+@short_repr
 class Rates(NamedTuple):
     """What devices reach together, measured."""
 
@@ -19,6 +21,7 @@ class Rates(NamedTuple):
     matrix: float  # floating-point operations per second
 
 
+@short_repr
 class Sizes(NamedTuple):
     """Arrays that are far beyond the caches, and keep every unit busy."""
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.profiling._operations import OperationCounts
 from fedjax_admm.trials.profiling._rates import Rates
 
 
+@short_repr
 @dataclass(frozen=True)
 class Profile:
     """Where the time of a run went, and what was done in it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.report._drawing import inline_svg
 from fedjax_admm.trials.report._elements import Markup, element, markup
 from fedjax_admm.trials.results import (
@@ -27,6 +28,7 @@ _MOST_ROWS = 5000  # in the tables of the other metrics of a run
 _DEVICE = ("kind", "platform", "count", "processes", "cores")
 
 
+@short_repr
 @dataclass(frozen=True)
 class ShownRun:
     """A run, and the figure that shows it."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import listed, shape_text
+from fedjax_admm._shown import short_repr
 
 DETAILS = "details"
 """The group of arrays that a figure shows besides metrics."""
@@ -20,6 +21,7 @@ NONFINITE_ROUND = "first_nonfinite_round"
 SWEEP, ROUND = "sweep", "round"
 
 
+@short_repr
 class _Wanted(NamedTuple):
     """What an array must be."""
 

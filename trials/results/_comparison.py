@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._overview import chosen_metric
 from fedjax_admm.trials.results._reading import load
@@ -17,6 +18,7 @@ _PAIRED = ("experiment", "trials", "rounds", "seed", "x64", "data", "parameter")
 _HEADINGS = ("pairs", "mean difference", "standard error", "median", "smaller in")
 
 
+@short_repr
 @dataclass(frozen=True)
 class ComparisonRow:
     """One method at one swept value; every entry of `difference` is a scalar."""
@@ -26,6 +28,7 @@ class ComparisonRow:
     difference: Difference
 
 
+@short_repr
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Paired differences of a metric at the last record; smaller is better."""

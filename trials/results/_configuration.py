@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._shown import short_repr
 
 FINISHED, UNFINISHED = "finished", "running"  # what stands under `status`
 
@@ -19,6 +20,7 @@ _MOST = 2**63 - 1  # of any count
 _LONGEST = 10_000  # characters of a text
 
 
+@short_repr
 class _Kind(NamedTuple):
     """What may stand under a key."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP
 from fedjax_admm.trials.results._configuration import FINISHED
@@ -41,6 +42,7 @@ COLUMNS = [
 ]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Results:
     """What a run left, or the trials that it has so far."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._summaries import Summary, summarize
 from fedjax_admm.trials.results._text_table import number_text, text_lines, text_table
@@ -12,6 +13,7 @@ _HEADINGS = ("method", "mean", "standard error", "median", "non-finite")
 _SOME = 12  # recorded rounds that a mistake names
 
 
+@short_repr
 @dataclass(frozen=True)
 class OverviewRow:
     """One method at one swept value; every entry of `numbers` is a scalar."""
@@ -21,6 +23,7 @@ class OverviewRow:
     numbers: Summary
 
 
+@short_repr
 @dataclass(frozen=True, repr=False)
 class Overview:
     """A metric of every method that has it, at every swept value, after some rounds."""

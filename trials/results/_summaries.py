@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedjax_admm._shown import short_repr
 
+
+@short_repr
 class Summary(NamedTuple):
     """Statistics of the finite trials; NaN where there are too few of them."""
 
@@ -46,6 +49,7 @@ def summarize(values: np.ndarray, axis: int) -> Summary:
     return Summary(trials, mean, error, median, q10, q90, trials - number)
 
 
+@short_repr
 class Difference(NamedTuple):
     """Paired differences between two methods on the same trials."""
 

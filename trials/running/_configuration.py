@@ -14,11 +14,13 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import count
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.experiments import Experiment
 
 DEFAULT_SEED = 2025
 
 
+@short_repr
 @dataclass(frozen=True)
 class Request:
     """What a person asked for; None means the default, or what the resumed run had."""

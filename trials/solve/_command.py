@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 from fedjax_admm._version import __version__
 from fedjax_admm.trials import figures, files, folders, results
 from fedjax_admm.trials.solve._settings import Settings
@@ -59,6 +60,7 @@ class Stages:
         self.seconds[name] = perf_counter() - start
 
 
+@short_repr
 @dataclass(frozen=True)
 class Solution:
     """What a family found, ready to be read and written."""

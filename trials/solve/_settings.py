@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._shown import short_repr
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -28,6 +29,7 @@ LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
 MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
 
 
+@short_repr
 class Demand(NamedTuple):
     """What a number must be."""
 
@@ -41,6 +43,7 @@ NOT_NEGATIVE = Demand(lambda value: 0 <= value < math.inf, "be finite and not ne
 SHARE = Demand(lambda value: 0 < value < 1, "lie between 0 and 1")
 
 
+@short_repr
 @dataclass(frozen=True)
 class Option:
     """An option of a command: a field of its settings."""
@@ -130,6 +133,7 @@ def _field(option: Option, default: Any) -> Any:
     return dataclasses.field(default=default, repr=shown, metadata={"option": option})
 
 
+@short_repr
 @dataclass(frozen=True, kw_only=True)
 class Settings(abc.ABC):
     """The options of a command `solve FAMILY`, checked when they are made.

@@ -9,10 +9,12 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._host import LARGEST_NUMBER, LONGEST_NAME, read_rows
+from fedjax_admm._shown import short_repr
 
 MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
 
 
+@short_repr
 @dataclass(frozen=True)
 class Table:
     """The rows of a file that are not blank; what is asked of it is checked then."""

@@ -33,6 +33,7 @@ import numpy as np
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import check_room, opened
 from fedjax_admm._linear_algebra import top_eigenvector
+from fedjax_admm._shown import short_repr
 
 VARIABLE = "FEDJAX_ADMM_DATA"
 SCIKIT_LEARN, SYNTHETIC = "scikit-learn", "synthetic"
@@ -46,6 +47,7 @@ _SYNTHETIC_IMAGES = 180  # of each digit, as many as scikit-learn has
 _BLOCK = 2**24  # bytes that are read at a time
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Images:
     """All images of some digits, from 0 on."""

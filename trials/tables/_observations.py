@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.tables._csv import MISSING, Table, read_csv
 
 INTERCEPT = "intercept"
 
 
+@short_repr
 @dataclass(frozen=True)
 class Observations:
     """What every node observed, ready for regression."""

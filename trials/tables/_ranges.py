@@ -7,12 +7,14 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import SMALLEST_NUMBER
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.tables._csv import read_csv
 
 AXES = ("x", "y", "z")
 _FORM = "x, y, [z,] range"
 
 
+@short_repr
 @dataclass(frozen=True)
 class RangeTable:
     """Measurements as read from a file."""

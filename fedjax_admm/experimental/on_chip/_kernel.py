@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.experimental.on_chip._masks import WORD
 from fedjax_admm.experimental.on_chip._respelling import respelled
 from fedjax_admm.kernels import couple_pair, prox_smoothed_abs
@@ -15,6 +16,7 @@ Vector = jax.Array  # shape=(lanes,): one number per client
 Point = tuple[Vector, ...]  # one vector per coordinate
 
 
+@short_repr
 class _Client(NamedTuple):
     """`FSMDMClients` in registers: one vector over the clients for every coordinate."""
 

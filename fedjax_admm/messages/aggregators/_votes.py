@@ -11,6 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._shown import short_repr
+
 
 class AnyNumber:
     """An aggregator that serves groups of any size."""
@@ -19,6 +21,7 @@ class AnyNumber:
         """Accept any number of vectors."""
 
 
+@short_repr
 class Ranked(NamedTuple):
     """Vectors by group, and within a group every coordinate in its own order; the absent last."""
 

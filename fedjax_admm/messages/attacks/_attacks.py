@@ -25,6 +25,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, number, one_of, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.attacks._liars import Liars, Lie, honest_mean, liars, told
 
 CENTRES = ("zero", "mean")
@@ -123,6 +124,7 @@ class ConstantMessage(Lie):
         return told(values, lies, bad & present), memory
 
 
+@short_repr
 class Past(NamedTuple):
     """What `stale_replay` remembers of every sender, stacked over senders."""
 

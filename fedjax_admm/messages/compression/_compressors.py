@@ -44,6 +44,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import count, one_of
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages.compression._wire import Flag, Half, Known, Number, Whole, bits_of, shared
 
@@ -111,6 +112,7 @@ class Rounding(Compressor, Protocol):
         return arrives + (message - fixed), state
 
 
+@short_repr
 class Levels(NamedTuple):
     """The code of `qsgd`: arrays, or their fields on the wire."""
 
@@ -183,6 +185,7 @@ def qsgd(levels: int) -> QSGD:
     return QSGD(count("levels", levels, at_most=2**24))
 
 
+@short_repr
 class Powers(NamedTuple):
     """The code of `natural`: arrays, or their fields on the wire."""
 
@@ -249,6 +252,7 @@ def natural() -> Natural:
     return Natural()
 
 
+@short_repr
 class Signs(NamedTuple):
     """The code of `scaled_sign`: arrays, or their fields on the wire."""
 
@@ -298,6 +302,7 @@ def scaled_sign() -> ScaledSign:
     return ScaledSign()
 
 
+@short_repr
 class Entries(NamedTuple):
     """The code of `top_k` and `rand_k`: arrays, or their fields on the wire."""
 

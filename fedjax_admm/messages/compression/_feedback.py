@@ -35,9 +35,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel
 
 
+@short_repr
 class Remainder(NamedTuple):
     """What `error_feedback` remembers."""
 
@@ -45,6 +47,7 @@ class Remainder(NamedTuple):
     channel: Any  # of the channel inside
 
 
+@short_repr
 class Held(NamedTuple):
     """What `differences` remember."""
 

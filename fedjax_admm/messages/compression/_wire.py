@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import NUMBER
 
 
@@ -52,6 +53,7 @@ class OnWire(Protocol):
         ...
 
 
+@short_repr
 @dataclass(frozen=True)
 class Whole:
     """Whole numbers that are not negative."""
@@ -76,6 +78,7 @@ class Whole:
         return (digits @ powers).astype(np.int32).reshape(self.shape)
 
 
+@short_repr
 @dataclass(frozen=True)
 class Flag:
     """Truth values."""
@@ -96,6 +99,7 @@ class Flag:
         return bits.astype(bool).reshape(self.shape)
 
 
+@short_repr
 @dataclass(frozen=True)
 class Number:
     """Floats of single precision, whatever the precision of a run."""
@@ -117,6 +121,7 @@ class Number:
         return Whole(self.shape, NUMBER).unpack(bits, key).view(np.float32)
 
 
+@short_repr
 @dataclass(frozen=True)
 class Half:
     """Floats of 16 bits."""
@@ -139,6 +144,7 @@ class Half:
         return whole.astype(np.uint16).view(jnp.dtype(self.dtype))
 
 
+@short_repr
 @dataclass(frozen=True)
 class Known:
     """What both ends know, given the key that they share."""

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 
 
 class Delay(Protocol):
@@ -88,6 +89,7 @@ def check_delay(name: str, value: Any) -> None:
         )
 
 
+@short_repr
 class Transit(NamedTuple):
     """What is on its way: a ring of slots, one per round in which something may arrive."""
 

@@ -35,6 +35,7 @@ from fedjax_admm._checks import (
     scalar,
 )
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.messages import Exchange, Identity, Mailbox, check_exchange
@@ -56,6 +57,7 @@ from fedjax_admm.traffic import Traffic
 SETTINGS = ("fair", "paper")
 
 
+@short_repr
 class FedMAvgState(NamedTuple):
     """The state of FedMAvg: no copies, no duals."""
 

@@ -51,6 +51,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.messages import Exchange, at_rows, check_exchange, put_rows
 from fedjax_admm.participation import where_active
@@ -72,6 +73,7 @@ from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class FedMCClients(NamedTuple):
     """What every client keeps; the server keeps the last W and Y that it was sent."""
 
@@ -80,6 +82,7 @@ class FedMCClients(NamedTuple):
     duals: jax.Array  # shape=(clients, items, rank): Y_i
 
 
+@short_repr
 class FedMCState(NamedTuple):
     """The state of FedMC-ADMM."""
 

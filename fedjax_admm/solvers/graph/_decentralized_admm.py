@@ -57,6 +57,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnGraph
 from fedjax_admm.graphs import Graph
 from fedjax_admm.messages import Exchange
@@ -72,6 +73,7 @@ from fedjax_admm.solvers.graph._neighbours import (
 )
 
 
+@short_repr
 class DecentralizedNodes(NamedTuple):
     """What every node keeps."""
 
@@ -79,6 +81,7 @@ class DecentralizedNodes(NamedTuple):
     memory: Any  # of the local solver, stacked over nodes
 
 
+@short_repr
 class DecentralizedState(NamedTuple):
     """Models, and letters."""
 

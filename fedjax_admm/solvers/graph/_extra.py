@@ -60,6 +60,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
 from fedjax_admm.messages import Exchange, Mailbox
 from fedjax_admm.participation import where_active
@@ -75,6 +76,7 @@ from fedjax_admm.solvers.graph._neighbours import (
 )
 
 
+@short_repr
 class ExtraNodes(NamedTuple):
     """What every node keeps."""
 
@@ -82,6 +84,7 @@ class ExtraNodes(NamedTuple):
     p: jax.Array  # shape=(nodes, dim): corrections, which add up to zero
 
 
+@short_repr
 class ExtraState(NamedTuple):
     """The state of EXTRA and of PG-EXTRA."""
 

@@ -41,6 +41,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import edge_difference, safe_ratio
 from fedjax_admm.messages import Exchange
@@ -56,6 +57,7 @@ from fedjax_admm.solvers.graph._neighbours import (
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class GTVNodes(NamedTuple):
     """What every node keeps."""
 
@@ -63,6 +65,7 @@ class GTVNodes(NamedTuple):
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
+@short_repr
 class GTVState(NamedTuple):
     """Models and flows."""
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete, one_line
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
@@ -27,6 +28,7 @@ from fedjax_admm.solvers.graph._neighbours import NeighbourSolver, broadcast, op
 NO_MEAN = "here duals are sums of flows, and no client takes a mean of models"
 
 
+@short_repr
 class PrivateClients(NamedTuple):
     """What every client keeps."""
 
@@ -43,6 +45,7 @@ class PrivateClients(NamedTuple):
     # happens to messages
 
 
+@short_repr
 class PrivateState(NamedTuple):
     """The state of private networked ADMM."""
 

@@ -24,8 +24,10 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, flag, number, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 
 
+@short_repr
 class Agreement(NamedTuple):
     """What an adaptive penalty sees after a round."""
 
@@ -51,6 +53,7 @@ class AdaptivePenalty(Protocol):
         ...
 
 
+@short_repr
 class SpectralMemory(NamedTuple):
     """What was seen at the last attempt, stacked over clients."""
 

@@ -63,6 +63,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, number, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, Zero
@@ -85,6 +86,7 @@ from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class FedADMMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
@@ -93,6 +95,7 @@ class FedADMMClients(NamedTuple):
     memory: Any  # of the local solver
 
 
+@short_repr
 class FedADMMState(NamedTuple):
     """The server's model, the stacked clients, and the penalty parameters."""
 

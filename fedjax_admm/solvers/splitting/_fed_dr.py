@@ -52,6 +52,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
@@ -73,6 +74,7 @@ from fedjax_admm.solvers._present import (
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class FedDRClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -85,6 +87,7 @@ class FedDRClients(NamedTuple):
         return 2 * self.x - self.y
 
 
+@short_repr
 class FedDRState(NamedTuple):
     """The server and the stacked clients."""
 

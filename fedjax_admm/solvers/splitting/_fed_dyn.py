@@ -48,6 +48,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
@@ -67,6 +68,7 @@ from fedjax_admm.solvers._present import (
 )
 
 
+@short_repr
 class FedDynClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -74,6 +76,7 @@ class FedDynClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
+@short_repr
 class FedDynState(NamedTuple):
     """The server and the stacked clients."""
 

@@ -40,6 +40,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
@@ -60,6 +61,7 @@ from fedjax_admm.solvers._present import (
 )
 
 
+@short_repr
 class FedPLTClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -68,6 +70,7 @@ class FedPLTClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
+@short_repr
 class FedPLTState(NamedTuple):
     """The server and the stacked clients."""
 

@@ -41,6 +41,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import (
     Access,
     Gradients,
@@ -66,6 +67,7 @@ from fedjax_admm.solvers._present import (
 )
 
 
+@short_repr
 class AveragingState(NamedTuple):
     """The shared model, and what clients and server remember."""
 

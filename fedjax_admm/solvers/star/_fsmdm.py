@@ -55,6 +55,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import _checks
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, zero
@@ -75,6 +76,7 @@ from fedjax_admm.solvers.star._fsmdm_constants import (
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class FSMDMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
@@ -88,6 +90,7 @@ class FSMDMClients(NamedTuple):
     updates: jax.Array  # shape=(clients,), int32: local updates done
 
 
+@short_repr
 class FSMDMState(NamedTuple):
     """The server's model and the stacked clients."""
 

@@ -30,6 +30,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, finite_array, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Access, Clients, Gradients, Values, has
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, zero
@@ -37,6 +38,7 @@ from fedjax_admm.solvers._present import Post, check_regularizer
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class IFCAState(NamedTuple):
     """Models, and who uses which."""
 

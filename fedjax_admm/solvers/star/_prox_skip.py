@@ -48,6 +48,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
 from fedjax_admm.messages import Exchange, Prompt, check_exchange
 from fedjax_admm.penalties import Penalty
@@ -64,6 +65,7 @@ from fedjax_admm.solvers._present import (
 )
 
 
+@short_repr
 class ProxSkipClients(NamedTuple):
     """What the clients hold, stacked; absent ones keep all of it."""
 
@@ -71,6 +73,7 @@ class ProxSkipClients(NamedTuple):
     control: jax.Array  # shape=(clients, dim): h_i
 
 
+@short_repr
 class ProxSkipState(NamedTuple):
     """The server's last answer and the stacked clients."""
 

@@ -46,6 +46,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty
@@ -63,6 +64,7 @@ from fedjax_admm.solvers._present import (
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class ScaffoldState(NamedTuple):
     """Models travel together with control variates."""
 

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.penalties import Penalty, zero
@@ -42,6 +43,7 @@ from fedjax_admm.solvers._present import (
 )
 
 
+@short_repr
 class FederatedSubgradientState(NamedTuple):
     """The server's model; the clients keep nothing."""
 

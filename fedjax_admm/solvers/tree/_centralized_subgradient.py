@@ -34,6 +34,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import number
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values, first_model
 from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.messages import Exchange, check_exchange
@@ -49,6 +50,7 @@ from fedjax_admm.solvers._present import (
 from fedjax_admm.traffic import Traffic
 
 
+@short_repr
 class CentralizedState(NamedTuple):
     """The one model."""
 

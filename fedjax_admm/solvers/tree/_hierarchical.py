@@ -49,6 +49,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count, flag, instance, is_concrete, one_of, several
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.participation import where_active
@@ -71,6 +72,7 @@ from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
 
 
+@short_repr
 class HierarchyState(NamedTuple):
     """The models of all nodes, and what their links hold."""
 

@@ -20,11 +20,13 @@ import jax
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import couple_pair
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
 
 
+@short_repr
 class TreeNodes(NamedTuple):
     """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
 

@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange, Identity, Mailbox
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
 from fedjax_admm.trees import Tree
 
 
+@short_repr
 class Reading(NamedTuple):
     """What the nodes of a level read of their parents."""
 
@@ -35,6 +37,7 @@ class Reading(NamedTuple):
     model: jax.Array  # shape=(nodes, dim): what was read last
 
 
+@short_repr
 class TreePost(NamedTuple):
     """What a tree remembers of its messages: of the clients, then of the servers level by level."""
 

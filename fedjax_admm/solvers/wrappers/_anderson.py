@@ -36,6 +36,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
 from fedjax_admm.protocol import Solver
 from fedjax_admm.solvers.wrappers._around import Around
@@ -43,6 +44,7 @@ from fedjax_admm.solvers.wrappers._around import Around
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
+@short_repr
 class AndersonHistory(NamedTuple):
     """What is remembered of earlier rounds; d is the number of floating numbers in a state."""
 
@@ -56,6 +58,7 @@ class AndersonHistory(NamedTuple):
     size: jax.Array  # shape=(): ||f|| there
 
 
+@short_repr
 class AndersonState(NamedTuple):
     """The state of the solver inside, and the history."""
 

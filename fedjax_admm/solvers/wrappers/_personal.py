@@ -31,6 +31,7 @@ from fedjax_admm._checks import (
     scalar,
 )
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import (
     Minibatches,
     OnStar,
@@ -43,6 +44,7 @@ from fedjax_admm.solvers._present import work_present
 from fedjax_admm.solvers.wrappers._around import Around
 
 
+@short_repr
 class PersonalState(NamedTuple):
     """What the solver inside keeps, and the clients' own parts."""
 

@@ -9,7 +9,10 @@ mean over the task's attacks of the mean error at the share 0.2 of liars.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fedjax_admm._shown import short_repr
 
+
+@short_repr
 class Tuned(NamedTuple):
     """What was found for a task."""
 

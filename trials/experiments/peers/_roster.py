@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import Measure
+from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import without_replacement
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
@@ -24,6 +25,7 @@ GRID = 12
 """How many settings of a method are tried."""
 
 
+@short_repr
 class Setting(NamedTuple):
     """The numbers of a method that are tuned; where there is one, nobody looks at `second`."""
 
@@ -31,6 +33,7 @@ class Setting(NamedTuple):
     second: Any
 
 
+@short_repr
 class Recipe(NamedTuple):
     """A method before its numbers are known."""
 

@@ -40,6 +40,7 @@ import numpy as np
 import optax
 
 from fedjax_admm._checks import count, default_float, number
+from fedjax_admm._shown import short_repr
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.trials import figures, tables
@@ -66,6 +67,7 @@ _SHARE_OF_TEST, _SHARE_OF_VALIDATION = 0.2, 0.15
 # --- images ---
 
 
+@short_repr
 class Pool(NamedTuple):
     """Images on the host."""
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from fedjax_admm._run import run
+from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fsmdm
@@ -20,6 +21,7 @@ _FLAT = 1e-9  # sensors of such a height, as a share of their extent, lie in one
 _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of a normal
 
 
+@short_repr
 @dataclass(frozen=True)
 class Location:
     """A located target."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import MOST_ROUNDS, Settings, whole
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.tables import RangeTable
 
 
+@short_repr
 @dataclass(frozen=True, kw_only=True)
 class LocalizationSettings(Settings):
     """Locate a target from the ranges that sensors measured."""

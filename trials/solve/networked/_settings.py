@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import penalties
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
     POSITIVE,
@@ -38,6 +39,7 @@ _COUPLED = Demand(
 )
 
 
+@short_repr
 @dataclass(frozen=True, kw_only=True)
 class NetworkedSettings(Settings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""

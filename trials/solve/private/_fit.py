@@ -25,6 +25,7 @@ import numpy as np
 
 from fedjax_admm._checks import default_float
 from fedjax_admm._run import run
+from fedjax_admm._shown import short_repr
 from fedjax_admm.measures import consensus_gap, total_loss
 from fedjax_admm.privacy import (
     Plan,
@@ -50,6 +51,7 @@ from fedjax_admm.trials.tables import NodeGraph, Observations
 _RECORDS = 100  # of the curves, or a few more
 
 
+@short_repr
 @dataclass(frozen=True)
 class PrivateFit:
     """What `fit_private` found. Only what is said to be public may leave the machine."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import losses
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
     NOT_NEGATIVE,
@@ -46,6 +47,7 @@ _GROWTH = Demand(lambda value: 0 < value <= 1, "be above 0 and at most 1")
 _POWER = Demand(lambda value: 0 <= value <= 1, "lie between 0 and 1")
 
 
+@short_repr
 @dataclass(frozen=True, kw_only=True)
 class PrivateSettings(Settings):
     """Fit a linear model to clients' data under differential privacy, and say what was spent."""

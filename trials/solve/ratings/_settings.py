@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import penalties
+from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
     SHARE,
@@ -37,6 +38,7 @@ _BETA = Demand(
 )
 
 
+@short_repr
 @dataclass(frozen=True, kw_only=True)
 class RatingsSettings(Settings):
     """Complete a table of ratings by FedMC-ADMM, and compare it with means and biases."""
