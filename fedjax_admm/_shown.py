@@ -11,6 +11,7 @@ too.
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
+from html import escape
 from textwrap import wrap
 from typing import Any, TypeVar
 
@@ -26,16 +27,47 @@ _DEEPEST = 2  # objects within objects whose fields are shown
 def short_repr(cls: Class) -> Class:
     """Give a dataclass or a NamedTuple a short representation, unless it wrote its own.
 
+    A notebook shows a table of its fields.
+
     Args:
       cls: the class; a decorator above `@dataclass`, or above `class Name(NamedTuple)`.
 
     Returns:
       The class.
     """
-    generated = hasattr(cls.__dict__.get("__repr__"), "__wrapped__")  # what `dataclass` writes
-    if generated or not is_dataclass(cls):
-        cls.__repr__ = brief
+    own = vars(cls)
+    generated = hasattr(own.get("__repr__"), "__wrapped__")  # what `dataclass` writes
+    if generated or not hasattr(cls, "__dataclass_fields__"):
+        type.__setattr__(cls, "__repr__", brief)
+    if "_repr_html_" not in own:
+        type.__setattr__(cls, "_repr_html_", as_html)
     return cls
+
+
+def as_html(value: Any) -> str:
+    """Return an object as a notebook shows it: a table of its fields, and a picture if it has one.
+
+    A class with a method `_picture()` has its SVG above the table. Nothing is fetched, nothing
+    runs; what users named is escaped.
+    """
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'><code>{escape(described(each, 1))}</code></td></tr>"
+        for name, each in named_fields(value)
+    )
+    return f"<div><b>{escape(type(value).__name__)}</b>{_picture(value)}<table>{rows}</table></div>"
+
+
+def _picture(value: Any) -> str:
+    """Return the picture of an object; none where its arrays are not known."""
+    draw = getattr(value, "_picture", None)
+    if draw is None:
+        return ""
+    try:
+        drawn = draw()
+    except Exception:  # traced or abstract, or whatever `jax.tree.map` has put into a field
+        return ""
+    return f"<div>{drawn}</div>" if drawn else ""
 
 
 def brief(value: Any) -> str:

@@ -21,6 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, instance, listed, one_line
+from fedjax_admm._drawings import tree_svg
+from fedjax_admm._plots import plot_tree
 from fedjax_admm._pytrees import register_dataclass
 
 
@@ -39,6 +41,21 @@ class Tree:
     level_sizes: tuple[int, ...] = field(metadata={"static": True})  # servers per level, root first
 
     spread: ClassVar[tuple[str, ...]] = ("client_parents",)
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw the tree with matplotlib: servers above the middle of their children.
+
+        Args:
+          axes: what to draw into; new ones if None.
+
+        Returns:
+          The matplotlib Axes.
+        """
+        return plot_tree(self, axes)
+
+    def _picture(self) -> str:
+        """Return a small picture for a notebook, "" for a large tree."""
+        return tree_svg(self.client_parents, self.server_parents, self.level_sizes)
 
     @property
     def num_clients(self) -> int:

@@ -28,6 +28,9 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
+from fedjax_admm._drawings import curve_svg
+from fedjax_admm._frames import trace_dataset, trace_frame
+from fedjax_admm._plots import plot_trace
 from fedjax_admm._run._checks import (
     check_arrays,
     check_function,
@@ -39,6 +42,7 @@ from fedjax_admm._run._checks import (
     traced_residual,
 )
 from fedjax_admm._run._key_uses import key_use
+from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Parameters, check_capabilities, has
 from fedjax_admm.devices import over_clients, replicate_uneven
@@ -84,6 +88,44 @@ class Run(NamedTuple):
     estimate: Any  # the solver's estimate after the last round: an array; or the user's pytree of
     # parameters, where the problem has one (with an axis of clients for personal models)
 
+    def plot(self, metric: str | None = None, *, axes: Any = None) -> Any:
+        """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.
+
+        Of a batch of runs (`jax.vmap`) the median is drawn, with a band from 10 to 90 % of them.
+
+        Args:
+          metric: a name of the trace; the first that was measured if None.
+          axes: what to draw into; new ones if None.
+
+        Returns:
+          The matplotlib Axes.
+
+        Raises:
+          InputError: the run measured nothing of that name, or an array per round.
+        """
+        return plot_trace(self.trace, metric, axes)
+
+    def to_dataframe(self) -> Any:
+        """Return the trace as a pandas DataFrame: a row per record, and per run of a batch.
+
+        Raises:
+          InputError: pandas is not installed, or a metric is an array per round.
+        """
+        return trace_frame(self.trace)
+
+    def to_xarray(self) -> Any:
+        """Return the trace as an xarray Dataset over "round", and "run" for a batch.
+
+        Raises:
+          InputError: xarray is not installed.
+        """
+        return trace_dataset(self.trace)
+
+    def _picture(self) -> str:
+        """Return the curve of the first metric for a notebook."""
+        measured = [name for name in self.trace if name not in ("round", "messages")]
+        return curve_svg(self.trace["round"], self.trace[measured[0]]) if measured else ""
+
 
 def run(
     solver: Solver,
@@ -95,6 +137,7 @@ def run(
     measure: Measure | None = None,
     every: int = 1,
     start: RoundState | None = None,
+    progress: bool = False,
 ) -> Run:
     """Run a solver for a number of rounds: one `jax.lax.scan`, compiled once per structure.
 
@@ -115,6 +158,9 @@ def run(
         key, to go on from there. It knows its key by a fingerprint: another one is refused, unless
         one of them is traced. A private solver may go on with other numbers; its state holds what
         has been spent.
+      progress: show the rounds done and the time left on standard error. The run goes in about
+        twenty blocks of at least two records, with the same bits; two programs are compiled. Ctrl-C
+        gives back the `Run` of the blocks that are done, whose `state` can be gone on from.
 
     Returns:
       A `Run`. `trace` holds, besides what `measure` returns, "round" (int32: the number of
@@ -123,16 +169,24 @@ def run(
 
     Raises:
       InputError: an argument does not fit, `measure` returns no dict or one with a reserved name,
-        or a step changes the shape or dtype of the state; nothing has been compiled then.
+        a step changes the shape or dtype of the state, or `progress` is wanted of a traced run;
+        nothing has been compiled then.
+      KeyboardInterrupt: a run with `progress` was interrupted before its first block was done.
     """
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds, at_least=0), count("every", every)
     multiple("rounds", rounds, "every", every)
     if measure is not None:
         check_function("measure", measure)
+    if progress:
+        check_untraced(solver, problem, key, participation, start)
     _check(solver, problem, key, participation, measure, start, rounds)
     use = key_use(solver, problem, key, participation, start, rounds)
-    result = scan_rounds(solver, problem, key, participation, start, rounds, measure, every)
+
+    def advance(state: RoundState | None, length: int) -> Run:
+        return scan_rounds(solver, problem, key, participation, state, length, measure, every)
+
+    result = scan_in_blocks(advance, start, rounds, every) if progress else advance(start, rounds)
     if use is not None:
         use.remember(result.state)
     return result
@@ -149,6 +203,7 @@ def run_until(
     participation: Participation | None = None,
     every: int = 1,
     start: RoundState | None = None,
+    progress: bool = False,
 ) -> Run:
     """Run a solver until a residual is small: a `jax.lax.while_loop` with the same step.
 
@@ -168,6 +223,7 @@ def run_until(
       participation: as in `run`.
       every: look at the residual after each `every` rounds.
       start: as in `run`.
+      progress: as in `run`; blocks take about a second, and the time left is that to `max_rounds`.
 
     Returns:
       A `Run`. `status.converged` is the round at which the residual was small enough, or 0; a
@@ -175,18 +231,33 @@ def run_until(
       "messages" (of this call) and "residual".
 
     Raises:
-      InputError: an argument does not fit, `residual` returns no scalar, or a step changes the
-        shape or dtype of the state; nothing has been compiled then.
+      InputError: an argument does not fit, `residual` returns no scalar, a step changes the shape
+        or dtype of the state, or `progress` is wanted of a traced run; nothing has been compiled
+        then.
+      KeyboardInterrupt: a run with `progress` was interrupted before its first block was done.
     """
     participation = Everyone() if participation is None else participation
     max_rounds, every = count("max_rounds", max_rounds), count("every", every)
     multiple("max_rounds", max_rounds, "every", every)
     check_function("residual", residual)
+    if progress:
+        check_untraced(solver, problem, key, participation, start, tolerance)
     _check(solver, problem, key, participation, residual, start, max_rounds, total=True)
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(solver, problem, key, participation, start, max_rounds, total=True)
-    result = loop_until(
-        solver, problem, key, participation, start, tolerance, residual, max_rounds, every
+
+    def advance(state: RoundState | None, end: int, fresh: bool) -> Run:
+        return loop_until(
+            *(solver, problem, key, participation, state, tolerance, end),
+            residual=residual,
+            every=every,
+            fresh=fresh,
+        )
+
+    result = (
+        loop_in_blocks(advance, start, max_rounds, every)
+        if progress
+        else advance(start, max_rounds, start is None)
     )
     if use is not None:
         use.remember(result.state)
@@ -215,9 +286,9 @@ def scan_rounds(solver, problem, key, participation, start, rounds, measure, eve
     return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
 
 
-@partial(jax.jit, static_argnames=("residual", "max_rounds", "every"))
+@partial(jax.jit, static_argnames=("residual", "every", "fresh"))
 def loop_until(
-    solver, problem, key, participation, start, tolerance, residual, max_rounds, every
+    solver, problem, key, participation, start, tolerance, end, *, residual, every, fresh
 ) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
@@ -226,7 +297,7 @@ def loop_until(
 
     def unfinished(carry):
         state, nonfinite, distance, _ = carry
-        return (state.index < max_rounds) & (nonfinite == 0) & ~(distance <= tolerance)
+        return (state.index < end) & (nonfinite == 0) & ~(distance <= tolerance)
 
     def turn(carry):
         state, nonfinite, _, total = carry
@@ -236,8 +307,9 @@ def loop_until(
 
     none = jnp.zeros((), jnp.int32)
     distance = traced_residual(residual, solver, problem, first.solver)
-    if start is None:
-        # Before the first round all copies agree: a residual of zero there means nothing.
+    if fresh:
+        # Before the first round all copies agree: a residual of zero there means nothing. And a
+        # block goes on from one that has looked.
         distance = jnp.full_like(distance, jnp.inf)
     state, nonfinite, distance, messages = jax.lax.while_loop(
         unfinished, turn, (first, none, distance, none)

@@ -28,6 +28,8 @@ from fedjax_admm._checks import (
     real_array,
     several,
 )
+from fedjax_admm._drawings import graph_svg
+from fedjax_admm._plots import plot_graph
 from fedjax_admm._pytrees import register_dataclass
 
 _GRAPH = "a graph of fedjax_admm.graphs"
@@ -47,6 +49,23 @@ class Graph:
     num_nodes: int = field(metadata={"static": True})
 
     spread: ClassVar[tuple[str, ...]] = ("heads", "tails", "weights")
+
+    def plot(self, values: Any = None, *, positions: Any = None, axes: Any = None) -> Any:
+        """Draw edges thick by their weights and nodes coloured by values; return matplotlib's Axes.
+
+        Args:
+          values: shape (nodes,): what colours the nodes; one colour for all if None.
+          positions: shape (nodes, 2); from the Laplacian if None, up to 1500 nodes.
+          axes: what to draw into; new ones if None.
+
+        Raises:
+          InputError: an array has another shape, or positions are missing and cannot be computed.
+        """
+        return plot_graph(self, values, positions, axes)
+
+    def _picture(self) -> str:
+        """Return a small picture for a notebook, "" for a large graph."""
+        return graph_svg(self.heads, self.tails, self.weights, self.num_nodes)
 
     @property
     def num_edges(self) -> int:

@@ -77,17 +77,6 @@ class Federated:
 
     spread: ClassVar[tuple[str, ...]] = ("client_weights", "private")
 
-    def __repr__(self) -> str:
-        """Tell what there is, and not all numbers."""
-        dim, kind = self.start.shape[-1], self.start.dtype
-        loss = getattr(self.loss, "__name__", type(self.loss).__name__)
-        own = f", {self.private.shape[-1]} of each client's own" if self.private.shape[-1] else ""
-        stands = "a graph" if self.graph is not None else "a tree or a star"
-        return (
-            f"Federated({loss}, {self.num_clients} clients on {stands}, "
-            f"{dim} parameters that travel{own}, {kind})"
-        )
-
     @property
     def num_clients(self) -> int:
         """Return the number of clients."""

@@ -13,7 +13,11 @@ MODULES = sources()
 STOREYS = (
     ("fedjax_admm._lazy", "fedjax_admm._shown", "fedjax_admm._version"),
     ("fedjax_admm.kernels",),
-    ("fedjax_admm._checks", "fedjax_admm._pytrees", "fedjax_admm._linear_algebra"),
+    (
+        *("fedjax_admm._checks", "fedjax_admm._drawings", "fedjax_admm._pytrees"),
+        "fedjax_admm._linear_algebra",
+    ),
+    ("fedjax_admm._frames", "fedjax_admm._plots"),
     ("fedjax_admm._host",),
     ("fedjax_admm.traffic", "fedjax_admm.devices", "fedjax_admm.schedules", "fedjax_admm.lanes"),
     ("fedjax_admm._optimizers",),

@@ -349,9 +349,9 @@ def test_the_user_reads_parameters(problem):
     np.testing.assert_array_equal(stacked["w"], points()[:, 1:])
 
 
-def test_a_problem_tells_what_it_is_in_a_line(problem):
-    told = "Federated(logistic, 4 clients on a tree or a star, 4 parameters that travel, float64)"
-    assert repr(problem) == told
+def test_a_problem_tells_what_it_is_in_a_few_lines(problem):
+    assert repr(problem).startswith("Federated(data=ClientData(")
+    assert len(repr(problem)) < 300
 
 
 def test_what_is_private_does_not_travel(float64):

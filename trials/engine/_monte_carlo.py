@@ -31,6 +31,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError, count, typed_key
+from fedjax_admm._frames import dataset, tidy_frame
 from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials import folders
@@ -68,6 +69,36 @@ class MonteCarlo(NamedTuple):
     seconds: Seconds
     computed: int  # trials that were not there already
     program: str  # digest of what makes the trials: program, key, width, versions, kind of device
+
+    def to_dataframe(self) -> Any:
+        """Return a pandas DataFrame: a row per trial, a column per array of one number per trial.
+
+        Further axes of an array make columns of their own, called after the array and the place.
+
+        Raises:
+          InputError: pandas is not installed.
+        """
+        columns = {}
+        for name, array in self.arrays.items():
+            flat = np.reshape(array, (len(array), -1))
+            places = np.ndindex(array.shape[1:])
+            names = [
+                name if not place else f"{name}_{'_'.join(map(str, place))}" for place in places
+            ]
+            columns |= dict(zip(names, flat.T, strict=True))
+        return tidy_frame({"trial": range(self._trials)}, columns, "to_dataframe()")
+
+    def to_xarray(self) -> Any:
+        """Return an xarray Dataset with a variable per array over "trial" and the array's axes.
+
+        Raises:
+          InputError: xarray is not installed.
+        """
+        return dataset({"trial": range(self._trials)}, self.arrays, {}, "to_xarray()")
+
+    @property
+    def _trials(self) -> int:
+        return len(next(iter(self.arrays.values()), ()))
 
 
 def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:

@@ -29,7 +29,7 @@ class ComparisonRow:
 
 
 @short_repr
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Comparison:
     """Paired differences of a metric at the last record; smaller is better."""
 
@@ -39,10 +39,6 @@ class Comparison:
     notes: Sequence[str]  # what has to be known of them, a sentence each
     parameter: str
     rows: Sequence[ComparisonRow]
-
-    def __repr__(self) -> str:
-        """Return what is compared, and how many rows there are."""
-        return f"Comparison({one_line(self.title)}; {len(self.rows)} rows)"
 
     def __str__(self) -> str:
         """Return the text in 80 columns."""

@@ -9,16 +9,20 @@ figure.png, figure.pdf
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._frames import optional
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP
 from fedjax_admm.trials.results._configuration import FINISHED
+from fedjax_admm.trials.results._frames import trials_dataset, trials_frame
 from fedjax_admm.trials.results._summaries import summarize
 from fedjax_admm.trials.tables import csv_text
 
@@ -122,6 +126,39 @@ class Results:
                 value=name,
             )
         return np.asarray(found)
+
+    def figure(self) -> Any:
+        """Return the experiment's own figure of these results, a matplotlib Figure.
+
+        Raises:
+          InputError: its experiment is not known here.
+        """
+        # Experiments lie above their results. This is the one call upwards, when somebody asks.
+        experiments = import_module("fedjax_admm.trials.experiments")
+        return experiments.find_again(self.config).draw(self)
+
+    def to_dataframe(self, *, summary: bool = False) -> Any:
+        """Return a pandas DataFrame.
+
+        Args:
+          summary: the rows of `summary.csv` if true, else a row per method, metric, sweep value,
+            trial and round.
+
+        Raises:
+          InputError: pandas is not installed.
+        """
+        if not summary:
+            return trials_frame(self)
+        pandas = optional("pandas", "to_dataframe()")
+        return pandas.read_csv(StringIO(summary_text(self)))
+
+    def to_xarray(self) -> Any:
+        """Return an xarray Dataset: a variable per metric over method, sweep, trial and round.
+
+        Raises:
+          InputError: xarray is not installed.
+        """
+        return trials_dataset(self)
 
     def save(self, folder: Path) -> None:
         """Write `trials.npz` and `summary.csv`."""

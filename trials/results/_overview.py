@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._checks import InputError, listed
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._summaries import Summary, summarize
@@ -24,7 +24,7 @@ class OverviewRow:
 
 
 @short_repr
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Overview:
     """A metric of every method that has it, at every swept value, after some rounds."""
 
@@ -33,10 +33,6 @@ class Overview:
     title: str
     parameter: str
     rows: Sequence[OverviewRow]
-
-    def __repr__(self) -> str:
-        """Return what is shown, and how many rows there are."""
-        return f"Overview({one_line(self.title)}; {len(self.rows)} rows)"
 
     def __str__(self) -> str:
         """Return the text in 80 columns."""

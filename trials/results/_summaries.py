@@ -1,11 +1,12 @@
 """Statistics over trials: non-finite trials are counted, never averaged, never hidden."""
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_admm._shown import short_repr
+from fedjax_admm.trials.results._frames import summary_dataset, summary_frame
 
 
 @short_repr
@@ -19,6 +20,22 @@ class Summary(NamedTuple):
     q10: np.ndarray
     q90: np.ndarray
     nonfinite: np.ndarray  # int: trials left out of the other columns
+
+    def to_dataframe(self) -> Any:
+        """Return a pandas DataFrame: a row per entry, with its place on the axes.
+
+        Raises:
+          InputError: pandas is not installed.
+        """
+        return summary_frame(self._asdict())
+
+    def to_xarray(self) -> Any:
+        """Return an xarray Dataset with a variable per statistic.
+
+        Raises:
+          InputError: xarray is not installed.
+        """
+        return summary_dataset(self._asdict())
 
 
 def summarize(values: np.ndarray, axis: int) -> Summary:

@@ -1,0 +1,138 @@
+"""Figures of runs, graphs and trees; matplotlib is imported when one is drawn."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjax_admm._checks import InputError, listed
+from fedjax_admm._drawings import LARGEST_LAYOUT, spectral_positions, tree_positions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COUNTS = ("round", "messages")  # of a trace, besides what was measured
+_COLOUR = "#0072B2"
+
+
+def plot_trace(trace: Mapping[str, Any], metric: str | None, axes: "Axes | None") -> "Axes":
+    """Draw what a run measured against its rounds; see `Run.plot`."""
+    measured = [name for name in trace if name not in _COUNTS]
+    if metric is None:
+        metric = next(iter(measured), "")
+    if metric not in trace:
+        raise InputError(
+            f"must be one of what the run measured, {listed(measured)}"
+            if measured
+            else "cannot be drawn, for the run measured nothing",
+            argument="metric",
+            value=metric,
+            remedy=None if measured else "give the run a measure",
+        )
+    rounds = np.asarray(trace["round"])
+    values = np.asarray(trace[metric], np.float64)
+    if values.shape[: rounds.ndim] != rounds.shape:
+        raise InputError(
+            f"has the shape {values.shape}, but rounds have the shape {rounds.shape}",
+            argument="metric",
+            value=metric,
+        )
+    if values.ndim > rounds.ndim:
+        raise InputError(
+            f"is an array of shape {values.shape[rounds.ndim :]} per round, and a curve needs one",
+            argument="metric",
+            value=metric,
+            remedy="draw the entry that you want from run.trace",
+        )
+    axes = _axes(axes)
+    x = rounds.reshape(-1, rounds.shape[-1])[0]
+    runs = values.reshape(-1, values.shape[-1])
+    axes.plot(x, np.median(runs, 0), color=_COLOUR, label=metric if len(runs) == 1 else "median")
+    if len(runs) > 1:
+        low, high = np.quantile(runs, [0.1, 0.9], 0)
+        axes.fill_between(x, low, high, color=_COLOUR, alpha=0.2, linewidth=0, label="10 to 90 %")
+        axes.legend(frameon=False)
+    if np.all(runs[np.isfinite(runs)] > 0):
+        axes.set_yscale("log")
+    axes.set_xlabel("round")
+    axes.set_ylabel(metric)
+    axes.grid(True, linewidth=0.4, alpha=0.6)
+    return axes
+
+
+def plot_graph(graph: Any, values: Any, positions: Any, axes: "Axes | None") -> "Axes":
+    """Draw a graph; see `Graph.plot`."""
+    heads, tails, weights = (np.asarray(each) for each in (graph.heads, graph.tails, graph.weights))
+    number = graph.num_nodes
+    if positions is None:
+        if number > LARGEST_LAYOUT:
+            raise InputError(
+                f"must be given for a graph of more than {LARGEST_LAYOUT} nodes, and this one has "
+                f"{number}",
+                argument="positions",
+                value=None,
+                remedy="pass an array of shape (nodes, 2)",
+            )
+        positions = spectral_positions(heads, tails, weights, number)
+    positions = _of_shape("positions", positions, (number, 2))
+    values = None if values is None else _of_shape("values", values, (number,))
+    axes = _axes(axes)
+    from matplotlib.collections import LineCollection
+
+    there = weights != 0
+    ends = np.stack([positions[heads[there]], positions[tails[there]]], 1)
+    share = weights[there] / max(np.max(weights[there], initial=0), 1e-300)
+    lines = LineCollection(
+        list(ends), colors="0.6", linewidths=list(0.2 + 0.6 * share), alpha=0.6, zorder=1
+    )
+    axes.add_collection(lines)
+    coloured = {"color": _COLOUR} if values is None else {"c": values, "cmap": "viridis"}
+    drawn = axes.scatter(*positions.T, s=18, zorder=2, **coloured)
+    if values is not None:
+        axes.figure.colorbar(drawn, ax=axes)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.autoscale_view()
+    return axes
+
+
+def plot_tree(tree: Any, axes: "Axes | None") -> "Axes":
+    """Draw a tree; see `Tree.plot`."""
+    places, links = tree_positions(
+        np.asarray(tree.client_parents), [*map(np.asarray, tree.server_parents)], tree.level_sizes
+    )
+    axes = _axes(axes)
+    from matplotlib.collections import LineCollection
+
+    axes.add_collection(LineCollection(list(places[links]), colors="0.6", linewidths=0.7, zorder=1))
+    servers = sum(tree.level_sizes)
+    axes.scatter(*places[:servers].T, marker="s", s=40, color=_COLOUR, label="servers", zorder=2)
+    axes.scatter(*places[servers:].T, marker="o", s=12, color="#D55E00", label="clients", zorder=2)
+    axes.legend(frameon=False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.autoscale_view()
+    return axes
+
+
+def _axes(axes: "Axes | None") -> "Axes":
+    """Return the axes that were given, or new ones, which a notebook shows."""
+    if axes is not None:
+        return axes
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+
+
+def _of_shape(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of float64 of a shape.
+
+    Raises:
+      InputError: it has another one.
+    """
+    found = np.asarray(value, np.float64)
+    if found.shape != shape:
+        raise InputError(
+            f"must have the shape {shape}, but it has {found.shape}", argument=name, value=value
+        )
+    return found

@@ -1,0 +1,264 @@
+"""Runs that tell how far they are: the same bits, interruptions, what is shown where."""
+
+import builtins
+import io
+import signal
+import sys
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import InputError, graphs, losses, participation, privacy, solvers
+from fedjax_admm._run import key_reuse_allowed
+from tests.solvers.private.cases import WITHOUT_OPTIMUM
+
+ROUNDS = 44
+LINE = f"of {ROUNDS} rounds"
+
+
+def on_star():
+    noise = fa.problems.cauchy_noise(1.0)
+    return fa.problems.draw_localization(jax.random.key(0), noise)
+
+
+def on_graph():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((4, 5, 2)), rng.standard_normal((4, 5))
+    graph = graphs.from_edges(4, [(0, 1), (1, 2), (2, 3)])
+    with WITHOUT_OPTIMUM:
+        return fa.problems.consensus_regression(graph, list(x), list(y), losses.squared(), l2=0.5)
+
+
+def noisy(rounds=ROUNDS):
+    plan = privacy.zcdp_plan(2.0, 1e-5, rounds)
+    return solvers.private_subgradient(privacy.gaussian_release(plan, 50.0), step_size=0.1)
+
+
+def estimate(solver, problem, state):
+    return {"estimate": solver.estimate(state)}
+
+
+def distance(solver, problem, state):
+    """Residual: how far the server is from the clients."""
+    return jnp.max(jnp.abs(state.client.x - state.server[None]))
+
+
+FAMILIES = {
+    "star": (solvers.fsmdm, on_star, participation.bernoulli(0.5), 2),
+    "private": (noisy, on_graph, participation.everyone(), 1),
+    "peers": (lambda: solvers.extra(0.05), on_graph, participation.markov_on_off(0.2, 0.3), 1),
+}
+
+
+class InterruptedLog(io.StringIO):
+    """Standard error; as soon as a line is written there, somebody presses Ctrl-C."""
+
+    pressed = False
+
+    def write(self, text):
+        written = super().write(text)
+        if LINE in text and not self.pressed:
+            self.pressed = True
+            signal.raise_signal(signal.SIGINT)
+        return written
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("family", FAMILIES)
+def test_blocks_have_the_bits_of_one_run(family, capsys):
+    build, draw, process, every = FAMILIES[family]
+    arguments = (build(), draw(), jax.random.key(3))
+    traced = []
+
+    def measure(solver, problem, state):
+        traced.append(solver)
+        return {"estimate": solver.estimate(state)}
+
+    options = {"participation": process, "measure": measure, "every": every}
+    whole = fa.run(*arguments, rounds=ROUNDS, **options)
+    assert capsys.readouterr() == ("", "")
+    once = len(traced)
+    shown = fa.run(*arguments, rounds=ROUNDS, progress=True, **options)
+    assert len(traced) == 3 * once  # two programs
+    chex.assert_trees_all_equal(whole, shown)
+    chex.assert_trees_all_equal_shapes_and_dtypes(whole, shown)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert lines[-1] == f"{ROUNDS} {LINE}, done"
+
+
+@pytest.mark.bits
+def test_a_run_that_goes_on_has_the_bits_too():
+    arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
+    start = fa.run(*arguments, rounds=6).state
+    whole = fa.run(*arguments, rounds=ROUNDS, start=start, measure=estimate)
+    shown = fa.run(*arguments, rounds=ROUNDS, start=start, measure=estimate, progress=True)
+    chex.assert_trees_all_equal(whole, shown)
+    assert shown.trace["round"][-1] == 6 + ROUNDS
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 5])
+def test_short_runs_have_few_blocks(rounds):
+    arguments = (solvers.extra(0.05), on_graph(), jax.random.key(3))
+    whole = fa.run(*arguments, rounds=rounds, measure=estimate)
+    chex.assert_trees_all_equal(
+        whole, fa.run(*arguments, rounds=rounds, measure=estimate, progress=True)
+    )
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("tolerance", [1.0, 0.0], ids=["converges", "does not"])
+def test_run_until_ends_at_the_same_round(tolerance):
+    arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
+    options = {"residual": distance, "tolerance": tolerance, "max_rounds": 600, "every": 3}
+    whole = fa.run_until(*arguments, **options)
+    assert bool(whole.status.converged) == (tolerance > 0)
+    assert int(whole.state.index) > 12  # more than the first blocks
+    chex.assert_trees_all_equal(whole, fa.run_until(*arguments, progress=True, **options))
+    start = fa.run(*arguments, rounds=5).state
+    chex.assert_trees_all_equal(
+        fa.run_until(*arguments, start=start, **options),
+        fa.run_until(*arguments, start=start, progress=True, **options),
+    )
+    # Where the residual is small enough, nothing is done.
+    if tolerance:
+        again = fa.run_until(*arguments, start=whole.state, progress=True, **options)
+        chex.assert_trees_all_equal(again.state, whole.state)
+        assert int(again.status.converged) == int(whole.status.converged)
+
+
+@pytest.mark.parametrize("at", [2.0, 30.0])
+def test_first_nonfinite_round_is_that_of_one_run(at):
+    bad = fa.schedule(lambda k, at: jnp.where(k == at, jnp.nan, 1.0), at=at)
+    arguments = (solvers.federated_subgradient(bad), on_star(), jax.random.key(3))
+    shown = fa.run(*arguments, rounds=ROUNDS, progress=True)
+    assert int(shown.status.nonfinite) == at
+    until = fa.run_until(
+        *arguments, residual=constant, tolerance=0.5, max_rounds=ROUNDS, progress=True
+    )
+    assert int(until.status.nonfinite) == int(until.state.index) == at
+
+
+def constant(solver, problem, state):
+    return jnp.ones(())
+
+
+@pytest.mark.bits
+def test_an_interrupted_run_gives_what_is_done_and_goes_on(monkeypatch):
+    arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
+    options = {"participation": participation.bernoulli(0.5), "measure": estimate}
+    whole = fa.run(*arguments, rounds=ROUNDS, **options)
+    log = InterruptedLog()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", log)
+        part = fa.run(*arguments, rounds=ROUNDS, progress=True, **options)
+    done = int(part.state.index)
+    assert 0 < done < ROUNDS
+    assert log.getvalue().splitlines()[-1] == (
+        f"Interrupted after {done} of {ROUNDS} rounds; what is done is returned, and "
+        f"start=run.state, rounds={ROUNDS - done} goes on from there."
+    )
+    np.testing.assert_array_equal(part.trace["round"], np.arange(1, done + 1))
+    rest = fa.run(*arguments, rounds=ROUNDS - done, start=part.state, **options)
+    chex.assert_trees_all_equal(whole.state, rest.state)
+    for name, values in whole.trace.items():
+        np.testing.assert_array_equal(values, np.concatenate([part.trace[name], rest.trace[name]]))
+
+
+def test_an_interrupted_search_for_a_small_residual_goes_on(monkeypatch):
+    arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
+    options = {"residual": distance, "tolerance": 0.0, "max_rounds": ROUNDS}
+    log = InterruptedLog()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", log)
+        part = fa.run_until(*arguments, progress=True, **options)
+    assert 0 < int(part.trace["round"][0]) < ROUNDS
+    assert "start=run.state goes on" in log.getvalue()
+    rest = fa.run_until(*arguments, start=part.state, **options)
+    chex.assert_trees_all_equal(rest.state, fa.run_until(*arguments, **options).state)
+
+
+def test_before_the_first_block_ctrl_c_is_ctrl_c():
+    def interrupted(solver, problem, state):  # as it is traced
+        signal.raise_signal(signal.SIGINT)
+        return {}
+
+    with pytest.raises(KeyboardInterrupt):
+        fa.run(
+            *(solvers.fsmdm(), on_star(), jax.random.key(3)),
+            rounds=ROUNDS,
+            measure=interrupted,
+            progress=True,
+        )
+
+
+class TestKeys:
+    @pytest.fixture(autouse=True)
+    def keys_serve_again(self):
+        """Have keys watched here, as they are for users."""
+
+    def test_blocks_are_one_use_of_a_key(self, monkeypatch):
+        arguments, key = (noisy(), on_graph()), jax.random.key(20_001)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", InterruptedLog())
+            part = fa.run(*arguments, key, rounds=ROUNDS, progress=True)
+        left = ROUNDS - int(part.state.index)
+        assert left > 0
+        with pytest.raises(InputError, match="round 1 on for something else"):
+            fa.run(noisy(50), on_graph(), key, rounds=2)
+        rest = fa.run(*arguments, key, rounds=left, start=part.state, progress=True)
+        whole = fa.run(*arguments, key, rounds=ROUNDS, progress=True)
+        chex.assert_trees_all_equal(whole.state, rest.state)
+        with pytest.raises(InputError, match=f"round {ROUNDS - left + 1} on for something else"):
+            fa.run(noisy(50), on_graph(), key, rounds=2, start=part.state)
+        with key_reuse_allowed():
+            fa.run(noisy(50), on_graph(), key, rounds=2)
+
+
+def test_what_is_traced_cannot_tell():
+    solver, problem, key = solvers.fsmdm(), on_star(), jax.random.key(3)
+    refused = pytest.raises(InputError, match=r"^progress shows rounds while they are computed")
+
+    def last(key):
+        return fa.run(solver, problem, key, rounds=4, progress=True).estimate
+
+    def until(key):
+        options = {"residual": distance, "tolerance": 0.1, "max_rounds": 4}
+        return fa.run_until(solver, problem, key, progress=True, **options).estimate
+
+    for function in (last, until):
+        with refused:
+            jax.jit(function)(key)
+        with refused:
+            jax.vmap(function)(jax.random.split(jax.random.key(4)))
+    with refused:
+        jax.jit(lambda: last(key))()
+    with refused:
+        jax.grad(
+            lambda beta: jnp.sum(
+                fa.run(solvers.fsmdm(beta=beta), problem, key, rounds=4, progress=True).estimate
+            )
+        )(100.0)
+
+
+def test_a_terminal_has_a_bar(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    fa.run(solvers.fsmdm(), on_star(), jax.random.key(3), rounds=ROUNDS, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{ROUNDS} of {ROUNDS}, done" in err
+
+
+def test_a_notebook_has_a_line_that_changes(monkeypatch, capsys):
+    class ZMQInteractiveShell:
+        """What rich takes for a notebook."""
+
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+    fa.run(solvers.fsmdm(), on_star(), jax.random.key(3), rounds=ROUNDS, progress=True)
+    shown = capsys.readouterr().out
+    assert f"0 {LINE}, compiling" in shown
+    assert f"{ROUNDS} {LINE}, done" in shown

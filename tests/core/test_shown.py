@@ -1,0 +1,194 @@
+"""Every public class shows itself in a few lines, wherever its objects come from."""
+
+import re
+from html.parser import HTMLParser
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm.trials import Results, monte_carlo, summarize
+from tests.core.shown import instance, public_classes
+
+CLASSES = public_classes()
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
+def test_a_class_is_shown_in_three_lines_without_arrays(cls):
+    for leaf in (jnp.zeros((10_000, 7)), None, object(), "text", np.float32(3), jnp.ones(())):
+        words = repr(instance(cls, leaf))
+        assert len(words) < 500
+        assert words.count("\n") < 3
+        assert not re.search(r"[Aa]rray\(|object at", words)
+        assert words.startswith(cls.__name__)
+
+
+def problem():
+    return fa.problems.draw_localization(jax.random.key(0), fa.problems.cauchy_noise(1.0))
+
+
+def test_numbers_and_shapes_are_told():
+    assert repr(problem()) == (
+        "Localization(anchors=float32[21,3], distances=float32[21], start=float32[3], "
+        "target=float32[3])"
+    )
+    assert "sigma_psi=SqrtGrowth(scale=0.00707107)" in repr(fa.solvers.fsmdm())
+
+
+def test_traced_and_abstract_objects_are_shown():
+    seen = []
+    jax.make_jaxpr(lambda solver: seen.append(repr(solver)) or solver.omega)(fa.solvers.fsmdm())
+    assert "omega=float32[]" in seen[0]
+    assert "anchors=float32[21,3]" in repr(jax.eval_shape(problem))
+    assert "key<fry>[]" in repr(fa.RoundState(0, jax.random.key(0), None))
+
+
+class Page(HTMLParser):
+    """What stands in a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def measured(key=None):
+    key = jax.random.key(1) if key is None else key
+    error = fa.measures.localization_error
+    return fa.run(fa.solvers.fsmdm(), problem(), key, rounds=8, measure=error)
+
+
+def batch():
+    return jax.vmap(measured)(jax.random.split(jax.random.key(1), 5))
+
+
+@pytest.mark.parametrize(
+    ("shown", "picture"),
+    [
+        (measured, True),
+        (batch, True),
+        (problem, False),
+        (fa.solvers.fsmdm, False),
+        (lambda: fa.graphs.chain(5), True),
+        (lambda: fa.graphs.chain(3000), False),
+        (lambda: fa.trees.from_counts([3, 2]), True),
+        (lambda: fa.trees.from_counts([3000, 2]), False),
+        (lambda: fa.ratings.draw_ratings(jax.random.key(0), (20, 10, 50)), False),
+        (lambda: summarize(np.ones((4, 2)), 0), False),
+    ],
+)
+def test_a_notebook_shows_a_table_and_a_picture(shown, picture):
+    page = Page(shown()._repr_html_())
+    assert "table" in page.tags
+    assert "script" not in page.tags
+    assert ("svg" in page.tags) == picture
+
+
+def test_what_a_user_named_is_escaped_and_nothing_traced_fails():
+    words = Page(fa.RoundState(0, "<script>x</script>", None)._repr_html_()).tags
+    assert "script" not in words
+    jax.eval_shape(lambda graph: (graph._repr_html_(), graph.weights)[1], fa.graphs.chain(5))
+
+
+def test_a_run_is_drawn_and_tabled():
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    run, runs = measured(), batch()
+    axes = run.plot()
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), run.trace["error"])
+    assert (axes.get_yscale(), axes.get_xlabel()) == ("log", "round")
+    median = np.median(runs.trace["error"], 0)
+    np.testing.assert_allclose(runs.plot("error").lines[0].get_ydata(), median, rtol=1e-6)
+    frame = runs.to_dataframe()
+    assert list(frame.columns) == ["run", "round", "error", "failure", "messages"]
+    np.testing.assert_array_equal(frame["error"], np.ravel(runs.trace["error"]))
+    assert run.to_xarray()["error"].dims == ("round",)
+    assert runs.to_xarray()["error"].dims == ("run", "round")
+    with pytest.raises(fa.InputError, match="metric must be one of what the run measured, error"):
+        run.plot("eror")
+
+
+def test_a_run_without_measures_has_nothing_to_draw():
+    run = fa.run(fa.solvers.fsmdm(), problem(), jax.random.key(1), rounds=2)
+    with pytest.raises(fa.InputError, match="the run measured nothing; give the run a measure"):
+        run.plot()
+
+
+def test_graphs_and_trees_are_drawn():
+    graph = fa.graphs.chain(6)
+    axes = graph.plot(jnp.arange(6.0), positions=jnp.arange(12.0).reshape(6, 2))
+    assert len(axes.collections[0].get_segments()) == 5
+    np.testing.assert_array_equal(axes.collections[1].get_array(), np.arange(6.0))
+    # A chain's second eigenvector runs along it.
+    along = np.asarray(graph.plot().collections[1].get_offsets())[:, 0]
+    assert np.all(np.diff(along) > 0) or np.all(np.diff(along) < 0)
+    with pytest.raises(fa.InputError, match="positions must have the shape"):
+        graph.plot(positions=jnp.ones((6, 3)))
+    with pytest.raises(fa.InputError, match="positions must be given for a graph of more than"):
+        fa.graphs.chain(2000).plot()
+    tree = fa.trees.from_counts([[2, 1], [3]])
+    axes = tree.plot()
+    assert len(axes.collections[0].get_segments()) == tree.num_links
+    servers, clients = (np.asarray(each.get_offsets()) for each in axes.collections[1:])
+    assert set(clients[:, 1]) == {-3.0}
+    assert sorted(clients[:, 0]) == [*range(6)]
+    assert servers[0, 1] == 0
+
+
+def test_trials_and_summaries_are_tabled():
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    trials = monte_carlo(
+        lambda key: (lambda drawn: {"a": drawn[0], "b": drawn[1:]})(jax.random.normal(key, (3,))),
+        jax.random.key(0),
+        4,
+        progress=False,
+    )
+    frame = trials.to_dataframe()
+    np.testing.assert_array_equal(frame["b_1"], trials.arrays["b"][:, 1])
+    assert trials.to_xarray()["b"].dims == ("trial", "b_0")
+    table = summarize(trials.arrays["b"], 0)
+    np.testing.assert_array_equal(table.to_dataframe()["median"], table.median)
+    assert table.to_xarray()["mean"].shape == (2,)
+
+
+def test_results_are_tabled_with_their_axes():
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    errors = np.arange(12.0).reshape(2, 3, 2)
+    config = {
+        "experiment": "e",
+        "title": "t",
+        "parameter": "p",
+        "parameter_label": "p (m)",
+        "seed": 1,
+        "methods": ["A", "B"],
+        "metrics": {"error": "error (m)"},
+    }
+    results = Results(config, np.array([1.0, 2.0]), np.array([5, 10]), {"A/error": errors}, {})
+    frame = results.to_dataframe()
+    kept = frame[(frame.p == 2) & (frame.trial == 1) & (frame["round"] == 10)]
+    assert kept.value.tolist() == [errors[1, 1, 1]]
+    found = results.to_xarray()["error"]
+    assert found.dims == ("method", "sweep", "trial", "round")
+    np.testing.assert_array_equal(found[0], errors)
+    assert np.isnan(found[1]).all()
+    assert found.attrs["long_name"] == "error (m)"
+    assert results.to_dataframe(summary=True).shape == (4, 13)
+
+
+def test_what_is_not_installed_is_told_in_one_sentence(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(fa.InputError, match="needs pandas, which is not installed; pip install"):
+        measured().to_dataframe()

@@ -1,0 +1,80 @@
+"""Results for pandas and xarray: all trials, and their summary."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjax_admm._frames import dataset, optional, tidy_frame
+
+if TYPE_CHECKING:
+    from fedjax_admm.trials.results._contract import Results
+
+_METHOD = "method"
+_ABOUT = ("experiment", "title", "parameter", "parameter_label", "seed")
+
+
+def trials_frame(results: "Results") -> Any:
+    """Return a DataFrame with a row per method, metric, sweep value, trial and round."""
+    pandas = optional("pandas", "to_dataframe()")
+    tables = []
+    for name, array in results.arrays.items():
+        method, _, metric = name.rpartition("/")
+        axes = {
+            _METHOD: [method],
+            "metric": [metric],
+            results.config["parameter"]: results.sweep,
+            "trial": np.arange(array.shape[1]),
+            "round": results.rounds,
+        }
+        tables.append(tidy_frame(axes, {"value": _whole(array, results)}, "to_dataframe()"))
+    return pandas.concat(tables, ignore_index=True)
+
+
+def trials_dataset(results: "Results") -> Any:
+    """Return a Dataset with an array per metric over method, sweep value, trial and round."""
+    first = next(iter(results.arrays.values()))
+    axes = {
+        _METHOD: results.methods,
+        "sweep": results.sweep,
+        "trial": np.arange(first.shape[1]),
+        "round": results.rounds,
+    }
+    metrics = {name.rpartition("/")[2] for name in results.arrays}
+    absent = np.full((len(results.sweep), first.shape[1], len(results.rounds)), np.nan)
+    arrays = {
+        metric: np.stack(
+            [
+                _whole(results.values(method, metric), results)
+                if results.has(method, metric)
+                else absent
+                for method in results.methods
+            ]
+        )
+        for metric in results.config["metrics"]
+        if metric in metrics
+    }
+    about = {name: results.config[name] for name in _ABOUT if name in results.config}
+    found = dataset(axes, arrays, about, "to_xarray()")
+    for metric in arrays:
+        found[metric].attrs["long_name"] = results.label(metric)
+    return found
+
+
+def _whole(array: np.ndarray, results: "Results") -> np.ndarray:
+    """Return an array over all rounds: what has one number per trial stays what it is."""
+    return np.broadcast_to(array, (*array.shape[:2], len(results.rounds)))
+
+
+def summary_frame(columns: Mapping[str, np.ndarray]) -> Any:
+    """Return the columns of a `Summary` as a DataFrame: a row per entry, with its place."""
+    shape = np.shape(next(iter(columns.values())))
+    axes = {f"axis_{i}": np.arange(size) for i, size in enumerate(shape)} or {"axis_0": [0]}
+    return tidy_frame(axes, columns, "to_dataframe()")
+
+
+def summary_dataset(columns: Mapping[str, np.ndarray]) -> Any:
+    """Return the columns of a `Summary` as a Dataset."""
+    shape = np.shape(next(iter(columns.values())))
+    axes = {f"axis_{i}": np.arange(size) for i, size in enumerate(shape)}
+    return dataset(axes, columns, {}, "to_xarray()")
