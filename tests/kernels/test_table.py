@@ -124,8 +124,12 @@ def test_the_result_has_the_dtype_of_the_point(row):
         jax.eval_shape(row.prox, points, step, *arrays(row.parameters, np.float32))
 
 
+# How a kernel behaves in others' programs does not hang on its numbers: one row of each.
+ONE_EACH = {row.name: row for row in reversed(ROWS) if row.value is not None}
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("row", [row for row in ROWS if row.value is not None], ids=str)
+@pytest.mark.parametrize("row", ONE_EACH.values(), ids=str)
 def test_is_fit_for_others_code(row):
     """Dtypes, jit, vmap, derivatives, kinks, range, monotony: the checks that users have too."""
     check_prox(

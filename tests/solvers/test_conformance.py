@@ -72,7 +72,7 @@ def test_solver(name, only):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("only", ["structure", "dtype", "gradients", "vmap", "resumes"])
+@pytest.mark.parametrize("only", ["structure", "dtype", "gradients"])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_solver_in_float64(name, only, x64):
     checked(name, only)
