@@ -48,18 +48,22 @@ def tidy_frame(axes: Mapping[str, Any], columns: Mapping[str, Any], use: str) ->
 
 
 def trace_axes(trace: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the axes of a trace: "run" for each batched axis in one, and "round"."""
+    """Return the axes of a trace: "run" for all batched axes in one, and "round".
+
+    Runs that stop by themselves have recorded other rounds each: "record" counts their records.
+    """
     rounds = np.asarray(trace["round"])
     flat = rounds.reshape(-1, rounds.shape[-1])
     batch = {"run": np.arange(len(flat))} if rounds.ndim > 1 else {}
-    return batch | {"round": flat[0]}
+    shared = np.all(flat == flat[:1])
+    return batch | ({"round": flat[0]} if shared else {"record": np.arange(flat.shape[1])})
 
 
 def trace_frame(trace: Mapping[str, Any]) -> Any:
     """Return a trace as a DataFrame; see `Run.to_dataframe`."""
     axes = trace_axes(trace)
     size = np.size(trace["round"])
-    columns = {name: np.asarray(each) for name, each in trace.items() if name != "round"}
+    columns = {name: np.asarray(each) for name, each in trace.items() if name not in axes}
     for name, each in columns.items():
         if each.size != size:
             raise InputError(
@@ -73,7 +77,7 @@ def trace_dataset(trace: Mapping[str, Any]) -> Any:
     """Return a trace as a Dataset; see `Run.to_xarray`."""
     axes = trace_axes(trace)
     shape = tuple(map(len, axes.values()))
-    columns = {name: np.asarray(each) for name, each in trace.items() if name != "round"}
+    columns = {name: np.asarray(each) for name, each in trace.items() if name not in axes}
     behind = np.ndim(trace["round"])
     return dataset(
         axes,

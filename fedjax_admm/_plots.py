@@ -1,5 +1,6 @@
 """Figures of runs, graphs and trees; matplotlib is imported when one is drawn."""
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -44,15 +45,28 @@ def plot_trace(trace: Mapping[str, Any], metric: str | None, axes: "Axes | None"
             value=metric,
             remedy="draw the entry that you want from run.trace",
         )
+    every = rounds.reshape(-1, rounds.shape[-1])
+    x, runs = every[0], values.reshape(-1, values.shape[-1])
+    if np.any(every != x):
+        raise InputError(
+            "cannot be drawn against rounds, for the runs have recorded different ones, as those "
+            "of run_until do",
+            argument="metric",
+            value=metric,
+            remedy="use to_dataframe(), or run with rounds given",
+        )
     axes = _axes(axes)
-    x = rounds.reshape(-1, rounds.shape[-1])[0]
-    runs = values.reshape(-1, values.shape[-1])
-    axes.plot(x, np.median(runs, 0), color=_COLOUR, label=metric if len(runs) == 1 else "median")
+    finite = np.isfinite(runs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of rounds where no run is finite
+        low, middle, high = np.nanquantile(np.where(finite, runs, np.nan), [0.1, 0.5, 0.9], 0)
+    lost = np.sum(~finite.all(1))
+    told = f"median of what is finite ({lost} of {len(runs)} runs are not)" if lost else "median"
+    axes.plot(x, middle, color=_COLOUR, label=metric if len(runs) == 1 else told)
     if len(runs) > 1:
-        low, high = np.quantile(runs, [0.1, 0.9], 0)
         axes.fill_between(x, low, high, color=_COLOUR, alpha=0.2, linewidth=0, label="10 to 90 %")
         axes.legend(frameon=False)
-    if np.all(runs[np.isfinite(runs)] > 0):
+    if np.any(finite) and np.all(runs[finite] > 0):
         axes.set_yscale("log")
     axes.set_xlabel("round")
     axes.set_ylabel(metric)

@@ -91,7 +91,8 @@ class Run(NamedTuple):
     def plot(self, metric: str | None = None, *, axes: Any = None) -> Any:
         """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.
 
-        Of a batch of runs (`jax.vmap`) the median is drawn, with a band from 10 to 90 % of them.
+        Of a batch of runs (`jax.vmap`) the median is drawn, with a band from 10 to 90 % of them;
+        numbers that are not finite are left out, and the legend tells of how many runs.
 
         Args:
           metric: a name of the trace; the first that was measured if None.
@@ -101,7 +102,8 @@ class Run(NamedTuple):
           The matplotlib Axes.
 
         Raises:
-          InputError: the run measured nothing of that name, or an array per round.
+          InputError: the run measured nothing of that name, or an array per round, or the runs of
+            a batch have recorded different rounds.
         """
         return plot_trace(self.trace, metric, axes)
 
@@ -115,6 +117,9 @@ class Run(NamedTuple):
 
     def to_xarray(self) -> Any:
         """Return the trace as an xarray Dataset over "round", and "run" for a batch.
+
+        Runs of a batch that have recorded different rounds, as those of `run_until`, have "record"
+        in the place of "round", which is a variable then.
 
         Raises:
           InputError: xarray is not installed.

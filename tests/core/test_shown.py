@@ -117,6 +117,27 @@ def test_a_run_is_drawn_and_tabled():
         run.plot("eror")
 
 
+def test_runs_that_stop_by_themselves_keep_their_rounds():
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    trace = {"round": jnp.array([[7], [9]]), "residual": jnp.array([[0.1], [0.2]])}
+    runs = measured()._replace(trace=trace)
+    assert runs.to_dataframe()["round"].tolist() == [7, 9]
+    assert runs.to_xarray()["round"].dims == ("run", "record")
+    with pytest.raises(fa.InputError, match="the runs have recorded different ones"):
+        runs.plot("residual")
+
+
+def test_a_run_that_failed_is_left_out_of_the_median_and_told():
+    errors = jnp.array([[1.0, 2.0], [3.0, 4.0], [5.0, jnp.nan]])
+    trace = {"round": jnp.tile(jnp.array([1, 2]), (3, 1)), "error": errors}
+    axes = measured()._replace(trace=trace).plot()
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [3, 3])
+    assert axes.lines[0].get_label() == "median of what is finite (1 of 3 runs are not)"
+    edge = axes.collections[0].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([edge.min(), edge.max()], [1.4, 4.6])
+
+
 def test_a_run_without_measures_has_nothing_to_draw():
     run = fa.run(fa.solvers.fsmdm(), problem(), jax.random.key(1), rounds=2)
     with pytest.raises(fa.InputError, match="the run measured nothing; give the run a measure"):
@@ -183,6 +204,7 @@ def test_results_are_tabled_with_their_axes():
     np.testing.assert_array_equal(found[0], errors)
     assert np.isnan(found[1]).all()
     assert found.attrs["long_name"] == "error (m)"
+    assert results.to_xarray()["sweep"].attrs["long_name"] == "p (m)"
     assert results.to_dataframe(summary=True).shape == (4, 13)
 
 

@@ -155,6 +155,8 @@ class Results:
     def to_xarray(self) -> Any:
         """Return an xarray Dataset: a variable per metric over method, sweep, trial and round.
 
+        A method is `found["error"].loc["FSMDM"]`, for `sel` has an argument `method` of its own.
+
         Raises:
           InputError: xarray is not installed.
         """

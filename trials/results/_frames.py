@@ -58,6 +58,7 @@ def trials_dataset(results: "Results") -> Any:
     found = dataset(axes, arrays, about, "to_xarray()")
     for metric in arrays:
         found[metric].attrs["long_name"] = results.label(metric)
+    found["sweep"].attrs["long_name"] = results.config["parameter_label"]
     return found
 
 

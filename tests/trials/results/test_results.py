@@ -12,6 +12,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import results
 from fedjax_admm.trials.engine import ChunkStore
+from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
 from tests.trials.small import CLIENTS, DIM, EXPERIMENT, FAULT_ROUND
 
@@ -325,3 +326,31 @@ def test_another_version_does_not_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
     with pytest.raises(InputError, match=r"begun with fedjax-admm .*, but this is 9\.9"):
         run_experiment(EXPERIMENT, Request(), tmp_path / "out", resume=True, progress=False)
+
+
+def test_results_draw_the_figure_of_their_experiment(folder, monkeypatch):
+    found = results.load(folder)
+    with pytest.raises(InputError, match="consensus"):
+        found.figure()  # nothing that is installed
+    monkeypatch.setattr(_finding, "built_in", lambda: {EXPERIMENT.name: EXPERIMENT})
+    (line,) = found.figure().axes[0].lines
+    np.testing.assert_array_equal(line.get_xdata(), found.rounds)
+    np.testing.assert_array_equal(line.get_ydata(), found.values("steady", "error")[0].mean(0))
+
+
+def test_tables_of_results_have_all_numbers(folder, rows):
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    found = results.load(folder)
+    frame, whole = found.to_dataframe(), found.to_xarray()
+    assert len(frame) == sum(
+        np.size(values[..., :1]) * len(found.rounds) for values in found.arrays.values()
+    )
+    assert whole["error"].dims == ("method", "sweep", "trial", "round")
+    np.testing.assert_array_equal(whole["round"], found.rounds)
+    for method in METHODS:
+        kept = frame[(frame.method == method) & (frame.metric == "error")]
+        values = np.broadcast_to(found.values(method, "error"), whole["error"].shape[1:])
+        np.testing.assert_array_equal(kept.value, np.ravel(values))
+        np.testing.assert_array_equal(whole["error"].loc[method], values)
+    assert len(found.to_dataframe(summary=True)) == len(rows)
