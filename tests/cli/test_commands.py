@@ -34,13 +34,27 @@ def folder(finished, tmp_path):
 # What works
 
 
-def test_list_has_every_experiment_with_its_paper_and_trials(command):
+def test_list_has_every_experiment_below_its_paper_with_trials_and_time(command):
     outcome = command("list")
     assert (outcome.code, outcome.err) == (0, "")
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    whole = " ".join(outcome.out.split())
     for experiment in all_experiments().values():
-        assert f"{experiment.name} " in outcome.out
-        assert f"{experiment.title} ({experiment.trials} trials)" in outcome.out
-        assert experiment.paper in outcome.out
+        seconds = f" {experiment.usual_seconds:g} s" if experiment.usual_seconds else ""
+        line = f" {experiment.name} {experiment.trials}{seconds} {experiment.title}"
+        assert whole.count(line) == 1
+        # The paper once, above the first of its experiments.
+        assert whole.count(experiment.paper) == 1
+        assert whole.index(experiment.paper) < whole.index(line)
+
+
+def test_list_can_be_searched(command):
+    found = command("list", "--search", "CAUCHY noise").out
+    assert "fsmdm-cauchy" in found
+    assert "hfsad" not in found
+    outcome = command("list", "--search", "no such word")
+    assert outcome.code == 2
+    assert "--search must be a word in the name, title, paper or findings" in outcome.err
 
 
 @pytest.mark.kin(4)
@@ -55,7 +69,9 @@ def test_show_tells_settings_methods_metrics_and_findings(command, name):
     for word in words:
         assert f"  {word}" in outcome.out
     assert "findings" in outcome.out
-    assert max(map(len, outcome.out.splitlines())) <= 120
+    # The longest path to a figure aside.
+    assert max(map(len, outcome.out.partition("\nfigure\n")[0].splitlines())) <= 80
+    assert f"{name}.png" in outcome.out
 
 
 def test_run_plot_and_compare(command, tmp_path):

@@ -21,6 +21,7 @@ from fedjax_admm.trials import experiments
 if TYPE_CHECKING:
     from fedjax_admm.trials.experiments._experiment import Experiment, Origin
 
+_NEEDED, _BESIDE = ("name", "title", "paper", "trials"), ("usual_seconds", "findings")
 _USUAL_TRIALS = 1000  # what an experiment has that names no number of them
 
 
@@ -32,6 +33,8 @@ class Headline(NamedTuple):
     title: str
     paper: str = ""
     trials: int = _USUAL_TRIALS
+    usual_seconds: float | None = None
+    findings: str = ""
     origin: "Origin | None" = None
 
 
@@ -75,9 +78,13 @@ def _headlines() -> Iterator[tuple[str, Headline]]:
         told = stated(module)
         if told is None:
             own = import_module(module).EXPERIMENTS
-            told = [Headline(each.name, each.title, each.paper, each.trials) for each in own]
+            told = [_of(each) for each in own]
         for headline in told:
             yield module, headline
+
+
+def _of(experiment: "Experiment") -> Headline:
+    return Headline(**{name: getattr(experiment, name) for name in _NEEDED + _BESIDE})
 
 
 def stated(module: str) -> list[Headline] | None:
@@ -126,13 +133,14 @@ def _headline(call: ast.expr, values: Mapping[str, ast.expr]) -> Headline | None
     if arguments is None:
         return None
     said: dict[str, Any] = {}
-    for name in arguments.keys() & {"name", "title", "paper", "trials"}:
+    for name in arguments.keys() & set(_NEEDED + _BESIDE):
         value = arguments[name]
         if isinstance(value, ast.Name):
             value = values.get(value.id)
-        if not isinstance(value, ast.Constant):
+        if isinstance(value, ast.Constant):
+            said[name] = value.value
+        elif name in _NEEDED:
             return None
-        said[name] = value.value
     return Headline(**said) if {"name", "title"} <= said.keys() else None
 
 

@@ -116,6 +116,7 @@ _experiment = partial(Experiment, paper=PAPER, metrics=METRICS)
 EXPERIMENTS = (
     _experiment(
         name="fsmdm-outliers",
+        usual_seconds=12,
         title="localisation error against the probability of an outlier",
         findings=(
             "1000 trials, seed 2025. With the tuned constants FSMDM has a lower mean than the "
@@ -144,6 +145,7 @@ EXPERIMENTS = (
     ),
     _experiment(
         name="fsmdm-cauchy",
+        usual_seconds=14,
         title="localisation error against the scale of Cauchy noise",
         findings=(
             "1000 trials, seed 2025. Cauchy noise hardly separates the tuned methods: their "
@@ -165,6 +167,7 @@ EXPERIMENTS = (
     ),
     _experiment(
         name="fsmdm-convergence",
+        usual_seconds=9,
         title="localisation error against rounds, with 1, 3 and 5 local updates",
         findings=(
             "1000 trials, seed 2025. Three local updates speed up the early rounds (mean after 30 "
@@ -185,6 +188,7 @@ EXPERIMENTS = (
     ),
     _experiment(
         name="fsmdm-asynchrony",
+        usual_seconds=10,
         title="localisation error against rounds when clients are active now and then",
         findings=(
             "1000 trials, seed 2025. FSMDM needs about 1/p_c times as many rounds when each client "

@@ -236,6 +236,7 @@ _experiment = partial(
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         name="hfsad-comparison",
+        usual_seconds=19,
         title="phase retrieval: HFSAD against a centralised subgradient method",
         findings=(
             "HFSAD does not beat a tuned subgradient method: that is faster and ends lower, "
@@ -256,6 +257,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="hfsad-passes",
+        usual_seconds=41,
         title="phase retrieval: passes of clients and edge servers per global round",
         findings=(
             "100 trials, seed 2025. More passes per round are faster per round at both ratios "
@@ -271,6 +273,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="hfsad-asynchrony",
+        usual_seconds=29,
         title="phase retrieval: clients and edge servers that are active now and then",
         findings=(
             "100 trials, seed 2025, one pass per round. Absent nodes cost time: at 20 dB the "
@@ -286,6 +289,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="hfsad-variants",
+        usual_seconds=48,
         title="phase retrieval: HFSAD without the box, without SCAD, with linearised clients",
         findings=(
             "100 trials, seed 2025, 400 rounds. At 20 dB the box binds nowhere: without it "
@@ -302,6 +306,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="hfsad-depth",
+        usual_seconds=39,
         title="phase retrieval: the same clients under trees of depth 1, 2 and 3",
         findings=(
             "100 trials, seed 2025, 10 passes. Per round and per local pass edge servers help: "
@@ -316,6 +321,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="hfsad-personalisation",
+        usual_seconds=84,
         title="robust regression: personal models against the number of samples per client",
         findings=(
             "100 trials, seed 2025; five edge servers with ten clients each, two of which have "

@@ -256,6 +256,7 @@ _experiment = partial(
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         name="zcdp-curves",
+        usual_seconds=37,
         title="private networked learning: learning curves at two epsilons",
         findings=(
             "Claim: zCDP-NFL learns faster and ends lower than (epsilon, delta)-DP, and slightly "
@@ -277,6 +278,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="zcdp-tradeoff",
+        usual_seconds=58,
         title="private networked learning: the price of privacy",
         findings=(
             "Every method tuned alike at every epsilon (300 settings, P-ADMM 60, on 8 problems of "
@@ -298,6 +300,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="zcdp-tau",
+        usual_seconds=26,
         title="private networked learning: how fast budgets grow",
         findings=(
             "At epsilon 4 with the other settings fixed. Median unprotected error after 200 rounds "
@@ -318,6 +321,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="zcdp-equal-speed",
+        usual_seconds=29,
         title="private networked learning: methods set to start equally fast",
         findings=(
             "The protocol of the paper: zCDP-NFL set by hand to start fast, subgradients with the "
@@ -339,6 +343,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="zcdp-clipping",
+        usual_seconds=18,
         title="private networked learning: what clipping costs without noise",
         findings=(
             "No noise, gradients clipped to norm 1, 2, 3, 5, or not at all. Mean error after "
@@ -362,6 +367,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="zcdp-convergence",
+        usual_seconds=27,
         title="private networked learning: convergence without noise",
         findings=(
             "No noise, no clipping, rho 0.5; gap of the clients' mean after 200 / 800 / 3200 "
@@ -393,6 +399,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="zcdp-heterogeneous",
+        usual_seconds=22,
         title="private networked learning: clients with different true models",
         findings=(
             "Epsilon 8; every client's true model is shifted by a normal vector of deviation 0, "

@@ -42,12 +42,8 @@ def test_what_list_says_is_what_the_experiments_say():
     assert len(own) > 30
     for told in own.headlines():
         experiment = own[told.name]
-        assert told[:4] == (
-            experiment.name,
-            experiment.title,
-            experiment.paper,
-            experiment.trials,
-        )
+        for field in told._fields:
+            assert getattr(told, field) == getattr(experiment, field)
     assert [each.name for each in headlines()] == list(all_experiments())
 
 
@@ -66,16 +62,16 @@ def stated(tmp_path, monkeypatch):
 def test_headlines_are_read_through_partials_and_names(stated):
     read = stated(
         'PAPER = "a " "paper"\n'
-        "_near = partial(Experiment, paper=PAPER, trials=7)\n"
+        "_near = partial(Experiment, paper=PAPER, trials=7, usual_seconds=1.5, findings=f'{a}')\n"
         "_nearer = partial(Experiment, trials=8)\n"
         'EXPERIMENTS: Any = [_near(name="a", title="A", rounds=3), _nearer(name="b", title="B"),\n'
-        ' Experiment(name="c", title="C"), _near(name="d", title="D", trials=9)]\n'
+        ' Experiment(name="c", title="C", findings="F"), _near(name="d", title="D", trials=9)]\n'
     )
     assert read == [
-        ("a", "A", "a paper", 7, None),
-        ("b", "B", "", 8, None),
-        ("c", "C", "", 1000, None),
-        ("d", "D", "a paper", 9, None),
+        ("a", "A", "a paper", 7, 1.5, "", None),
+        ("b", "B", "", 8, None, "", None),
+        ("c", "C", "", 1000, None, "F", None),
+        ("d", "D", "a paper", 9, 1.5, "", None),
     ]
 
 

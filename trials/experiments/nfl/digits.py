@@ -59,6 +59,7 @@ from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
+from fedjax_admm.trials.experiments.nfl.graphs import PAPER
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
 if TYPE_CHECKING:
@@ -408,11 +409,9 @@ def _bars(axes: "Axes", rows: np.ndarray, values: np.ndarray, style: Mapping[str
 EXPERIMENTS = (
     Experiment(
         name="nfl-digits",
+        usual_seconds=33,
         title="two clusters of digits: accuracy of networks coupled along a graph",
-        paper=(
-            'Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via '
-            'Generalized Total Variation Minimization" (2023)'
-        ),
+        paper=PAPER,
         findings=(
             "5 trials, seed 2025, scikit-learn's digits (8 x 8; 12 training, 4 validation images "
             "a node); accuracies on validation images, mean +- standard deviation of a trial. "

@@ -329,6 +329,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="nfl-table1",
+        usual_seconds=60,
         title="two clusters with more features than samples: GTV, IFCA, FedAvg, oracle",
         findings=(
             "The printed numbers (label errors 8.74e-7 for GTV, 8.04e-7 for IFCA, 117 for FedAvg) "
@@ -354,6 +355,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="nfl-chain",
+        usual_seconds=28,
         title="chain of two clusters with a weak edge between them",
         findings=(
             "The claim holds: without noise the network lasso and l1 beat the squared penalty by 4 "
@@ -376,6 +378,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="nfl-star",
+        usual_seconds=9,
         title="star of nodes with different models: from which coupling on they agree",
         findings=(
             "The claim holds, and the critical coupling is exact: the largest norm of a leaf's "

@@ -280,6 +280,7 @@ def weather_figure(results: Results) -> "Figure":
 EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
         name="nfl-weather",
+        usual_seconds=31,
         title="weather stations: local models, GTV, and one model for all",
         paper=PAPER,
         findings=(
