@@ -1,7 +1,6 @@
 """The gallery: every experiment's figure at its defaults, its command, its time, its findings."""
 
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 from fedjax_admm.trials import experiments
@@ -18,39 +17,34 @@ the same shape and say so.
 def gallery_pages(docs: Path) -> Iterator[tuple[str, str]]:
     """Yield the page of the gallery."""
     lines = [HEAD]
-    for paper, group in groupby(experiments.headlines(), key=lambda each: each.paper):
-        shown = [each for each in group if each.origin is None]
-        if not shown:
-            continue
-        lines += [f"## {_family(shown[0].name)}", "", f"*{paper}*", ""]
+    own = [each for each in experiments.headlines() if each.origin is None]
+    for family, title in FAMILIES.items():
+        shown = [each for each in own if each.name.partition("-")[0] in family.split()]
+        lines += [f"## {title}", ""]
+        lines += [f"*{paper}*\n" for paper in dict.fromkeys(each.paper for each in shown)]
         for each in shown:
             lines += _experiment(each, docs)
     yield "gallery.md", "\n".join(lines)
 
 
-FAMILIES = {
-    "fedmc": "Ratings: FedMC-ADMM",
+FAMILIES = {  # the first words of experiments' names
     "fsmdm": "Robust localisation: FSMDM",
     "hfsad": "Trees: HFSAD",
-    "messages": "Messages: compression, liars, delays",
     "nfl": "Graphs: generalised total variation",
-    "federated": "Solvers of the field beside each other",
+    "fedmc": "Ratings: FedMC-ADMM",
     "zcdp": "Private networks: zCDP-NFL",
+    "federated nonsmooth": "Solvers of the field beside each other",
+    "messages": "Messages: compression, liars, delays",
 }
 
 
 _WHOLE = ":target: ../_images/"  # the picture alone, at its own size
 
 
-def _family(name: str) -> str:
-    """Return the heading of the experiments of a paper."""
-    return FAMILIES[name.partition("-")[0]]
-
-
 def _experiment(headline, docs: Path) -> Iterator[str]:
     """Yield what is told of one experiment."""
     name = headline.name
-    taken = getattr(headline, "usual_seconds", None)
+    taken = headline.usual_seconds
     seconds = f", {taken:g} s" if taken else ""
     yield f"### `{name}`\n\n{headline.title[:1].upper()}{headline.title[1:]}.\n"
     if (docs / "gallery" / f"{name}.png").exists():
