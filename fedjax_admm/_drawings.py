@@ -5,12 +5,14 @@ needs nothing but NumPy.
 """
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 
 LARGEST_LAYOUT = 1500  # nodes of a graph whose places are computed: eigenvectors of a dense matrix
 _LARGEST_PICTURE, _MOST_LINKS = 400, 3000  # nodes and links in a small picture
+_MOST_NUMBERS = 1_000_000  # of runs of which a small picture shows the median
 _WIDTH, _HEIGHT, _MARGIN = 320, 160, 8  # pixels
 
 
@@ -88,29 +90,44 @@ def _path(parents: np.ndarray, server: int) -> list[int]:
     return way[::-1]
 
 
-def curve_svg(x: Any, y: Any) -> str:
-    """Return a curve, logarithmic upwards where all is positive; "" where there is none to draw."""
+def curve_svg(x: Any, y: Any, name: str) -> str:
+    """Return a curve, logarithmic upwards where all is positive; "" where there is none to draw.
+
+    Args:
+      x: shape (..., records): batched runs have the same, and their median is drawn.
+      y: shape (..., records).
+      name: what the curve shows; it stands above with the first and the last number.
+    """
+    if np.size(y) > _MOST_NUMBERS:
+        return ""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    if x.ndim > 1:  # a batch of runs: their median
-        x, y = x.reshape(-1, x.shape[-1])[0], np.median(y.reshape(-1, y.shape[-1]), 0)
+    x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
+    if x.shape != y.shape or np.any(x != x[0]):
+        return ""
+    name += " (median)" * (len(x) > 1)
+    x, y = x[0], np.ma.median(np.ma.masked_invalid(y), 0).filled(np.nan)
     kept = np.isfinite(y)
     if kept.sum() < 2:
         return ""
     x, y = x[kept], y[kept]
+    told = f"{name}: {y[0]:.4g} to {y[-1]:.4g}"
     y = np.log10(y) if np.all(y > 0) else y
     keep = np.unique(np.linspace(0, len(x) - 1, 200).astype(int))
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in _fitted(np.stack([x, y], 1)[keep]))
     line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
-    return _svg(line)
+    text = f'<text x="{_WIDTH - _MARGIN}" y="12" text-anchor="end" font-size="11"'
+    return _svg(f'{line}{text} fill="currentColor">{escape(told)}</text>')
 
 
 def graph_svg(heads: Any, tails: Any, weights: Any, num_nodes: int) -> str:
-    """Return a graph, "" where it is too large for a small picture."""
-    if not 0 < num_nodes <= _LARGEST_PICTURE or len(heads) > _MOST_LINKS:
+    """Return a graph, "" where it is too large for a small picture, or where there are several."""
+    small = 0 < num_nodes <= _LARGEST_PICTURE and len(heads) <= _MOST_LINKS
+    if not small or np.ndim(heads) != 1:
         return ""
     heads, tails, weights = map(np.asarray, (heads, tails, weights))
     there = weights != 0
-    places = spectral_positions(heads, tails, weights, num_nodes)
+    known = np.nan_to_num(weights, nan=1.0, posinf=1.0)
+    places = spectral_positions(heads, tails, known, num_nodes)
     return _links_svg(places, np.stack([heads[there], tails[there]], 1))
 
 

@@ -128,8 +128,8 @@ class Run(NamedTuple):
 
     def _picture(self) -> str:
         """Return the curve of the first metric for a notebook."""
-        measured = [name for name in self.trace if name not in ("round", "messages")]
-        return curve_svg(self.trace["round"], self.trace[measured[0]]) if measured else ""
+        name = next((name for name in self.trace if name not in ("round", "messages")), None)
+        return curve_svg(self.trace["round"], self.trace[name], name) if name else ""
 
 
 def run(
@@ -273,7 +273,7 @@ def run_until(
 def scan_rounds(solver, problem, key, participation, start, rounds, measure, every) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
-    first = _first(solver, problem, key, participation, start)
+    first = _beginning(solver, problem, key, participation, start)
     advance = _round(solver, problem, key, participation)
 
     def record(carry, _):
@@ -297,7 +297,7 @@ def loop_until(
 ) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
-    first = _first(solver, problem, key, participation, start)
+    first = _beginning(solver, problem, key, participation, start)
     advance = _round(solver, problem, key, participation)
 
     def unfinished(carry):
@@ -328,6 +328,15 @@ def _read(solver, problem, state: RoundState) -> Any:
     """Return what the user reads: the estimate, as parameters where the problem has them."""
     estimate = solver.estimate(state.solver)
     return problem.parameters(estimate) if has(problem, Parameters) else estimate
+
+
+def _beginning(solver, problem, key, participation, start) -> RoundState:
+    """Return the first state as rounds see it: like a `start`, whose making XLA does not know.
+
+    What it knows of a state that is made in the same program it folds into the rounds, whose last
+    bits then are not those of a run that goes on.
+    """
+    return jax.lax.optimization_barrier(_first(solver, problem, key, participation, start))
 
 
 def _first(solver, problem, key, participation, start) -> RoundState:

@@ -137,6 +137,19 @@ class Results:
         experiments = import_module("fedjax_admm.trials.experiments")
         return experiments.find_again(self.config).draw(self)
 
+    def _told(self) -> list[tuple[str, Any]]:
+        """Return what a notebook shows."""
+        about = ("experiment", "title", "seed", "methods", "metrics")
+        failed = {name: int(np.sum(each > 0)) for name, each in self.nonfinite.items()}
+        return [
+            *((name, self.config[name]) for name in about if name in self.config),
+            ("trials", self.extent if "trials" in self.config else self.trials),
+            (self.config["parameter"], self.sweep),
+            ("rounds", self.rounds),
+            ("trials that failed", {name: number for name, number in failed.items() if number}),
+            ("details", tuple(self.details)),
+        ]
+
     def to_dataframe(self, *, summary: bool = False) -> Any:
         """Return a pandas DataFrame.
 
