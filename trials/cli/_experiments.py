@@ -21,7 +21,10 @@ def list_experiments(
         typer.Option(metavar="WORD", help="Only those with it in name, title, paper or findings."),
     ] = None,
 ) -> None:
-    """List the experiments by paper, plug-ins too, with their usual trials and time."""
+    """List the experiments by paper, plug-ins too, with their usual trials and time.
+
+    The time is what the whole command took at most on two CPU cores, nothing being compiled before.
+    """
     from fedjax_admm.trials.experiments import headlines, refused_plugins
 
     found = [each for each in headlines() if search is None or _tells(each, search)]
@@ -36,7 +39,7 @@ def list_experiments(
     papers: dict[str, list[Headline | Experiment]] = {}
     for each in found:
         papers.setdefault(each.paper, []).append(each)
-    typer.echo(f"  {'name':<21} trials   time  what it shows (time on two CPU cores)")
+    typer.echo(f"  {'name':<21} trials   time  what it shows")
     for paper, own in papers.items():
         typer.echo("\n" + _filled(paper or "Without a paper"))
         for each in own:
@@ -77,7 +80,7 @@ def show(name: Name) -> None:
 
     experiment = find(name)
     taken = experiment.usual_seconds
-    usual = "" if taken is None else f", {taken:g} s on two CPU cores"
+    usual = "" if taken is None else f", at most {taken:g} s on two CPU cores"
     lines = [
         _filled(f"{experiment.name}: {experiment.title}"),
         *([_filled(experiment.paper)] if experiment.paper else []),

@@ -310,6 +310,7 @@ _experiment = partial(
 EXPERIMENTS = (
     _experiment(
         name="fedmc-comparison",
+        usual_seconds=85,
         title="matrix completion: FedMC-ADMM, FedMAvg, and what is simpler",
         findings=(
             "On MovieLens 100K (100 clients, 10 drawn per round, rank 5, 3 splits, seed 2025), "
@@ -336,6 +337,7 @@ EXPERIMENTS = (
     ),
     _experiment(
         name="fedmc-inner-steps",
+        usual_seconds=120,
         title="matrix completion: the number of inner steps (l1)",
         findings=(
             "The paper: few inner steps are faster. On MovieLens 100K (l1, lambda = gamma = 1e-6, "
@@ -362,6 +364,7 @@ EXPERIMENTS = (
     ),
     _experiment(
         name="fedmc-regularisation",
+        usual_seconds=45,
         title="matrix completion: l1 regularisation, gamma = 10 lambda beta",
         findings=(
             "The paper: lambda up to 1e-3 is comparable, 1e-3 the best trade-off, 1e-1 leaves "
@@ -384,6 +387,7 @@ EXPERIMENTS = (
     ),
     _experiment(
         name="fedmc-rank",
+        usual_seconds=190,
         title="matrix completion: the rank",
         findings=(
             "The authors' code runs FedMC-ADMM with rank 50 and FedMAvg with rank 5. On MovieLens "

@@ -44,6 +44,7 @@ def methods_of(settings: Settings, share: Any) -> dict[str, Attacked]:
 EXPERIMENTS = (
     Experiment(
         name="messages-byzantine",
+        usual_seconds=280,
         title="error against the share of liars, by aggregator and attack",
         paper="each attack's and each aggregator's docstring names its paper",
         findings=(

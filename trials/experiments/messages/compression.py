@@ -170,6 +170,7 @@ def methods_of(settings: Settings, target: Any) -> dict[str, Compressed]:
 EXPERIMENTS = (
     Experiment(
         name="messages-compression",
+        usual_seconds=140,
         title="bits until a suboptimality is reached: compressors under all families",
         paper="each compressor's docstring names its paper",
         findings=(

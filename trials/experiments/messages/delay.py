@@ -48,6 +48,7 @@ def methods_of(settings: Settings, mean: Any) -> dict[str, Delayed]:
 EXPERIMENTS = (
     Experiment(
         name="messages-delay",
+        usual_seconds=250,
         title="error against the mean delay: asynchronous ADMM against averaging, tuned alike",
         paper="each solver's and each delay's docstring names its paper",
         findings=(

@@ -289,6 +289,7 @@ P_OUT = Sweep(
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         name="nfl-sbm-noiseless",
+        usual_seconds=140,
         title="stochastic block model without noise: how connected clusters may be",
         findings=(
             "The claim holds: with the network lasso and l1 the clusters are found exactly and the "
@@ -312,6 +313,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="nfl-sbm-noise",
+        usual_seconds=120,
         title="stochastic block model with noise",
         findings=(
             "As without noise, with a floor. 5 trials, seed 2025, data on 0.6, mean (standard "
@@ -329,7 +331,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="nfl-table1",
-        usual_seconds=60,
+        usual_seconds=30,
         title="two clusters with more features than samples: GTV, IFCA, FedAvg, oracle",
         findings=(
             "The printed numbers (label errors 8.74e-7 for GTV, 8.04e-7 for IFCA, 117 for FedAvg) "
@@ -355,7 +357,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     ),
     _experiment(
         name="nfl-chain",
-        usual_seconds=28,
+        usual_seconds=13,
         title="chain of two clusters with a weak edge between them",
         findings=(
             "The claim holds: without noise the network lasso and l1 beat the squared penalty by 4 "

@@ -308,6 +308,7 @@ def describe(settings: Settings) -> str:
 EXPERIMENTS = (
     Experiment(
         name="federated-benchmark",
+        usual_seconds=310,
         title="digits on 100 clients: test error of twelve solvers, tuned alike",
         paper=(
             "the solvers of the field beside each other; each solver's docstring names its paper"

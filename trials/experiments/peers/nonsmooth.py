@@ -281,6 +281,7 @@ def _methods(settings: Settings, shift: Any) -> dict[str, PeerMethod]:
 EXPERIMENTS = (
     Experiment(
         name="nonsmooth-benchmark",
+        usual_seconds=460,
         title="losses with kinks on 100 clients: prox against subgradients, tuned alike",
         paper=(
             "the solvers of the field beside each other; each solver's docstring names its paper"
