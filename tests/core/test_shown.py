@@ -1,6 +1,8 @@
 """Every public class shows itself in a few lines, wherever its objects come from."""
 
+import dataclasses
 import re
+from functools import partial
 from html.parser import HTMLParser
 
 import jax
@@ -11,18 +13,125 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm.trials import Results, monte_carlo, summarize
 from tests.core.shown import instance, public_classes
+from tests.solvers.conformance import SOLVERS
 
 CLASSES = public_classes()
 
 
+class Page(HTMLParser):
+    """What stands in a page, every element of which must be closed where it was opened."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words, self.open = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.open.append(tag)
+        assert not any(name.startswith("on") or name in ("src", "href") for name, _ in attrs)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+class Pretender:
+    """Something that looks like an array and is none."""
+
+    dtype = shape = __name__ = None
+
+
+def given_away():
+    number = jnp.ones(())
+    number.delete()
+    return number
+
+
+def within_itself():
+    lists = []
+    lists.append(lists)
+    return lists
+
+
+def nested(depth):
+    return [nested(depth - 1)] * 6 if depth else 1.0
+
+
+LEAVES = {  # what `jax.tree.map` and users may put into a field
+    "array": jnp.zeros((10_000, 7)),
+    "of the host": np.zeros(10_000_000),
+    "number": np.float32(3),
+    "scalar": jnp.ones(()),
+    "given away": given_away(),
+    "key": jax.random.key(0),
+    "abstract": jax.ShapeDtypeStruct((10_000, 7), jnp.float32),
+    "none": None,
+    "object": object(),
+    "text": "<script>\n" * 10_000,
+    "texts": np.array(["<script>" * 100] * 9),
+    "class": np.float32,
+    "kind of array": jax.Array,
+    "function": partial(jnp.sum, axis=0),
+    "pretender": Pretender(),
+    "whole number": 10**5000,
+    "list within itself": within_itself(),
+    "lists within lists": nested(6),
+    "clients": tuple(np.zeros(3) for _ in range(10_000)),
+    "mapping": {"<b>" * 1000: 1, ("a", 2): jnp.zeros(3), "c": {"d": [1.0]}},
+}
+
+
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
 def test_a_class_is_shown_in_three_lines_without_arrays(cls):
-    for leaf in (jnp.zeros((10_000, 7)), None, object(), "text", np.float32(3), jnp.ones(())):
-        words = repr(instance(cls, leaf))
+    for leaf in LEAVES.values():
+        shown = instance(cls, leaf)
+        words = repr(shown)
         assert len(words) < 500
         assert words.count("\n") < 3
         assert not re.search(r"[Aa]rray\(|object at", words)
         assert words.startswith(cls.__name__)
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_class_is_a_table_in_a_notebook(name):
+    for cls in CLASSES:
+        page = Page(instance(cls, LEAVES[name])._repr_html_())
+        assert page.words[0] == cls.__name__
+        assert not {"script", "b"} & set(page.tags[2:])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("FSMDM", "GTVPrimalDual") else pytest.mark.thorough)
+        for name, case in SOLVERS.items()
+        if not case.thorough
+    ],
+)
+def test_solvers_problems_and_states_are_shown(name):
+    solver, problem = SOLVERS[name].solver(), SOLVERS[name].problem()
+    seen = []
+
+    def begun(solver, problem):
+        state = solver.init(problem, jax.random.key(0))
+        seen.extend((solver, problem, state))
+        return [(repr(each), Page(each._repr_html_()).tags) for each in seen] and state
+
+    state = jax.eval_shape(begun, solver, problem)
+    for shown in (solver, problem, state):
+        words = repr(shown)
+        assert words.startswith(type(shown).__name__)
+        assert len(words) < 500
+        assert words.count("\n") < 3
+        assert "table" in Page(shown._repr_html_()).tags
 
 
 def problem():
@@ -35,6 +144,8 @@ def test_numbers_and_shapes_are_told():
         "target=float32[3])"
     )
     assert "sigma_psi=SqrtGrowth(scale=0.00707107)" in repr(fa.solvers.fsmdm())
+    assert repr(fa.penalties.l1(1.0)) == "L1(weight=1.0)"
+    assert repr(fa.Status(jnp.int32(3), jnp.arange(2))) == "Status(converged=3, nonfinite=int32[2])"
 
 
 def test_traced_and_abstract_objects_are_shown():
@@ -43,22 +154,6 @@ def test_traced_and_abstract_objects_are_shown():
     assert "omega=float32[]" in seen[0]
     assert "anchors=float32[21,3]" in repr(jax.eval_shape(problem))
     assert "key<fry>[]" in repr(fa.RoundState(0, jax.random.key(0), None))
-
-
-class Page(HTMLParser):
-    """What stands in a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.words = [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 def measured(key=None):
@@ -97,6 +192,47 @@ def test_what_a_user_named_is_escaped_and_nothing_traced_fails():
     words = Page(fa.RoundState(0, "<script>x</script>", None)._repr_html_()).tags
     assert "script" not in words
     jax.eval_shape(lambda graph: (graph._repr_html_(), graph.weights)[1], fa.graphs.chain(5))
+
+
+def test_a_table_tells_the_numbers_of_small_arrays():
+    def told(*values):
+        words = Page(fa.Status(*values)._repr_html_()).words
+        return [words[2], words[4]]
+
+    assert told(jnp.array([1.0, 2.5]), np.arange(9)) == [
+        "float32[2] = 1.0, 2.5",
+        "int64[9] from 0 to 8",
+    ]
+    lost = np.array([np.nan, np.inf, *range(9)])
+    assert told(lost, lost[:2].repeat(5)) == [
+        "float64[11] from 0.0 to 8.0, 2 not finite",
+        "float64[10] 10 not finite",
+    ]
+    assert told(np.zeros(100_000), np.array(["a"])) == ["float64[100000]", "str32[1]"]
+
+
+def test_what_several_objects_hold_in_one_has_no_picture():
+    graphs = jax.vmap(lambda _: fa.graphs.chain(5))(jnp.arange(3))
+    assert graphs.heads.ndim == 2
+    assert "svg" not in Page(graphs._repr_html_()).tags
+    trace = {"round": jnp.array([[7, 8], [8, 9]]), "error": jnp.ones((2, 2))}
+    assert "svg" not in Page(measured()._replace(trace=trace)._repr_html_()).tags
+
+
+def test_a_curve_tells_what_it_shows_and_leaves_out_a_run_that_failed():
+    trace = {
+        "round": jnp.tile(jnp.array([1, 2]), (3, 1)),
+        "<error>": jnp.array([[4.0, 2.0], [4.0, 2.0], [5.0, jnp.nan]]),
+    }
+    page = Page(measured()._replace(trace=trace)._repr_html_())
+    assert "<error> (median): 4 to 2" in page.words
+
+
+def test_a_graph_with_a_weight_that_is_no_number_is_drawn():
+    graph = fa.graphs.chain(4)
+    page = dataclasses.replace(graph, weights=jnp.array([1.0, jnp.nan, jnp.inf]))._repr_html_()
+    assert "svg" in Page(page).tags
+    assert not re.search(r"nan|inf", page.split("<table>")[0])
 
 
 def test_a_run_is_drawn_and_tabled():
@@ -206,6 +342,9 @@ def test_results_are_tabled_with_their_axes():
     assert found.attrs["long_name"] == "error (m)"
     assert results.to_xarray()["sweep"].attrs["long_name"] == "p (m)"
     assert results.to_dataframe(summary=True).shape == (4, 13)
+    words = Page(results._repr_html_()).words
+    assert words[words.index("trials") + 1] == "3"
+    assert words[words.index("p") + 1] == "float64[2] = 1.0, 2.0"
 
 
 def test_what_is_not_installed_is_told_in_one_sentence(monkeypatch):
