@@ -47,9 +47,22 @@ def distance(solver, problem, state):
     return jnp.max(jnp.abs(state.client.x - state.server[None]))
 
 
+def own_loss():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((6, 9, 3)), rng.standard_normal((6, 9))
+    begin = {"w": jnp.zeros(3), "b": jnp.zeros(())}
+    return fa.problems.federated(huber, list(zip(x, y, strict=True)), begin)
+
+
+def huber(params, sample):
+    x, y = sample
+    return jnp.sqrt(1 + (x @ params["w"] + params["b"] - y) ** 2) - 1
+
+
 FAMILIES = {
     "star": (solvers.fsmdm, on_star, participation.bernoulli(0.5), 2),
     "private": (noisy, on_graph, participation.everyone(), 1),
+    "own loss": (solvers.fed_admm, own_loss, participation.everyone(), 1),
     "peers": (lambda: solvers.extra(0.05), on_graph, participation.markov_on_off(0.2, 0.3), 1),
 }
 
