@@ -14,6 +14,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, losses, participation, privacy, solvers
 from fedjax_admm._run import key_reuse_allowed
+from tests.solvers import matrix
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
 ROUNDS = 44
@@ -47,22 +48,10 @@ def distance(solver, problem, state):
     return jnp.max(jnp.abs(state.client.x - state.server[None]))
 
 
-def own_loss():
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((6, 9, 3)), rng.standard_normal((6, 9))
-    begin = {"w": jnp.zeros(3), "b": jnp.zeros(())}
-    return fa.problems.federated(huber, list(zip(x, y, strict=True)), begin)
-
-
-def huber(params, sample):
-    x, y = sample
-    return jnp.sqrt(1 + (x @ params["w"] + params["b"] - y) ** 2) - 1
-
-
 FAMILIES = {
     "star": (solvers.fsmdm, on_star, participation.bernoulli(0.5), 2),
     "private": (noisy, on_graph, participation.everyone(), 1),
-    "own loss": (solvers.fed_admm, own_loss, participation.everyone(), 1),
+    "own loss": (solvers.fed_admm, matrix.problem, participation.everyone(), 1),
     "peers": (lambda: solvers.extra(0.05), on_graph, participation.markov_on_off(0.2, 0.3), 1),
 }
 
