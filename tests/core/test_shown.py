@@ -177,7 +177,7 @@ def batch():
         (lambda: fa.graphs.chain(3000), False),
         (lambda: fa.trees.from_counts([3, 2]), True),
         (lambda: fa.trees.from_counts([3000, 2]), False),
-        (lambda: fa.ratings.draw_ratings(jax.random.key(0), (20, 10, 50)), False),
+        (lambda: fa.ratings.from_arrays([3, 3, 8], [1, 2, 2], [5.0, 1.0, 4.0]), False),
         (lambda: summarize(np.ones((4, 2)), 0), False),
     ],
 )
