@@ -80,11 +80,15 @@ def test_an_unfinished_figure_lies_apart(command, folders):
     before = {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()}
     outcome = command("plot", "begun")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == f"Wrote begun/unfinished/figure.png and figure.pdf, from {SOME}\n"
+    assert (
+        outcome.out
+        == f"Wrote begun/unfinished/figure.png, figure.pdf and figure.txt, from {SOME}\n"
+    )
     assert sorted(path.name for path in (begun / "unfinished").iterdir()) == [
         "config.json",
         "figure.pdf",
         "figure.png",
+        "figure.txt",
     ]
     assert {path: path.read_bytes() for path in before} == before
     # What plot has written it writes again; what it has not, it keeps.
@@ -96,7 +100,7 @@ def test_an_unfinished_figure_lies_apart(command, folders):
     done = run_experiment(EXPERIMENT, Request(), begun, resume=True, progress=False)
     assert done.extent == "30 trials"
     assert (begun / "trials.npz").read_bytes() == (folders / "whole/trials.npz").read_bytes()
-    assert command("plot", "begun").out == "Wrote begun/figure.png and figure.pdf\n"
+    assert command("plot", "begun").out == "Wrote begun/figure.png, figure.pdf and figure.txt\n"
 
 
 def test_a_figure_goes_where_it_is_asked_to(command, folders):

@@ -23,7 +23,14 @@ AGAIN = (*RUN, "--out", "out", "--resume")
 OVERWRITE = ("--out", "out", "--overwrite")
 RESULTS = tuple(
     f"out/{name}"
-    for name in ("config.json", "trials.npz", "summary.csv", "figure.png", "figure.pdf")
+    for name in (
+        "config.json",
+        "trials.npz",
+        "summary.csv",
+        "figure.png",
+        "figure.pdf",
+        "figure.txt",
+    )
 )
 LONG_AGO = 10**9  # seconds
 AWAY = "; move it away to have its trials computed again"

@@ -12,7 +12,7 @@ from tests.faults.row import DONE, Row
 
 RUN = ("run", "consensus", "--trials", "4", "--rounds", "20", "--batch", "2", "--set", "share=0.4")
 OUT = ("--out", "out")
-RUN_FILES = ("config.json", "trials.npz", "summary.csv", "figure.png", "figure.pdf")
+RUN_FILES = ("config.json", "trials.npz", "summary.csv", "figure.png", "figure.pdf", "figure.txt")
 
 RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
 SITES = ("--node", "site", "--target", "y", "--features", "a")

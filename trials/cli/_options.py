@@ -116,6 +116,17 @@ Name = Annotated[
         help="As `list` shows it; or PATH.py, PATH.py:NAME or package.module:NAME.",
     ),
 ]
+Style = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of the figure: default, paper or slides.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option(metavar="KIND,...", help="Of the figure: any of png,pdf,svg,pgf (png,pdf)."),
+]
+Columns = Annotated[
+    int | None,
+    whole("Of the page, 1 or 2, that the figure is as wide as (3.5 or 7.16 inches)."),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
 ]

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from fedjax_admm.trials.cli._options import Overwrite, folder_name, whole
+from fedjax_admm._checks import listed
+from fedjax_admm.trials.cli._options import Columns, Format, Overwrite, Style, folder_name, whole
 
 UNFINISHED = "unfinished"
 """Where in its folder the figure of an unfinished run lies: the run itself writes nothing there."""
@@ -41,15 +42,19 @@ def plot(
             help=f"Of the figure (that of the run; DIR/{UNFINISHED} while it has not finished).",
         ),
     ] = None,
+    style: Style = None,
+    format: Format = None,
+    columns: Columns = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Redraw the figure from the stored results, or draw it from the trials so far."""
     from fedjax_admm.trials import folders
     from fedjax_admm.trials.experiments import find_again
-    from fedjax_admm.trials.figures import save_figure
+    from fedjax_admm.trials.figures import figure_files, write_figure
     from fedjax_admm.trials.results import load
 
     results = load(folder, unfinished=True)
+    chosen = figure_files(results.config, style=style, format=format, columns=columns)
     found = find_again(results.config, experiment)
     figure = found.draw(results)
     target = out or (folder if results.finished else folder / UNFINISHED)
@@ -57,7 +62,7 @@ def plot(
         _check_no_run(out)
     folders.rewrite(
         target,
-        lambda stage: save_figure(figure, stage),
+        lambda stage: write_figure(figure, results, stage, chosen),
         overwrite=overwrite,
         argument="folder" if out is None else "out",
     )
@@ -65,7 +70,7 @@ def plot(
     if found.origin and found.origin.digest != results.config.get("digest"):
         changed = f"; {found.origin.file} has changed since the run"
     so_far = "" if results.finished else f", from {results.extent}"
-    typer.echo(f"Wrote {target}/figure.png and figure.pdf{so_far}{changed}")
+    typer.echo(f"Wrote {target}/{listed(chosen.names)}{so_far}{changed}")
 
 
 def summary(

@@ -9,9 +9,12 @@ import typer
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import (
+    Columns,
+    Format,
     Name,
     NoCache,
     Overwrite,
+    Style,
     as_bytes,
     assignments,
     device_count,
@@ -69,9 +72,12 @@ def run(
     num_processes: Annotated[int | None, whole("How many processes there are.")] = None,
     process_id: Annotated[int | None, whole("Which one this is, from 0.")] = None,
     join_timeout: Annotated[int | None, whole("Seconds to wait for the others (300).")] = None,
+    style: Style = None,
+    format: Format = None,
+    columns: Columns = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Run an experiment: writes config.json, trials.npz, summary.csv and the figure."""
+    """Run an experiment: writes config.json, trials.npz, summary.csv, and the figure."""
     settings = assignments(set_ or [])
     if overwrite and out is None:
         told = "replaces what is in a folder that is named with {out}"
@@ -81,7 +87,10 @@ def run(
     from fedjax_admm.trials import folders, profiling, running
     from fedjax_admm.trials.engine import hosts
     from fedjax_admm.trials.experiments import find
+    from fedjax_admm.trials.figures import figure_files
 
+    drawn = {"style": style, "format": format, "columns": columns}
+    asked = any(value is not None for value in drawn.values())
     request = running.Request(
         trials=trials,
         rounds=rounds,
@@ -94,6 +103,7 @@ def run(
         memory=as_bytes(memory),
         fail_on_nan=fail_on_nan,
         profile=profile,
+        figure=figure_files(**drawn) if asked else None,
     )
     environment.prepare(x64=x64, cache=not no_cache, devices=devices, start=False)
     place = [] if out is None else [str(out)]  # known to the first process from the start, or later

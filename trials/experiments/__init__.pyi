@@ -1,3 +1,4 @@
+from fedjax_admm.trials.experiments._catalogue import Headline as Headline
 from fedjax_admm.trials.experiments._experiment import (
     ROUNDS as ROUNDS,
     Experiment as Experiment,

@@ -13,13 +13,25 @@ from fedjax_admm.trials.figures._faults import (
     attacks_figure as attacks_figure,
     delays_figure as delays_figure,
 )
+from fedjax_admm.trials.figures._looks._captions import figure_caption as figure_caption
+from fedjax_admm.trials.figures._looks._choices import (
+    PICTURES as PICTURES,
+    STYLES as STYLES,
+    FigureFiles as FigureFiles,
+    FigureStyle as FigureStyle,
+    figure_files as figure_files,
+    figure_style as figure_style,
+)
+from fedjax_admm.trials.figures._looks._saving import (
+    save_figure as save_figure,
+    write_figure as write_figure,
+)
 from fedjax_admm.trials.figures._messages import bits_figure as bits_figure
 from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
 from fedjax_admm.trials.figures._style import (
     blank_figure as blank_figure,
     finish as finish,
     readable as readable,
-    save_figure as save_figure,
 )
 from fedjax_admm.trials.figures._sweeps import (
     families_figure as families_figure,

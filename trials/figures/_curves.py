@@ -91,7 +91,7 @@ def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
             for axes, band in zip(grid[:, column], (with_error, with_quantiles), strict=True):
                 line_with_band(axes, results.rounds, *band(table), f"{value:g}", style)
         grid[0, column].set_title(f"{readable(name)}\nmean ± standard error", fontsize=10)
-        grid[1, column].set_title("median, 10–90 % of trials", fontsize=10)
+        grid[1, column].set_title(f"{readable(name)}\nmedian, 10–90 % of trials", fontsize=10)
         grid[1, column].set_xlabel("global round")
     for axes in grid.flat:
         logarithmic(axes, rounds=True)

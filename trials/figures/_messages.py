@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm.trials.figures._style import (
-    COLOURS,
     blank_figure,
     distinct_styles,
     draw_line,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLUMNS = 3
-_MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*", "<", "h", "+", ">", "d")
 
 
 def bits_figure(results: Results) -> "Figure":
@@ -46,18 +44,11 @@ def bits_figure(results: Results) -> "Figure":
     lines = -(-len(tasks) // columns)
     figure = blank_figure(4.9 * columns, 1.2 + 5.6 * lines)
     grid = figure.subplots(2 * lines, columns, squeeze=False)
-    styles = {
-        name: {
-            **style,
-            "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)],
-            "marker": _MARKERS[i % len(_MARKERS)],
-        }
-        for i, (name, style) in enumerate(distinct_styles(bare_names(results)).items())
-    }
+    styles = distinct_styles(bare_names(results))
     for place, (task, methods) in enumerate(tasks.items()):
         row, column = divmod(place, columns)
         _draw_curves(grid[2 * row, column], results, task, methods, styles)
-        _draw_bits(grid[2 * row + 1, column], results, methods, styles)
+        _draw_bits(grid[2 * row + 1, column], results, task, methods, styles)
     for place in range(len(tasks), lines * columns):
         row, column = divmod(place, columns)
         grid[2 * row, column].remove()
@@ -95,7 +86,9 @@ def _draw_curves(
     axes.set_ylabel(metric_label(results, "error"))
 
 
-def _draw_bits(axes: "Axes", results: Results, methods: dict[str, str], styles: dict) -> None:
+def _draw_bits(
+    axes: "Axes", results: Results, task: str, methods: dict[str, str], styles: dict
+) -> None:
     """Draw the mean bits until the target is reached, a line for every method."""
     rows = np.arange(len(methods))[::-1]
     for row, (bare, name) in zip(rows, methods.items(), strict=True):
@@ -106,7 +99,7 @@ def _draw_bits(axes: "Axes", results: Results, methods: dict[str, str], styles: 
             drawable(table.mean),
             row,
             xerr=drawable(table.standard_error),
-            fmt=style["marker"] if style["marker"] not in "x+" else "p",
+            fmt=style["marker"] if style["marker"] not in "x+12" else "p",
             color=style["color"],
             markerfacecolor=style["color"] if share == 1 else "none",
             markersize=6,
@@ -121,6 +114,7 @@ def _draw_bits(axes: "Axes", results: Results, methods: dict[str, str], styles: 
                 fontsize=7,
                 va="center",
             )
+    axes.set_title(readable(task), fontsize=10)
     axes.set_yticks(rows, [readable(bare) for bare in methods], fontsize=8)
     axes.set_xscale("log")
     axes.xaxis.set_minor_formatter("")

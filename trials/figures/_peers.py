@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm.trials.figures._style import (
-    COLOURS,
     blank_figure,
     distinct_styles,
     draw_line,
@@ -28,27 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Seven colours are fewer than methods: from the eighth on, in another order and with other markers.
-_MARKERS = (
-    "o",
-    "s",
-    "^",
-    "D",
-    "v",
-    "x",
-    "P",
-    "*",
-    "<",
-    "h",
-    "+",
-    ">",
-    "d",
-    "1",
-    "p",
-    "X",
-    "2",
-    "8",
-)
 _COSTS = ("global round", "numbers sent, up and down", "gradients of single samples")
 
 
@@ -64,14 +42,7 @@ def peers_figure(results: Results, *, metric: str) -> "Figure":
     rows = len(_COSTS) + swept
     figure = blank_figure(4.8 * len(tasks), 1.6 + 3.1 * rows)
     grid = figure.subplots(rows, len(tasks), sharey="row", squeeze=False)
-    styles = {
-        name: {
-            **style,
-            "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)],
-            "marker": _MARKERS[i % len(_MARKERS)],
-        }
-        for i, (name, style) in enumerate(distinct_styles(bare_names(results)).items())
-    }
+    styles = distinct_styles(bare_names(results))
     first = f"{parameter_label(results)}: {results.sweep[0]:g}"
     for column, (task, methods) in enumerate(tasks.items()):
         for bare, name in methods.items():

@@ -5,27 +5,34 @@ its family: members of a family share the colour.
 """
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjax_admm._host import printable
-from fedjax_admm.trials import files
+from fedjax_admm.trials.figures._looks._legends import add_legend
 from fedjax_admm.trials.results import Results, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#56B4E9")
-_LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "x", "P")
+# Hues of Okabe and Ito's palette, darker: each has a contrast of 3 to 1 with white, and any two are
+# told apart in grey, and by readers without red, green or blue cones (tests/trials/figures).
+COLOURS = ("#274671", "#A33400", "#24A877", "#A9628A", "#C6730C", "#000000", "#0A71AF")
+_LINES: tuple[Any, ...] = (
+    *("-", "--", ":", "-."),
+    (0, (5, 1.5, 1, 1.5, 1, 1.5)),
+    (0, (9, 2)),
+    (0, (3, 1, 3, 1, 1, 1)),
+    (0, (1, 4)),
+)
+MARKERS = (
+    *("o", "s", "^", "D", "v", "x", "P", "*", "<", "h", "+", ">", "d"),
+    *("1", "p", "X", "2", "8"),
+)
 _ROUNDING = 1e-3  # a share of the largest number drawn
-_MOST_DOTS = 30_000  # along a side of a picture: matplotlib draws 65,535 at most
 _BEYOND = 1e200  # matplotlib's arithmetic of margins and ticks overflows soon after
 _LONGEST = 80  # letters of a line
 _MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
@@ -56,9 +63,12 @@ def family_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def distinct_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give each name a colour of its own, a line and a marker."""
+    """Give each name a colour of its own, a line and a marker.
+
+    From the eighth name on the colours come in another order.
+    """
     return {
-        name: {**style, "color": COLOURS[i % len(COLOURS)]}
+        name: {**style, "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)]}
         for i, (name, style) in enumerate(family_styles(names).items())
     }
 
@@ -236,33 +246,10 @@ def finish(
     else:
         handles, labels = list(shown.values()), list(shown)
     if labels:
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=min(len(labels), 6),
-            title=legend_title,
-            frameon=False,
-            fontsize=9,
-        )
+        add_legend(figure, handles, labels, title=legend_title)
     config = results.config
     ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}"
     data = config.get("data", "drawn")
     title = caption(f"{config['experiment']}: {config['title']}", 2 * _LONGEST)
     ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
     figure.suptitle(f"{title}\n" + ran.replace("$", r"\$"), fontsize=11)
-
-
-def save_figure(figure: "Figure", folder: Path, name: str = "figure") -> None:
-    """Write `name.png` and `name.pdf`, atomically: the same bytes whenever it is drawn."""
-    dots = min(150, _MOST_DOTS / max(figure.get_size_inches()))
-    with warnings.catch_warnings():
-        # A letter that the font does not have is drawn as a box, which shows it well enough.
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
-        for kind, about in (("png", {}), ("pdf", {"CreationDate": None})):
-            files.write_atomically(
-                folder / f"{name}.{kind}",
-                lambda file, kind=kind, about=about: figure.savefig(
-                    file, format=kind, dpi=dots, metadata=about
-                ),
-            )

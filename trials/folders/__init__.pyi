@@ -9,6 +9,7 @@ from fedjax_admm.trials.folders._ownership import (
     check_places as check_places,
     clear as clear,
     digest as digest,
+    is_recorded as is_recorded,
     own_digest as own_digest,
     read_config as read_config,
 )

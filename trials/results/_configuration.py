@@ -91,6 +91,18 @@ def _is_digest(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
+def _is_figure(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == {"style", "columns", "formats"}
+        and _is_name(value["style"])
+        and value["columns"] in (None, 1, 2)
+        and isinstance(value["formats"], list)
+        and bool(value["formats"])
+        and all(map(_is_name, value["formats"]))
+    )
+
+
 _NAME = _Kind("a text of one line", _is_name)
 _TEXT = _Kind("a text", _is_text)
 _PATH = _Kind("a text", _is_path)
@@ -152,6 +164,10 @@ _OPTIONAL: dict[str, _Kind] = {
     "findings": _TEXT,
     "command": _TEXT,
     "program": _DIGEST,
+    "figure": _Kind(
+        "an object with the texts `style` and `formats`, a list, and `columns`, 1, 2 or null",
+        _is_figure,
+    ),
     "files": _mapping("an object of names of files and their SHA-256 digests", _is_digest),
 }
 

@@ -16,6 +16,7 @@ import jax
 from fedjax_admm._checks import count
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.experiments import Experiment
+from fedjax_admm.trials.figures import FigureFiles, figure_files
 
 DEFAULT_SEED = 2025
 
@@ -36,6 +37,7 @@ class Request:
     memory: int | None = None  # bytes that a device may take
     fail_on_nan: bool = False
     profile: bool = False
+    figure: FigureFiles | None = None  # which files of the figure are written
 
 
 def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
@@ -85,6 +87,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "devices_per_trial": 1 if request.devices_per_trial is None else request.devices_per_trial,
         "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
         "quick": bool(request.quick),
+        "figure": (request.figure or FigureFiles()).stored(),
         "traffic": {name: sizes and sizes._asdict() for name, sizes in traffic.items()},
         "versions": {
             "fedjax-admm": installed_version("fedjax-admm"),
@@ -126,6 +129,7 @@ def repeating_command(experiment: Experiment, config: Mapping[str, Any]) -> str:
         words += ["--devices-per-trial", str(config["devices_per_trial"])]
     if config["x64"]:
         words.append("--x64")
+    words += figure_files(config).words()
     return shlex.join(words)
 
 

@@ -4,7 +4,7 @@ import contextlib
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -12,12 +12,13 @@ from fedjax_admm._checks import InputError, listed
 from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import CHUNK_NAME, CHUNKS, ChunkStore, hosts
 from fedjax_admm.trials.experiments import Experiment
+from fedjax_admm.trials.figures import PICTURES
 from fedjax_admm.trials.profiling import PROFILE
 from fedjax_admm.trials.results import ARRAYS, CONFIG, SUMMARY
 from fedjax_admm.trials.running._configuration import Request
 
-WRITTEN = (ARRAYS, SUMMARY, "figure.png", "figure.pdf")
-"""What a finished run leaves besides its configuration, its chunks and perhaps a profile."""
+WRITTEN = (ARRAYS, SUMMARY, *PICTURES)
+"""What a finished run may leave besides its configuration, its chunks and perhaps a profile."""
 
 
 @contextmanager
@@ -56,11 +57,12 @@ def check_places(
     folders.check_places(out, (*WRITTEN, CONFIG), subfolders=subfolders, inputs=inputs)
 
 
-def check_ours(out: Path, *, new: bool) -> None:
+def check_ours(out: Path, pictures: Sequence[str], *, new: bool) -> None:
     """Check that nothing of somebody else's would be lost, and remove what killed processes left.
 
     Args:
       out: the folder of a run; it is locked.
+      pictures: names of the files of the figure that will be written.
       new: whether the run begins there.
 
     Raises:
@@ -71,7 +73,7 @@ def check_ours(out: Path, *, new: bool) -> None:
     elif folders.read_config(out) is None:
         _check_trials_alone(out)
     else:
-        folders.check_own(out, WRITTEN)
+        folders.check_own(out, (ARRAYS, SUMMARY, *pictures))
     _remove_unfinished(out)
 
 
@@ -103,6 +105,21 @@ def check_replaceable(out: Path) -> None:
             "--out",
         )
     _remove_unfinished(out)
+
+
+def clear_replaced(out: Path, pictures: Sequence[str]) -> None:
+    """Remove what a run replaces: files of the names that it writes, and those of an earlier run.
+
+    Args:
+      out: the folder of a run; it is locked.
+      pictures: names of the files of the figure that will be written.
+
+    Raises:
+      InputError: the file system refuses.
+    """
+    config = folders.read_config(out) or {}
+    others = [name for name in PICTURES if folders.is_recorded(config, out / name)]
+    folders.clear(out, dict.fromkeys((ARRAYS, SUMMARY, *pictures, *others)))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What `fedjax-admm run` says when it has finished."""
 
+from fedjax_admm.trials.figures import figure_files
 from fedjax_admm.trials.results import Results
 
 
@@ -19,5 +20,6 @@ def summary(results: Results, folder: str) -> str:
             )
     if results.config["statement"]:
         lines.append(results.config["statement"])
-    lines.append(f"Wrote {folder}/figure.png, figure.pdf, summary.csv, trials.npz, config.json")
+    names = ", ".join(figure_files(results.config).names)
+    lines.append(f"Wrote {folder}/{names}, summary.csv, trials.npz, config.json")
     return "\n".join(lines)

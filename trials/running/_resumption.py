@@ -9,6 +9,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import CHUNKS, ChunkStore
 from fedjax_admm.trials.experiments import Experiment
+from fedjax_admm.trials.figures import figure_files
 from fedjax_admm.trials.results import ARRAYS, CONFIG, check_configuration
 from fedjax_admm.trials.running._configuration import Request, as_text
 
@@ -114,6 +115,8 @@ def continued(experiment: Experiment, request: Request, earlier: Mapping[str, An
     }
     if request.batch is None:
         kept["batch"] = earlier["width"]
+    if request.figure is None:
+        kept["figure"] = figure_files(earlier)
     settings = dict(request.settings or {})
     if earlier["experiment"] == experiment.name:
         settings = {name: as_text(value) for name, value in earlier["settings"].items()} | settings

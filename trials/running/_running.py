@@ -24,7 +24,7 @@ from fedjax_admm.trials.engine import (
     partitioned,
 )
 from fedjax_admm.trials.experiments import Experiment
-from fedjax_admm.trials.figures import save_figure
+from fedjax_admm.trials.figures import PICTURES, figure_files, write_figure
 from fedjax_admm.trials.profiling import PROFILE, write_profile
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, collected
 from fedjax_admm.trials.running._configuration import (
@@ -34,11 +34,11 @@ from fedjax_admm.trials.running._configuration import (
     settings_of,
 )
 from fedjax_admm.trials.running._folders import (
-    WRITTEN,
     check_ours,
     check_places,
     check_replaceable,
     chunks_set_aside,
+    clear_replaced,
     inputs_of,
     locked_for_all,
     put_chunks_back,
@@ -122,15 +122,16 @@ def _run(
             check_replaceable(out)
             return None
         earlier = unfinished_run(out, resume, request.trials)
-        check_ours(out, new=not resume)
+        pictures = (request.figure or figure_files(earlier)).names
+        check_ours(out, pictures, new=not resume)
         return earlier
 
     earlier = hosts.from_first(found)
     if earlier is not None:
         request = continued(experiment, request, earlier)
     config = configuration(experiment, request)
-    versions = {"versions": config["versions"]}
-    hosts.agreed({name: config.get(name) for name in IDENTITY} | vars(request) | versions)
+    told = {name: config[name] for name in ("versions", "figure")}
+    hosts.agreed({name: config.get(name) for name in IDENTITY} | vars(request) | told)
     settings, rounds = settings_of(config), config["rounds"]
     trial, key = experiment.trial(settings, rounds), jax.random.key(config["seed"])
     try:
@@ -151,7 +152,7 @@ def _run(
             check_program(earlier, program, out)
         if overwrite:
             remove_replaced()
-            folders.clear(out, WRITTEN)
+            clear_replaced(out, figure_files(config).names)
         if earlier is None or earlier["status"] != "running" or asks_for_more(earlier, config):
             folders.write_config(out, known(layout, program), keep=not overwrite)
         begun.append(program)
@@ -183,7 +184,8 @@ def _run(
         with folders.staged(out) as stage:
             results, failure = _staged(experiment, config, outcome, clock, stage)
             kind = {"experiment": config["experiment"]}
-            last = folders.publish(stage, out, results.config, kind, inputs=inputs)
+            stale = [name for name in PICTURES if not (stage / name).exists()]
+            last = folders.publish(stage, out, results.config, kind, gone=stale, inputs=inputs)
         if failure is not None:
             raise failure
         finished.append(replace(results, config=last))
@@ -233,7 +235,7 @@ def _staged(
     except InputError as error:  # of a user's own figure: hours of computing are kept
         failure = error
     if figure is not None:  # where there is no room for it the run goes on later
-        save_figure(figure, stage)
+        write_figure(figure, results, stage, figure_files(config))
     spent = outcome.seconds._asdict() | {"total": time.perf_counter() - clock}
     rounded = {name: round(value, 3) for name, value in spent.items()}
     config = {**config, "status": "finished", "seconds": rounded}

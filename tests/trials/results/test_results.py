@@ -59,6 +59,7 @@ def test_the_folder_holds_the_files_of_the_contract_and_nothing_else(folder):
         "config.json",
         "figure.pdf",
         "figure.png",
+        "figure.txt",
         "summary.csv",
         "trials.npz",
     ]

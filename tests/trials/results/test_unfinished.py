@@ -15,7 +15,7 @@ from fedjax_admm.trials.running import Request, run_experiment
 from tests.trials.results.made import edit
 from tests.trials.small import EXPERIMENT
 
-RESULT = ("trials.npz", "summary.csv", "figure.png", "figure.pdf")
+RESULT = ("trials.npz", "summary.csv", "figure.png", "figure.pdf", "figure.txt")
 
 
 @pytest.fixture(scope="module")

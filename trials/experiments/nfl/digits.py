@@ -383,7 +383,7 @@ def accuracy_figure(results: Results) -> "Figure":
             axes.plot(*np.transpose(printed), "D", color="black", mfc="white", label=label)
         axes.set_title(f"width {width:g}: mean ± standard deviation", fontsize=10)
         axes.set_xlabel("accuracy (%)")
-        axes.set_xlim(0, 132)  # with room for the numbers beside the bars
+        axes.set_xlim(0, 150)  # with room for the numbers beside the bars
         axes.set_xticks(range(0, 101, 25))
     panels[0].set_yticks(rows, list(map(figures.readable, names)))
     figures.finish(figure, results, panels[0])

@@ -1,0 +1,85 @@
+"""`--style`, `--format` and `--columns` of `run` and `plot`: which files are written, and whose."""
+
+import json
+import shutil
+
+import pytest
+
+from fedjax_admm.trials.experiments import _finding
+from tests.trials.small import EXPERIMENT
+
+RUN = ("run", "consensus", "--trials", 4, "--batch", 2, "--set", "share=0,1")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
+
+
+def pictures(folder):
+    return sorted(path.name for path in folder.glob("figure.*"))
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
+    out = tmp_path / "out"
+    asked = ("--style", "paper", "--columns", 1, "--format", "svg")
+    outcome = command(*RUN, "--out", "out", *asked)
+    assert (outcome.code, outcome.err.count("fedjax-admm:")) == (0, 0)
+    assert "Wrote out/figure.svg, figure.txt, summary.csv" in outcome.out
+    assert pictures(out) == ["figure.svg", "figure.txt"]
+    assert 'width="252pt"' in (out / "figure.svg").read_text()
+    assert (out / "figure.txt").read_text().startswith("Distance from the mean (experiment ")
+    config = config_of(out)
+    assert config["command"].endswith(" --style paper --columns 1 --format svg")
+    assert set(pictures(out)) <= set(config["files"])
+
+    # The same bytes from the stored results; another format beside it, in the same style.
+    first = (out / "figure.svg").read_bytes()
+    assert command("plot", "out").out == "Wrote out/figure.svg and figure.txt\n"
+    assert (out / "figure.svg").read_bytes() == first
+    told = command("plot", "out", "--format", "pgf,pdf").out
+    assert told == "Wrote out/figure.pgf, figure.pdf and figure.txt\n"
+    assert pictures(out) == ["figure.pdf", "figure.pgf", "figure.svg", "figure.txt"]
+    assert set(pictures(out)) <= set(config_of(out)["files"])
+    assert command("plot", "out", "--columns", 2).code == 0
+    assert 'width="515.52pt"' in (out / "figure.svg").read_text()
+
+    # More trials are drawn likewise; a new run leaves nothing of the old one, and what is not ours.
+    (out / "figure.png").write_text("mine")
+    assert command("run", "consensus", "--out", "out", "--resume", "--trials", 6).code == 0
+    assert config_of(out)["figure"] == config["figure"]
+    assert command(*RUN, "--out", "out", "--overwrite", "--format", "svg").code == 0
+    assert pictures(out) == ["figure.png", "figure.svg", "figure.txt"]
+    assert (out / "figure.png").read_text() == "mine"
+    sentence = command("plot", "out", "--format", "png").mistake()
+    assert sentence.startswith("out/figure.png is not what was written there")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--style", "poster"), "--style must be one of default, paper and slides"),
+        (("--columns", "3"), "--columns must be 1 or 2, but it is 3."),
+        (("--format", "png,gif"), "--format must be of png, pdf, svg and pgf, with commas"),
+    ],
+)
+def test_what_does_not_exist_is_refused_before_anything_is_written(
+    command, tmp_path, words, sentence
+):
+    assert command(*RUN, "--out", "out", *words).mistake().startswith(sentence)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.thorough
+def test_a_damaged_style_is_told(command, tmp_path):
+    assert command(*RUN, "--out", "out").code == 0
+    for figure in (5, {"style": "paper"}, {"style": "a", "columns": 7, "formats": ["png"]}):
+        shutil.rmtree(tmp_path / "other", ignore_errors=True)
+        folder = shutil.copytree(tmp_path / "out", tmp_path / "other")
+        config = config_of(folder) | {"figure": figure}
+        (folder / "config.json").write_text(json.dumps(config))
+        assert "its figure must be an object" in command("plot", "other").mistake()

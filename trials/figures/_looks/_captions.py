@@ -1,0 +1,108 @@
+"""Captions: what a figure shows, in words that can stand below it in a paper."""
+
+import re
+from typing import TYPE_CHECKING
+
+from fedjax_admm.trials.figures._looks._panels import panels_of
+from fedjax_admm.trials.figures._looks._restyling import letters_of
+from fedjax_admm.trials.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BANDS = {
+    "mean ± standard error": "means over trials, and bands or bars of one standard error of the "
+    "mean",
+    "mean ± standard deviation": "means over trials, and bands or bars of one standard deviation "
+    "of a trial",
+    "failures ± standard error": "shares of trials that failed, and bands of one standard error",
+    "10–90 %": "medians over trials, and bands from the 10 to the 90 % quantile",
+    "10 to the 90 %": "medians over trials, and bands from the 10 to the 90 % quantile",
+}
+
+
+def figure_caption(figure: "Figure", results: Results) -> str:
+    """Return a caption: what is shown, axes with units, bands, methods, trials, rounds, seed, data.
+
+    Args:
+      figure: as the experiment draws it, before it has a style.
+      results: what it shows.
+    """
+    config = results.config
+    panels = panels_of(figure)
+    told = [_sentence(f"{config['title']} (experiment {config['experiment']})")]
+    for letter, axes in zip(letters_of(len(panels)), panels, strict=True):
+        start = f"({letter}) " if len(panels) > 1 else ""
+        told.append(_sentence(start + _panel(axes, panels)))
+    words = "\n".join(
+        [axes.get_title() for axes in panels]
+        + [legend.get_title().get_text() for legend in figure.legends]
+    )
+    bands = {meaning: f"“{said}”" for said, meaning in _BANDS.items() if said in words}
+    told += [_sentence(f"{said} stands for {meaning}") for meaning, said in bands.items()]
+    for legend in figure.legends:
+        entries = "; ".join(plain(text.get_text()) for text in legend.get_texts())
+        title = plain(legend.get_title().get_text())
+        told.append(_sentence(f"{title or 'Legend'}: {entries}"))
+    data = str(config.get("data", "drawn"))
+    drawn = "data are drawn anew in every trial" if data == "drawn" else f"data: {data}"
+    ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}; {drawn}"
+    told.append(_sentence(ran))
+    if config.get("paper"):
+        told.append(_sentence(f"After {config['paper']}"))
+    return " ".join(told) + "\n"
+
+
+def _panel(axes: "Axes", panels: "list[Axes]") -> str:
+    """Return what a panel shows: its title and its axes, which it may share with others."""
+    title = plain(axes.get_title())
+    x, y = _label(axes, panels, "x"), _label(axes, panels, "y")
+    logarithmic = [name for name in ("x", "y") if getattr(axes, f"get_{name}scale")() == "log"]
+    scale = {
+        ("x", "y"): ", both axes logarithmic",
+        ("x",): ", horizontal axis logarithmic",
+        ("y",): ", vertical axis logarithmic",
+        (): "",
+    }[tuple(logarithmic)]
+    alike = axes.get_shared_y_axes().get_siblings(axes)
+    names = [each.get_text() for one in (axes, *alike) for each in one.get_yticklabels()]
+    if not y and any(map(str.isalpha, "".join(names))):
+        y = "a row per method"
+    shown = f"{y} against {x}" if x and y else x or y
+    return (f"{title}: {shown}" if title and shown else title or shown) + scale
+
+
+def _label(axes: "Axes", panels: "list[Axes]", direction: str) -> str:
+    """Return what an axis is called; panels of a row or a column may name it once."""
+    found = getattr(axes, f"get_{direction}label")()
+    if found:
+        return plain(found)
+    shared = getattr(axes, f"get_shared_{direction}_axes")()
+    spec = axes.get_subplotspec()
+    for each in panels:
+        other = each.get_subplotspec()
+        if spec is None or other is None:
+            continue
+        aligned = (
+            spec.colspan == other.colspan if direction == "x" else spec.rowspan == other.rowspan
+        )
+        below = direction == "y" or other.rowspan.start > spec.rowspan.start
+        label = getattr(each, f"get_{direction}label")()
+        if label and below and aligned and (direction == "x" or shared.joined(axes, each)):
+            return plain(label)
+    return ""
+
+
+def plain(label: str) -> str:
+    r"""Return a label as plain text, in one line: k^-1 for `$k^{-1}$`, a dollar for `\$`."""
+    label = re.sub(r"\$k\^\{(.*?)\}\$", r"k^\1", label)
+    return " ".join(label.replace(r"\$", "$").split())
+
+
+def _sentence(words: str) -> str:
+    words = words.strip()
+    first = words.split(" ")[0]
+    if first.isalpha() and first.islower():
+        words = words[0].upper() + words[1:]
+    return words if words.endswith((".", "!", "?")) else f"{words}."
