@@ -4,7 +4,7 @@ config.json   every setting, seed, width, versions, device, durations, the repea
 trials.npz    "method/metric" with axes (sweep, trial, round), "sweep" and "round" beside them, and
               "details/..." where the figure shows more than metrics
 summary.csv   tidy: one row per method, sweep value, recorded round and metric
-figure.png, figure.pdf
+figure.png, figure.pdf   or other formats that were asked for, with a caption in figure.txt
 """
 
 from collections.abc import Iterator, Mapping, Sequence

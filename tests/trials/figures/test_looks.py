@@ -29,7 +29,9 @@ def results(methods=METHODS, **more):
 
 
 FIGURES = {
-    "three panels": lambda: figures.curve_figure(results(), metric="error"),
+    "three panels": lambda: figures.curve_figure(
+        results(metrics=dict.fromkeys(made(0).config["metrics"], LONG)), metric="error"
+    ),
     "rows of three": lambda: figures.cost_figure(results(), metric="error"),
     "rows of seven": lambda: figures.curves_by_method_figure(results(), metric="error"),
     "names of rows": lambda: figures.methods_figure(results(), metrics=("error", "passes")),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _USUAL = 10.0  # points: matplotlib's letters, for which lines and markers have their sizes
 _SMALLEST = 6.0  # points: nothing smaller is readable in print
 _SMALL = 0.875  # of ticks and legends
-_PASSES = 6  # at most
+_PASSES = 8  # at most
+_EXACT = 1.0  # points: the height of a figure that has settled
 _PAD = 0.4  # of the letters' size, around a panel with its labels
 _STATISTICS = (
     *("mean ± standard error", "mean ± standard deviation", "median, 10–90 % of trials"),
@@ -47,12 +48,14 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
         wrap(figure, title, POINTS * style.width - style.letters, anew=False)
     beside = [title] if title is not None and style.titled else []
     height = sum(box(figure, each).height + style.letters for each in (*beside, *figure.legends))
-    changed = True
+    tall, changed = 0.0, True
     for _ in range(_PASSES):  # broken lines take room from the panels, whose labels are broken anew
         rows = row_heights(figure, style) or [POINTS * shape * style.width]
-        figure.set_size_inches(style.width, (height + sum(rows)) / POINTS)
+        settled = not changed and abs(height + sum(rows) - tall) < _EXACT
+        tall = height + sum(rows)
+        figure.set_size_inches(style.width, tall / POINTS)
         figure.draw_without_rendering()
-        if not changed:
+        if settled:
             break
         changed = _break_lines(figure, whole)
     thin_ticks(figure)
