@@ -1,6 +1,8 @@
 """Types in signatures lead to where they are told, though they are defined in private modules."""
 
 from functools import cache
+from importlib import import_module
+from typing import TypeVar
 
 from site_pages.names import public_names
 
@@ -15,10 +17,19 @@ def told_elsewhere(app, env, node, contnode):
         return None
     public = _by_home().get(target)
     if public is None:
-        return contnode if target.startswith("fedjax_admm.") and "._" in target else None
+        return contnode if _is_not_told(target) else None
     return env.domains["py"].resolve_xref(
         env, node["refdoc"], app.builder, "obj", public, node, contnode
     )
+
+
+def _is_not_told(target: str) -> bool:
+    """Return whether a name of ours is private, or stands for any type."""
+    module, _, name = target.rpartition(".")
+    if not module.startswith("fedjax_admm"):
+        return False
+    value = getattr(import_module(module), name, None) if "._" not in target else None
+    return "._" in target or isinstance(value, TypeVar)
 
 
 @cache
