@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+# Hues of Okabe and Ito's palette, darker: each has a contrast of 3 to 1 with white, and any two are
+# told apart in grey, and by readers without red, green or blue cones (tests/trials/figures).
+COLOURS = ("#274671", "#A33400", "#24A877", "#A9628A", "#C6730C", "#000000", "#0A71AF")
 LARGEST_LAYOUT = 1500  # nodes of a graph whose places are computed: eigenvectors of a dense matrix
 _LARGEST_PICTURE, _MOST_LINKS = 400, 3000  # nodes and links in a small picture
 _MOST_NUMBERS = 1_000_000  # of runs of which a small picture shows the median

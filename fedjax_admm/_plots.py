@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._drawings import LARGEST_LAYOUT, spectral_positions, tree_positions
+from fedjax_admm._drawings import COLOURS, LARGEST_LAYOUT, spectral_positions, tree_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COUNTS = ("round", "messages")  # of a trace, besides what was measured
-_COLOUR = "#0072B2"
 
 
 def plot_trace(trace: Mapping[str, Any], metric: str | None, axes: "Axes | None") -> "Axes":
@@ -62,9 +61,11 @@ def plot_trace(trace: Mapping[str, Any], metric: str | None, axes: "Axes | None"
         low, middle, high = np.nanquantile(np.where(finite, runs, np.nan), [0.1, 0.5, 0.9], 0)
     lost = np.sum(~finite.all(1))
     told = f"median of what is finite ({lost} of {len(runs)} runs are not)" if lost else "median"
-    axes.plot(x, middle, color=_COLOUR, label=metric if len(runs) == 1 else told)
+    axes.plot(x, middle, color=COLOURS[0], label=metric if len(runs) == 1 else told)
     if len(runs) > 1:
-        axes.fill_between(x, low, high, color=_COLOUR, alpha=0.2, linewidth=0, label="10 to 90 %")
+        axes.fill_between(
+            x, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label="10 to 90 %"
+        )
         axes.legend(frameon=False)
     if np.any(finite) and np.all(runs[finite] > 0):
         axes.set_yscale("log")
@@ -100,7 +101,7 @@ def plot_graph(graph: Any, values: Any, positions: Any, axes: "Axes | None") -> 
         list(ends), colors="0.6", linewidths=list(0.2 + 0.6 * share), alpha=0.6, zorder=1
     )
     axes.add_collection(lines)
-    coloured = {"color": _COLOUR} if values is None else {"c": values, "cmap": "viridis"}
+    coloured = {"color": COLOURS[0]} if values is None else {"c": values, "cmap": "viridis"}
     drawn = axes.scatter(*positions.T, s=18, zorder=2, **coloured)
     if values is not None:
         axes.figure.colorbar(drawn, ax=axes)
@@ -120,8 +121,8 @@ def plot_tree(tree: Any, axes: "Axes | None") -> "Axes":
 
     axes.add_collection(LineCollection(list(places[links]), colors="0.6", linewidths=0.7, zorder=1))
     servers = sum(tree.level_sizes)
-    axes.scatter(*places[:servers].T, marker="s", s=40, color=_COLOUR, label="servers", zorder=2)
-    axes.scatter(*places[servers:].T, marker="o", s=12, color="#D55E00", label="clients", zorder=2)
+    axes.scatter(*places[:servers].T, marker="s", s=40, color=COLOURS[0], label="servers", zorder=2)
+    axes.scatter(*places[servers:].T, marker="o", s=12, color=COLOURS[1], label="clients", zorder=2)
     axes.legend(frameon=False)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -12,7 +12,7 @@ from fedjax_admm.trials import results
 from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.running import Request, run_experiment
 from tests.cli.processes import SMALL, chunks, completed, same_results, wait_until
-from tests.trials.results.made import edit
+from tests.trials.results.made import begun_like, finished_run
 from tests.trials.small import EXPERIMENT
 
 SOME = "16 of 30 trials"
@@ -20,9 +20,7 @@ SOME = "16 of 30 trials"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole") / "run"
-    run_experiment(EXPERIMENT, Request(batch=4), out, resume=False, progress=False)
-    return out
+    return finished_run(tmp_path_factory.mktemp("whole") / "run")
 
 
 @pytest.fixture
@@ -35,12 +33,7 @@ def consensus(monkeypatch):
 def folders(whole, consensus, tmp_path):
     """A finished run, and one as it is left by a process that was killed after two chunks."""
     shutil.copytree(whole, tmp_path / "whole")
-    begun = shutil.copytree(whole, tmp_path / "begun")
-    for path in [*begun.glob("figure.*"), *sorted(begun.glob("chunks/0*.npz"))[2:]]:
-        path.unlink()
-    for name in ("trials.npz", "summary.csv"):
-        (begun / name).unlink()
-    edit(begun, status="running")
+    begun_like(whole, tmp_path / "begun", chunks=2)
     return tmp_path
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedjax_admm._drawings import COLOURS
 from fedjax_admm._host import printable
 from fedjax_admm.trials.figures._looks._legends import add_legend
 from fedjax_admm.trials.results import Results, Summary
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Hues of Okabe and Ito's palette, darker: each has a contrast of 3 to 1 with white, and any two are
-# told apart in grey, and by readers without red, green or blue cones (tests/trials/figures).
-COLOURS = ("#274671", "#A33400", "#24A877", "#A9628A", "#C6730C", "#000000", "#0A71AF")
 _LINES: tuple[Any, ...] = (
     *("-", "--", ":", "-."),
     (0, (5, 1.5, 1, 1.5, 1, 1.5)),

@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from fedjax_admm._drawings import COLOURS
 from fedjax_admm._host import printable
 
-# Okabe and Ito's palette: distinct for colour-blind readers, and in lightness.
-BLUE, RED, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8C8C8C"
+BLUE, RED, GREEN, PURPLE, ORANGE, BLACK, SKY = COLOURS
+GREY = "#8C8C8C"
 FIRST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "marker": "o"}
 SECOND: dict[str, Any] = {"color": RED, "linestyle": "--", "marker": "s"}
 LEVEL: dict[str, Any] = {"color": BLACK, "linestyle": ":", "linewidth": 1.6}

@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fedjax_admm.trials.figures._style import COLOURS, distinct_styles, family_styles
+from fedjax_admm._drawings import COLOURS
+from fedjax_admm.trials.figures._style import distinct_styles, family_styles
 
 # G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, "A physiologically-based model for simulation
 # of color vision deficiency", IEEE TVCG 15, 2009: severity 1, in linear RGB.

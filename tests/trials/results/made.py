@@ -1,12 +1,16 @@
 """Results made up for tests of readers, and the folder that a run with them would leave."""
 
 import json
+import shutil
 
 import numpy as np
 
 from fedjax_admm.trials import folders
 from fedjax_admm.trials.results import Results
+from fedjax_admm.trials.running import Request, run_experiment
+from tests.trials.small import EXPERIMENT
 
+RESULT = ("trials.npz", "summary.csv", "figure.png", "figure.pdf", "figure.txt")
 METRICS = ("error", "fresh_error", "training_error", "objective", "passes", "gradients")
 METRICS += ("numbers_up", "numbers_down")
 METHODS = ("a: first, 1", "a: second, 2", "b: first, 1")
@@ -61,3 +65,18 @@ def edit(folder, **changes):
     config = json.loads(path.read_text()) | changes
     config["files"]["config.json"] = folders.own_digest(config)
     path.write_text(json.dumps(config))
+
+
+def finished_run(out):
+    """Run the small experiment in chunks of four trials; return its folder."""
+    run_experiment(EXPERIMENT, Request(batch=4), out, progress=False)
+    return out
+
+
+def begun_like(whole, out, chunks):
+    """Copy a finished run as a killed one leaves its folder: its first chunks, and no results."""
+    shutil.copytree(whole, out)
+    for path in [*(out / name for name in RESULT), *sorted(out.glob("chunks/0*.npz"))[chunks:]]:
+        path.unlink()
+    edit(out, status="running")
+    return out

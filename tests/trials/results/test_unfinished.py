@@ -11,34 +11,19 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials import figures, results
 from fedjax_admm.trials.experiments._methods import recorded_rounds, recording_interval
 from fedjax_admm.trials.results._collection import rounds_of_records
-from fedjax_admm.trials.running import Request, run_experiment
-from tests.trials.results.made import edit
+from tests.trials.results.made import begun_like, edit, finished_run
 from tests.trials.small import EXPERIMENT
-
-RESULT = ("trials.npz", "summary.csv", "figure.png", "figure.pdf", "figure.txt")
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole") / "run"
-    run_experiment(EXPERIMENT, Request(batch=4), out, resume=False, progress=False)
-    return out
+    return finished_run(tmp_path_factory.mktemp("whole") / "run")
 
 
 @pytest.fixture
 def begun(whole, tmp_path):
     """A folder as a killed run leaves it: its first two chunks, and no results."""
     return begun_like(whole, tmp_path / "begun", chunks=2)
-
-
-def begun_like(whole, out, chunks):
-    shutil.copytree(whole, out)
-    for name in RESULT:
-        (out / name).unlink()
-    for path in sorted(out.glob("chunks/0*.npz"))[chunks:]:
-        path.unlink()
-    edit(out, status="running")
-    return out
 
 
 def everything(folder):
