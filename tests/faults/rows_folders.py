@@ -92,8 +92,8 @@ def lost(name):
     return lambda folder: (folder / name).unlink()
 
 
-def lock(**changes):
-    """Return what puts the lock of this process into `out`, with changes."""
+def lock(where="out", **changes):
+    """Return what puts the lock of this process into a folder, with changes."""
 
     def make(folder: Path):
         record = {
@@ -103,16 +103,22 @@ def lock(**changes):
             "boot": folders.boot(),
             "since": "2026-11-22 14:03:12",
         }
-        put("out/.lock", json.dumps(record | changes))(folder)
+        put(f"{where}/.lock", json.dumps(record | changes))(folder)
 
     return make
 
 
-def left_lock(folder: Path):
-    """Put the lock of a process that has ended into `out`."""
+def left_lock(folder: Path, where="out"):
+    """Put the lock of a process that has ended into a folder."""
     process = subprocess.Popen(["true"])
     process.wait()
-    lock(process=process.pid)(folder)
+    lock(where, process=process.pid)(folder)
+
+
+def left_while_compiling(folder: Path):
+    """Leave what a run leaves that was killed before it had written its config.json."""
+    left_lock(folder)
+    left_lock(folder, "out/chunks")
 
 
 def half_taken(folder: Path):
@@ -370,6 +376,14 @@ RUNS = [
         wanted=DONE,
         prepare=left_lock,
         changes=("out/.lock",),
+        check=ours(),
+    ),
+    Row(
+        "run-killed-while-compiling",
+        (*RUN, *OUT),
+        wanted=DONE,
+        prepare=left_while_compiling,
+        changes=("out/.lock", "out/chunks/.lock"),
         check=ours(),
     ),
     Row(

@@ -73,6 +73,7 @@ def check_free(
     names: Iterable[str],
     kind: Mapping[str, Any] | None,
     *,
+    subfolders: Iterable[str] = (),
     argument: str = "out",
 ) -> None:
     """Check that a folder is new, empty, or holds an unchanged earlier result of a kind.
@@ -81,12 +82,15 @@ def check_free(
       folder: where to write; it is locked.
       names: of the files that may be written there.
       kind: what the config.json of such a result holds; None if nothing may be written over.
+      subfolders: names of folders in which files may be written. Where they hold nothing they do
+        not count: a process that is killed before its first file leaves them so.
       argument: what `folder` was called, for the message.
 
     Raises:
       InputError: something else is there.
     """
-    there = sorted(_entries(folder))
+    empty = {name for name in subfolders if not _entries(folder / name)}
+    there = sorted(set(_entries(folder)) - empty)
     if not there:
         return
     names = list(names)

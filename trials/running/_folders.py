@@ -69,7 +69,7 @@ def check_ours(out: Path, pictures: Sequence[str], *, new: bool) -> None:
       InputError: something would be.
     """
     if new:
-        folders.check_free(out, (CONFIG, *WRITTEN), None)
+        folders.check_free(out, (CONFIG, *WRITTEN), None, subfolders=[CHUNKS])
     elif folders.read_config(out) is None:
         _check_trials_alone(out)
     else:
