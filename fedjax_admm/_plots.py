@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COUNTS = ("round", "messages")  # of a trace, besides what was measured
+_LINES = ("-", "--", ":", "-.")
 
 
-def plot_trace(trace: Mapping[str, Any], metric: str | None, axes: "Axes | None") -> "Axes":
+def plot_trace(
+    trace: Mapping[str, Any], metric: str | None, label: str | None, axes: "Axes | None"
+) -> "Axes":
     """Draw what a run measured against its rounds; see `Run.plot`."""
     measured = [name for name in trace if name not in _COUNTS]
     if metric is None:
@@ -61,14 +64,23 @@ def plot_trace(trace: Mapping[str, Any], metric: str | None, axes: "Axes | None"
         low, middle, high = np.nanquantile(np.where(finite, runs, np.nan), [0.1, 0.5, 0.9], 0)
     lost = np.sum(~finite.all(1))
     told = f"median of what is finite ({lost} of {len(runs)} runs are not)" if lost else "median"
-    axes.plot(x, middle, color=COLOURS[0], label=metric if len(runs) == 1 else told)
-    if len(runs) > 1:
-        axes.fill_between(
-            x, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label="10 to 90 %"
-        )
+    several, earlier = len(runs) > 1, len(axes.lines)
+    colour, line = COLOURS[earlier % len(COLOURS)], _LINES[earlier % len(_LINES)]
+    if label is not None:
+        name = f"{label} ({told}, 10 to 90 %)" if several else label
+    else:
+        name = told if several else metric
+    axes.plot(x, middle, color=colour, linestyle=line, label=name)
+    if several:
+        band = axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+        band.set_label("10 to 90 %" if label is None else "")
+    if several or label is not None:
         axes.legend(frameon=False)
-    if np.any(finite) and np.all(runs[finite] > 0):
+    positive = np.any(finite) and np.all(runs[finite] > 0)
+    if positive and not earlier:
         axes.set_yscale("log")
+    if not positive and axes.get_yscale() == "log":
+        axes.set_yscale("linear")
     axes.set_xlabel("round")
     axes.set_ylabel(metric)
     axes.grid(True, linewidth=0.4, alpha=0.6)

@@ -88,14 +88,16 @@ class Run(NamedTuple):
     estimate: Any  # the solver's estimate after the last round: an array; or the user's pytree of
     # parameters, where the problem has one (with an axis of clients for personal models)
 
-    def plot(self, metric: str | None = None, *, axes: Any = None) -> Any:
+    def plot(self, metric: str | None = None, *, label: str | None = None, axes: Any = None) -> Any:
         """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.
 
         Of a batch of runs (`jax.vmap`) the median is drawn, with a band from 10 to 90 % of them;
-        numbers that are not finite are left out, and the legend tells of how many runs.
+        numbers that are not finite are left out, and the legend tells of how many runs. Several
+        runs can be drawn into the same axes: every curve has a colour and a line of its own.
 
         Args:
           metric: a name of the trace; the first that was measured if None.
+          label: what the legend calls this run; without it a single run has no legend.
           axes: what to draw into; new ones if None.
 
         Returns:
@@ -105,7 +107,7 @@ class Run(NamedTuple):
           InputError: the run measured nothing of that name, or an array per round, or the runs of
             a batch have recorded different rounds.
         """
-        return plot_trace(self.trace, metric, axes)
+        return plot_trace(self.trace, metric, label, axes)
 
     def to_dataframe(self) -> Any:
         """Return the trace as a pandas DataFrame: a row per record, and per run of a batch.

@@ -253,6 +253,25 @@ def test_a_run_is_drawn_and_tabled():
         run.plot("eror")
 
 
+def test_several_runs_are_drawn_into_the_same_axes_and_told_apart():
+    run, runs = measured(), batch()
+    axes = run.plot(label="first")
+    assert runs.plot(label="second", axes=axes) is axes
+    run.plot(axes=axes)
+    assert [line.get_label() for line in axes.lines] == [
+        *("first", "second (median, 10 to 90 %)", "error"),
+    ]
+    assert len({line.get_color() for line in axes.lines}) == 3
+    assert len({line.get_linestyle() for line in axes.lines}) == 3
+    told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert told == ["first", "second (median, 10 to 90 %)"]
+    # What is not positive cannot stand on a logarithmic axis.
+    assert axes.get_yscale() == "log"
+    trace = {"round": jnp.array([1, 2]), "error": jnp.array([0.0, 2.0])}
+    measured()._replace(trace=trace).plot(axes=axes, label="with a zero")
+    assert axes.get_yscale() == "linear"
+
+
 def test_runs_that_stop_by_themselves_keep_their_rounds():
     pytest.importorskip("pandas")
     pytest.importorskip("xarray")
