@@ -1,4 +1,4 @@
-"""`--style`, `--format` and `--columns` of `run` and `plot`: which files are written, and whose."""
+"""`--style`, `--format` and `--columns`: which files commands write, and whose."""
 
 import json
 import shutil
@@ -57,6 +57,41 @@ def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
     assert (out / "figure.png").read_text() == "mine"
     sentence = command("plot", "out", "--format", "png").mistake()
     assert sentence.startswith("out/figure.png is not what was written there")
+
+
+RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
+
+
+def test_a_problem_from_a_file_is_drawn_as_it_is_asked_for(command, tmp_path):
+    (tmp_path / "mine.csv").write_text(RANGES)
+    solve = ("solve", "localization", "--input", "mine.csv", "--rounds", 20, "--out", "out")
+    asked = ("--style", "paper", "--format", "svg", "--columns", 1)
+    outcome = command(*solve, *asked)
+    assert "Wrote models.csv, residuals.csv, figure.svg, figure.txt, config.json" in outcome.out
+    assert pictures(tmp_path / "out") == ["figure.svg", "figure.txt"]
+    assert 'width="252pt"' in (tmp_path / "out/figure.svg").read_text()
+    caption = (tmp_path / "out/figure.txt").read_text()
+    assert caption.startswith("mine.csv: 4 sensors. Estimate x = ")
+    assert "y (m) against x (m). Legend: sensor and range; estimate." in caption
+    config = config_of(tmp_path / "out")
+    assert config["command"].endswith(" --style paper --format svg --columns 1 --out out")
+    assert {name: config["settings"][name] for name in ("style", "format", "columns")} == {
+        "style": "paper",
+        "format": "svg",
+        "columns": 1,
+    }
+
+    # What is not drawn any more is removed where it was ours, and kept where it was not.
+    assert command(*solve, "--format", "png").code == 0
+    assert pictures(tmp_path / "out") == ["figure.png", "figure.txt"]
+    (tmp_path / "out/figure.pdf").write_text("mine")
+    assert command(*solve, "--format", "pgf").code == 0
+    assert pictures(tmp_path / "out") == ["figure.pdf", "figure.pgf", "figure.txt"]
+    assert (tmp_path / "out/figure.pdf").read_text() == "mine"
+    sentence = command(*solve).mistake()
+    assert sentence.startswith("out/figure.pdf is not what was written there")
+    sentence = command(*solve, "--style", "poster").mistake()
+    assert sentence == "--style must be one of default, paper and slides, but it is 'poster'."
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,8 @@ def located(folder: Path):
     config = json.loads((folder / "out" / "config.json").read_text())
     assert config["family"] == "localization"
     assert set(config["files"]) == {
-        *("models.csv", "residuals.csv", "figure.png", "figure.pdf", "config.json")
+        *("models.csv", "residuals.csv", "config.json"),
+        *("figure.png", "figure.pdf", "figure.txt"),
     }
     assert (folder / "out" / "models.csv").read_text().startswith("method,x,y")
     assert not list((folder / "out").glob(".*"))

@@ -34,9 +34,10 @@ def add_family(app: typer.Typer, family: type[solve.Settings]) -> None:
     out = typer.Option(
         parser=folder_name, metavar="DIR", help=f"Folder of the result ({family.family}-INPUT)."
     )
+    fields = {field.name: field for field in dataclasses.fields(family)}
     parameters = {
         "input": (Annotated[Path, typer.Option(help=family.reads)], dataclasses.MISSING),
-        **{field.name: _declared(field) for field in dataclasses.fields(family)},
+        **{name: _declared(fields[name]) for name in solve.options(family)},
         "out": (Annotated[Path | None, out], None),
         "overwrite": (Overwrite, False),
         "no_cache": (NoCache, False),

@@ -13,7 +13,10 @@ from fedjax_admm.trials.figures._faults import (
     attacks_figure as attacks_figure,
     delays_figure as delays_figure,
 )
-from fedjax_admm.trials.figures._looks._captions import figure_caption as figure_caption
+from fedjax_admm.trials.figures._looks._captions import (
+    figure_caption as figure_caption,
+    titled_caption as titled_caption,
+)
 from fedjax_admm.trials.figures._looks._choices import (
     PICTURES as PICTURES,
     STYLES as STYLES,

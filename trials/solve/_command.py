@@ -1,8 +1,8 @@
 """What a command `solve FAMILY` does once its options are known: read, solve, tell, write.
 
 Every family writes what was run (config.json: command, settings, data, result, seconds, versions),
-what was found (models.csv) and how it looks (figure.png, figure.pdf) into a folder, with whatever
-tables and arrays it has besides.
+what was found (models.csv) and how it looks (figure.png and figure.pdf, or other formats, with a
+caption in figure.txt) into a folder, with whatever tables and arrays it has besides.
 """
 
 import math
@@ -39,7 +39,6 @@ TABLES = {
 }
 """What a family may write besides `models.csv`, the figure and `config.json`."""
 
-_USUAL = (MODELS, "figure.png", "figure.pdf", results.CONFIG)
 Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
 
 
@@ -94,12 +93,14 @@ def claimed_folder(
         process writes there.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
-    names = (*_USUAL, *TABLES.get(settings.family, ()))
+    tables = (MODELS, *TABLES.get(settings.family, ()))
+    names = (*tables, *settings.figure().names, results.CONFIG)
     with folders.locked(folder):
         folders.check_places(folder, names, inputs=_inputs(settings, path))
         if not overwrite:
             folders.check_free(folder, names, _kind(settings))
-        folders.remove_unfinished(folder, "|".join(map(re.escape, names)))
+        ours = (*tables, *figures.PICTURES, results.CONFIG)
+        folders.remove_unfinished(folder, "|".join(map(re.escape, ours)))
         yield folder
 
 
@@ -162,7 +163,12 @@ def put_solution(
             for name, arrays in solution.arrays.items():
                 files.write_arrays(stage / name, arrays)
                 written.append(name)
-            figures.save_figure(solution.draw(), stage)
+            figure, chosen = solution.draw(), settings.figure()
+            caption = figures.titled_caption(figure)
+            look = {"formats": chosen.formats, "style": chosen.look}
+            figures.save_figure(figure, stage, caption=caption, **look)
+        stale = [name for name, rows in solution.tables.items() if rows is None]
+        stale += set(figures.PICTURES) - set(chosen.names)
         config = {
             "command": repeating_command(settings, path, folder),
             **_kind(settings),
@@ -181,11 +187,11 @@ def put_solution(
             folder,
             _as_json(config),
             _kind(settings),
-            gone=[name for name, rows in solution.tables.items() if rows is None],
+            gone=stale,
             inputs=_inputs(settings, path),
             overwrite=overwrite,
         )
-    return [*written, "figure.png", "figure.pdf", results.CONFIG]
+    return [*written, *chosen.names, results.CONFIG]
 
 
 def repeating_command(settings: Settings, path: Path, folder: Path) -> str:

@@ -8,7 +8,8 @@
 
 A field is an option of the command with its help, its default and its checks, an argument in
 Python, an entry of config.json and a part of the command that repeats a run. All families share
---input, --out and --no-cache. Nothing here is dear to import: help and most mistakes come at once.
+what `Settings` declares of their figures, and --input, --out, --overwrite and --no-cache. Nothing
+here is dear to import: help and most mistakes come at once.
 """
 
 import abc
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from fedjax_admm._checks import InputError, count, one_line
 from fedjax_admm._shown import short_repr
+from fedjax_admm.trials.figures import FigureFiles, figure_files
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -146,6 +148,14 @@ class Settings(abc.ABC):
     timed: ClassVar[bool] = True  # whether config.json may tell how long each stage took
     arguments: ClassVar[Mapping[str, str]] = {}  # what the library calls otherwise -> option
 
+    style: str | None = text("Of the figure: default, paper or slides.", None, metavar="NAME")
+    format: str | None = text(
+        "Of the figure: any of png,pdf,svg,pgf (png,pdf).", None, metavar="KIND,..."
+    )
+    columns: int | None = whole(
+        "Of the page, 1 or 2, that the figure is as wide as (3.5 or 7.16 inches).", None
+    )
+
     def __post_init__(self) -> None:
         """Check every option by itself, then all together.
 
@@ -156,6 +166,7 @@ class Settings(abc.ABC):
             value, option = getattr(self, field.name), field.metadata["option"]
             if value is not None or field.default is not None:
                 object.__setattr__(self, field.name, option.check(field.name, value))
+        self.figure()
         self.check_together()
 
     def check_together(self) -> None:  # noqa: B027 - most families have nothing to check
@@ -164,6 +175,14 @@ class Settings(abc.ABC):
     def mistake(self, told: str, about: str | None = None) -> InputError:
         """Return a mistake to raise, of one option or of several, which stand in braces."""
         return InputError(told, argument=about, others=list(options(type(self))))
+
+    def figure(self) -> FigureFiles:
+        """Return which files of the figure are written, and how it looks in them.
+
+        Raises:
+          InputError: there is no such style, format or number of columns.
+        """
+        return figure_files(style=self.style, format=self.format, columns=self.columns)
 
     def wide(self) -> bool:
         """Return whether to compute in float64."""
@@ -197,8 +216,10 @@ class Settings(abc.ABC):
 
 
 def options(settings: type[Settings]) -> dict[str, Option]:
-    """Return the options that a class of settings declares."""
-    return {field.name: field.metadata["option"] for field in dataclasses.fields(settings)}
+    """Return the options that a class of settings declares: its own, and then those of all."""
+    found = {field.name: field.metadata["option"] for field in dataclasses.fields(settings)}
+    shared = {field.name for field in dataclasses.fields(Settings)}
+    return dict(sorted(found.items(), key=lambda option: option[0] in shared))
 
 
 def option_name(name: str) -> str:

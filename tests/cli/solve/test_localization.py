@@ -13,7 +13,10 @@ from fedjax_admm.trials.tables import read_ranges
 
 FAR = (4e5, 6e6, 150.0)  # like map coordinates in metres
 AXES = ("x", "y", "z")
-FILES = {"models.csv", "residuals.csv", "figure.png", "figure.pdf", "config.json"}
+FILES = {
+    *("models.csv", "residuals.csv", "config.json"),
+    *("figure.png", "figure.pdf", "figure.txt"),
+}
 
 
 @pytest.fixture(autouse=True)

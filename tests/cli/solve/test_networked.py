@@ -130,7 +130,14 @@ def test_two_clusters_are_found_and_beat_local_and_pooled_models(solve, tmp_path
     assert len(lines) <= 20
     folder = tmp_path / "networked-mine"
     assert re.search(r" in networked-mine after \d+\.\d s\.$", lines[-1])
-    names = {"models.csv", "comparison.csv", "figure.png", "figure.pdf", "config.json"}
+    names = {
+        "models.csv",
+        "comparison.csv",
+        "figure.png",
+        "figure.pdf",
+        "figure.txt",
+        "config.json",
+    }
     assert {path.name for path in folder.iterdir()} == names
     assert all(name in lines[-1] for name in names)
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")

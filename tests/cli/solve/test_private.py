@@ -47,7 +47,10 @@ SIZES = [20, 21, 22, 20, 20, 20]
 BASIC = ("--client", "site", "--target", "y", "--features", "a,b")
 SMALL = (*BASIC, "--rounds", ROUNDS, "--clip", 1)
 RING = [(i, (i + 1) % CLIENTS) for i in range(CLIENTS)]
-PUBLIC = {"models.csv", "ledger.csv", "curve.csv", "figure.png", "figure.pdf", "config.json"}
+PUBLIC = {
+    *("models.csv", "ledger.csv", "curve.csv", "config.json"),
+    *("figure.png", "figure.pdf", "figure.txt"),
+}
 
 
 @pytest.fixture(autouse=True)

@@ -148,7 +148,7 @@ def test_the_text_tells_data_grid_errors_and_what_was_sent(solved, report, table
     assert f"Best on the test ratings, which chose nothing: {best} (" in solved.out
     assert "W and Y reveal which items it has rated" in solved.out
     assert lines[-1].startswith(
-        "Wrote models.csv, curve.csv, factors.npz, figure.png, figure.pdf, "
+        "Wrote models.csv, curve.csv, factors.npz, figure.png, figure.pdf, figure.txt, "
     )
 
 
@@ -192,7 +192,15 @@ def test_items_with_few_ratings_and_rated_ones_are_not_recommended():
 
 def test_the_folder_holds_all_files(solved, report):
     folder = solved.folder / "ratings-mine"
-    names = {"models.csv", "curve.csv", "factors.npz", "figure.png", "figure.pdf", "config.json"}
+    names = {
+        "models.csv",
+        "curve.csv",
+        "factors.npz",
+        "figure.png",
+        "figure.pdf",
+        "figure.txt",
+        "config.json",
+    }
     assert {path.name for path in folder.iterdir()} == names
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")

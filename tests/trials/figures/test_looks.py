@@ -48,6 +48,7 @@ FIGURES = {
         metric="error",
     ),
     "one's own": lambda: own_figure(),
+    "a map": lambda: map_figure(),
 }
 CASES = [
     ("three panels", "paper", 1),
@@ -63,6 +64,9 @@ CASES = [
             ("tasks", "slides", 1),
             ("long labels", "paper", 1),
             ("one's own", "paper", 1),
+            ("a map", "paper", 1),
+            ("a map", "slides", 1),
+            ("a map", "default", 2),
         ]
     ),
 ]
@@ -74,6 +78,20 @@ def own_figure():
     axes.plot([1, 2, 3], [4, 5, 6], label="mine")
     axes.set_xlabel("a label that is rather long for so small a width of a figure in a column")
     axes.legend()
+    return figure
+
+
+def map_figure():
+    """Return a map that is twice as tall as it is wide, and a panel beside it."""
+    figure = Figure()
+    left, right = figure.subplots(1, 2, width_ratios=(3, 1))
+    left.scatter([20, 30, 25], [60, 70, 65], label="a node")
+    left.set_aspect(2.0, adjustable="datalim")
+    left.set(xlabel="longitude", ylabel="latitude")
+    right.plot([1, 2, 3], [4, 5, 6])
+    right.set_title("errors")
+    figure.legend(loc="outside lower center")
+    figure.suptitle("stations.csv: three stations\nof \\$ 5 each")
     return figure
 
 
@@ -200,6 +218,36 @@ def test_a_caption_names_the_axes_that_panels_share():
     told = figures.figure_caption(FIGURES["rows of three"](), results())
     assert "(c) share of faulty trials: 0.1, mean ± standard error: error in m against" in told
     assert told.count("against numbers sent, up and down") == 2
+
+
+def test_a_caption_is_made_from_the_title_of_a_figure_that_says_all():
+    assert figures.titled_caption(map_figure()) == (
+        "stations.csv: three stations. Of $ 5 each. (a) latitude against longitude. (b) errors. "
+        "Legend: a node.\n"
+    )
+
+
+@pytest.mark.parametrize(("style", "columns"), [("paper", 1), ("paper", 2), ("slides", 2)])
+def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
+    """Without it the map would be as flat as a panel of curves, its nodes in the middle third."""
+    figure, look = map_figure(), figures.figure_style(style, columns)
+    figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
+    drawn = figure.axes[0].get_position()
+    tall, wide = drawn.height * figure.get_figheight(), drawn.width * figure.get_figwidth()
+    assert tall > 0.55 * wide
+    assert figure.get_figheight() <= look.height
+    assert figure.axes[0].get_data_ratio() * 2.0 == pytest.approx(tall / wide, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["rows of three", "tasks", "one's own"])
+def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, tmp_path):
+    figure, look = FIGURES[name](), figures.figure_style("slides", 1)
+    figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
+    sizes = {axes.xaxis.label.get_fontsize() for axes in figure.axes}
+    assert len(sizes) == 1
+    assert figure.get_figheight() <= 1.05 * look.height
+    # A figure that has room keeps the letters of its style.
+    assert sizes == {look.letters} if name == "one's own" else 6 <= min(sizes) < look.letters
 
 
 def test_letters_of_panels_stand_in_the_figure_and_the_caption(tmp_path):

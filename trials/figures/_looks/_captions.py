@@ -1,6 +1,7 @@
 """Captions: what a figure shows, in words that can stand below it in a paper."""
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fedjax_admm.trials.figures._looks._panels import panels_of
@@ -30,28 +31,56 @@ def figure_caption(figure: "Figure", results: Results) -> str:
       results: what it shows.
     """
     config = results.config
+    opening = f"{config['title']} (experiment {config['experiment']})"
+    data = str(config.get("data", "drawn"))
+    drawn = "data are drawn anew in every trial" if data == "drawn" else f"data: {data}"
+    closing = [f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}; {drawn}"]
+    if config.get("paper"):
+        closing.append(f"After {config['paper']}")
+    return _joined([opening, *_panels(figure), *_bands(figure), *_legends(figure), *closing])
+
+
+def titled_caption(figure: "Figure") -> str:
+    """Return the caption of a figure whose title says what it shows: title, axes, legends.
+
+    Args:
+      figure: as it was drawn, before it has a style.
+    """
+    return _joined(
+        [*map(plain, figure.get_suptitle().split("\n")), *_panels(figure), *_legends(figure)]
+    )
+
+
+def _panels(figure: "Figure") -> list[str]:
+    """Return what every panel shows, with its letter where there are several."""
     panels = panels_of(figure)
-    told = [_sentence(f"{config['title']} (experiment {config['experiment']})")]
-    for letter, axes in zip(letters_of(len(panels)), panels, strict=True):
-        start = f"({letter}) " if len(panels) > 1 else ""
-        told.append(_sentence(start + _panel(axes, panels)))
+    letters = [f"({letter}) " for letter in letters_of(len(panels))] if len(panels) > 1 else [""]
+    return [start + _panel(axes, panels) for start, axes in zip(letters, panels, strict=False)]
+
+
+def _bands(figure: "Figure") -> list[str]:
+    """Return what the words for means and bands in titles stand for."""
     words = "\n".join(
-        [axes.get_title() for axes in panels]
+        [axes.get_title() for axes in panels_of(figure)]
         + [legend.get_title().get_text() for legend in figure.legends]
     )
     bands = {meaning: f"“{said}”" for said, meaning in _BANDS.items() if said in words}
-    told += [_sentence(f"{said} stands for {meaning}") for meaning, said in bands.items()]
+    return [f"{said} stands for {meaning}" for meaning, said in bands.items()]
+
+
+def _legends(figure: "Figure") -> list[str]:
+    """Return what the legends below the panels say."""
+    told = []
     for legend in figure.legends:
         entries = "; ".join(plain(text.get_text()) for text in legend.get_texts())
         title = plain(legend.get_title().get_text())
-        told.append(_sentence(f"{title or 'Legend'}: {entries}"))
-    data = str(config.get("data", "drawn"))
-    drawn = "data are drawn anew in every trial" if data == "drawn" else f"data: {data}"
-    ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}; {drawn}"
-    told.append(_sentence(ran))
-    if config.get("paper"):
-        told.append(_sentence(f"After {config['paper']}"))
-    return " ".join(told) + "\n"
+        told.append(f"{title or 'Legend'}: {entries}")
+    return told
+
+
+def _joined(told: Iterable[str]) -> str:
+    """Return sentences as one line; of a panel without words nothing is said."""
+    return " ".join(_sentence(words) for words in told if words.strip()) + "\n"
 
 
 def _panel(axes: "Axes", panels: "list[Axes]") -> str:
@@ -103,6 +132,6 @@ def plain(label: str) -> str:
 def _sentence(words: str) -> str:
     words = words.strip()
     first = words.split(" ")[0]
-    if first.isalpha() and first.islower():
+    if first.isalpha() and first.islower() and len(first) > 1:  # y stays y
         words = words[0].upper() + words[1:]
     return words if words.endswith((".", "!", "?")) else f"{words}."

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 POINTS = 72  # in an inch
+SMALL = 0.875  # of ticks and legends, to the letters of labels
+SMALLEST = 6.0  # points: nothing smaller is readable in print
 _WORDS = re.compile(r"(?:\$[^$]*\$|\\\$|[^\s$]|\$)+")  # mathematics between dollars stays whole
 
 

@@ -7,8 +7,15 @@ import numpy as np
 
 from fedjax_admm.trials.figures._looks._choices import FigureStyle
 from fedjax_admm.trials.figures._looks._legends import add_legend
-from fedjax_admm.trials.figures._looks._measures import POINTS, box, labels_box, wrap
-from fedjax_admm.trials.figures._looks._panels import arrange, panels_of, row_heights
+from fedjax_admm.trials.figures._looks._measures import (
+    POINTS,
+    SMALL,
+    SMALLEST,
+    box,
+    labels_box,
+    wrap,
+)
+from fedjax_admm.trials.figures._looks._panels import arrange, fitting, panels_of, row_heights
 from fedjax_admm.trials.figures._looks._ticks import thin_ticks
 
 if TYPE_CHECKING:
@@ -17,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 _USUAL = 10.0  # points: matplotlib's letters, for which lines and markers have their sizes
-_SMALLEST = 6.0  # points: nothing smaller is readable in print
-_SMALL = 0.875  # of ticks and legends
 _PASSES = 8  # at most
 _EXACT = 1.0  # points: the height of a figure that has settled
 _PAD = 0.4  # of the letters' size, around a panel with its labels
@@ -29,9 +34,14 @@ _STATISTICS = (
 
 
 def restyle(figure: "Figure", style: FigureStyle) -> None:
-    """Give a figure a style; one without a width leaves it as it is."""
-    if style.width is None:
+    """Give a figure a style; one without a width leaves it as it is.
+
+    Where its panels would grow taller than the page letters are smaller than the style's.
+    """
+    width = style.width
+    if width is None:
         return
+    style = fitting(figure, style)
     shape = figure.get_figheight() / figure.get_figwidth()
     _lay_out(figure, _PAD * style.letters / POINTS)
     title = _title(figure)
@@ -42,18 +52,18 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
     arrange(figure, style)
     _letter(figure, style)
     whole = {text: text.get_text() for axes in figure.axes for text in _written(axes)}
-    figure.set_size_inches(style.width, shape * style.width)
+    figure.set_size_inches(width, shape * width)
     _renew_legends(figure, style)
     if title is not None and style.titled:
-        wrap(figure, title, POINTS * style.width - style.letters, anew=False)
+        wrap(figure, title, POINTS * width - style.letters, anew=False)
     beside = [title] if title is not None and style.titled else []
     height = sum(box(figure, each).height + style.letters for each in (*beside, *figure.legends))
     tall, changed = 0.0, True
     for _ in range(_PASSES):  # broken lines take room from the panels, whose labels are broken anew
-        rows = row_heights(figure, style) or [POINTS * shape * style.width]
+        rows = row_heights(figure, style) or [POINTS * shape * width]
         settled = not changed and abs(height + sum(rows) - tall) < _EXACT
         tall = height + sum(rows)
-        figure.set_size_inches(style.width, tall / POINTS)
+        figure.set_size_inches(width, tall / POINTS)
         figure.draw_without_rendering()
         if settled:
             break
@@ -83,9 +93,9 @@ def _resize(figure: "Figure", style: FigureStyle) -> None:
 
     scale = style.letters / _USUAL
     for text in figure.findobj(Text):
-        size = min(max(scale * float(text.get_fontsize()), _SMALLEST), style.letters)
+        size = min(max(scale * float(text.get_fontsize()), SMALLEST), style.letters)
         text.set_fontsize(size)
-    small = max(_SMALL * style.letters, _SMALLEST)
+    small = max(SMALL * style.letters, SMALLEST)
     for axes in figure.axes:
         axes.tick_params(which="both", labelsize=small, width=0.8 * scale)
         axes.tick_params(which="major", length=3.5 * scale)
@@ -130,7 +140,7 @@ def letters_of(panels: int) -> list[str]:
 
 def _renew_legends(figure: "Figure", style: FigureStyle) -> None:
     """Make every legend anew, in letters of the style."""
-    size = max(_SMALL * style.letters, _SMALLEST)
+    size = max(SMALL * style.letters, SMALLEST)
     named = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

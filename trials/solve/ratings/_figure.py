@@ -45,7 +45,8 @@ def _draw_grid(axes: Axes, choice: Choice) -> None:
     label = f"{FEDMC}, validation"
     axes.plot(choice.grid, shown, label=label, markersize=5, **{**FIRST, "marker": "s"})
     if not whole.all():
-        early = {"color": "white", "marker": "s", "linestyle": "none", "markersize": 3}
+        early = {**FIRST, "marker": "s", "linestyle": "none", "markersize": 5}
+        early["markerfacecolor"] = "white"
         axes.plot(choice.grid[~whole], shown[~whole], label="stopped early", zorder=5, **early)
     axes.plot(
         choice.beta,
