@@ -136,8 +136,7 @@ def plot_tree(tree: Any, axes: "Axes | None") -> "Axes":
     axes.scatter(*places[:servers].T, marker="s", s=40, color=COLOURS[0], label="servers", zorder=2)
     axes.scatter(*places[servers:].T, marker="o", s=12, color=COLOURS[1], label="clients", zorder=2)
     axes.legend(frameon=False)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set_axis_off()
     axes.autoscale_view()
     return axes
 
@@ -148,7 +147,7 @@ def _axes(axes: "Axes | None") -> "Axes":
         return axes
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+    return plt.subplots(layout="constrained")[1]
 
 
 def _of_shape(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
