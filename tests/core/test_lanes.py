@@ -62,7 +62,8 @@ def nested(x, y):
     return x, y, count, halved
 
 
-@pytest.mark.parametrize("function", [scanned(arithmetic), scanned(products), nested])
+@pytest.mark.kin(1)
+@pytest.mark.parametrize("function", [nested, scanned(arithmetic), scanned(products)])
 def test_a_batch_in_lanes_is_that_of_vmap(function):
     rng = np.random.default_rng(0)
     x, y = (jnp.asarray(rng.standard_normal((TRIALS, *s)), jnp.float32) for s in ((4, 3), (4,)))

@@ -50,8 +50,8 @@ def distance(solver, problem, state):
 
 FAMILIES = {
     "star": (solvers.fsmdm, on_star, participation.bernoulli(0.5), 2),
-    "private": (noisy, on_graph, participation.everyone(), 1),
     "own loss": (solvers.fed_admm, matrix.problem, participation.everyone(), 1),
+    "private": (noisy, on_graph, participation.everyone(), 1),
     "peers": (lambda: solvers.extra(0.05), on_graph, participation.markov_on_off(0.2, 0.3), 1),
 }
 
@@ -70,6 +70,7 @@ class InterruptedLog(io.StringIO):
 
 
 @pytest.mark.bits
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_blocks_have_the_bits_of_one_run(family, capsys):
     build, draw, process, every = FAMILIES[family]

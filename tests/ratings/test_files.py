@@ -320,6 +320,7 @@ TEXTS = [
 SEPARATORS = ["\t", "::", ",", ";", " "]
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_corrupted_file_is_judged_alike_in_every_way_of_reading(seed, write, by_line):
     draw = random.Random(seed)

@@ -14,11 +14,13 @@ from tests.solvers.conformance import SOLVERS
 SLOW = ("structure", "vmap", "resumes", "replayed", "keys")
 # What a mask may touch, and derivatives, are in every run for some solvers of all kinds; for all of
 # them in the thorough one.
+OF_ALL_KINDS = (
+    *("FSMDM", "SCAFFOLD", "FedADMM", "FedDyn", "HFSAD, 2 passes", "GTVPrimalDual", "EXTRA"),
+    *("IFCA", "FedMCADMM", "PrivateNetworkedADMM"),
+)
 EXAMPLES = {
-    "absent": (
-        *("FSMDM", "SCAFFOLD", "FedADMM", "FedDyn", "HFSAD, 2 passes", "GTVPrimalDual", "EXTRA"),
-        *("IFCA", "FedMCADMM", "PrivateNetworkedADMM"),
-    ),
+    "absent": OF_ALL_KINDS,
+    "nobody": OF_ALL_KINDS,
     "gradients": ("FSMDM", "SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
 }
 

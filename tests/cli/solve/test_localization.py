@@ -238,7 +238,9 @@ def test_the_folder_holds_position_candidates_and_residuals(solve, command, tmp_
     parts = ["command", "family", "settings", "data", "result", "seconds", "versions", "files"]
     assert list(config) == parts
     assert set(config["files"]) == FILES
-    assert config["settings"] == {"input": "ranges.csv", "rounds": 300, "out": "new/place"}
+    drawn = {"style": None, "format": None, "columns": None}
+    asked = {"input": "ranges.csv", "rounds": 300, "out": "new/place"}
+    assert config["settings"] == asked | drawn
     assert config["data"] == {"sensors": 12, "dimensions": 2}
     result = config["result"]
     np.testing.assert_allclose([result["position"][axis] for axis in "xy"], found)

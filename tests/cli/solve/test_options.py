@@ -133,6 +133,9 @@ def test_options_of_every_kind_are_read_stored_and_repeated(solve, tmp_path):
         "sensors": [3, 1],
         "secret": "given, not stored",
         "loud": True,
+        "style": None,
+        "format": None,
+        "columns": None,
         "out": "out",
     }
     assert config["command"] == (

@@ -17,6 +17,11 @@ def small(monkeypatch):
     """Make blocks of eight rows of everything."""
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * WIDTH * 4)
     monkeypatch.setattr(blocks, "LEAST_BYTES", 0)
+
+
+@pytest.fixture
+def compiled_anew():
+    """Compile programs with the blocks of a test, and no other test's with them."""
     jax.clear_caches()
     yield
     jax.clear_caches()
@@ -38,7 +43,7 @@ def test_every_row_is_replaced_once(small, whole):
 
 
 @pytest.mark.thorough
-def test_a_run_has_the_same_numbers_and_derivatives(small, monkeypatch):
+def test_a_run_has_the_same_numbers_and_derivatives(small, compiled_anew, monkeypatch):
     graph = graphs.grid(5, 6)
     truth = jax.random.normal(jax.random.key(1), (graph.num_nodes, WIDTH))
     problem = fa.problems.draw_networked_regression(jax.random.key(2), graph, truth, share=0.6)

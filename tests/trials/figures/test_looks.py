@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import matplotlib
@@ -107,7 +108,7 @@ def inside(box, outer, by=0.0):
 @pytest.mark.parametrize(("name", "style", "columns"), CASES)
 def test_nothing_is_cut_or_overlaps(name, style, columns, tmp_path):
     figure, look = FIGURES[name](), figures.figure_style(style, columns)
-    figures.save_figure(figure, tmp_path, formats=["png"], style=look)
+    figures.save_figure(figure, tmp_path, formats=["png"], style=replace(look, dots=50))
     assert figure.get_figwidth() == look.width
     pen = FigureCanvasAgg(figure).get_renderer()
     figure.draw(pen)
@@ -163,7 +164,7 @@ def test_files_are_the_same_each_time_and_change_no_setting(tmp_path):
             FIGURES["three panels"](),
             tmp_path / folder,
             formats=("png", "pdf", "svg", "pgf"),
-            style=figures.figure_style("paper", 2),
+            style=replace(figures.figure_style("paper", 2), dots=100),
             caption="A caption.\n",
         )
     assert dict(matplotlib.rcParams) == before
@@ -239,7 +240,8 @@ def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
     assert figure.axes[0].get_data_ratio() * 2.0 == pytest.approx(tall / wide, rel=0.05)
 
 
-@pytest.mark.parametrize("name", ["rows of three", "tasks", "one's own"])
+@pytest.mark.kin(2)
+@pytest.mark.parametrize("name", ["tasks", "one's own", "rows of three", "rows of seven"])
 def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, tmp_path):
     figure, look = FIGURES[name](), figures.figure_style("slides", 1)
     figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
