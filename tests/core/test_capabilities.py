@@ -68,6 +68,7 @@ def localization(**options: Any) -> Any:
 # --- what is declared is what is read -------------------------------------------------------------
 
 
+@pytest.mark.kin(12)
 @pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.thorough])
 def test_a_solver_reads_what_it_declares_and_no_more(name):
     case = SOLVERS[name]

@@ -21,6 +21,7 @@ OF_ALL_KINDS = (
 EXAMPLES = {
     "absent": OF_ALL_KINDS,
     "nobody": OF_ALL_KINDS,
+    "traces": OF_ALL_KINDS,
     "gradients": ("FSMDM", "SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
 }
 

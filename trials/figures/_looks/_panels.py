@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SHAPE = 0.6  # height of a panel to its width, labels included there
 _SHARE = 0.7  # of the height of a page, for the maps of a column
 # All in letters' heights.
-_USUAL, _NARROW, _NARROWEST = 20.0, 18.0, 14.0  # widths of a panel; where each has its labels
+_USUAL, _NARROW, _NARROWEST = 20.0, 15.5, 14.0  # widths of a panel; where each has its labels
 _LOWEST, _HIGHEST = 7.5, 14.0  # heights of a panel without its labels
 _TALLEST = 36.0  # height of a map without its labels
 _TICKS, _WRITTEN = 2.4, 1.3  # around a panel before it is measured: ticks and gaps; a line of text
