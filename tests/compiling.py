@@ -1,5 +1,9 @@
-"""Whether programs are compiled as a user's are, or quickly; JAX is not imported here."""
+"""Whether programs are compiled as a user's are, or quickly.
 
+JAX is not imported before the flags for XLA are set.
+"""
+
+import functools
 import os
 import subprocess
 import sys
@@ -11,6 +15,16 @@ _FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1",
     "--xla_cpu_use_fusion_emitters=false",  # until jaxlib 0.11
 )
+
+
+# As another processor would compile them: "AVX2", "SSE4_2"; empty for this one's own instructions.
+ISA = os.environ.get("FEDJAX_ADMM_TEST_ISA", "")
+
+
+def flags() -> str:
+    """Return the flags for XLA that this run of the tests wants."""
+    wanted = [] if OPTIMIZED else [quick_flags()]
+    return " ".join(wanted + ([f"--xla_cpu_max_isa={ISA}"] if ISA else []))
 
 
 def quick_flags() -> str:
@@ -28,3 +42,22 @@ def _is_known(flag: str) -> bool:
         capture_output=True,
     )
     return asked.returncode == 0
+
+
+def share_context() -> None:
+    """Lower all programs in one MLIR context; JAX makes one for each, which takes 4 to 10 ms.
+
+    That is most of the time for lowering a small program. The function is private to JAX: where it
+    is gone, nothing is shared. What a context keeps is dropped by `forget_shared_context`.
+    """
+    from jax._src.interpreters import mlir
+
+    if hasattr(mlir, "make_ir_context") and not hasattr(mlir.make_ir_context, "cache_clear"):
+        mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+
+
+def forget_shared_context() -> None:
+    """Begin a new MLIR context with the next program."""
+    from jax._src.interpreters import mlir
+
+    getattr(getattr(mlir, "make_ir_context", None), "cache_clear", lambda: None)()

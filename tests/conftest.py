@@ -12,10 +12,10 @@ import os
 import shutil
 import tempfile
 
-from tests.compiling import OPTIMIZED, quick_flags
+from tests.compiling import OPTIMIZED, flags, share_context
 
-if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick_flags()}".strip()
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags()}".strip()
 os.environ.setdefault("MPLBACKEND", "Agg")
 # A test must never read or write the compilation cache of the person who runs it.
 os.environ.setdefault("FEDJAX_ADMM_NO_CACHE", "1")
@@ -31,12 +31,15 @@ from hypothesis import HealthCheck, settings
 
 from fedjax_admm import key_reuse_allowed
 
+pytest_plugins = ("tests.memory",)
+share_context()
 jax.config.update("jax_platforms", os.environ.get("JAX_PLATFORMS") or "cpu")
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_legacy_prng_key", "error")
-jax.config.update("jax_debug_key_reuse", True)
+# It costs a tenth of the time: in the run with programs compiled as a user's, and `check_solver`.
+jax.config.update("jax_debug_key_reuse", OPTIMIZED)
 
 # What JAX keeps of thousands of programs is no garbage: it is looked through less often.
 gc.set_threshold(20_000, 20, 20)

@@ -1,9 +1,7 @@
 """Runs that tell how far they are: the same bits, interruptions, what is shown where."""
 
 import builtins
-import io
-import signal
-import sys
+from contextlib import contextmanager
 
 import chex
 import jax
@@ -13,7 +11,8 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, losses, participation, privacy, solvers
-from fedjax_admm._run import key_reuse_allowed
+from fedjax_admm._run import _progress, key_reuse_allowed
+from tests.bits import same_bits
 from tests.solvers import matrix
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
@@ -56,17 +55,25 @@ FAMILIES = {
 }
 
 
-class InterruptedLog(io.StringIO):
-    """Standard error; as soon as a line is written there, somebody presses Ctrl-C."""
+@pytest.fixture
+def interrupt_after(monkeypatch):
+    """Have Ctrl-C arrive as soon as some blocks are done, whatever is shown and however fast."""
 
-    pressed = False
+    def arm(blocks):
+        left = iter([*[False] * (blocks - 1), True])
 
-    def write(self, text):
-        written = super().write(text)
-        if LINE in text and not self.pressed:
-            self.pressed = True
-            signal.raise_signal(signal.SIGINT)
-        return written
+        @contextmanager
+        def display(total):
+            def show(done):
+                if next(left):
+                    raise KeyboardInterrupt
+
+            yield show
+
+        monkeypatch.setattr(_progress, "_display", display)
+
+    yield arm
+    monkeypatch.undo()
 
 
 @pytest.mark.bits
@@ -87,8 +94,7 @@ def test_blocks_have_the_bits_of_one_run(family, capsys):
     once = len(traced)
     shown = fa.run(*arguments, rounds=ROUNDS, progress=True, **options)
     assert len(traced) == 3 * once  # two programs
-    chex.assert_trees_all_equal(whole, shown)
-    chex.assert_trees_all_equal_shapes_and_dtypes(whole, shown)
+    same_bits(shown, whole)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
     assert lines[-1] == f"{ROUNDS} {LINE}, done"
@@ -100,7 +106,7 @@ def test_a_run_that_goes_on_has_the_bits_too():
     start = fa.run(*arguments, rounds=6).state
     whole = fa.run(*arguments, rounds=ROUNDS, start=start, measure=estimate)
     shown = fa.run(*arguments, rounds=ROUNDS, start=start, measure=estimate, progress=True)
-    chex.assert_trees_all_equal(whole, shown)
+    same_bits(shown, whole)
     assert shown.trace["round"][-1] == 6 + ROUNDS
 
 
@@ -108,9 +114,7 @@ def test_a_run_that_goes_on_has_the_bits_too():
 def test_short_runs_have_few_blocks(rounds):
     arguments = (solvers.extra(0.05), on_graph(), jax.random.key(3))
     whole = fa.run(*arguments, rounds=rounds, measure=estimate)
-    chex.assert_trees_all_equal(
-        whole, fa.run(*arguments, rounds=rounds, measure=estimate, progress=True)
-    )
+    same_bits(whole, fa.run(*arguments, rounds=rounds, measure=estimate, progress=True))
 
 
 @pytest.mark.bits
@@ -121,9 +125,9 @@ def test_run_until_ends_at_the_same_round(tolerance):
     whole = fa.run_until(*arguments, **options)
     assert bool(whole.status.converged) == (tolerance > 0)
     assert int(whole.state.index) > 12  # more than the first blocks
-    chex.assert_trees_all_equal(whole, fa.run_until(*arguments, progress=True, **options))
+    same_bits(whole, fa.run_until(*arguments, progress=True, **options))
     start = fa.run(*arguments, rounds=5).state
-    chex.assert_trees_all_equal(
+    same_bits(
         fa.run_until(*arguments, start=start, **options),
         fa.run_until(*arguments, start=start, progress=True, **options),
     )
@@ -151,44 +155,41 @@ def constant(solver, problem, state):
 
 
 @pytest.mark.bits
-def test_an_interrupted_run_gives_what_is_done_and_goes_on(monkeypatch):
+@pytest.mark.parametrize("blocks", [1, 5])
+def test_an_interrupted_run_gives_what_is_done_and_goes_on(blocks, interrupt_after, capsys):
     arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
     options = {"participation": participation.bernoulli(0.5), "measure": estimate}
     whole = fa.run(*arguments, rounds=ROUNDS, **options)
-    log = InterruptedLog()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", log)
-        part = fa.run(*arguments, rounds=ROUNDS, progress=True, **options)
+    interrupt_after(blocks)
+    part = fa.run(*arguments, rounds=ROUNDS, progress=True, **options)
     done = int(part.state.index)
     assert 0 < done < ROUNDS
-    assert log.getvalue().splitlines()[-1] == (
+    assert capsys.readouterr().err == (
         f"Interrupted after {done} of {ROUNDS} rounds; what is done is returned, and "
-        f"start=run.state, rounds={ROUNDS - done} goes on from there."
+        f"start=run.state, rounds={ROUNDS - done} goes on from there.\n"
     )
     np.testing.assert_array_equal(part.trace["round"], np.arange(1, done + 1))
     rest = fa.run(*arguments, rounds=ROUNDS - done, start=part.state, **options)
-    chex.assert_trees_all_equal(whole.state, rest.state)
+    same_bits(rest.state, whole.state)
     for name, values in whole.trace.items():
-        np.testing.assert_array_equal(values, np.concatenate([part.trace[name], rest.trace[name]]))
+        same_bits(np.concatenate([part.trace[name], rest.trace[name]]), values)
 
 
-def test_an_interrupted_search_for_a_small_residual_goes_on(monkeypatch):
+@pytest.mark.bits
+def test_an_interrupted_search_for_a_small_residual_goes_on(interrupt_after, capsys):
     arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
     options = {"residual": distance, "tolerance": 0.0, "max_rounds": ROUNDS}
-    log = InterruptedLog()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", log)
-        part = fa.run_until(*arguments, progress=True, **options)
+    interrupt_after(2)
+    part = fa.run_until(*arguments, progress=True, **options)
     assert 0 < int(part.trace["round"][0]) < ROUNDS
-    assert "start=run.state goes on" in log.getvalue()
+    assert "start=run.state goes on" in capsys.readouterr().err
     rest = fa.run_until(*arguments, start=part.state, **options)
-    chex.assert_trees_all_equal(rest.state, fa.run_until(*arguments, **options).state)
+    same_bits(rest.state, fa.run_until(*arguments, **options).state)
 
 
 def test_before_the_first_block_ctrl_c_is_ctrl_c():
     def interrupted(solver, problem, state):  # as it is traced
-        signal.raise_signal(signal.SIGINT)
-        return {}
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fa.run(
@@ -204,18 +205,18 @@ class TestKeys:
     def keys_serve_again(self):
         """Have keys watched here, as they are for users."""
 
-    def test_blocks_are_one_use_of_a_key(self, monkeypatch):
+    def test_blocks_are_one_use_of_a_key(self, interrupt_after, monkeypatch):
         arguments, key = (noisy(), on_graph()), jax.random.key(20_001)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stderr", InterruptedLog())
-            part = fa.run(*arguments, key, rounds=ROUNDS, progress=True)
+        interrupt_after(1)
+        part = fa.run(*arguments, key, rounds=ROUNDS, progress=True)
+        monkeypatch.undo()
         left = ROUNDS - int(part.state.index)
         assert left > 0
         with pytest.raises(InputError, match="round 1 on for something else"):
             fa.run(noisy(50), on_graph(), key, rounds=2)
         rest = fa.run(*arguments, key, rounds=left, start=part.state, progress=True)
         whole = fa.run(*arguments, key, rounds=ROUNDS, progress=True)
-        chex.assert_trees_all_equal(whole.state, rest.state)
+        same_bits(rest.state, whole.state)
         with pytest.raises(InputError, match=f"round {ROUNDS - left + 1} on for something else"):
             fa.run(noisy(50), on_graph(), key, rounds=2, start=part.state)
         with key_reuse_allowed():
