@@ -11,6 +11,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 
 from tests.compiling import OPTIMIZED, flags, share_context
 
@@ -75,21 +76,20 @@ def keys_serve_again():
         yield
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Leave kin to the thorough run.
+_seen = Counter()
+
+
+def pytest_itemcollected(item):
+    """Leave kin to the thorough run, in the order of the file, before the order is shuffled.
 
     These are the cases of a parametrised test after its first `kin(n)`, and the second precision of
     tests that use the fixture `dtype`.
     """
-    seen = {}
-    for item in items:
-        wide = getattr(item, "callspec", None) and item.callspec.params.get("dtype") == "float64"
-        if wide:
+    if hasattr(item, "callspec") and item.callspec.params.get("dtype") == "float64":
+        item.add_marker(pytest.mark.thorough)
+    marker = item.get_closest_marker("kin")
+    if marker is not None:
+        function = item.nodeid.partition("[")[0]
+        _seen[function] += 1
+        if _seen[function] > marker.args[0]:
             item.add_marker(pytest.mark.thorough)
-        marker = item.get_closest_marker("kin")
-        if marker is not None:
-            function = item.nodeid.partition("[")[0]
-            seen[function] = seen.get(function, 0) + 1
-            if seen[function] > marker.args[0]:
-                item.add_marker(pytest.mark.thorough)
