@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from fedjax_admm.trials.cli import _environment as of_jax
+from tests.cached import programs_are_kept  # noqa: F401
 from tests.cli.outcomes import Outcome, called, stand_aside
 from tests.cli.processes import PROGRAM
 

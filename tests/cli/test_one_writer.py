@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.processes import same_results
 from tests.faults import prepared
-from tests.faults.machine import run_row
+from tests.faults.machine import run_process
 from tests.faults.row import Row
 
 pytestmark = pytest.mark.thorough
@@ -23,7 +23,7 @@ def together(tmp_path):
         def one(number):
             folder = tmp_path / f"{turn}-{number}"
             folder.mkdir()
-            return run_row(Row("row", words), folder)
+            return run_process(Row("row", words), folder)
 
         with ThreadPoolExecutor(STARTED) as pool:
             told = list(pool.map(one, range(STARTED)))
@@ -60,7 +60,7 @@ def test_of_solutions_at_the_same_moment_one_is_written_at_a_time(tmp_path):
     def one(number):
         folder = tmp_path / str(number)
         folder.mkdir()
-        return run_row(Row("row", (*words, "--out", str(tmp_path / "out"))), folder)
+        return run_process(Row("row", (*words, "--out", str(tmp_path / "out"))), folder)
 
     with ThreadPoolExecutor(STARTED) as pool:
         told = list(pool.map(one, range(STARTED)))

@@ -1,18 +1,28 @@
-"""Run commands by the hundred, each in a process of its own, forked from one that has imported.
+"""Run commands by the hundred: in the process of the tests, in a fork of a server, or afresh.
 
-What an interpreter reads while it starts, or does when it ends, is seen in a fresh one only.
+Commands share the process of the tests, and with it imports and compiled programs. What sets
+variables of the environment has a process of its own, forked from one that has imported. What an
+interpreter reads while it starts, or does when it ends, is seen in a fresh one only.
 """
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from fedjax_admm.trials.cli import _environment as environment_of_jax
+from fedjax_admm.trials.experiments import _finding
+from tests.cli.outcomes import called
 from tests.cli.processes import PROGRAM, SMALL
 from tests.faults.forking import forked
-from tests.faults.row import Row
+from tests.faults.row import DONE, Row
+from tests.trials.small import EXPERIMENT
 
 ENDLESS = "endless"
 
@@ -26,8 +36,45 @@ class Told:
     err: str
 
 
+class Endless(BaseException):
+    """A command has not ended in time."""
+
+
 def run_row(row: Row, folder: Path) -> Told:
-    """Run the command of a row in its folder."""
+    """Run the command of a row in its folder, in this process if a row allows it."""
+    if row.fresh or row.environment:
+        return run_process(row, folder)
+    assert row.output == "kept", "closed and broken outputs show in a fresh interpreter"
+
+    def late(number, frame):
+        raise Endless
+
+    usual = signal.signal(signal.SIGALRM, late)
+    signal.alarm(int(row.limit))
+    try:
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+            if row.wanted == DONE:  # of what is refused nobody may see a warning
+                warnings.simplefilter("ignore")
+            patch.setattr(environment_of_jax, "prepare", _precision)
+            if row.small:
+                patch.setattr(_finding, "built_in", lambda: {EXPERIMENT.name: EXPERIMENT})
+            outcome = called(folder, *row.words)
+        return Told(outcome.code, outcome.out, outcome.err)
+    except Endless:
+        return Told(ENDLESS, "", "")
+    finally:
+        environment_of_jax.use_x64(False)
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, usual)
+
+
+def _precision(*, x64: bool = False, **options: object) -> None:
+    """Set the precision of a command, and leave the rest of JAX as the tests have set it."""
+    environment_of_jax.use_x64(x64)
+
+
+def run_process(row: Row, folder: Path) -> Told:
+    """Run the command of a row in its folder, as a process of its own."""
     kept = folder.with_name(f"{folder.name}-told")
     kept.mkdir()
     told = (kept / "out", kept / "err")
@@ -79,7 +126,6 @@ def _fresh(row: Row, folder: Path, out: Path, err: Path) -> int | str:
 
 
 def _forked(row: Row, folder: Path, out: Path, err: Path) -> int | str | None:
-    assert row.output == "kept", "closed and broken outputs show in a fresh interpreter"
     environment = dict(row.environment)
     process = forked(_command, row.words, row.small, str(folder), environment, str(out), str(err))
     process.join(row.limit)
@@ -105,8 +151,5 @@ def _command(words, small, folder, environment, out, err):
     from fedjax_admm.trials.cli import main
 
     if small:
-        from fedjax_admm.trials.experiments import _finding
-        from tests.trials.small import EXPERIMENT
-
         _finding.built_in = lambda: {EXPERIMENT.name: EXPERIMENT}
     main()

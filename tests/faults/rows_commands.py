@@ -3,7 +3,6 @@
 from tests.faults.prepared import finished
 from tests.faults.row import DONE, Row
 
-DRAWN = ("out/figure.*", "out/config.json")
 OPTIMISED = {"PYTHONOPTIMIZE": "2", "PYTHONWARNINGS": "error"}  # as `python -OO -W error` does
 
 ROWS = [
@@ -21,10 +20,8 @@ ROWS = [
             prepare=finished,
             environment=OPTIMISED,
             fresh=True,
-            changes=DRAWN,
         )
         for words, says in (
-            (("plot", "out"), "Wrote"),
             (("compare", "out"), "minus that of"),
             (("run", "consensus", "--out", "new", "--trials", "2", "--devices", "1"), "Wrote"),
         )

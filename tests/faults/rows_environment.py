@@ -74,31 +74,29 @@ LAUNCHERS = {
     ),
 }
 HARMLESS = {
-    "columns": {"COLUMNS": "abc", "LINES": "-3"},
-    "terminal": {"TERM": "dumb"},
-    "no-color": {"NO_COLOR": "1"},
-    "forced-color": {"FORCE_COLOR": "1"},
-    "threads": {"OMP_NUM_THREADS": "x"},
-    "ascii": {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"},
-    "locale": {"LC_ALL": "xx_YY.nonsense"},
-    "no-temporary-folder": {"TMPDIR": "/nonexistent"},
-    "notebook-backend": {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+    "plain": {
+        "COLUMNS": "abc",
+        "LINES": "-3",
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "OMP_NUM_THREADS": "x",
+        "PYTHONIOENCODING": "ascii",
+        "LANG": "C",
+        "LC_ALL": "C",
+    },
+    "coloured": {
+        "FORCE_COLOR": "1",
+        "LC_ALL": "xx_YY.nonsense",
+        "TMPDIR": "/nonexistent",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    },
 }
 CACHES = {
     "cache-nowhere": {"XDG_CACHE_HOME": "file/below"},
-    "cache-a-file": {"XDG_CACHE_HOME": "file"},
-    "jax-cache-a-file": {"JAX_COMPILATION_CACHE_DIR": "file/below"},
+    "caches-in-a-file": {"JAX_COMPILATION_CACHE_DIR": "file/below", "MPLCONFIGDIR": "file/below"},
     "no-home": {"HOME": None, "XDG_CACHE_HOME": None},
-    "matplotlib-folder": {"MPLCONFIGDIR": "file/below"},
 }
-OUTPUTS = {
-    "list": LIST,
-    "show": SHOW,
-    "doctor": DOCTOR,
-    "help": ("--help",),
-    "new": NEW,
-    "solve": ("solve", "localization", "--help"),
-}
+OUTPUTS = {"list": LIST, "help": ("--help",), "new": NEW}
 
 ROWS = [
     *(
@@ -147,17 +145,10 @@ ROWS = [
         for name, set_ in CACHES.items()
     ),
     *(
-        Row(f"closed-{name}", words, wanted=DONE, fresh=True, output="closed")
-        for name, words in (("list", LIST), ("new", NEW))
-    ),
-    *(
         Row(f"unread-{name}", words, wanted=141, fresh=True, output="broken")
         for name, words in OUTPUTS.items()
     ),
-    *(
-        Row(f"full-{name}", words, "standard output: No space", 1, fresh=True, output="full")
-        for name, words in (("list", LIST), ("doctor", DOCTOR))
-    ),
+    Row("full-list", LIST, "standard output: No space", 1, fresh=True, output="full"),
     Row("closed-run-is-whole", RUN, wanted=DONE, fresh=True, output="closed", check=whole_run),
     Row("unread-run-is-whole", RUN, wanted=141, fresh=True, output="broken", check=whole_run),
     Row("mute-run", RUN, "Wrote run", DONE, fresh=True, output="mute", check=whole_run),
