@@ -30,8 +30,9 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield (module, name) of what a file imports when it runs; None for `import module`."""
+@cache
+def imports_of(path: Path) -> list[tuple[str, str | None]]:
+    """Return (module, name) of what a file imports when it runs; None for `import module`."""
     tree = parsed(path)
     skipped = {
         id(inner)
@@ -39,14 +40,16 @@ def imports_of(path: Path) -> Iterator[tuple[str, str | None]]:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
+    found = []
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
-            yield from ((alias.name, None) for alias in node.names)
+            found += ((alias.name, None) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} imports relatively"
-            yield from ((node.module or "", alias.name) for alias in node.names)
+            found += ((node.module or "", alias.name) for alias in node.names)
+    return found
 
 
 def imported_modules(path: Path, modules: dict[str, Path]) -> Iterator[str]:

@@ -53,20 +53,14 @@ FIGURES = {
 }
 CASES = [
     ("three panels", "paper", 1),
-    ("rows of three", "paper", 1),
     ("names of rows", "slides", 2),
     *(
         pytest.param(name, style, columns, marks=pytest.mark.thorough)
         for name, style, columns in [
-            ("rows of three", "default", 2),
+            ("rows of three", "paper", 1),
             ("rows of seven", "paper", 2),
-            ("names of rows", "default", 1),
-            ("tasks", "paper", 1),
             ("tasks", "slides", 1),
             ("long labels", "paper", 1),
-            ("one's own", "paper", 1),
-            ("a map", "paper", 1),
-            ("a map", "slides", 1),
             ("a map", "default", 2),
         ]
     ),
@@ -143,7 +137,7 @@ def test_nothing_is_cut_or_overlaps(name, style, columns, tmp_path):
     assert min(sizes) >= 6
 
 
-@pytest.mark.parametrize(("entries", "rows"), [(3, {3}), (6, {6}), (7, {4, 3}), (9, {5, 4})])
+@pytest.mark.parametrize(("entries", "rows"), [(6, {6}), (7, {4, 3})])
 def test_a_legend_leaves_no_entry_alone(entries, rows):
     """Seven entries that do not fit one row are four and three, not six and one."""
     names = [f"the method of number {i}" for i in range(entries)]
@@ -160,8 +154,10 @@ def test_a_legend_leaves_no_entry_alone(entries, rows):
 def test_files_are_the_same_each_time_and_change_no_setting(tmp_path):
     before = dict(matplotlib.rcParams)
     for folder in ("one", "two"):
+        figure = own_figure()
+        figure.axes[0].set_yscale("log")  # whose labels are formulas
         figures.save_figure(
-            FIGURES["three panels"](),
+            figure,
             tmp_path / folder,
             formats=("png", "pdf", "svg", "pgf"),
             style=replace(figures.figure_style("paper", 2), dots=100),
@@ -228,7 +224,7 @@ def test_a_caption_is_made_from_the_title_of_a_figure_that_says_all():
     )
 
 
-@pytest.mark.parametrize(("style", "columns"), [("paper", 1), ("paper", 2), ("slides", 2)])
+@pytest.mark.parametrize(("style", "columns"), [("paper", 1), ("slides", 2)])
 def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
     """Without it the map would be as flat as a panel of curves, its nodes in the middle third."""
     figure, look = map_figure(), figures.figure_style(style, columns)
@@ -241,7 +237,7 @@ def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
 
 
 @pytest.mark.kin(2)
-@pytest.mark.parametrize("name", ["tasks", "one's own", "rows of three", "rows of seven"])
+@pytest.mark.parametrize("name", ["tasks", "one's own", "rows of seven"])
 def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, tmp_path):
     figure, look = FIGURES[name](), figures.figure_style("slides", 1)
     figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
@@ -253,7 +249,7 @@ def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, 
 
 
 def test_letters_of_panels_stand_in_the_figure_and_the_caption(tmp_path):
-    figure = FIGURES["rows of three"]()
+    figure = figures.cost_figure(results(METHODS[:2]), metric="error")
     figures.save_figure(
         figure, tmp_path, formats=["svg"], style=figures.FigureStyle(5.0, lettered=True)
     )

@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import results
-from fedjax_admm.trials.report import _page, write_report
+from fedjax_admm.trials.report import _page, _sections, write_report
 from tests.package.sources import ROOT
 from tests.trials.report.browser import Browser
 from tests.trials.results.made import made, write
@@ -89,6 +89,14 @@ def pages(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def one(pages):
+    """A page of the first of them."""
+    base, folders = pages
+    write_report(folders[:1], base / "one.html")
+    return base / "one.html"
+
+
+@pytest.fixture(scope="module")
 def seen(pages):
     return Seen((pages[0] / "page.html").read_text())
 
@@ -142,12 +150,10 @@ def test_no_two_elements_have_one_name(seen):
     assert reached <= set(names)
 
 
-def test_the_table_holds_the_numbers_and_says_where_there_are_none(pages):
-    base, folders = pages
-    write_report(folders[:1], base / "one.html")
-    text = (base / "one.html").read_text()
+def test_the_table_holds_the_numbers_and_says_where_there_are_none(pages, one):
+    text = one.read_text()
     found = re.findall(r'<td class="number" data-value="([^"]*)">([^<]*)</td>', text)
-    run = results.load(folders[0])
+    run = results.load(pages[1][0])
     overview = results.overview(run)
     numbers = overview.rows[0].numbers
     expected = [0.1, 4, numbers.mean, numbers.standard_error, numbers.median]
@@ -182,16 +188,16 @@ def test_points_tell_their_numbers(pages, seen):
     assert len(circles) == len(titles)
 
 
-def test_the_same_runs_give_the_same_bytes(pages):
+def test_the_same_runs_give_the_same_bytes(pages, one):
     base, folders = pages
-    write_report(folders, base / "again.html")
-    assert (base / "again.html").read_bytes() == (base / "page.html").read_bytes()
+    write_report(folders[:1], base / "again.html")
+    assert (base / "again.html").read_bytes() == one.read_bytes()
 
 
-def test_unfinished_runs_and_other_experiments_are_told(pages, tmp_path):
-    other = made(1, trials=4, experiment="another")
-    write(other, tmp_path / "other")
-    write_report([pages[1][0], tmp_path / "other"], tmp_path / "page.html")
+def test_unfinished_runs_and_other_experiments_are_told(tmp_path):
+    for name, experiment in (("usual", "consensus"), ("other", "another")):
+        write(made(1, methods=("a",), experiment=experiment), tmp_path / name)
+    write_report([tmp_path / "usual", tmp_path / "other"], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "are not paired: experiment is" in text
     assert "there is no experiment &#x27;another&#x27;" in text
@@ -214,17 +220,19 @@ def test_a_figure_of_an_own_file_is_drawn_where_it_is_named(tmp_path):
         write_report([tmp_path / "run"], tmp_path / "none.html", experiment="gone.py")
 
 
-def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path):
-    sweep = tuple(range(1, 1001))
+def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path, monkeypatch):
+    monkeypatch.setattr(_sections, "_MOST_ROWS", 69)
+    sweep = tuple(range(1, 11))
     write(made(1, sweep=sweep, rounds=(5,), trials=1, methods=("a",)), tmp_path / "run")
     write_report([tmp_path / "run"], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert "7 other metrics are in summary.csv: 7000 rows are too many." in text
-    assert text.count("<tr><td") == 1000
+    assert "7 other metrics are in summary.csv: 70 rows are too many." in text
+    assert text.count("<tr><td") == 10
 
 
-def test_a_file_that_is_there_is_kept(pages, tmp_path):
-    _, folders = pages
+def test_a_file_that_is_there_is_kept(tmp_path):
+    write(made(1, methods=("a",)), tmp_path / "run")
+    folders = [tmp_path / "run"]
     out = tmp_path / "page.html"
     out.write_text("mine")
     with pytest.raises(InputError, match="is there already; choose another out, or have it"):
