@@ -1,50 +1,64 @@
 """Every solver obeys the protocol: what `fedjax_admm.testing` checks, and what only we can."""
 
+import functools
+
 import jax
+import numpy as np
 import pytest
 
 import fedjax_admm as fa
+from fedjax_admm import participation
 from fedjax_admm.testing import SOLVER_CHECKS, check_solver
 from tests.bits import TOLERANCE
 from tests.builders import builders
 from tests.solvers.conformance import SOLVERS
 
-# Dear, and seldom the only ones to fail; resumption is in the run for last bits, too, and a key
-# that is used twice raises in every test.
-SLOW = ("structure", "vmap", "resumes", "replayed", "keys")
-# What a mask may touch, and derivatives, are in every run for some solvers of all kinds; for all of
-# them in the thorough one.
+# Of solvers of all kinds: what a mask may touch, and what follows from a step that is traceable.
 OF_ALL_KINDS = (
     *("FSMDM", "SCAFFOLD", "FedADMM", "FedDyn", "HFSAD, 2 passes", "GTVPrimalDual", "EXTRA"),
     *("IFCA", "FedMCADMM", "PrivateNetworkedADMM"),
 )
+# In the run that everybody makes: of every solver, of these kinds, and of a few.
+ALL = ("needs", "traffic")
 EXAMPLES = {
     "absent": OF_ALL_KINDS,
     "nobody": OF_ALL_KINDS,
-    "traces": OF_ALL_KINDS,
-    "gradients": ("FSMDM", "SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
+    "traces": ("SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
+    "gradients": ("FSMDM",),
 }
+# In the thorough one: of every solver, of these kinds, and of another setting of a solver. A scan
+# holds every run to the structure of its state; what is resumed is replayed step by step.
+MORE = ("absent", "nobody", "dtype", "traces", "gradients", "resumes", "keys")
+KINDS = ("structure", "vmap", "replayed")
+SETTINGS = ("absent", "nobody", "dtype")
 
 
-def slow(only: str, name: str) -> bool:
-    return only in SLOW or name not in EXAMPLES.get(only, (name,))
-
-
-def marks(*wanted: tuple[bool, str]) -> list[pytest.MarkDecorator]:
-    return [getattr(pytest.mark, name) for holds, name in wanted if holds]
+def rows():
+    """Yield a check and a solver, and whether it is for the thorough run alone."""
+    for only in SOLVER_CHECKS:
+        for name, case in SOLVERS.items():
+            quick = not case.thorough and (only in ALL or name in EXAMPLES.get(only, ()))
+            wanted = SETTINGS if case.thorough else MORE + KINDS * (name in OF_ALL_KINDS)
+            if quick or only in wanted:
+                yield only, name, not quick
 
 
 def test_every_solver_is_in_the_table():
     """Every function of `fa.solvers` that builds one, in the run that everybody makes."""
     listed = {case.builder.__name__ for case in SOLVERS.values() if not case.thorough}
     assert listed == set(builders(fa.solvers, "step", "estimate", "messages"))
+    assert set(SOLVER_CHECKS) == {only for only, *_ in rows()}
 
 
-def checked(name: str, only: str) -> None:
+@functools.cache
+def solver_and_problem(name):
+    return SOLVERS[name].solver(), SOLVERS[name].problem()
+
+
+def checked(solver, problem, name: str, only: str) -> None:
     case = SOLVERS[name]
-    problem = case.problem()
     check_solver(
-        case.solver(),
+        solver,
         problem,
         clients=case.clients,
         shapes=case.shapes(problem),
@@ -59,26 +73,34 @@ def checked(name: str, only: str) -> None:
         pytest.param(
             only,
             name,
-            marks=marks(
-                (case.thorough or slow(only, name), "thorough"),
-                (only in ("resumes", "replayed"), "bits"),
-            ),
+            marks=[pytest.mark.thorough] * dear + [pytest.mark.bits] * (only == "resumes"),
         )
-        for only in SOLVER_CHECKS
-        for name, case in SOLVERS.items()
+        for only, name, dear in rows()
     ],
 )
 def test_solver(name, only):
-    # conftest switches jax_debug_key_reuse on: a reused key raises in every one of them.
-    assert jax.config.jax_debug_key_reuse
-    checked(name, only)
+    checked(*solver_and_problem(name), name, only)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("only", ["structure", "dtype", "gradients"])
-@pytest.mark.parametrize("name", SOLVERS)
-def test_solver_in_float64(name, only, x64):
-    checked(name, only)
+@pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.thorough])
+def test_all_floats_have_the_dtype_of_the_data(name, dtype):
+    """Traced, not compiled: dtypes and shapes are known before anything is computed."""
+    case = SOLVERS[name]
+    solver, problem = case.solver(), case.problem()
+    found = jax.eval_shape(
+        lambda key: fa.run(
+            solver, problem, key, rounds=2, participation=participation.bernoulli(0.5)
+        ),
+        jax.random.key(0),
+    )
+    floats = [
+        leaf.dtype
+        for leaf in jax.tree.leaves((found.state.solver, found.estimate))
+        if jax.numpy.issubdtype(leaf.dtype, np.floating)
+    ]
+    assert set(floats) == {dtype}
+    shape = getattr(found.estimate, "shape", None)  # a pytree of models has none
+    assert shape is None or shape in case.shapes(problem)
 
 
 @pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.thorough])
@@ -86,4 +108,4 @@ def test_the_refusal_of_an_unfit_problem_says_who_has_what_it_needs(name):
     with pytest.raises(
         fa.InputError, match=r"needs a problem with .*which object lacks; problems\."
     ):
-        fa.run(SOLVERS[name].solver(), object(), jax.random.key(5), rounds=8)
+        fa.run(solver_and_problem(name)[0], object(), jax.random.key(5), rounds=8)
