@@ -25,9 +25,8 @@ STEPS = (1e-3, 0.05, 1.0, 30.0, 1e3)
 
 def chain(nodes):
     heads = np.arange(nodes - 1, dtype=np.int32)
-    return Graph(
-        jnp.asarray(heads), jnp.asarray(heads + 1), jnp.ones(nodes - 1, float), num_nodes=nodes
-    )
+    parts = (heads, heads + 1, np.ones(nodes - 1, jnp.result_type(float)))
+    return Graph(*map(jnp.asarray, parts), num_nodes=nodes)
 
 
 class Case(NamedTuple):
@@ -52,6 +51,10 @@ CASES = {
     "access": Case((7, 2, 5, 3), 3, {"accessible": [True, False, True, True], "ridge": 0.2}),
     "one": Case((3, 1, 2, 3), 1, {}),
 }
+
+
+# Ragged, deficient and without access: the others are compared in the prox of least squares alone.
+FEW = ["wide", "deficient", "ridges", "access"]
 
 
 def data_of(case):
@@ -79,8 +82,8 @@ def problem_of(case, dtype=float, **more):
     graph = chain(len(case.sizes))
     return networked_regression(
         graph,
-        [jnp.asarray(x, dtype) for x in features],
-        [jnp.asarray(y, dtype) for y in targets],
+        [np.asarray(x, dtype) for x in features],
+        [np.asarray(y, dtype) for y in targets],
         **options_of(case),
         **more,
     )
@@ -131,12 +134,19 @@ def models(count, dim, seed=0):
     return 1.5 * np.random.default_rng(seed).standard_normal((count, dim))
 
 
-values = jax.jit(lambda local, w: local.values(w))
-gradients = jax.jit(lambda local, w: local.gradients(w))
-slopes = jax.jit(jax.grad(lambda w, local: jnp.sum(local.values(w))))
-minimizers = jax.jit(lambda local: local.minimizers())
+def in_numpy(function):
+    """Compile a function whose result is looked at entry by entry."""
+    compiled = jax.jit(function)
+    return lambda *arguments: np.asarray(compiled(*arguments))
+
+
+values = in_numpy(lambda local, w: local.values(w))
+gradients = in_numpy(lambda local, w: local.gradients(w))
+slopes = in_numpy(jax.grad(lambda w, local: jnp.sum(local.values(w))))
+minimizers = in_numpy(lambda local: local.minimizers())
+shape_of = jax.jit(lambda local: (local.gram(), local.curvature()))
 typical_norm = jax.jit(lambda local: local.typical_norm())
-conjugates = jax.jit(lambda local, v, radius: local.conjugates(v, radius))
+conjugates = in_numpy(lambda local, v, radius: local.conjugates(v, radius))
 
 
 traced_factor = jax.jit(factor)
@@ -151,14 +161,14 @@ def prox(local, v, step, previous):
 def prox_of(local, v, step):
     """The prox of all nodes with one step, from a cold start."""
     v = jnp.asarray(v, local.features.dtype if hasattr(local, "features") else v.dtype)
-    return np.asarray(prox(local, v, jnp.full(len(v), step, v.dtype), jnp.zeros_like(v))[0])
+    return np.asarray(prox(local, v, np.full(len(v), step, v.dtype), np.zeros_like(v))[0])
 
 
 # --- least squares ------------------------------------------------------------------------------
 
 
 @pytest.mark.kin(1)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 def test_values_and_gradients_of_least_squares(name, dtype):
     case, nodes = CASES[name], nodes_of(CASES[name])
     local = problem_of(case, dtype).local
@@ -191,7 +201,7 @@ def test_prox_of_least_squares(name):
             np.testing.assert_allclose(node.gradient(new) + (new - old) / step, 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 def test_prox_of_least_squares_in_float32(name):
     """Long steps must not cost digits: models are known, whatever 2 step q is."""
     case, nodes = CASES[name], nodes_of(CASES[name])
@@ -202,7 +212,7 @@ def test_prox_of_least_squares_in_float32(name):
         np.testing.assert_allclose(prox_of(local, v, step), wanted, rtol=0, atol=2e-5 * scale)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_every_node_has_its_own_step(name):
     case, nodes = CASES[name], nodes_of(CASES[name])
@@ -214,7 +224,7 @@ def test_every_node_has_its_own_step(name):
     np.testing.assert_allclose(w, wanted, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_minimizers_are_least_squares_solutions_of_minimum_norm(name):
     case, nodes = CASES[name], nodes_of(CASES[name])
@@ -232,7 +242,7 @@ def test_minimizers_are_least_squares_solutions_of_minimum_norm(name):
         np.testing.assert_allclose(found, wanted, atol=1e-9)
 
 
-@pytest.mark.parametrize("ridge", [1e-1, 1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("ridge", [1e-3, 1e-9])
 @pytest.mark.parametrize("name", ["wide", "deficient"])
 def test_a_small_ridge_does_not_blow_up_rounding(name, ridge, dtype):
     """Where nothing is seen, a ridge, however small, gives zero and not rounding over ridge."""
@@ -246,21 +256,22 @@ def test_a_small_ridge_does_not_blow_up_rounding(name, ridge, dtype):
         np.testing.assert_allclose(found, wanted, atol=tolerance * (1 + np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_curvature_and_gram(name):
     case, nodes = CASES[name], nodes_of(CASES[name])
     local = problem_of(case).local
+    grams, curvatures = (np.asarray(part) for part in shape_of(local))
     for i, node in enumerate(nodes):
         curved = node.gram() + node.ridge * np.eye(case.dim)
-        np.testing.assert_allclose(local.gram()[i], curved, atol=1e-10)
-        assert local.curvature()[i] == pytest.approx(2 * np.linalg.eigvalsh(curved)[-1])
+        np.testing.assert_allclose(grams[i], curved, atol=1e-10)
+        assert curvatures[i] == pytest.approx(2 * np.linalg.eigvalsh(curved)[-1])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 def test_factor_inside_a_trace_is_the_factor_outside(name, dtype):
     local = problem_of(CASES[name], dtype).local
-    basis, spectrum = factor(local.features, local.weights)
+    basis, spectrum = map(np.asarray, factor(local.features, local.weights))
     traced_basis, traced = traced_factor(local.features, local.weights)
     assert basis.dtype == spectrum.dtype == traced_basis.dtype == traced.dtype == dtype
     assert basis.shape == traced_basis.shape
@@ -327,7 +338,7 @@ def test_vmap_over_steps_and_ridges(name):
         return changed.prox(v, jnp.full(len(v), step), ())[0]
 
     ridges = jnp.asarray([0.0, 0.1, 3.0])
-    many = jax.jit(jax.vmap(jax.vmap(one, (0, None)), (None, 0)))(steps, ridges)
+    many = np.asarray(jax.jit(jax.vmap(jax.vmap(one, (0, None)), (None, 0)))(steps, ridges))
     for j, ridge in enumerate(ridges):
         for i, step in enumerate(STEPS):
             wanted = [
@@ -390,18 +401,18 @@ def supremum(node, v, radius):
     return -found.fun
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_conjugates_against_a_numerical_supremum(name):
     case, nodes = CASES[name], nodes_of(CASES[name])
     local, v = problem_of(case).local, models(len(nodes), case.dim, seed=3)
     for radius in (0.5, 4.0):
-        found = conjugates(local, jnp.asarray(v), jnp.asarray(radius))
+        found = np.asarray(conjugates(local, v, radius))
         for i, node in enumerate(nodes):
             assert found[i] == pytest.approx(supremum(node, v[i], radius), abs=1e-6, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_conjugates_bound_every_model_in_the_ball(name):
     """Fenchel: <v, w> <= L(w) + L*(v) for all w in the ball, with equality somewhere near."""
@@ -417,7 +428,7 @@ def test_conjugates_bound_every_model_in_the_ball(name):
             assert v[i] @ w[i] <= node.value(w[i]) + found[i] + 1e-12
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEW)
 def test_plain_conjugates_are_infinite_off_the_range(name, dtype):
     case, nodes = CASES[name], nodes_of(CASES[name])
     local = problem_of(case, dtype).local
@@ -446,7 +457,7 @@ def test_conjugate_of_a_node_without_data():
 
 # --- Lasso --------------------------------------------------------------------------------------
 
-LASSO = ["tall", "wide", "deficient", "ragged", "sum", "weights", "ridges", "access"]
+LASSO = ["wide", "weights", "ridges", "access"]
 L1 = 0.3
 
 
@@ -530,7 +541,7 @@ def test_a_heavy_lasso_makes_zeros():
 
 # --- logistic regression ------------------------------------------------------------------------
 
-LOGISTIC = ["tall", "wide", "ragged", "sum", "weights", "access"]
+LOGISTIC = ["wide", "sum", "access"]
 
 
 def logistic_of(case, dtype=float, **more):
@@ -540,8 +551,8 @@ def logistic_of(case, dtype=float, **more):
     options = {name: given for name, given in options_of(case).items() if name != "ridge"}
     problem = networked_logistic(
         chain(len(case.sizes)),
-        [jnp.asarray(x, dtype) for x in features],
-        [jnp.asarray(y, dtype) for y in labels],
+        [np.asarray(x, dtype) for x in features],
+        [np.asarray(y, dtype) for y in labels],
         **options,
         **more,
     )

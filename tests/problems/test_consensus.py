@@ -85,9 +85,14 @@ def build(loss="squared", dtype=np.float64, *, l1=0.0, l2=0.0, data=None):
         return consensus_regression(network(), x, y, LOSSES[loss](), l1=l1, l2=l2)
 
 
+@jax.jit
 def gradients(problem, w, clip=None):
     """Return the gradients, clipped if there is a norm."""
     return problem.gradients(w) if clip is None else problem.clipped_gradients(w, clip)
+
+
+values = jax.jit(lambda problem, w: problem.values(w))
+curvatures = jax.jit(lambda problem, w, clip: problem.curvatures(w, clip))
 
 
 def close(found, expected, dtype, scale=1.0):
@@ -98,34 +103,28 @@ def close(found, expected, dtype, scale=1.0):
 # --- what a problem offers ------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.kin(1)
 def test_ragged_clients_are_padded(dtype):
     x, y = draw()
     problem = build(dtype=dtype, l1=0.25, l2=0.5)
+    features, targets, shares = map(np.asarray, (problem.features, problem.targets, problem.shares))
     assert (problem.num_clients, problem.dim) == (CLIENTS, DIM)
     assert problem.features.shape == (CLIENTS, SIZES.max(), DIM)
     assert problem.targets.shape == (CLIENTS, SIZES.max())
     assert problem.sizes.dtype == jnp.int32
     np.testing.assert_array_equal(problem.sizes, SIZES)
     for k, m in enumerate(SIZES):
-        close(problem.features[k, :m], x[k], dtype)
-        close(problem.targets[k, :m], y[k], dtype)
-        assert not problem.features[k, m:].any()
-        assert not problem.targets[k, m:].any()
+        close(features[k, :m], x[k], dtype)
+        close(targets[k, :m], y[k], dtype)
+        close(shares[k, :m], np.full(m, 1 / m), dtype)
+        assert not features[k, m:].any()
+        assert not targets[k, m:].any()
+        assert not shares[k, m:].any()
     assert problem.truth is None
     assert (float(problem.l1), float(problem.l2)) == (0.25, 0.5)
     floats = [leaf for leaf in jax.tree.leaves(problem) if leaf.dtype != jnp.int32]
     assert {leaf.dtype for leaf in floats} == {dtype}
     assert not any(leaf.weak_type for leaf in floats)
-
-
-@pytest.mark.kin(1)
-def test_shares_of_samples(dtype):
-    shares = np.asarray(build(dtype=dtype).shares)
-    assert shares.dtype == dtype
-    for k, m in enumerate(SIZES):
-        close(shares[k, :m], np.full(m, 1 / m), dtype)
-        assert not shares[k, m:].any()
 
 
 @pytest.mark.thorough
@@ -166,7 +165,7 @@ def test_gradients(loss, clip, dtype):
     ]
     close(found, expected, dtype)
     if clip == 0.7:  # it binds
-        assert np.abs(found - gradients(problem, jnp.asarray(w, dtype))).max() > 0.05
+        assert np.abs(np.asarray(found) - gradients(problem, jnp.asarray(w, dtype))).max() > 0.05
     if clip == 100.0:  # it does not
         close(found, gradients(problem, jnp.asarray(w, dtype)), dtype)
 
@@ -181,7 +180,7 @@ def test_values_and_their_sum(loss, dtype):
         reference.client_value(SLOPES[loss], x[k], y[k], w[k], l1, l2, CLIENTS)
         for k in range(CLIENTS)
     ]
-    found = problem.values(jnp.asarray(w, dtype))
+    found = values(problem, jnp.asarray(w, dtype))
     assert (found.shape, found.dtype) == ((CLIENTS,), dtype)
     close(found, expected, dtype)
     total = total_loss(problem, jnp.asarray(w[1], dtype))
@@ -199,7 +198,7 @@ def test_curvatures(loss, clip, x64):
     x, y = draw(loss)
     w = models()
     problem = build(loss, l1=0.3, l2=0.7)
-    found = problem.curvatures(jnp.asarray(w), None if clip is None else jnp.asarray(clip))
+    found = np.asarray(curvatures(problem, w, clip))
     assert found.shape == (CLIENTS, SIZES.max())
     _, slope = reference.of_loss(SLOPES[loss])
     seen = set()
@@ -217,7 +216,7 @@ def test_curvatures(loss, clip, x64):
             expected = (cut(p + 1e-6) - cut(p - 1e-6)) / 2e-6
             if clip is not None:
                 expected *= np.abs(x[k][j]).max() ** 2
-            assert float(found[k, j]) == pytest.approx(expected, abs=1e-6)
+            assert found[k, j] == pytest.approx(expected, abs=1e-6)
             seen.add(round(expected, 6) > 0)
     if loss == "absolute":
         assert seen == {False}
@@ -228,15 +227,15 @@ def test_curvatures(loss, clip, x64):
 def test_a_sample_without_features_pulls_nowhere(dtype):
     x = [np.zeros((m, DIM)) for m in SIZES]
     y = [np.full(m, 5.0) for m in SIZES]
+    w = jnp.asarray(np.ones((CLIENTS, DIM)), dtype)
     for loss in ("squared", "absolute", "huber"):
         problem = build(loss, dtype, data=(x, y))
         for clip in (None, jnp.asarray(0.5, dtype)):
-            found = gradients(problem, jnp.ones((CLIENTS, DIM), dtype), clip)
+            found = gradients(problem, w, clip)
             np.testing.assert_array_equal(found, np.zeros((CLIENTS, DIM)))
-            curvatures = problem.curvatures(jnp.ones((CLIENTS, DIM), dtype), clip)
-            assert np.isfinite(curvatures).all()
+            assert np.isfinite(curvatures(problem, w, clip)).all()
         exact = {"squared": 25.0, "absolute": 5.0, "huber": HUBER * (5 - HUBER / 2)}[loss]
-        close(problem.values(jnp.ones((CLIENTS, DIM), dtype)), np.full(CLIENTS, exact), dtype)
+        close(values(problem, w), np.full(CLIENTS, exact), dtype)
 
 
 @pytest.mark.kin(1)
@@ -252,18 +251,18 @@ def test_padding_has_no_influence(loss, x64):
     short, long = build(loss, dtype, l1=0.1), build(loss, dtype, l1=0.1, data=longer)
     assert long.features.shape[1] == 40
     for limit in (None, clip):
-        first, second = (gradients(each, w, limit)[:4] for each in (short, long))
+        first, second = (np.asarray(gradients(each, w, limit))[:4] for each in (short, long))
         close(second, first, dtype)
-        first, second = (each.curvatures(w, limit) for each in (short, long))
+        first, second = (np.asarray(curvatures(each, w, limit)) for each in (short, long))
         close(second[2, :6], first[2], dtype)
-    close(long.values(w)[:4], short.values(w)[:4], dtype)
+    close(*(np.asarray(values(each, w))[:4] for each in (long, short)), dtype)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_are_derivatives_where_there_are_any(loss, x64):
     problem = build(loss, l1=0.3, l2=0.7)
-    w = jnp.asarray(np.random.default_rng(3).standard_normal((CLIENTS, DIM)))
-    gradient = jax.grad(lambda models: jnp.sum(problem.values(models)))(w)
+    w = np.random.default_rng(3).standard_normal((CLIENTS, DIM))
+    gradient = jax.jit(jax.grad(lambda models: jnp.sum(problem.values(models))))(w)
     close(gradients(problem, w), gradient, np.float64, scale=5)
 
 
@@ -273,7 +272,7 @@ def test_clipped_gradients_are_those_of_the_clipped_losses(loss, x64):
     x, y = draw(loss)
     w = np.random.default_rng(3).standard_normal((CLIENTS, DIM))
     clip = 0.6
-    found = gradients(build(loss), jnp.asarray(w), jnp.asarray(clip))
+    found = np.asarray(gradients(build(loss), w, clip))
 
     def value(k, model):
         pairs = zip(x[k], y[k], strict=True)
@@ -318,10 +317,9 @@ def test_no_clipped_gradient_is_longer_than_the_norm(
 def test_problems_are_pytrees(x64):
     problem = build("huber", l1=0.1)
     w = jnp.asarray(models())
-    inside = jax.jit(lambda problem, w: gradients(problem, w))(problem, w)
-    close(inside, gradients(problem, w), np.float64)
-    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), problem)
-    twice = jax.vmap(lambda each: each.values(w))(stacked)
+    close(gradients(problem, w), problem.gradients(w), np.float64)
+    stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), problem)
+    twice = jax.jit(jax.vmap(lambda each: each.values(w)))(stacked)
     assert twice.shape == (2, CLIENTS)
 
 
@@ -458,9 +456,9 @@ def test_drawn_moments():
 
 
 def test_true_models_are_standard_normal():
-    truths = np.concatenate([np.asarray(drawn(seed).truth)[0] for seed in range(60)])
-    assert truths.mean() == pytest.approx(0, abs=0.25)
-    assert truths.std() == pytest.approx(1, abs=0.2)
+    truths = np.concatenate([np.asarray(drawn(seed).truth)[0] for seed in range(20)])
+    assert truths.mean() == pytest.approx(0, abs=0.4)
+    assert truths.std() == pytest.approx(1, abs=0.3)
 
 
 def test_shifts_move_the_true_models_and_nothing_else():
@@ -653,10 +651,10 @@ def test_a_draw_needs_a_key_and_a_loss():
         draw_consensus_regression(jax.random.key(0), graphs.star(3), losses.Absolute)
 
 
-@pytest.mark.kin(1)
-def test_where_there_is_no_minimiser_the_optimum_is_nan(dtype):
+@pytest.mark.thorough
+def test_where_there_is_no_minimiser_the_optimum_is_nan():
     """Classes that a line tells apart: without l2, longer models are always better."""
-    x = np.linspace(-1, 1, 12).reshape(3, 4, 1).astype(dtype)
+    x = np.linspace(-1, 1, 12).reshape(3, 4, 1).astype(np.float32)
     y = np.sign(x[..., 0])
     problem = consensus_regression(graphs.star(3), list(x), list(y), losses.logistic())
     assert np.isnan(problem.optimum).all()

@@ -1,5 +1,7 @@
 """A loss of one's own: values, gradients and proximal maps against plain loops over clients."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,11 +40,11 @@ def clients(sizes=SIZES, seed=0):
 
 
 def first():
-    return {"b": jnp.zeros(()), "w": jnp.zeros(3)}
+    return {"b": jnp.asarray(np.zeros(())), "w": jnp.asarray(np.zeros(3))}
 
 
 def points(seed=1, number=4):
-    return jnp.asarray(np.random.default_rng(seed).standard_normal((number, DIM)))
+    return np.random.default_rng(seed).standard_normal((number, DIM))
 
 
 def by_hand(client, point, mean=True):
@@ -55,14 +57,16 @@ def by_hand(client, point, mean=True):
     return reduce(np.log1p(np.exp(-margin))), reduce(rows, 0)
 
 
-@jax.jit
+compiled_values = jax.jit(lambda problem, w: problem.values(w))
+compiled_gradients = jax.jit(lambda problem, w, key: problem.gradients(w, key))
+
+
 def values(problem, w):
-    return problem.values(w)
+    return np.asarray(compiled_values(problem, w))
 
 
-@jax.jit
 def gradients(problem, w, key=None):
-    return problem.gradients(w, key)
+    return np.asarray(compiled_gradients(problem, w, key))
 
 
 @pytest.fixture
@@ -71,9 +75,15 @@ def float64():
         yield
 
 
+@cache
+def usual():
+    return federated(logistic, clients(), first())
+
+
 @pytest.fixture
 def problem(float64):
-    return federated(logistic, clients(), first())
+    """The usual problem, in float64; it is built once."""
+    return usual()
 
 
 # --- data -----------------------------------------------------------------------------------------
@@ -172,9 +182,9 @@ def test_what_pads_a_client_is_never_looked_at(float64):
 @pytest.mark.parametrize("sampling", ["epochs", "replacement"])
 def test_the_mean_of_minibatches_is_the_gradient(float64, sampling):
     problem = federated(logistic, clients(), first(), batch_size=3, sampling=sampling)
-    w, keys = points(), jax.random.split(jax.random.key(0), 2000)
-    drawn = jax.jit(jax.vmap(lambda key: problem.gradients(w, key)))(keys)
-    error = np.asarray(drawn.std(0)) / np.sqrt(len(keys))
+    w, keys = points(), jax.random.split(jax.random.key(0), 500)
+    drawn = np.asarray(jax.jit(jax.vmap(lambda key: problem.gradients(w, key)))(keys))
+    error = drawn.std(0) / np.sqrt(len(keys))
     assert np.all(np.abs(drawn.mean(0) - gradients(problem, w)) <= 5 * error + 1e-12)
     np.testing.assert_allclose(gradients(problem, w, keys[0]), drawn[0], rtol=1e-12)
 
@@ -184,7 +194,7 @@ def test_an_epoch_takes_every_sample_once(float64):
     problem = federated(logistic, clients((8, 4)), first(), batch_size=2)
     w = points(number=2)
     batches = problem.batches(jax.random.key(3), 8)
-    drawn = jax.jit(jax.vmap(lambda batch: problem.gradients(w, batch)))(batches)
+    drawn = np.asarray(jax.jit(jax.vmap(lambda batch: problem.gradients(w, batch)))(batches))
     whole = gradients(problem, w)
     np.testing.assert_allclose(drawn[:4, 0].mean(0), whole[0], rtol=1e-12)
     np.testing.assert_allclose(drawn[4:, 0].mean(0), whole[0], rtol=1e-12)
@@ -361,7 +371,7 @@ def test_what_is_private_does_not_travel(float64):
     w = points()
     own = problem.with_private(w[:, 3:])
     whole = federated(logistic, clients(), first())
-    moved = jnp.concatenate([w[:, 3:], w[:, :3]], 1)  # the bias stands first in the whole vector
+    moved = np.concatenate([w[:, 3:], w[:, :3]], 1)  # the bias stands first in the whole vector
     np.testing.assert_allclose(values(own, w[:, :3]), values(whole, moved), rtol=1e-12)
     slopes = gradients(whole, moved)
     np.testing.assert_allclose(gradients(own, w[:, :3]), slopes[:, 1:], rtol=1e-12)
@@ -404,7 +414,7 @@ def test_scores_over_own_and_held_out_samples(float64):
 def test_every_sample_is_clipped(float64):
     problem = federated(logistic, clients(), first())
     w = points()
-    clipped = jax.jit(problem.clipped_gradients)(w, jnp.asarray(0.3))
+    clipped = np.asarray(jax.jit(problem.clipped_gradients)(w, 0.3))
     for k, client in enumerate(clients()):
         rows = []
         for j in range(SIZES[k]):
@@ -464,7 +474,7 @@ MISTAKES = {
     "no scalar": (
         lambda: federated(lambda params, sample: params["w"], clients(), first()),
         r"^loss must return one floating number for one sample, but it returns an array of shape "
-        r"\(3,\) and dtype float32; it gets a single sample, without the axis of samples\.$",
+        r"\(3,\) and dtype float64; it gets a single sample, without the axis of samples\.$",
     ),
     "nan": (
         lambda: federated(nan_loss, clients(), first()),
@@ -534,7 +544,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_get_a_sentence(mistake):
+def test_mistakes_get_a_sentence(mistake, float64):
     build, sentence = MISTAKES[mistake]
     with pytest.raises(fa.InputError, match=sentence) as caught:
         build()
