@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.experiments import _finding, all_experiments, find
+from tests.cli.outcomes import called, stand_aside
 from tests.trials.results.made import edit
 
 NAMES = list(all_experiments())
@@ -15,15 +16,17 @@ SMALL = ("--trials", "4", "--rounds", "10", "--set", "probability=0.1,0.3", "--b
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A small finished run, made without the command line; copy it before changing it."""
-    from fedjax_admm.trials.running import Request, run_experiment
+def ran(tmp_path_factory):
+    """A small finished run and what the command has told; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        stand_aside(patch)
+        return called(folder, "run", "fsmdm-outliers", *SMALL, "--out", folder / "run"), folder
 
-    out = tmp_path_factory.mktemp("finished") / "run"
-    settings = {"probability": "0.1,0.3"}
-    request = Request(trials=4, rounds=10, settings=settings, batch=2)
-    run_experiment(find("fsmdm-outliers"), request, out, resume=False, progress=False)
-    return out
+
+@pytest.fixture
+def finished(ran):
+    return ran[1] / "run"
 
 
 @pytest.fixture
@@ -74,11 +77,12 @@ def test_show_tells_settings_methods_metrics_and_findings(command, name):
     assert f"{name}.png" in outcome.out
 
 
-def test_run_plot_and_compare(command, tmp_path):
-    outcome = command("run", "fsmdm-outliers", *SMALL, "--out", tmp_path / "one")
+def test_run_plot_and_compare(ran, command, tmp_path):
+    outcome, folder = ran
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("4 trials in ")
-    assert f"{tmp_path}/one/figure.png" in outcome.out
+    assert f"{folder}/run/figure.png" in outcome.out
+    shutil.copytree(folder / "run", tmp_path / "one")
     config = json.loads((tmp_path / "one/config.json").read_text())
     assert (config["status"], config["width"], config["trials"]) == ("finished", 2, 4)
 
