@@ -35,6 +35,24 @@ COUNTING = [*SMALL[:-1], _COUNTING + SMALL[-1]]
 """The same; in the end it writes into `cached` how many of its programs were in the cache."""
 
 
+_SIGNALLING = """
+import builtins, os
+from pathlib import Path
+from fedjax_admm.trials import files
+def opened(path, mode="r"):
+    file = builtins.open(path, mode)
+    if Path(path).name.startswith(".{name}."):
+        os.kill(os.getpid(), {kind})
+    return file
+files.open = opened
+"""
+
+
+def signalling(name, kind):
+    """Return the small program that sends itself a signal when it begins to write a file."""
+    return [*SMALL[:-1], _SIGNALLING.format(name=name, kind=int(kind)) + SMALL[-1]]
+
+
 def wait_until(true, *processes):
     """Wait until something is true while all processes still run."""
     limit = time.monotonic() + 100

@@ -1,157 +1,105 @@
-"""A run that is really killed goes on to the same bits."""
+"""A run that is really killed or stopped, at a moment that it chooses itself, goes on."""
 
 import json
-import random
 import signal
 import time
-from functools import partial
 
 import pytest
 
-from tests.cli.processes import PROGRAM, SMALL, chunks, completed, same_results, wait_until
+from fedjax_admm.trials.experiments import _finding
+from tests.cli.outcomes import called, stand_aside
+from tests.cli.processes import SMALL, chunks, same_results, signalling, wait_until
+from tests.trials.small import EXPERIMENT
 
-# One trial per micro-batch and device: about twenty chunk files, some 50 ms each.
-RUN = ("--trials", "40", "--rounds", "400000", "--batch", "1", "--set", "share=0,0.4")
+NAME = ("run", "consensus", "--out", "run")
+RUN = (*NAME, "--trials", "20", "--batch", "2", "--devices", "2", "--set", "share=0,0.4")
+GO_ON = (130, "Interrupted; go on with: fedjax-admm run consensus --out run --resume\n")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
 
 
 @pytest.fixture(scope="module")
-def whole(environment, tmp_path_factory):
-    """An uninterrupted run."""
+def whole(tmp_path_factory):
+    """An uninterrupted run of five chunks."""
     folder = tmp_path_factory.mktemp("whole")
-    completed(environment, folder, SMALL, "run", "consensus", *RUN, "--out", "whole")
-    return folder / "whole"
+    with pytest.MonkeyPatch.context() as patch:
+        stand_aside(patch)
+        patch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
+        outcome = called(folder, *RUN)
+    assert outcome.code == 0, outcome.err
+    assert len(chunks(folder / "run")) == 5
+    return folder / "run"
 
 
-# Moments: each waits until it has come, and says whether it was in the middle of a run.
+@pytest.fixture
+def signalled(start):
+    """Run a command that sends itself a signal when it begins to write a file."""
+
+    def call(words, name, kind):
+        process = start(*words, program=signalling(name, kind))
+        out, err = process.communicate(timeout=100)
+        assert out == ""
+        return process.returncode, err
+
+    return call
 
 
-def in_the_beginning(seconds, process, out):
-    """Start-up, or compiling; the first chunk at the latest."""
-    before, end = chunks(out), time.monotonic() + seconds
-    wait_until(lambda: time.monotonic() > end or chunks(out) != before, process)
-
-
-def in_the_middle(delay, process, out):
-    """Soon after a new chunk; or in the end, if there is none left."""
-    before = chunks(out), _made(out, "trials.npz")
-    wait_until(lambda: (chunks(out), _made(out, "trials.npz")) != before, process)
-    time.sleep(delay)
-
-
-def in_the_end(name, process, out):
-    """While the results are written, before they take their places."""
-    before = set(out.glob(f".*.tmp/{name}"))
-    wait_until(lambda: set(out.glob(f".*.tmp/{name}")) - before, process)
-
-
-def _made(out, name):
-    path = out / name
-    return path.stat().st_ino if path.exists() else None
-
-
-def kill_again_and_again(start, out, moments):
-    """Kill a run at every moment and go on each time, until the last one goes on to the end."""
-    first, again, program = start
-    for moment in moments:
-        before = chunks(out)
-        process = program(*(again if (out / "config.json").exists() else first))
-        moment(process, out)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        # What was finished is not computed again: at most one chunk is lost.
-        assert before.items() <= chunks(out).items()
-        assert len(list(out.glob("chunks/.*.tmp"))) <= 1
-        if (out / "config.json").exists():
-            status = json.loads((out / "config.json").read_text())["status"]
-            if status == "finished":  # the last file was in its place before the blow fell
-                return
-            assert status == "running"
-    process = program(*again)
-    _, err = process.communicate(timeout=100)
-    assert process.returncode == 0, err
-
-
-def same_configuration(out, whole):
-    first, second = (json.loads((path / "config.json").read_text()) for path in (whole, out))
-    for name in ("status", "settings", "seed", "trials", "rounds", "width", "program", "command"):
-        assert first[name] == second[name], name
-    return True
+def status(out):
+    return json.loads((out / "config.json").read_text())["status"]
 
 
 @pytest.mark.bits
 @pytest.mark.thorough
-def test_killed_and_resumed_equals_uninterrupted(start, whole, tmp_path):
-    out = tmp_path / "killed"
-    moments = [
-        partial(in_the_beginning, 1.0),
-        partial(in_the_middle, 0.02),
-        partial(in_the_end, "summary.csv"),
-    ]
-    program = partial(start, program=SMALL)
-    name = ("run", "consensus", "--out", out)
-    kill_again_and_again(((*name, *RUN), (*name, "--resume"), program), out, moments)
+def test_killed_and_resumed_equals_uninterrupted(command, signalled, whole, tmp_path):
+    """In the beginning, in the middle, and while the results are written."""
+    out = tmp_path / "run"
+    assert signalled(RUN, "config.json", signal.SIGKILL)[0] == -signal.SIGKILL
+    sentence = command(*NAME, "--resume").mistake()
+    assert sentence == "run holds no run to resume; leave out --resume to begin one."
+    kept = {}
+    moments = [(RUN, "000008-000012.npz"), ((*NAME, "--resume"), "summary.csv")]
+    for words, name in moments:
+        assert signalled(words, name, signal.SIGKILL)[0] == -signal.SIGKILL
+        # What was finished is not computed again.
+        assert kept.items() <= chunks(out).items()
+        kept = chunks(out)
+        assert status(out) == "running"
+        assert [*out.rglob(f".{name}.*.tmp")]
+    assert len(kept) == 5
+    outcome = command(*NAME, "--resume")
+    assert outcome.code == 0, outcome.err
+    assert kept == chunks(out)
     assert same_results(out, whole)
-    assert same_configuration(out, whole)
-
-
-@pytest.mark.slow
-def test_twenty_kills_at_random_moments(start, environment, tmp_path):
-    name = ("run", "fsmdm-outliers")
-    size = ("--trials", "200", "--rounds", "3000", "--batch", "1", "--set", "probability=0.1,0.3")
-    completed(environment, tmp_path, PROGRAM, *name, *size, "--out", "whole")
-    rng = random.Random(20)
-    moments = [partial(in_the_beginning, rng.uniform(0, 4)) for _ in range(7)]
-    moments += [partial(in_the_middle, rng.uniform(0, 0.05)) for _ in range(8)]
-    rng.shuffle(moments)
-    moments += [partial(in_the_end, rng.choice(["trials.npz", "summary.csv"])) for _ in range(5)]
-    out = tmp_path / "killed"
-    commands = (*name, *size, "--out", out), (*name, "--out", out, "--resume")
-    kill_again_and_again((*commands, start), out, moments)
-    assert same_results(out, tmp_path / "whole")
-    assert same_configuration(out, tmp_path / "whole")
-
-
-def test_a_run_killed_before_it_wrote_anything_is_begun_again(command, start, tmp_path):
-    process = start("run", "fsmdm-outliers", "--out", tmp_path / "killed")
-    time.sleep(0.3)
-    process.kill()
-    process.communicate()
-    sentence = command("run", "fsmdm-outliers", "--out", "killed", "--resume").mistake()
-    assert sentence == "killed holds no run to resume; leave out --resume to begin one."
-    assert not list(tmp_path.iterdir())
-
-
-# Requests to stop
-
-
-def stop(process, out, kind, times=1):
-    """Ask a run to stop after its next chunk; return its exit code and what it said."""
-    before = chunks(out)
-    wait_until(lambda: chunks(out) != before, process)
-    for _ in range(times):
-        process.send_signal(kind)
-    text, err = process.communicate(timeout=60)
-    assert text == ""
-    assert before.items() <= chunks(out).items()
-    assert not list(out.glob("chunks/.*"))
-    return process.returncode, err
+    first, second = (json.loads((path / "config.json").read_text()) for path in (whole, out))
+    for name in ("status", "settings", "seed", "trials", "rounds", "width", "program", "command"):
+        assert first[name] == second[name], name
 
 
 @pytest.mark.thorough
-def test_ctrl_c_and_sigterm_end_after_a_chunk_and_tell_how_to_go_on(start, whole, tmp_path):
-    out = tmp_path / "stopped"
-    name = ("run", "consensus", "--out", out)
-    go_on = f"Interrupted; go on with: fedjax-admm run consensus --out {out} --resume\n"
-    process = start(*name, *RUN, program=SMALL)
-    assert stop(process, out, signal.SIGINT) == (130, go_on)
-    process = start(*name, "--resume", program=SMALL)
-    assert stop(process, out, signal.SIGTERM) == (130, go_on)
-    assert json.loads((out / "config.json").read_text())["status"] == "running"
-    assert not (out / "trials.npz").exists()
-    process = start(*name, "--resume", program=SMALL)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+def test_ctrl_c_and_sigterm_end_after_a_chunk_and_tell_how_to_go_on(
+    command, signalled, whole, tmp_path
+):
+    out = tmp_path / "run"
+    kept = {}
+    moments = [
+        (RUN, "000000-000004.npz", signal.SIGINT),
+        ((*NAME, "--resume"), "000008-000012.npz", signal.SIGTERM),
+    ]
+    for words, name, kind in moments:
+        assert signalled(words, name, kind) == GO_ON
+        assert kept.items() <= chunks(out).items()
+        kept = chunks(out)
+        # The chunk that was being written is whole, and at most one more, which had begun.
+        assert (out / "chunks" / name).exists()
+        assert not [*out.rglob(".*.tmp")]
+        assert status(out) == "running"
+        assert not (out / "trials.npz").exists()
+    assert len(kept) < 5
+    outcome = command(*NAME, "--resume")
+    assert outcome.code == 0, outcome.err
     assert same_results(out, whole)
 
 
