@@ -759,8 +759,10 @@ UNUSUAL = [
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("change", UNUSUAL)
-@pytest.mark.parametrize("options", [{}, {"floor": -80.0}])
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [*((change, {}) for change in UNUSUAL), (exact_zeros, {"floor": -80.0})],
+)
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
 def test_unusual_numbers_are_drawn_without_warnings(draw, options, change):
     results = made_up(change=change)
