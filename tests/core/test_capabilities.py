@@ -68,7 +68,7 @@ def localization(**options: Any) -> Any:
 # --- what is declared is what is read -------------------------------------------------------------
 
 
-@pytest.mark.kin(12)
+@pytest.mark.kin(6)
 @pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.thorough])
 def test_a_solver_reads_what_it_declares_and_no_more(name):
     case = SOLVERS[name]
@@ -187,6 +187,7 @@ FOR_EVERYBODY = (
 )
 
 
+@pytest.mark.kin(6)
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
 def test_no_measure_ends_raw_on_solvers_of_another_family(measure):
     family = type(SOLVERS[MEASURES[measure].case].problem())

@@ -191,6 +191,7 @@ def test_runs_until_and_measures():
     assert difference(alone, spread) < 1e-4
 
 
+@pytest.mark.thorough
 def test_a_placed_problem_is_not_gathered():
     solver, problem = FAMILIES["GTV"].build(CLIENTS)
     mesh = device_mesh(clients=2)

@@ -119,6 +119,7 @@ def localised(key):
     return result.trace, result.status
 
 
+@pytest.mark.thorough
 def test_fsmdm_in_lanes_with_some_who_are_absent():
     def keys():
         return jax.random.split(jax.random.key(1), TRIALS)
@@ -133,7 +134,7 @@ def test_fsmdm_in_lanes_with_some_who_are_absent():
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
-    ["scaffold", "fsmdm", "hfsad", "gtv_primal_dual"],
+    ["scaffold", "hfsad"],
 )
 def test_solvers_in_lanes(name):
     row = ROWS[name]

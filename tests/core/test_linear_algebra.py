@@ -157,6 +157,7 @@ def test_derivatives_where_eigenvalues_differ():
     np.testing.assert_allclose((gradient + gradient.T) / 2, wanted, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_rotations_on_every_device_come_to_an_end():
     mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("trials")

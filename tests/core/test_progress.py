@@ -13,7 +13,6 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, losses, participation, privacy, solvers
 from fedjax_admm._run import _progress, key_reuse_allowed
 from tests.bits import same_bits
-from tests.solvers import matrix
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
 ROUNDS = 44
@@ -49,7 +48,6 @@ def distance(solver, problem, state):
 
 FAMILIES = {
     "star": (solvers.fsmdm, on_star, participation.bernoulli(0.5), 2),
-    "own loss": (solvers.fed_admm, matrix.problem, participation.everyone(), 1),
     "private": (noisy, on_graph, participation.everyone(), 1),
     "peers": (lambda: solvers.extra(0.05), on_graph, participation.markov_on_off(0.2, 0.3), 1),
 }
@@ -77,7 +75,7 @@ def interrupt_after(monkeypatch):
 
 
 @pytest.mark.bits
-@pytest.mark.kin(2)
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_blocks_have_the_bits_of_one_run(family, capsys):
     build, draw, process, every = FAMILIES[family]
@@ -100,6 +98,7 @@ def test_blocks_have_the_bits_of_one_run(family, capsys):
     assert lines[-1] == f"{ROUNDS} {LINE}, done"
 
 
+@pytest.mark.thorough
 @pytest.mark.bits
 def test_a_run_that_goes_on_has_the_bits_too():
     arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
@@ -110,6 +109,7 @@ def test_a_run_that_goes_on_has_the_bits_too():
     assert shown.trace["round"][-1] == 6 + ROUNDS
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("rounds", [0, 1, 5])
 def test_short_runs_have_few_blocks(rounds):
     arguments = (solvers.extra(0.05), on_graph(), jax.random.key(3))
@@ -138,6 +138,7 @@ def test_run_until_ends_at_the_same_round(tolerance):
         assert int(again.status.converged) == int(whole.status.converged)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("at", [2.0, 30.0])
 def test_first_nonfinite_round_is_that_of_one_run(at):
     bad = fa.schedule(lambda k, at: jnp.where(k == at, jnp.nan, 1.0), at=at)
@@ -154,6 +155,7 @@ def constant(solver, problem, state):
     return jnp.ones(())
 
 
+@pytest.mark.kin(1)
 @pytest.mark.bits
 @pytest.mark.parametrize("blocks", [1, 5])
 def test_an_interrupted_run_gives_what_is_done_and_goes_on(blocks, interrupt_after, capsys):

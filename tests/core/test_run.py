@@ -9,6 +9,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
 from fedjax_admm._run import RoundState
+from tests.bits import same_bits
 
 KEY = 7
 
@@ -58,12 +59,12 @@ def test_every_only_thins_the_record():
         )
         for e in (1, 4)
     ]
-    chex.assert_trees_all_equal(runs[0].state, runs[1].state)
-    np.testing.assert_array_equal(runs[0].trace["w"][3::4], runs[1].trace["w"])
+    same_bits(runs[0].state, runs[1].state)
+    same_bits(runs[0].trace["w"][3::4], runs[1].trace["w"])
 
 
 @pytest.mark.bits
-@pytest.mark.kin(2)
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "process",
     [
@@ -80,12 +81,13 @@ def test_two_halves_are_the_whole_bit_for_bit(process):
     whole = fa.run(*arguments, rounds=40, participation=process, measure=server)
     first = fa.run(*arguments, rounds=20, participation=process, measure=server)
     second = fa.run(*arguments, rounds=20, participation=process, measure=server, start=first.state)
-    chex.assert_trees_all_equal(whole.state, second.state)
+    same_bits(second.state, whole.state)
     joined = np.concatenate([first.trace["w"], second.trace["w"]])
-    np.testing.assert_array_equal(whole.trace["w"], joined)
+    same_bits(joined, whole.trace["w"])
     np.testing.assert_array_equal(second.trace["round"], np.arange(21, 41))
 
 
+@pytest.mark.thorough
 def test_grid_over_omega_and_beta_is_the_runs_one_by_one():
     omegas, betas = jnp.array([5.0, 10.0, 50.0]), jnp.array([100.0, 200.0])
     place = problem()
@@ -167,7 +169,7 @@ class TestRunUntil:
         ).trace["gap"]
         assert trace[-1] <= 0.5
         assert np.all(trace[:-1] > 0.5)
-        np.testing.assert_array_equal(result.trace["residual"][-1], trace[-1])
+        same_bits(result.trace["residual"][-1], trace[-1])
         np.testing.assert_array_equal(result.trace["messages"], [21 * stopped])
 
     def test_every_lane_stops_on_its_own(self):
@@ -201,7 +203,7 @@ class TestRunUntil:
         whole = fa.run_until(*arguments, **options)
         part = fa.run(*arguments, rounds=10)
         rest = fa.run_until(*arguments, **options, start=part.state)
-        chex.assert_trees_all_equal(whole.state, rest.state)
+        same_bits(rest.state, whole.state)
         again = fa.run_until(*arguments, **options, start=whole.state)
         chex.assert_trees_all_equal(whole.state, again.state)
         assert int(again.status.converged) == int(whole.status.converged)

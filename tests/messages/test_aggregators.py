@@ -176,36 +176,6 @@ def test_ragged_groups_with_absences_equal_a_loop_over_receivers(name, x64):
 
 
 @pytest.mark.thorough
-@every_rule
-def test_one_receiver_is_a_group_like_any_other(name):
-    dtype = jnp.float32
-    x, s = jnp.asarray(cloud(4), dtype), jnp.asarray(np.linspace(0, 2, 10), dtype)
-    at = jnp.ones(10, jnp.int32)
-    alone = in_groups(RULES[name][0], x, s, 0 * at, jnp.zeros((1, 3), dtype))
-    among = in_groups(RULES[name][0], x, s, at, jnp.zeros((3, 3), dtype))
-    assert alone.dtype == among.dtype == dtype
-    np.testing.assert_allclose(among[1], alone[0], rtol=100 * jnp.finfo(dtype).eps)
-
-
-@pytest.mark.thorough
-@every_rule
-def test_nobody_present_keeps_the_last_vector(name):
-    x, last = jnp.full((10, 3), jnp.nan), jnp.array([[1.0, 2.0, 3.0]])
-    found = in_groups(RULES[name][0], x, jnp.zeros(10), jnp.zeros(10, jnp.int32), last)
-    np.testing.assert_array_equal(found, last)
-
-
-@pytest.mark.thorough
-@every_rule
-def test_the_order_of_vectors_does_not_matter(name, x64):
-    x, s = cloud(5, 13), np.random.default_rng(5).uniform(0.5, 2, 13)
-    mixed = np.random.default_rng(6).permutation(13)
-    aggregator = RULES[name][0]
-    found = at_star(aggregator, x[mixed], s[mixed])
-    np.testing.assert_allclose(found, at_star(aggregator, x, s), rtol=1e-10)
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mean", *ROBUST])
 def test_rules_follow_a_shift_and_a_stretch(name, x64):
     x, shift = cloud(7, 13), np.array([5.0, -3.0, 100.0])
@@ -535,19 +505,6 @@ def test_leaves_and_trials_go_through_vmap(x64):
         singly = [at_star(build(number), x, s) for number in numbers]
         np.testing.assert_allclose(found, singly, rtol=1e-12)
         assert len({tuple(row) for row in np.round(found, 12).tolist()}) > 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["trimmed", "krum", "clipping"])
-def test_trials_go_through_vmap(name):
-    x = jnp.asarray(np.random.default_rng(17).standard_normal((4, 9, 3)), jnp.float32)
-    s, at = jnp.ones((4, 9)).at[1, 3:].set(0), jnp.array([0, 1, 1, 0, 0, 1, 1, 0, 1], jnp.int32)
-    last = jnp.ones((2, 3))
-    aggregator = RULES[name][0]
-    found = jax.vmap(in_groups, (None, 0, 0, None, None))(aggregator, x, s, at, last)
-    for trial in range(4):
-        alone = in_groups(aggregator, x[trial], s[trial], at, last)
-        np.testing.assert_allclose(found[trial], alone, rtol=2e-5, atol=1e-6)
 
 
 # ---- Builders.

@@ -201,29 +201,6 @@ def test_where_nobody_is_honest_those_who_need_them_say_the_truth(name):
     np.testing.assert_array_equal(told, values)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", EVERY)
-def test_shares_and_strengths_are_leaves(name):
-    """One program for all shares: the liars of each are those of a loop."""
-    attack = EVERY[name](share=0.0)
-    values = jnp.asarray(np.nan_to_num(honest_values(dtype=np.float32), nan=1.0))
-    present = jnp.ones(K, bool)
-
-    @jax.jit
-    def trial(share):
-        key, call_key = jax.random.split(jax.random.key(2))
-        now = EVERY[name](share=share)
-        bad = now.who(key, K)
-        return bad, now(values, bad, present, now.init(values), call_key)[0]
-
-    bad, told = jax.vmap(trial)(jnp.array([0.0, 0.2, 0.5]))
-    np.testing.assert_array_equal(bad.sum(1), [0, 1, 4])
-    np.testing.assert_array_equal(told[0], values)
-    assert jax.tree.structure(attack) == jax.tree.structure(EVERY[name](share=0.3))
-    if name != "stale":  # whose first message is the truth
-        assert not np.any(np.all(told[2][bad[2]] == values[bad[2]], axis=(1, 2)))
-
-
 def lying(shares, number):
     """Return how many lie of each share."""
     key = jax.random.key(0)

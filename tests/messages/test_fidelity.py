@@ -86,6 +86,7 @@ class Changes:
         return self.held[client]
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("wrap", "loop"),
     [(messages.error_feedback, Remainders), (messages.differences, Changes)],
@@ -120,6 +121,7 @@ def test_quantised_fed_admm_is_the_loop_over_clients(wrap, loop, asynchronous):
     assert len(np.unique(draws[1])) > 0.9 * CLIENTS * DIM * (0.5 if asynchronous else 1)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_fsmdm_with_a_trimmed_mean_is_the_loop_over_clients(asynchronous):
     anchors, distances, _ = reference.cauchy_trial(2025, 3, 1.0)

@@ -54,6 +54,7 @@ def ended(h, s, b, exchange, rounds=400, start=None):
     return result.estimate, clients.models, problem.gradients(clients.models), clients.duals
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("name", "wanted"),

@@ -47,7 +47,10 @@ EXAMPLES = {
     "traces": ("FedADMM",),
     "vmap": ("EXTRA",),
     "gradients": ("FSMDM",),
-    "resumes": ("SCAFFOLD", "GTVPrimalDual", "HFSAD, 2 passes"),
+    "resumes": (
+        *("SCAFFOLD", "GTVPrimalDual", "HFSAD, 2 passes", "DecentralizedADMM"),
+        "PrivateNetworkedADMM",
+    ),
 }
 
 
@@ -57,7 +60,7 @@ def parts():
         "up": messages.differences(messages.top_k(2), step=0.9),
         "down": messages.cast("bfloat16"),
         "aggregator": messages.coordinate_median(),
-        "attack": messages.sign_flip(0.2),
+        "attack": messages.stale_replay(0.2, 2),
         "delay": messages.bounded_delay(2, in_order=True),
     }
 

@@ -25,11 +25,7 @@ SOLVERS = {
     "gtv": partial(gtv_primal_dual, None, 0.1, ratio=1.0),
 }
 ALONE = [name for name in SOLVERS if name != "pg_extra"]  # which is EXTRA in this
-PARTS = {
-    "everyone": None,
-    "bernoulli": participation.bernoulli(0.5),
-    "drawn": participation.without_replacement(3),
-}
+HALF = participation.bernoulli(0.5)
 NODES, EDGES = 12, [(i, j) for i in range(12) for j in range(i + 1, 12)]
 LIARS = np.arange(NODES) % 5 == 2
 
@@ -108,47 +104,40 @@ def test_small_neighbourhoods_are_told():
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ALONE)
 def test_loud_channels_give_the_plain_trajectory(name):
-    problem, make = nodes(start=first_models()), SOLVERS[name]
-    for part in PARTS.values():
-        wanted = ends(make(), problem, part=part)
-        with jax.debug_key_reuse(True):
-            found = [ends(make(exchange=exchange(Loud())), problem, part=part)]
-            if name != "gtv":
-                mean = exchange(aggregator=LoudMean())
-                found.append(ends(make(exchange=mean), problem, part=part))
-        for one in found:
-            np.testing.assert_allclose(one, wanted, rtol=0, atol=1e-12)
+    problem, make, part = nodes(start=first_models()), SOLVERS[name], HALF
+    wanted = ends(make(), problem, part=part)
+    with jax.debug_key_reuse(True):
+        found = [ends(make(exchange=exchange(Loud())), problem, part=part)]
+        if name != "gtv":
+            mean = exchange(aggregator=LoudMean())
+            found.append(ends(make(exchange=mean), problem, part=part))
+    for one in found:
+        np.testing.assert_allclose(one, wanted, rtol=0, atol=1e-12)
 
 
-CODES = {
-    "decentralized_admm": messages.rand_k(1),
-    "gtv": messages.rand_k(1),
-    "extra": messages.qsgd(2),
-    "pg_extra": messages.scaled_sign(),
-}
+CODES = {"gtv": messages.rand_k(1), "extra": messages.qsgd(2)}
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", ["extra", "gtv"])
 def test_coded_differences_end_at_the_plain_limit(name):
     problem, make = nodes(start=first_models()), SOLVERS[name]
     coded = make(exchange=exchange(messages.differences(CODES[name])))
     wanted = ends(make(), problem, 1000)
-    found = ends(coded, problem, 1000, PARTS["bernoulli"])
+    found = ends(coded, problem, 1000, HALF)
     np.testing.assert_allclose(found, wanted, atol=1e-9)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_delays_do_not_move_the_limit():
-    problem, late = nodes(start=first_models()), exchange(delay=messages.bounded_delay(3))
+    problem = nodes(start=first_models())
     lossy = exchange(delay=messages.geometric_delay(1.0, depth=3))
     for name, options in {"extra": {"mixing": 0.25}, "decentralized_admm": {}, "gtv": {}}.items():
         wanted = ends(SOLVERS[name](), problem, 1000)
-        for way in (late, lossy):
-            found = ends(SOLVERS[name](**options, exchange=way), problem, 1000, PARTS["bernoulli"])
-            np.testing.assert_allclose(found, wanted, atol=1e-9)
+        found = ends(SOLVERS[name](**options, exchange=lossy), problem, 1000, HALF)
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
 
 
 @pytest.mark.thorough
@@ -181,12 +170,12 @@ def test_coarse_codes_of_extra_need_less_mixing():
 def test_corrections_add_up_to_zero_whatever_happens_on_the_way():
     liars = messages.constant_message(value=5.0, who=np.arange(8) == 1)
     way = {"up": messages.natural(), "attack": liars, "delay": messages.bounded_delay(2)}
-    found = go(extra(0.5, exchange=exchange(**way)), nodes(), 30, PARTS["bernoulli"])
+    found = go(extra(0.5, exchange=exchange(**way)), nodes(), 30, HALF)
     corrections = found.state.solver.nodes.p
     assert np.abs(corrections).max() > 0.1
     np.testing.assert_allclose(corrections.sum(0), 0, atol=1e-12)
     robust = exchange(**way, aggregator=messages.coordinate_median())
-    found = go(extra(0.5, exchange=robust), nodes(), 30, PARTS["bernoulli"])
+    found = go(extra(0.5, exchange=robust), nodes(), 30, HALF)
     assert np.abs(found.state.solver.nodes.p.sum(0)).max() > 1e-2
 
 
@@ -199,16 +188,11 @@ def test_robust_neighbourhoods_survive_liars(make):
     honest = np.asarray(problem.b)[~LIARS]
     carried = ends(make(exchange=exchange(attack=attack)), problem, 500)[~LIARS]
     assert carried.min() > 10
-    for rule in (
-        messages.coordinate_median(),
-        messages.trimmed_mean(0.25),
-        messages.geometric_median(),
-    ):
-        way = exchange(aggregator=rule, attack=attack)
-        found = ends(make(exchange=way), problem, 500)[~LIARS]
-        assert np.ptp(found, 0).max() < 1e-9
-        assert np.all((found > honest.min(0)) & (found < honest.max(0)))
-        assert np.linalg.norm(found[0] - honest.mean(0)) < 1
+    way = exchange(aggregator=messages.coordinate_median(), attack=attack)
+    found = ends(make(exchange=way), problem, 500)[~LIARS]
+    assert np.ptp(found, 0).max() < 1e-9
+    assert np.all((found > honest.min(0)) & (found < honest.max(0)))
+    assert np.linalg.norm(found[0] - honest.mean(0)) < 1
 
 
 @pytest.mark.thorough
@@ -245,12 +229,12 @@ def test_a_liar_moves_nodes_of_gtv_by_so_much_at_most():
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ALONE)
-def test_the_absent_keep_everything(name):
+def test_the_absent_keep_everything():
     problem, active = nodes(start=first_models()), np.arange(8) % 2 > 0
-    rules = {} if name == "gtv" else {"aggregator": messages.coordinate_median()}
-    way = exchange(messages.differences(messages.top_k(1)), **rules)
-    solver = SOLVERS[name](exchange=way)
+    coded = messages.differences(messages.top_k(1))
+    solver = decentralized_admm(
+        0.2, exchange=exchange(coded, aggregator=messages.coordinate_median())
+    )
     once = go(solver, problem, 3)
     then = go(solver, problem, 2, participation.replay(np.tile(active, (5, 1))), start=once.state)
     old, new = once.state.solver, then.state.solver
@@ -259,29 +243,10 @@ def test_the_absent_keep_everything(name):
     )
     stays(old.nodes, new.nodes)
     stays(old.post.last, new.post.last)
-    if name == "decentralized_admm":
-        senders = np.stack([problem.graph.heads, problem.graph.tails], 1).reshape(-1)
-        active = active[senders] & np.repeat(np.asarray(problem.graph.present), 2)
+    senders = np.stack([problem.graph.heads, problem.graph.tails], 1).reshape(-1)
+    active = active[senders] & np.repeat(np.asarray(problem.graph.present), 2)
     stays((old.post.known, old.post.channel), (new.post.known, new.post.channel))
     assert np.abs(old.post.known - new.post.known)[active].max() > 0
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ALONE)
-def test_runs_go_on_to_the_same_bits(name):
-    problem, part = nodes(start=first_models()), PARTS["bernoulli"]
-    rules = {} if name == "gtv" else {"aggregator": messages.trimmed_mean(0.2)}
-    way = exchange(
-        messages.qsgd(4),
-        attack=messages.stale_replay(0.2, 2),
-        delay=messages.bounded_delay(2),
-        **rules,
-    )
-    solver = SOLVERS[name](exchange=way)
-    whole = go(solver, problem, 12, part)
-    half = go(solver, problem, 7, part)
-    rest = go(solver, problem, 5, part, start=half.state)
-    jax.tree.map(np.testing.assert_array_equal, whole.state.solver, rest.state.solver)
 
 
 @pytest.mark.thorough

@@ -117,8 +117,9 @@ def test_a_state_keeps_its_shapes(name):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("draws", DRAWS)
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize(
+    ("name", "draws"), [*((name, "bernoulli") for name in BUILDERS), ("fed_dyn", "drawn")]
+)
 def test_a_loud_channel_gives_the_plain_trajectory(name, draws):
     check_loud(name, draws, L1)
 
@@ -135,7 +136,7 @@ def test_bits_are_those_of_the_channels(name):
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
-    ("name", "coded"), [*((name, "largest") for name in EXACT), ("scaffold", "both ways")]
+    ("name", "coded"), [("fed_dyn", "largest"), ("prox_skip", "largest"), ("scaffold", "both ways")]
 )
 def test_coded_differences_end_at_the_minimiser(name, coded):
     absent = None if name == "prox_skip" else participation.bernoulli(0.5)
@@ -145,7 +146,7 @@ def test_coded_differences_end_at_the_minimiser(name, coded):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["fed_dyn", "fed_pd", "scaffold"])
+@pytest.mark.parametrize("name", ["fed_dyn", "scaffold"])
 def test_late_and_lost_messages_do_not_move_the_limit(name):
     waits = messages.lossy(0.2, messages.bounded_delay(3))
     found = run(EXACT[name](exchange(delay=waits)), 1500, participation.bernoulli(0.5))
@@ -200,7 +201,7 @@ def test_both_ends_hold_the_same(name):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["fed_dyn", "prox_skip", "scaffold", "ifca"])
+@pytest.mark.parametrize("name", ["prox_skip"])
 def test_absent_clients_keep_their_links(name):
     solver, problem = BUILDERS[name](CODED["both ways"]()), quadratics()
     present = np.arange(CLIENTS) % 3 == 0
@@ -216,26 +217,6 @@ def test_absent_clients_keep_their_links(name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fed_dyn", "ifca"])
-def test_a_run_goes_on_with_the_same_bits(name):
-    delay = messages.bounded_delay(2, in_order=True)
-    solver = BUILDERS[name](
-        exchange(
-            differences(qsgd(4)),
-            differences(qsgd(4)),
-            aggregator=messages.coordinate_median(),
-            attack=messages.sign_flip(0.2),
-            delay=delay,
-        )
-    )
-    draws = participation.bernoulli(0.5)
-    whole = run(solver, 12, draws)
-    half = run(solver, 6, draws)
-    rest = run(solver, 6, draws, half.state)
-    chex.assert_trees_all_equal(rest.state.solver, whole.state.solver)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["fed_dyn", "fed_pd", "prox_skip", "scaffold", "ifca"])
 def test_one_trace_for_all_numbers_of_an_exchange(name):
     traced = []
 
@@ -258,7 +239,7 @@ def test_one_trace_for_all_numbers_of_an_exchange(name):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["fed_dyn", "scaffold"])
+@pytest.mark.parametrize("name", ["scaffold"])
 def test_a_median_holds_against_liars(name):
     lie = messages.constant_message(0.2, 1e6)
     by_median = exchange(attack=lie, aggregator=messages.coordinate_median())

@@ -12,7 +12,6 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, messages, participation, penalties, schedules, solvers, trees
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.solvers.tree._tree_post import hear
-from tests.bits import same_bits
 from tests.messages.loud import Loud
 
 NESTED = [[[0, 2], [1, 3]], [4, 5], 6, 7]  # clients at the levels 1, 2 and 3
@@ -135,11 +134,9 @@ def test_clients_and_servers_of_one_parent_vote_together_at_every_level():
     ("name", "passes", "process"),
     [
         ("star", 2, participation.without_replacement(3)),
-        ("two", 1, participation.everyone()),
         ("three", 3, participation.bernoulli(0.5)),
-        ("three", 2, participation.without_replacement(8)),
     ],
-    ids=["star, drawn", "two levels, everyone", "three levels, half", "three levels, drawn"],
+    ids=["star, drawn", "three levels, half"],
 )
 def test_a_channel_that_changes_nothing_leaves_the_trajectory_and_counts_its_messages(
     name, passes, process
@@ -285,37 +282,11 @@ def test_delays_count_passes_and_the_cloud_waits_for_what_is_on_its_way():
     assert moved["root"].tolist() == [False] * 3 + [True] * 3
 
 
-@pytest.mark.thorough
-def test_a_run_goes_on_from_its_state_to_the_same_bits_with_everything_at_once():
-    tree = tree_of("two")
-    problem = points(tree)
-    everything = messages.exchange(
-        messages.differences(messages.qsgd(4)),
-        messages.natural(),
-        aggregator=messages.geometric_median(steps=4),
-        attack=messages.stale_replay(0.25, age=3),
-        delay=messages.bounded_delay(2, in_order=True),
-    )
-    solver, key = hierarchy(tree, everything, 2), jax.random.key(5)
-    options = {"participation": participation.bernoulli(0.7)}
-    whole = fa.run(solver, problem, key, rounds=10, **options)
-    half = fa.run(solver, problem, key, rounds=5, **options)
-    same_bits(
-        fa.run(solver, problem, key, rounds=5, start=half.state, **options).state, whole.state
-    )
-    assert np.all(np.isfinite(whole.estimate))
-
-
 # --- all data in one place ------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "process",
-    [None, participation.bernoulli(0.5), participation.without_replacement(3)],
-    ids=["everyone", "half", "drawn"],
-)
-def test_subgradients_through_a_channel_that_changes_nothing(process):
+def test_subgradients_through_a_channel_that_changes_nothing():
     with jax.enable_x64(True):
         problem, key = points(tree_of("three")), jax.random.key(1)
 
@@ -323,7 +294,8 @@ def test_subgradients_through_a_channel_that_changes_nothing(process):
             solver = solvers.centralized_subgradient(
                 schedules.geometric(0.5, 0.9), penalties.l1(0.1), exchange=exchange
             )
-            return fa.run(solver, problem, key, rounds=ROUNDS, participation=process)
+            half = participation.bernoulli(0.5)
+            return fa.run(solver, problem, key, rounds=ROUNDS, participation=half)
 
         plain, loud = end(None), end(messages.exchange(Loud(), Loud()))
         np.testing.assert_allclose(loud.estimate, plain.estimate, rtol=0, atol=1e-12)
