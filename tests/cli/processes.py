@@ -1,6 +1,5 @@
 """Commands that start a process, and what is seen of its run from outside."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -76,17 +75,3 @@ def same_results(out, whole):
     names = sorted(path.name for path in whole.iterdir())
     assert sorted(path.name for path in out.iterdir()) == names
     return True
-
-
-def completed(environment, folder, program, *words):
-    """Run a command to its good end."""
-    done = subprocess.run(
-        [*program, *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done

@@ -10,20 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import COUNTING, SMALL, chunks, completed, same_results, wait_until
+from fedjax_admm.trials.experiments import _finding
+from tests.cli.outcomes import called, stand_aside
+from tests.cli.processes import COUNTING, SMALL, chunks, same_results, signalling, wait_until
+from tests.trials.small import EXPERIMENT
 
-# As in test_kill_and_resume: about twenty chunks of one trial per device.
-RUN = ("--trials", "40", "--rounds", "400000", "--batch", "1", "--set", "share=0,0.4")
+# As in test_kill_and_resume: five chunks of two trials per device.
+RUN = ("--trials", "20", "--batch", "2", "--set", "share=0,0.4")
 NAME = ("run", "consensus", "--out", "run")
 GO_ON = "go on with: fedjax-admm run consensus --out run --resume\n"
 ELSEWHERE = "what is finished lies with process 0, which says how to go on.\n"
 
 
 @pytest.fixture(scope="module")
-def whole(environment, tmp_path_factory):
+def whole(tmp_path_factory):
     """The same run of one process on two devices."""
     folder = tmp_path_factory.mktemp("whole")
-    completed(environment, folder, SMALL, "run", "consensus", *RUN, "--out", "run", "--devices", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        stand_aside(patch)
+        patch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
+        outcome = called(folder, *NAME, *RUN, "--devices", 2)
+    assert outcome.code == 0, outcome.err
     return folder / "run"
 
 
@@ -39,7 +46,7 @@ def elsewhere(tmp_path):
 def pair(start, tmp_path, elsewhere):
     """Start two processes, or one of them; the first one works in the test's folder."""
 
-    def call(*words, devices=(1, 1), more=((), ()), started=(0, 1), program=SMALL):
+    def call(*words, devices=(1, 1), more=((), ()), started=(0, 1), first=SMALL, second=SMALL):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -47,7 +54,7 @@ def pair(start, tmp_path, elsewhere):
         return [
             start(
                 *(*NAME, *words, i, "--devices", devices[i], *more[i]),
-                program=program,
+                program=(first, second)[i],
                 folder=folder,
             )
             for i, folder in enumerate((tmp_path, elsewhere))
@@ -86,17 +93,23 @@ def listening(process):
     return found
 
 
-def wait_for_a_chunk(processes, out):
-    before = chunks(out)
-    wait_until(lambda: chunks(out) != before, *processes)
-    return chunks(out)
+@pytest.fixture
+def held(pair, tmp_path):
+    """Start two processes, the first of which holds still when it begins to write a chunk."""
+
+    def call(chunk, *words):
+        processes = pair(*words, first=signalling(chunk, signal.SIGSTOP))
+        wait_until(lambda: [*(tmp_path / "run").rglob(f".{chunk}.*")], *processes)
+        return processes
+
+    return call
 
 
 def finished_by(processes, out, whole):
     codes, printed, said = ended(processes)
     assert codes == [0, 0], said
     # The first one alone speaks.
-    assert printed[0][0].startswith("40 trials in ")
+    assert printed[0][0].startswith("20 trials in ")
     assert printed[1] == []
     config = json.loads((out / "config.json").read_text())
     assert (config["device"]["processes"], config["status"]) == (2, "finished")
@@ -105,24 +118,23 @@ def finished_by(processes, out, whole):
 
 @pytest.mark.bits
 @pytest.mark.thorough
-def test_two_processes_are_killed_and_stopped_and_equal_one(pair, whole, tmp_path, elsewhere):
+def test_two_processes_are_killed_and_stopped_and_equal_one(pair, held, whole, tmp_path, elsewhere):
     out = tmp_path / "run"
-    processes = pair(*RUN)
-    wait_for_a_chunk(processes, out)
+    # One of them is lost: the other waits, and JAX would abort it, with a dump.
+    codes, _, said = ended(pair(*RUN, first=signalling("000004-000008.npz", signal.SIGKILL)))
+    assert codes == [-signal.SIGKILL, 1]
+    assert lost_another(said[1], ELSEWHERE)
+    kept = chunks(out)
+    assert len(kept) == 1
+
+    # Whichever process is asked, all stop after the chunk that has begun.
+    processes = held("000008-000012.npz", "--resume")
     if sys.platform == "linux":  # the coordinator and Gloo, at the address given alone
         addresses = [listening(process) for process in processes]
         assert all(addresses), addresses
         assert {each for some in addresses for each in some} <= {"127.0.0.1", "::ffff:127.0.0.1"}
-    for process in processes:
-        process.kill()
-    codes, _, _ = ended(processes)
-    assert codes == [-signal.SIGKILL] * 2
-    kept = chunks(out)
-
-    # Whichever process is asked, all stop after the chunk that has begun.
-    processes = pair("--resume")
-    wait_for_a_chunk(processes, out)
     processes[1].send_signal(signal.SIGINT)
+    processes[0].send_signal(signal.SIGCONT)
     codes, printed, said = ended(processes)
     assert codes == [1, 130]
     assert printed == [[], []]
@@ -143,41 +155,22 @@ def test_two_processes_are_killed_and_stopped_and_equal_one(pair, whole, tmp_pat
     assert list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_two_processes_that_nobody_stops_equal_one(pair, whole, tmp_path, elsewhere):
-    assert finished_by(pair(*RUN), tmp_path / "run", whole)
-    assert list(elsewhere.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_process_ends_the_other_and_the_run_goes_on(pair, whole, tmp_path, lost):
-    out = tmp_path / "run"
-    processes = pair(*RUN)
-    wait_for_a_chunk(processes, out)
-    processes[lost].kill()
-    codes, _, _ = ended(processes)
-    assert codes[lost] == -signal.SIGKILL
-    assert codes[1 - lost] == 1
-    assert json.loads((out / "config.json").read_text())["status"] == "running"
-    kept = chunks(out)
-    processes = pair("--resume")
-    wait_until(lambda: chunks(out) != kept or (out / "trials.npz").exists(), *processes)
-    assert finished_by(processes, out, whole)
+def lost_another(said, go_on):
+    sentence, _, rest = said.partition("; ")
+    return (
+        sentence.startswith("fedjax-admm: another process of this run was lost") and rest == go_on
+    )
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_process_ends_the_other_with_a_sentence(pair, tmp_path, lost):
-    """The other computes a chunk, or waits: JAX would abort it, with a dump."""
-    processes = pair(*RUN)
-    wait_for_a_chunk(processes, tmp_path / "run")
-    processes[lost].kill()
+def test_a_lost_process_ends_the_first_one_with_a_sentence(held, tmp_path):
+    processes = held("000004-000008.npz", *RUN)
+    processes[1].kill()
+    processes[1].wait()
+    processes[0].send_signal(signal.SIGCONT)
     codes, _, said = ended(processes)
-    assert codes[1 - lost] == 1, said
-    sentence, go_on = said[1 - lost].split("; ", 1)
-    assert sentence.startswith("fedjax-admm: another process of this run was lost")
-    assert go_on == (ELSEWHERE if lost == 0 else GO_ON)
+    assert codes == [1, -signal.SIGKILL], said
+    assert lost_another(said[0], GO_ON), said
 
 
 @pytest.mark.thorough
@@ -206,7 +199,7 @@ def test_every_process_finds_its_programs_at_the_second_start(pair, tmp_path, el
     size = ("--trials", "12", "--rounds", "100", "--batch", "1")
     found = []
     for _ in range(2):
-        codes, _, said = ended(pair(*size, program=COUNTING))
+        codes, _, said = ended(pair(*size, first=COUNTING, second=COUNTING))
         assert codes == [0, 0], said
         found.append([(path / "cached").read_text() for path in (tmp_path, elsewhere)])
         shutil.rmtree(tmp_path / "run")
