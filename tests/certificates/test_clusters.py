@@ -241,6 +241,7 @@ def test_the_critical_strength_of_a_star_is_a_maximum_over_leaves(x64):
     assert critical_lambda(graph, problem, entrywise_l1()) == pytest.approx(8)
 
 
+@pytest.mark.thorough
 def test_the_critical_strength_of_data_that_do_not_determine_a_model(x64):
     rng = np.random.default_rng(1)
     graph = graphs.chain(3)
@@ -332,6 +333,7 @@ def test_a_promise_needs_nothing_of_other_clusters(x64, penalty):
     assert apart > 5
 
 
+@pytest.mark.kin(1)
 @both_penalties
 def test_the_bound_is_attained(x64, penalty):
     # A node beside a distant one, all of whose entries pull.
@@ -348,6 +350,7 @@ def test_the_bound_is_attained(x64, penalty):
         assert moved == pytest.approx(cluster.bound, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_without_kappa_a_promise_would_be_broken(x64):
     # Node 1 sees one direction v, in which one entry is large: the pull of equal forces on all
     # entries leaves (1 + sqrt(dim)) / 2 times as much on that entry as on the forces.
@@ -376,6 +379,7 @@ def test_without_kappa_a_promise_would_be_broken(x64):
 # --- what it does not depend on ---
 
 
+@pytest.mark.thorough
 def test_absent_edges_precision_and_names_change_nothing(x64):
     rng, graph, labels, truth = two_blocks(1, 10, 0.9, 0.02)
     problem = regression(rng, graph, truth, samples=20, noise=0.1, ridge=0.01)

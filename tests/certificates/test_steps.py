@@ -98,6 +98,7 @@ plain = partial(private_networked_admm, exact_release())
 # --- the largest safe step ------------------------------------------------------------------------
 
 
+@pytest.mark.kin(5)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("loss", CURVATURES)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -336,6 +337,7 @@ def test_the_settings_of_the_experiments_pass():
         assert refused(solver, problem, 200) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_what_is_traced_is_not_looked_at():
     problem, _, _ = draw()

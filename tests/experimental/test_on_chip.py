@@ -106,6 +106,7 @@ def in_the_middle(problem, index):
     return RoundState(jnp.int32(index), (), FSMDMState(problem.start, client))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("clients", "dim", "process", "begun"),
     [
@@ -204,6 +205,7 @@ def test_gradients_are_those_of_the_scan():
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_without_a_gpu_it_is_the_scan():
     problem, key = draw(6, 2), jax.random.key(KEY)
     mine = run_on_chip(fa.solvers.fsmdm(), problem, key, rounds=10, every=5)

@@ -99,6 +99,7 @@ def test_errors_are_those_of_the_reference(dtype):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 def test_zero_models_have_as_much_error_as_there_are_clients(dtype):
     """A sum over clients, not a mean."""
@@ -142,6 +143,7 @@ def test_the_gap_is_that_of_the_mean_model(dtype):
     )
 
 
+@pytest.mark.thorough
 def test_gaps_are_not_negative(x64):
     """However near or far the models are, up to the rounding of F."""
     problem = problem_of(np.float64)
@@ -218,6 +220,7 @@ def test_measures_of_a_run(x64):
     assert float(result.trace["released_error"][-1]) == pytest.approx(sent, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_without_noise_models_are_what_is_sent(x64):
     solver = private_subgradient(exact_release(), step_size=power_decay(0.1, 0.0))
     trace = run(

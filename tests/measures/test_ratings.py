@@ -199,6 +199,7 @@ def test_the_residual_is_zero_at_a_stationary_point():
     assert float(found["lagrangian"]) == pytest.approx(float(found["objective"]), rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_nothing_held_out_is_not_a_number():
     """Without a warning, which would be an error here."""
     nothing = [([], [], [])] * 3
@@ -210,6 +211,7 @@ def test_nothing_held_out_is_not_a_number():
     assert float(found["training_error"]) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_rating_error_and_objective_are_parts():
     """`rating_error` records what the single functions return."""
     state, problem, solver = as_state(state_of(), jnp.float32), problem_of(), solver_of("l2")
@@ -244,6 +246,7 @@ def test_sums_over_many_ratings_are_exact_in_single_precision():
     assert float(found) == pytest.approx(exact, rel=2e-7)
 
 
+@pytest.mark.thorough
 def test_factors_shared_or_each_client_s_own():
     rng = np.random.default_rng(3)
     users, own = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 5, 2))

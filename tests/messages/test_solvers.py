@@ -39,8 +39,8 @@ CLIENTS = {
 }
 # Whose handling of an exchange is code of its own, and others' by what these share with them.
 CHOREOGRAPHIES = (
-    *("FSMDM", "HFSAD, 2 passes", "CentralizedSubgradient", "GTVPrimalDual", "DecentralizedADMM"),
-    *("EXTRA", "SCAFFOLD", "FedADMM", "FedPD", "IFCA", "FedMCADMM", "PrivateNetworkedADMM"),
+    *("FSMDM", "HFSAD, 2 passes", "GTVPrimalDual", "DecentralizedADMM"),
+    *("EXTRA", "SCAFFOLD", "FedADMM", "FedMCADMM", "PrivateNetworkedADMM"),
 )
 EXAMPLES = {
     "absent": CHOREOGRAPHIES,

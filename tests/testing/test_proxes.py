@@ -120,6 +120,7 @@ def test_a_norm_that_is_not_safe_is_caught(prox, check, message):
         check_prox(prox, total, only=check)
 
 
+@pytest.mark.thorough
 def test_good_proxes_pass():
     check_prox(shrink, value, 0.7, kinks=[0.7], convex=True)
 

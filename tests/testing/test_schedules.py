@@ -87,6 +87,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.kin(4)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_one_is_caught(name):
     members, check, message = BROKEN[name]

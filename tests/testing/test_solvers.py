@@ -190,7 +190,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.kin(9)
+@pytest.mark.kin(3)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_one_is_caught(name):
     members, check, message = BROKEN[name]

@@ -252,6 +252,7 @@ def followed(name="fro, l2"):
     return case, follow(solver, problem_of(case), participation.replay(masks)), masks
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", RUNS)
 def test_every_iterate_is_that_of_the_reference(name):

@@ -91,6 +91,7 @@ def test_masks_do_not_move_the_limit():
     assert reference.distance(biased[-1], optimum) > 0.01
 
 
+@pytest.mark.thorough
 def test_its_own_weight_suits_problems_of_any_scale():
     for scale in (1.0, 1e3, 1e-3):
         found = follow(decentralized_admm(), nodes(scale=scale), EVERYBODY, ROUNDS).estimate

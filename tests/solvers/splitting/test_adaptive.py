@@ -68,7 +68,7 @@ TEXTBOOK = {  # relative distance to the minimiser after 5, 10, 20 and 40 rounds
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.kin(2)
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", TEXTBOOK)
 def test_models_and_choices_are_the_textbooks(name):
     rho, settings, distances = TEXTBOOK[name]

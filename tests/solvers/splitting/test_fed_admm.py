@@ -104,6 +104,7 @@ def test_distances_to_the_minimiser_are_as_expected(name):
         np.testing.assert_allclose(found, wanted, rtol=0.06, atol=1e-14)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_another_server_step_is_biased_as_said():
     """|S| = 3 and eta = 0.5: grad f(z) = rho (1 - 3 / (0.5 N)) (z - z^0)."""
@@ -177,6 +178,7 @@ def test_relaxation_and_regulariser_are_those_of_feddr(alpha, regularizer):
     np.testing.assert_allclose(found[1:], truth, atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_fixed_point_with_weights_and_a_regulariser():
     """Weights p_i belong into the losses; the duals are minus the slopes; z is stationary."""
@@ -248,6 +250,7 @@ def test_absent_clients_cost_nothing():
     assert set(looked_at) == {2}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_without_arguments_it_converges_at_every_scale():
     solver, process = fed_admm(), participation.bernoulli(0.5)

@@ -25,6 +25,7 @@ def server(solver, problem, state):
     return {"w": state.server}
 
 
+@pytest.mark.kin(2)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -48,6 +49,7 @@ def test_subgradient_trajectory_is_the_reference(name, asynchronous):
     np.testing.assert_allclose(trace["w"], truth, atol=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize(("scenario", "level"), [("outliers", 0.1), ("cauchy", 1.0)])

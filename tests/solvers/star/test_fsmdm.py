@@ -43,6 +43,7 @@ def run_cases(solver, cases, rounds, measure, every=1):
     )
 
 
+@pytest.mark.kin(2)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("preset", CONSTANTS)
 @pytest.mark.parametrize("local_updates", [1, 3])
@@ -143,6 +144,7 @@ def test_a_problem_of_ones_own_with_a_regulariser(process):
     np.testing.assert_array_equal(found == 0, [True, False, True, False, False])
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("preset", CONSTANTS)
 @pytest.mark.parametrize("local_updates", [1, 3])
@@ -175,6 +177,7 @@ def test_duals_are_the_gradients_that_the_optimality_conditions_say(preset, loca
     assert np.linalg.norm(trace["psi"], axis=-1).max() <= 1 + 1e-12
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_consensus_gap_is_the_smoothing_over_omega():
     """At a quasi-stationary point x - w = mu_h xi / omega, so the gap is at most mu_h / omega."""
@@ -197,6 +200,7 @@ def largest_gaps(solver, problem, state):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_printed_sign_of_the_z_step_blows_up(monkeypatch):
     """With the centre of (20) as printed the median error passes 200 m within 30 rounds."""
@@ -234,9 +238,7 @@ TABLE = [
     ("outliers", 0.1, "fsmdm_tuned"),
     ("outliers", 0.3, "fsmdm"),
     ("outliers", 0.3, "fsmdm_tuned"),
-    ("cauchy", 1.0, "fsmdm"),
     ("cauchy", 1.0, "fsmdm_tuned"),
-    ("cauchy", 4.0, "fsmdm_tuned"),
 ]
 
 
@@ -302,6 +304,7 @@ def test_presets_and_conditions():
         assert float(solver.omega) == CONSTANTS[name]["omega"]
 
 
+@pytest.mark.thorough
 def test_a_schedule_replaces_a_constant():
     problem = fa.problems.draw_localization(jax.random.key(0), fa.problems.cauchy_noise(1.0))
     beta = FSMDM_PRESETS["published"]["beta"]

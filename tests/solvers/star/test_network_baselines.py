@@ -5,7 +5,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +22,7 @@ from fedjax_admm.problems import (
     with_access,
 )
 from fedjax_admm.solvers import federated_averaging, federated_proximal_averaging, ifca
+from tests.bits import same_bits
 from tests.reference import networked as reference
 from tests.solvers.quadratics import quadratics
 
@@ -128,6 +128,7 @@ def test_federated_averaging_with_gradients(local_steps, hidden, scale):
     check_averaging(solver, regression(nodes, scale=scale), wanted)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("local_steps", [1, 4])
 def test_absent_nodes_do_not_count_in_the_mean_of_gradients(local_steps):
@@ -148,6 +149,7 @@ def taus(ratio):
     return ratio / np.bincount(EDGES.ravel(), minlength=NODES)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("ratio", [1.0, 0.3])
 @pytest.mark.parametrize("m", [5, 2])
@@ -233,6 +235,7 @@ def check_clustering(nodes, start, rate, masks=None):
     return choices, used
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("hidden", [(), (1, 4)])
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -366,14 +369,15 @@ def check_close(found, wanted, dtype):
 
 
 @pytest.mark.kin(1)
+@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_pooled_models_are_the_least_squares_of_minimum_norm(shape, dtype):
+def test_pooled_models_are_the_least_squares_of_minimum_norm(shape):
     m, dim, scale = SHAPES[shape]
     nodes = draw(m=m, dim=dim)
     if scale == "sum":
         nodes = [replace(node, scale=float(m)) for node in nodes]
     problem = regression(nodes, scale=scale)
-    check_close(pool(problem, LABELS), pool_by_hand(nodes), dtype)
+    check_close(pool(problem, LABELS), pool_by_hand(nodes), np.dtype(np.float64))
 
 
 @pytest.mark.thorough
@@ -468,6 +472,7 @@ def test_pooled_models_on_every_device_come_to_an_end():
 # --- messages -----------------------------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("build", "traffic"),
     [
@@ -612,4 +617,4 @@ def test_rounds_in_parts_are_the_rounds_at_once_bit_for_bit(build):
     go = partial(fa.run, build(), problem, jax.random.key(0), participation=process)
     whole, part = go(rounds=60), go(rounds=30)
     part = go(rounds=30, start=part.state)
-    chex.assert_trees_all_equal(whole.state, part.state)
+    same_bits(part.state, whole.state)

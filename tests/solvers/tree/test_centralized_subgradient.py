@@ -33,6 +33,7 @@ def model(solver, problem, state):
 # the kinks of the loss. How fast they do depends on the trial: from 1e-16 to 1e-9 in 105 steps in
 # trial 0 (1e-2 after 400), not within 400 in trial 2 (1e-11); Polyak's and short steps stay at
 # 1e-15 in all.
+@pytest.mark.kin(2)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("rule", "trial", "steps"),
@@ -85,6 +86,7 @@ def test_first_trial_has_the_published_fingerprint():
     np.testing.assert_array_equal(trace["passes"], np.arange(1, 21))
 
 
+@pytest.mark.thorough
 def test_float32_follows_float64():
     """Close for 20 steps; the means over trials agree for longer (see the table)."""
     x, y, _ = reference.phase_trial(expected.SEED, 2)
@@ -117,6 +119,8 @@ def one_step(solver, problem, active, state=None):
     return solver.step(problem, state, turn)
 
 
+@pytest.mark.thorough
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("active", "weight", "gradient"),

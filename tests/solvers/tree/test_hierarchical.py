@@ -16,6 +16,7 @@ import fedjax_admm as fa
 from fedjax_admm import losses, participation, penalties, trees
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.solvers import HierarchicalADMM
+from tests.bits import same_bits
 from tests.reference import expected_hfsad as expected, hfsad as reference
 from tests.solvers.conformance import trained_star
 
@@ -161,6 +162,13 @@ SCENES = {
     ),
 }
 
+# In the run that everybody makes: both kinds of problems, all links, clients at several levels.
+QUICK = ("depth 2, 3 passes", "mixed, 3 passes", "regression, one link of each kind")
+EVERY_SCENE = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.thorough] * (name not in QUICK)) for name in SCENES],
+)
+
 
 def place_servers(tree, hierarchy):
     """Return the reference's node of each of the package's servers, as their clients tell it."""
@@ -204,8 +212,8 @@ class Trajectory(NamedTuple):
 
 
 @cache
-def side_by_side(name, asynchronous):
-    """Run a scene on both sides in float64, with everybody active or with random masks."""
+def side_by_side(name):
+    """Run a scene on both sides in float64, with random masks."""
     scene = SCENES[name]
     hierarchy = HIERARCHIES[scene.hierarchy]
     with jax.enable_x64(True):
@@ -216,9 +224,8 @@ def side_by_side(name, asynchronous):
         servers = [order.index(node) for node in nodes[1:]]
         columns = [*range(tree.num_clients), *(tree.num_clients + place for place in servers)]
 
-        masks = np.ones((scene.rounds, scene.passes, tree.num_links), bool)
-        if asynchronous:
-            masks = np.random.default_rng(3).random(masks.shape) < 0.5
+        shape = (scene.rounds, scene.passes, tree.num_links)
+        masks = np.random.default_rng(3).random(shape) < 0.5
         data = draw_data(scene, tree.num_clients)
         trace = run_package(scene, tree, data, masks[..., columns])
     theirs = run_reference(scene, hierarchy, tree, nodes, data, masks)
@@ -316,11 +323,9 @@ def run_reference(scene, hierarchy, tree, nodes, data, masks):
     )
 
 
-@pytest.mark.kin(len(SCENES))
-@pytest.mark.parametrize("name", SCENES)
-@pytest.mark.parametrize("asynchronous", [True, False])
-def test_trajectory_of_every_variable_is_the_reference(name, asynchronous):
-    found = side_by_side(name, asynchronous)
+@EVERY_SCENE
+def test_trajectory_of_every_variable_is_the_reference(name):
+    found = side_by_side(name)
     theirs = found.theirs
     pairs = [("root", found.root, theirs["root"])]
     kinds = {"client": found.clients}
@@ -340,7 +345,7 @@ def test_trajectory_of_every_variable_is_the_reference(name, asynchronous):
 
 
 def test_the_box_binds_in_some_of_these_runs():
-    found = side_by_side("depth 2, 1 pass", False)
+    found = side_by_side("mixed, 3 passes")
     assert np.mean(np.abs(found.clients.w) == BOX) > 0.05
 
 
@@ -366,9 +371,9 @@ def turn_of(active):
 # --- invariants at every round ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SCENES)
+@EVERY_SCENE
 def test_duals_are_gradients_of_the_smoothed_links(name):
-    scene, found = SCENES[name], side_by_side(name, True)
+    scene, found = SCENES[name], side_by_side(name)
     levels = zip(scene.links, [found.clients, *found.servers], strict=True)
     for one, nodes in levels:
         slope = LINKS[one.kind][2]
@@ -404,9 +409,9 @@ def root_children(scene, found, index):
     )
 
 
-@pytest.mark.parametrize("name", SCENES)
+@EVERY_SCENE
 def test_root_minimises_the_augmented_lagrangian(name):
-    scene, found = SCENES[name], side_by_side(name, True)
+    scene, found = SCENES[name], side_by_side(name)
     kind, numbers = scene.regularizers[0]
     rng = np.random.default_rng(0)
     for index in range(scene.rounds):
@@ -431,9 +436,9 @@ def test_root_minimises_the_augmented_lagrangian(name):
         assert all(lagrangian(other) >= least - 1e-9 * (1 + abs(least)) for other in others)
 
 
-@pytest.mark.parametrize("name", SCENES)
+@EVERY_SCENE
 def test_absent_nodes_keep_everything_and_counts_are_exact(name):
-    found = side_by_side(name, True)
+    found = side_by_side(name)
     everything = [found.clients, *found.servers]
     masks = np.split(found.masks, np.cumsum([part.updates.shape[1] for part in everything])[:-1], 2)
     for nodes, mask in zip(everything, masks, strict=True):
@@ -445,6 +450,7 @@ def test_absent_nodes_keep_everything_and_counts_are_exact(name):
         assert np.all(np.any(nodes.gamma[1:] != nodes.gamma[:-1], -1)[~idle].mean() > 0.9)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_a_common_stationary_point_does_not_move():
     rng = np.random.default_rng(4)
@@ -492,6 +498,7 @@ class Quadratics:
         return (points + step[:, None] * self.targets) / (1 + step[:, None]), memory
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("counts", "tolerance"),
@@ -510,6 +517,7 @@ def test_root_tends_to_the_mean_of_quadratic_clients(counts, tolerance):
     np.testing.assert_allclose(root, jnp.mean(targets, 0), rtol=0, atol=tolerance)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("kind", ["l1", "mcp"])
 def test_personal_models_of_seven_like_clients_and_an_odd_one(kind):
@@ -588,6 +596,7 @@ def test_start_constants_and_every_variable_are_the_published_ones():
         np.testing.assert_allclose(-nodes.gamma, truth[f"{kind}_lambda"], rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_constants_of_a_deeper_tree_follow_the_same_rule():
     """Depth 3 with 2 regions, 2 and 3 edge servers, 4 4 | 4 4 2 clients; bounds by hand."""
@@ -783,6 +792,7 @@ def test_linearized_client_is_the_reference():
     np.testing.assert_allclose(np.swapaxes(trace["root"], 0, 1), wanted, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_without_scad_the_servers_only_average():
     """The reference keeps the slope of SCAD in omega_0, which `hfsad` leaves out with SCAD."""
@@ -893,6 +903,7 @@ class Misprinted(HierarchicalADMM):
         return super()._from_servers(tree, nodes._replace(gamma=-nodes.gamma), level)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_printed_sign_of_the_root_blows_up():
     x, y, truth, start = first_trial()
@@ -933,13 +944,14 @@ def test_a_star_is_flat_consensus_bit_for_bit():
         ).state
         for solver in (flat, general)
     ]
-    chex.assert_trees_all_equal(*states)
+    same_bits(*states)
     assert jax.tree.structure(flat) == jax.tree.structure(general)
     assert jax.tree.structure(fa.solvers.consensus_admm(one)) == jax.tree.structure(
         fa.solvers.hierarchical_admm(one)
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_two_passes_are_two_rounds_but_for_the_root_between_them():
     x, y, _, start = draw_data(SCENES["depth 2, 1 pass"], 10)
@@ -1050,6 +1062,7 @@ def test_learning_omega_and_lambda_has_the_derivatives_of_differences():
         assert slope != 0
 
 
+@pytest.mark.thorough
 def test_a_grid_of_link_weights_is_one_vmap():
     problem = small_problem(trees.star(4))
 
@@ -1170,6 +1183,7 @@ def test_numbers_of_a_link_must_be_positive(name, value):
         a_link(**{name: value})
 
 
+@pytest.mark.thorough
 def test_group_norm_and_zero_can_be_links():
     """Cut off, a client minimises its loss alone; with the norm of the difference all agree."""
     targets = jnp.asarray(np.random.default_rng(1).standard_normal((3, DIM)), jnp.float32)
@@ -1183,6 +1197,7 @@ def test_group_norm_and_zero_can_be_links():
     np.testing.assert_allclose(together.root, mean, atol=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_an_inexact_prox_remembers_and_ends_where_the_exact_one_does():
     """Gradient steps go on from the models that the prox returned last; the absent keep theirs."""
@@ -1219,7 +1234,7 @@ def run_once_more(solver, problem):
             "mu must be greater than 0, but it is 0.",
         ),
         (
-            lambda: fa.solvers.hfsad(fa.problems.draw_robust_regression(jax.random.key(0), 5)),
+            lambda: fa.solvers.hfsad(a_regression()),
             "omega must be given for RobustRegression: only phase retrieval has measurement "
             "vectors to choose it by.",
         ),

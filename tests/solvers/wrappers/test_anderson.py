@@ -182,6 +182,7 @@ def spoil(leaf):
     return leaf * jnp.nan if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_linear_maps_are_solved_in_one_round_more_than_their_dimension():
     limit = np.linalg.solve(np.eye(6) - MATRIX, OFFSET)
