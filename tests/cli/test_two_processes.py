@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -142,7 +141,12 @@ def test_two_processes_are_killed_and_stopped_and_equal_one(pair, held, whole, t
     assert kept.items() <= chunks(out).items()
     assert json.loads((out / "config.json").read_text())["status"] == "running"
 
-    assert finished_by(pair("--resume"), out, whole)
+    assert finished_by(pair("--resume", first=COUNTING, second=COUNTING), out, whole)
+    # Each of them has found its programs in the cache.
+    for folder in (tmp_path, elsewhere):
+        hits, asked = (folder / "cached").read_text().split(" of ")
+        assert int(hits) == int(asked) > 0
+        (folder / "cached").unlink()
 
     # What only the first one can see ends both.
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -192,20 +196,6 @@ def test_a_mistake_of_the_second_process_ends_both(pair, tmp_path):
     assert said[0].startswith("fedjax-admm: another process of this run was lost")
     assert [text.count("\n") for text in said] == [1, 1]
     assert not (tmp_path / "run" / "config.json").exists()
-
-
-@pytest.mark.thorough
-def test_every_process_finds_its_programs_at_the_second_start(pair, tmp_path, elsewhere):
-    size = ("--trials", "12", "--rounds", "100", "--batch", "1")
-    found = []
-    for _ in range(2):
-        codes, _, said = ended(pair(*size, first=COUNTING, second=COUNTING))
-        assert codes == [0, 0], said
-        found.append([(path / "cached").read_text() for path in (tmp_path, elsewhere)])
-        shutil.rmtree(tmp_path / "run")
-    for told in found[1]:
-        hits, asked = told.split(" of ")
-        assert int(hits) == int(asked) > 0, found
 
 
 @pytest.mark.slow
