@@ -93,10 +93,9 @@ def test_a_broken_row_leaves_its_neighbours_alone(x64):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("size", [1_000, 1_000_000])
-def test_an_offset_costs_no_more_than_the_rounding_of_the_result(size):
+def test_an_offset_costs_no_more_than_the_rounding_of_the_result():
     """Noise of size 1 about 1e5 in float32, whose spacing there is 1/128."""
-    rng = np.random.default_rng(11)
+    rng, size = np.random.default_rng(11), 100_000
     levels = np.repeat(3 * rng.standard_normal(size // 50), 50)
     v = (1e5 + levels + rng.standard_normal(size)).astype(np.float32)
     found = np.asarray(tv1d(jnp.asarray(v), jnp.float32(3)), np.float64)
@@ -112,9 +111,11 @@ def test_derivatives_of_chains_equal_finite_differences(x64):
     rng = np.random.default_rng(5)
     v, weights = jnp.asarray(rng.standard_normal((2, 9))), jnp.asarray(rng.random((1, 8)))
     outside = partial(check_grads, order=1, modes=["fwd", "rev"], atol=1e-6)
-    outside(kernels.prox_tv1d, (v, 0.3, weights))
-    outside(jax.vmap(lambda row, w: kernels.prox_tv1d(row, 0.3, w), (0, None)), (v, weights[0]))
+    outside(tv1d, (v, 0.3, weights))
+    rows = jax.jit(jax.vmap(lambda row, w: kernels.prox_tv1d(row, 0.3, w), (0, None)))
+    outside(rows, (v, weights[0]))
 
+    @jax.jit
     def repeated(v):
         return jax.lax.scan(lambda x, _: (kernels.prox_tv1d(x, 0.1), None), v, length=3)[0]
 
@@ -147,7 +148,7 @@ def test_the_gap_of_an_image_bounds_what_its_steps_left(kind, step, x64):
     problem = cp.Problem(cp.Minimize(step * total + cp.sum_squares(x - v.ravel()) / 2))
     problem.solve(solver="CLARABEL")
     prox, value = (getattr(kernels, name) for name in (f"prox_tv2d_{kind}", f"tv2d_{kind}_value"))
-    for iterations in (0, 10, 100, 1000):
+    for iterations in (0, 10, 1000):
         image, gap = jax.jit(prox, static_argnums=2)(jnp.asarray(v), step, iterations)
         lacking = step * value(image) + jnp.sum((image - v) ** 2) / 2 - problem.value
         assert lacking <= gap + 1e-7
@@ -158,7 +159,7 @@ def test_the_gap_of_an_image_bounds_what_its_steps_left(kind, step, x64):
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["anisotropic", "isotropic"])
 def test_derivatives_of_images_equal_finite_differences(kind, x64):
-    prox = getattr(kernels, f"prox_tv2d_{kind}")
+    prox = jax.jit(getattr(kernels, f"prox_tv2d_{kind}"), static_argnums=2)
     v = jnp.asarray(np.random.default_rng(0).standard_normal((2, 4, 5)))
     check_grads(lambda v, step: prox(v, step, 20), (v, 0.3), 1, ["fwd", "rev"], 1e-5, 1e-5, 1e-7)
     flat = jax.jacrev(lambda v, step: prox(v, step, 20), (0, 1))(jnp.zeros((2, 2)), 0.0)
@@ -170,14 +171,14 @@ def test_derivatives_of_images_equal_finite_differences(kind, x64):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("step", [0.3, 5.0, 100.0])
+@pytest.mark.parametrize("step", [0.3, 100.0])
 def test_the_gap_of_a_trend_bounds_what_its_rounds_left(order, step, x64):
     v = np.cumsum(np.random.default_rng(0).standard_normal(30))
     x = cp.Variable(30)
     bends = np.diff(np.eye(30), order + 1, axis=0) @ x
     problem = cp.Problem(cp.Minimize(step * cp.norm1(bends) + cp.sum_squares(x - v) / 2))
     problem.solve(solver="CLARABEL")
-    for iterations in (1, 20, 200, 2000):
+    for iterations in (1, 20, 2000):
         trend, gap = filtered(jnp.asarray(v), step, order=order, iterations=iterations)
         lacking = step * kernels.trend_filter_value(trend, order) - problem.value
         assert lacking + jnp.sum((trend - v) ** 2) / 2 <= gap + 1e-6
@@ -189,7 +190,7 @@ def test_the_gap_of_a_trend_bounds_what_its_rounds_left(order, step, x64):
 def test_derivatives_of_trends_equal_finite_differences(order, x64):
     v = jnp.asarray(np.random.default_rng(0).standard_normal((2, 8)))
     check_grads(
-        lambda v, step: kernels.prox_trend_filter(v, step, order, 30),
+        lambda v, step: filtered(v, step, order=order, iterations=30),
         (v, 0.3),
         1,
         ["fwd", "rev"],

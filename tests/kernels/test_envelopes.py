@@ -25,8 +25,9 @@ def half_square_of_the_dual(u, k):
 def test_the_k_support_norm_is_conjugate_to_the_largest_half_square(x64, k):
     """Fenchel's inequality over many points, and its equality at the gradient."""
     points = np.concatenate([LONGER, np.random.default_rng(k).standard_normal((5, 5))])
-    values = np.asarray(kernels.k_support_value(jnp.asarray(points), k))
-    gradients = np.asarray(jax.grad(lambda x: kernels.k_support_value(x, k).sum())(points))
+    value = jax.jit(lambda x: kernels.k_support_value(x, k))
+    values = np.asarray(value(points))
+    gradients = np.asarray(jax.jit(jax.grad(lambda x: value(x).sum()))(points))
     duals = np.array([half_square_of_the_dual(u, k) for u in gradients])
     np.testing.assert_allclose(values + duals, np.sum(points * gradients, -1), atol=1e-12)
     others = np.array([half_square_of_the_dual(u, k) for u in points])
@@ -46,10 +47,11 @@ def test_half_the_squared_norm_is_the_cheapest_sum_over_supports(x64, k):
     )
     half = cvxpy.square(sum(cvxpy.norm(part) for part in parts)) / 2
     cvxpy.Problem(cvxpy.Minimize(half), [total == v]).solve()
-    np.testing.assert_allclose(kernels.k_support_value(jnp.asarray(v), k), half.value, rtol=1e-6)
+    found = jax.jit(kernels.k_support_value, static_argnums=1)(v, k)
+    np.testing.assert_allclose(found, half.value, rtol=1e-6)
     problem = cvxpy.Problem(cvxpy.Minimize(half + cvxpy.sum_squares(total - v) / 1.4))
     problem.solve()
-    found = kernels.prox_k_support(jnp.asarray(v), 0.7, k)
+    found = jax.jit(kernels.prox_k_support, static_argnums=2)(v, 0.7, k)
     np.testing.assert_allclose(found, total.value, atol=2e-4)
 
 
@@ -59,18 +61,16 @@ def test_the_envelope_is_below_the_indicator_and_a_large_step_reaches_its_minimu
     """From the step 1 on the best of all supports is as good as the best of a search."""
     rng = np.random.default_rng(k)
     v = rng.standard_normal((10, 5))
-    kept = np.asarray(kernels.project_top_k(jnp.asarray(v), k))
-    np.testing.assert_allclose(kernels.top_k_envelope_value(jnp.asarray(kept), k), 0, atol=1e-15)
-    assert np.all(np.asarray(kernels.top_k_envelope_value(jnp.asarray(v), k)) > 0)
-    others = jnp.asarray(v[:, None] * rng.uniform(0, 1.1, (10, 2_000, 5)))
+    value = jax.jit(lambda x: kernels.top_k_envelope_value(x, k))
+    prox = jax.jit(lambda x, step: kernels.prox_top_k_envelope(x, step, k))
+    kept = kernels.project_top_k(jnp.asarray(v), k)
+    np.testing.assert_allclose(value(kept), 0, atol=1e-15)
+    assert np.all(np.asarray(value(v)) > 0)
+    others = v[:, None] * rng.uniform(0, 1.1, (10, 2_000, 5))
     for step in (0.3, 0.95, 1.0, 2.0):
-
-        def cost(x, step=step, v=v):
-            near = jnp.sum((x - v[:, None]) ** 2, -1) / (2 * step)
-            return kernels.top_k_envelope_value(x, k) + near
-
-        found = kernels.prox_top_k_envelope(jnp.asarray(v), step, k)
-        assert np.all(cost(found[:, None]) <= jnp.min(cost(others), 1, keepdims=True) + 1e-12)
+        tries = np.concatenate([np.asarray(prox(v, step))[:, None], others], 1)
+        costs = np.asarray(value(tries)) + np.sum((tries - v[:, None]) ** 2, -1) / (2 * step)
+        assert np.all(costs[:, 0] <= np.min(costs, 1) + 1e-12)
 
 
 def test_the_number_of_entries_is_demanded():

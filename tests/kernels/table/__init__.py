@@ -29,3 +29,7 @@ ROWS = [
     )
     for row in area.ROWS
 ]
+
+# One row of each kernel, and of each whose value is known.
+FIRSTS = {row.name: row for row in reversed(ROWS)}
+WITH_VALUE = list({row.name: row for row in reversed(ROWS) if row.value is not None}.values())

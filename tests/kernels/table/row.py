@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import fedjax_admm.kernels as kernels
@@ -14,6 +15,39 @@ import fedjax_admm.kernels as kernels
 POINTS = np.array(
     [[-6.3, -2.0, -0.7], [0.0, 0.2, 1.0], [1.9, 3.1, 6.0], [0.0, 0.0, 0.0], [0.05, -0.02, 0.01]]
 )
+
+
+def cast(parameters, dtype):
+    """Return numbers as arrays of a dtype; what counts (integers) keeps its own."""
+    return tuple(
+        jax.tree.map(
+            lambda part: (
+                jnp.asarray(part, dtype)
+                if jnp.issubdtype(jnp.result_type(part), jnp.floating)
+                else jnp.asarray(part)
+            ),
+            parameters,
+        )
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def _mapped(prox, points, step, parameters):
+    return prox(points, step, *parameters)
+
+
+@cache
+def prox_of(name: str, projection: bool, static: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    """Return a kernel as `prox(v, step, *parameters)`."""
+    kernel = getattr(kernels, name)
+
+    def prox(v, step, *parameters):
+        parts = parameters if projection else (step, *parameters)
+        found = kernel(v, *parts, **dict(static))
+        return found[0] if isinstance(found, tuple) else found
+
+    prox.__name__ = name
+    return prox
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +90,15 @@ class Row:
     scaled: Callable[[float], tuple[float, tuple[Any, ...]]] | None = None
     tolerance: float = 1e-9
 
-    @cached_property
+    @property
     def prox(self) -> Callable[..., Any]:
-        """Return the map as `prox(v, step, *parameters)`, always the same function.
+        """Return the map as `prox(v, step, *parameters)`.
 
-        Of a kernel that returns more (a residual, a memory) it is the first part.
+        It is the same function for all rows that differ in their numbers only, so that they share
+        compiled programs. Of a kernel that returns more (a residual, a memory) it is the first
+        part.
         """
-        kernel = getattr(kernels, self.name)
-
-        def prox(v, step, *parameters):
-            parts = parameters if self.projection else (step, *parameters)
-            found = kernel(v, *parts, **self.static)
-            return found[0] if isinstance(found, tuple) else found
-
-        prox.__name__ = self.name
-        return prox
+        return prox_of(self.name, self.projection, tuple(self.static.items()))
 
     @cached_property
     def penalty(self) -> Callable[..., Any] | None:
@@ -84,6 +112,12 @@ class Row:
 
         penalty.__name__ = f"value of {self.name}"
         return penalty
+
+    def image(self, points, step, parameters=None, dtype=np.float64) -> np.ndarray:
+        """Return what the kernel makes of points, compiled."""
+        numbers = cast(self.parameters if parameters is None else parameters, dtype)
+        points, step = np.asarray(points, dtype), np.asarray(step, dtype)
+        return np.asarray(_mapped(self.prox, points, step, numbers))
 
     def expected(self, points, step, parameters=None) -> np.ndarray:
         """Return what the twin makes of points, float64."""
