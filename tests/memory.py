@@ -49,6 +49,11 @@ class Memory:
     def __init__(self) -> None:
         self.peak, self.seconds, self.failed = 0.0, 0.0, False
 
+    def pytest_collection_finish(self, session):
+        """What was collected stays: the garbage collector need not look through it each time."""
+        gc.collect()
+        gc.freeze()
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item, nextitem):
         result = yield
