@@ -44,20 +44,34 @@ def _is_known(flag: str) -> bool:
     return asked.returncode == 0
 
 
+_shared = []  # the MLIR context of this process, if there is one
+
+
 def share_context() -> None:
     """Lower all programs in one MLIR context; JAX makes one for each, which takes 4 to 10 ms.
 
-    That is most of the time for lowering a small program. The function is private to JAX: where it
-    is gone, nothing is shared. What a context keeps is dropped by `forget_shared_context`.
+    That is most of the time for lowering a small program. A program that is lowered while another
+    one is gets a context of its own. The function is private to JAX: where it is gone, nothing is
+    shared. What a context keeps is dropped by `forget_shared_context`.
     """
     from jax._src.interpreters import mlir
+    from jax._src.lib.mlir import ir
 
-    if hasattr(mlir, "make_ir_context") and not hasattr(mlir.make_ir_context, "cache_clear"):
-        mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+    make = getattr(mlir, "make_ir_context", None)
+    if make is None or hasattr(make, "__wrapped__"):
+        return
+
+    @functools.wraps(make)
+    def shared():
+        if ir.Context.current is not None:  # inside of another one's lowering
+            return make()
+        if not _shared:
+            _shared.append(make())
+        return _shared[0]
+
+    mlir.make_ir_context = shared
 
 
 def forget_shared_context() -> None:
     """Begin a new MLIR context with the next program."""
-    from jax._src.interpreters import mlir
-
-    getattr(getattr(mlir, "make_ir_context", None), "cache_clear", lambda: None)()
+    _shared.clear()

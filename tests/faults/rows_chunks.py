@@ -103,11 +103,13 @@ def flipped(whole: bytes) -> bytes:
 
 
 def archive(*members, kind=zipfile.ZIP_STORED):
+    """Put an archive in the place of a chunk; what a member holds may be made when it is needed."""
+
     def make(whole: bytes) -> bytes:
         text = io.BytesIO()
         with zipfile.ZipFile(text, "w", kind) as made:
             for name, data in members:
-                made.writestr(name, data)
+                made.writestr(name, data() if callable(data) else data)
         return text.getvalue()
 
     return content(make)
@@ -353,7 +355,9 @@ ROWS = [
     refused("huge-shape", archive(("a.npy", header("(1000000000000000,)"))), "is no chunk"),
     refused(
         "zip-bomb",
-        archive(("a.npy", npy(np.zeros(2**23))), ("about.json", " " * 2**27), kind=8),
+        archive(
+            ("a.npy", lambda: npy(np.zeros(2**23))), ("about.json", lambda: " " * 2**27), kind=8
+        ),
         "is damaged",
     ),
     # Configurations that were edited

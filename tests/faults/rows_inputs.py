@@ -64,7 +64,9 @@ def _fifo_of_edges(folder: Path) -> None:
 
 def _bomb(block: bytes) -> Callable[[Path], None]:
     """Return what writes a small file that unpacks to 64 MiB."""
-    return holding(gzip.compress(block * (2**26 // len(block)), 1), "mine.gz")
+    return lambda folder: holding(gzip.compress(block * (2**26 // len(block)), 1), "mine.gz")(
+        folder
+    )
 
 
 def _ranges(name: str, content: str | bytes, says: str) -> Row:

@@ -177,8 +177,6 @@ ROWS = [
         ("run", "nfl-weather", "--quick", "--set", "validation=1"),
         says="at most 0.9",
         small=False,
-        # In a fork: where tests share one MLIR context, JAX cannot cache what a lowering compiles.
-        environment={"JAX_PLATFORMS": "cpu"},
     ),
     Row(
         "samples-more-than-memory",
