@@ -283,6 +283,7 @@ def test_a_damaged_configuration_is_named(resume, stopped, text):
 # Circumstances
 
 
+@pytest.mark.kin(3)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -67,6 +67,7 @@ def test_a_wide_terminal_is_used(command, folders, monkeypatch):
     assert len(outcome.out.splitlines()[0]) > 80
 
 
+@pytest.mark.thorough
 def test_an_unfinished_figure_lies_apart(command, folders):
     begun = folders / "begun"
     before = {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()}

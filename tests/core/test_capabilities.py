@@ -187,7 +187,7 @@ FOR_EVERYBODY = (
 )
 
 
-@pytest.mark.kin(6)
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
 def test_no_measure_ends_raw_on_solvers_of_another_family(measure):
     family = type(SOLVERS[MEASURES[measure].case].problem())

@@ -101,6 +101,7 @@ def test_rounds_in_parts_are_the_rounds_at_once(case):
     chex.assert_trees_all_equal(state, last)
 
 
+@pytest.mark.thorough
 def test_the_same_under_jit_and_alone(case):
     process = case.build()
     state = process.init(jax.random.key(7), SHAPE)

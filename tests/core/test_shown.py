@@ -100,6 +100,7 @@ def test_a_class_is_shown_in_three_lines_without_arrays(cls):
         assert words.startswith(cls.__name__)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_class_is_a_table_in_a_notebook(name):
     for cls in CLASSES:

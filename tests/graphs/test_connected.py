@@ -73,6 +73,7 @@ def test_every_connected_graph_is_drawn_as_often(n, num_edges, graphs):
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
+@pytest.mark.thorough
 def test_one_by_one_as_in_a_batch_and_inside_jit():
     together = jax.vmap(lambda key: connected_graph(key, 8, 7))(keys(20))
     inside = jax.jit(lambda key: connected_graph(key, 8, 7))
@@ -92,6 +93,7 @@ def test_one_node_and_precision():
     np.testing.assert_array_equal([pair.heads[0], pair.tails[0]], [0, 1])
 
 
+@pytest.mark.thorough
 def test_graphs_on_several_devices():
     mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("trials")

@@ -95,6 +95,7 @@ def test_weights_of_neighbours():
     assert set(edges_of(far).values()) == {float(np.finfo(np.float32).tiny)}
 
 
+@pytest.mark.thorough
 def test_the_diagonal_is_not_read():
     distances = random_distances(5)
     wanted = edges_of(nearest_neighbours(distances, 2))
@@ -158,6 +159,7 @@ def _traced_threshold(distances, limit):
     return threshold(distances, limit)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_a_sweep_over_limits():
     distances = random_distances(6).astype(np.float64)
@@ -245,6 +247,7 @@ def test_distances_are_those_of_scipy(dim, dtype):
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:Matrix is singular")  # scipy of a covariance of rank 1
 def test_rows_after_the_counts_are_ignored():
     samples = draw_samples(5, 12, 3)
@@ -282,6 +285,7 @@ def test_closed_forms():
     assert float(found[1, 5]) == pytest.approx((np.sqrt(2) - np.sqrt(6)) ** 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_more_pairs_than_are_decomposed_at_once():
     rng = np.random.default_rng(2)

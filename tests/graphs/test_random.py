@@ -107,6 +107,7 @@ def test_probabilities_may_be_traced():
     assert np.all(short(1.0).present)
 
 
+@pytest.mark.thorough
 def test_the_room_is_the_expected_number_and_eight_deviations():
     graph = stochastic_block_model(jax.random.key(0), (100, 100), 0.5, 0.01)
     mean = 0.5 * 2 * 4950 + 0.01 * 10_000
@@ -163,6 +164,7 @@ def test_connected_graphs_are_drawn_as_often_as_if_others_were_thrown_away(p):
     assert_frequencies(np.array([counts.get(row, 0) for row in likely]) / draws, wanted, draws)
 
 
+@pytest.mark.thorough
 def test_sparse_graphs_are_connected_too_on_every_device():
     """Where one draw in some twenty is connected."""
     mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))

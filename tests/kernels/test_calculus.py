@@ -142,6 +142,7 @@ CASES = {
 EVERY = pytest.mark.parametrize("name", CASES)
 
 
+@pytest.mark.kin(8)
 @EVERY
 def test_no_point_is_better(name):
     prox, value, _ = CASES[name]

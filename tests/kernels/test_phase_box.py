@@ -232,6 +232,7 @@ def test_corners_move_with_the_radius_only(dtype):
     np.testing.assert_array_equal([by_step, by_y], np.zeros((2, 3)))
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("radius", [0.0, 1.0, np.inf])
 def test_jacobians_are_finite_at_every_kink(radius, dtype):

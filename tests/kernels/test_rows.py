@@ -204,6 +204,7 @@ def test_phase_map_conventions(dtype):
     np.testing.assert_allclose(kernels.prox_phase_residual(x, 0.5, x, 81.0), x, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_phase_rows_are_independent(dtype):
     points, x = (jnp.asarray(a, dtype) for a in np.random.default_rng(7).normal(size=(2, 6, 4)))
     step, y = (jnp.asarray(a, dtype) for a in np.random.default_rng(7).uniform(0.05, 2.0, (2, 6)))

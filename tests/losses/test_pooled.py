@@ -251,6 +251,7 @@ def test_a_smooth_loss_of_ones_own_is_minimised(loss, penalties):
 # --- float32 ---
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("name", "l2", "tolerance"),
@@ -324,6 +325,7 @@ def test_units_do_not_matter(name):
         assert residual < 1e-14
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1e-15, 1e15])
 def test_extreme_units_of_float32(size):
     """Their squares would leave the range of the numbers."""
@@ -350,6 +352,7 @@ def test_one_column_of_ones_gives_the_weighted_median():
     np.testing.assert_allclose(w, [0.5], rtol=1e-14)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_many_minimisers_give_one_of_them():
     """Anything from 2 to 3 is a median."""
@@ -528,6 +531,7 @@ def test_refuses(change, message):
         minimize_regression(**(given | change))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_targets_of_padding_may_be_anything():
     x, y, c = padded([[1.0], [2.0]], [1.0, 0.0], [1.0, 0.0])

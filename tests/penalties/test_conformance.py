@@ -175,6 +175,7 @@ def test_flows_have_the_dtype_of_the_point(edge_penalty, dtype):
     assert [part.shape for part in parts] == [(5, 3), (5,), (5,)]
 
 
+@pytest.mark.thorough
 def test_edges_are_the_same_under_jit_and_vmap(edge_penalty):
     penalty, points, radius = edge_penalty(), jnp.asarray(POINTS), jnp.asarray(RADII)
     sigma = jnp.asarray(0.5)

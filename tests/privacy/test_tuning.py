@@ -283,6 +283,7 @@ def test_the_cost_of_the_search_is_not_accounted_for():
     assert "privacy" in UNACCOUNTED
 
 
+@pytest.mark.thorough
 def test_other_numbers_do_not_compile_again():
     traced = []
 

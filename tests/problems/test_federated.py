@@ -178,6 +178,7 @@ def test_what_pads_a_client_is_never_looked_at(float64):
 # --- minibatches ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("sampling", ["epochs", "replacement"])
 def test_the_mean_of_minibatches_is_the_gradient(float64, sampling):

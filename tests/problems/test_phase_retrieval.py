@@ -485,6 +485,7 @@ def test_signed_noise_has_the_same_sizes_and_random_signs(drawn, signed):
 # --- where it starts ---
 
 
+@pytest.mark.thorough
 def test_near_starts_are_at_their_distance_in_any_direction(signed):
     start, truth = signed.start[:, 0], signed.truth[:, 0]
     away = (start - truth) / np.linalg.norm(truth, axis=-1, keepdims=True)

@@ -7,6 +7,9 @@ import pytest
 
 from tests.reference import fedmc
 
+# Nothing in the library can change the reference.
+pytestmark = pytest.mark.thorough
+
 PENALTIES = {"l2": fedmc.L2, "l1": fedmc.L1}
 SIZES = (3, 4, 2)
 ITEMS = 7

@@ -8,6 +8,9 @@ from scipy.optimize import minimize, minimize_scalar
 
 from tests.reference import networked
 
+# Nothing in the library can change the reference.
+pytestmark = pytest.mark.thorough
+
 SINGULAR = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 
 

@@ -9,6 +9,9 @@ from scipy.optimize import linprog, minimize
 
 from tests.reference import zcdp
 
+# Nothing in the library can change the reference.
+pytestmark = pytest.mark.thorough
+
 NAMES = sorted(zcdp.LOSSES)
 CLIENTS, SAMPLES, DIM = 6, 5, 3
 EDGES = np.array([(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)])

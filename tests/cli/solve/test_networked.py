@@ -516,6 +516,7 @@ def test_the_layout_keeps_components_apart_and_neighbours_together(monkeypatch):
     assert (np.diff(order) > 0).all() or (np.diff(order) < 0).all()
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("coordinates", [None, ("longitude", "latitude"), ("east", "north")])
 def test_the_figure_shows_all_nodes_with_colour_and_marker(read, coordinates):
     seen = read(text(measured()))

@@ -504,6 +504,7 @@ def test_without_clipping_everything_is_called_nominal(solve, tmp_path):
     assert "--clip none --nominal-norm 2.0" in config["command"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("single_precision")
 def test_the_figure_calls_it_nominal_and_has_a_panel_for_what_is_not_protected(fit):
     _, _, found = fit(clip="none", nominal_norm=1.0, evaluate=True)
@@ -597,6 +598,7 @@ def test_graphs_are_drawn_connected_with_the_degree_that_was_asked_for():
         drawn(many, degree=3.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("single_precision")  # nothing is prepared in this process
 def test_x64_is_passed_on(command, solve, monkeypatch):
     asked = []

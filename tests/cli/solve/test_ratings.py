@@ -339,6 +339,7 @@ def test_clients_have_the_same_users_in_all_stages(table, fit):
     )
 
 
+@pytest.mark.thorough
 def test_baselines_are_charged_for_their_sums(fit):
     assert {name: fit.scores[name].sent for name in (MEAN, ITEMS, BIASES)} == {
         MEAN: 15,

@@ -381,6 +381,7 @@ def test_duals_are_minus_the_linearised_gradients():
             np.testing.assert_allclose(trace["Y"][k, i], wanted, rtol=0, atol=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("name", "weights", "scaled"),
@@ -447,6 +448,7 @@ def figures(solver, problem, state):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_figures_are_those_of_the_reference():
     """With l1, where some entries are zero; by the bound per row, where some rows have no data."""

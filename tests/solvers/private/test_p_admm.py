@@ -235,6 +235,7 @@ def test_ridge_regression_converges_to_rounding(spec_problem, probability):
     assert float(run.trace["unprotected_error"][0]) < 1e-25
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_with_clipping_the_clipped_problem_is_solved():
     data, clip = draw(8), 0.5

@@ -425,7 +425,7 @@ def test_experiments_say_which_ratings_they_used(finished):
 # Figures of unusual results
 
 
-@pytest.mark.kin(2)
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("name", "method", "unusual"),
     [

@@ -137,6 +137,7 @@ def test_nothing_is_cut_or_overlaps(name, style, columns, tmp_path):
     assert min(sizes) >= 6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("entries", "rows"), [(6, {6}), (7, {4, 3})])
 def test_a_legend_leaves_no_entry_alone(entries, rows):
     """Seven entries that do not fit one row are four and three, not six and one."""
@@ -224,6 +225,7 @@ def test_a_caption_is_made_from_the_title_of_a_figure_that_says_all():
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("style", "columns"), [("paper", 1), ("slides", 2)])
 def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
     """Without it the map would be as flat as a panel of curves, its nodes in the middle third."""
@@ -236,6 +238,7 @@ def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
     assert figure.axes[0].get_data_ratio() * 2.0 == pytest.approx(tall / wide, rel=0.05)
 
 
+@pytest.mark.thorough
 @pytest.mark.kin(2)
 @pytest.mark.parametrize("name", ["tasks", "one's own", "rows of seven"])
 def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, tmp_path):
@@ -248,6 +251,7 @@ def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, 
     assert sizes == {look.letters} if name == "one's own" else 6 <= min(sizes) < look.letters
 
 
+@pytest.mark.thorough
 def test_letters_of_panels_stand_in_the_figure_and_the_caption(tmp_path):
     figure = figures.cost_figure(results(METHODS[:2]), metric="error")
     figures.save_figure(
@@ -259,6 +263,7 @@ def test_letters_of_panels_stand_in_the_figure_and_the_caption(tmp_path):
     assert not any("standard error" in title for title in titles)
 
 
+@pytest.mark.thorough
 def test_a_style_scales_lines_with_letters(tmp_path):
     widths = {}
     for style in ("paper", "slides"):

@@ -15,6 +15,9 @@ from tests.package.sources import ROOT
 from tests.trials.report.browser import Browser
 from tests.trials.results.made import made, write
 
+# `tests/cli/test_looking.py` writes a page in every run.
+pytestmark = pytest.mark.thorough
+
 EVIL = "<script>alert(1)</script>"
 EVIL_METHODS = (f"a{EVIL}", 'b"><img src=x onerror=alert(2)>', "c --> </svg></style></title> &amp;")
 VOID = {"meta", "br"}
