@@ -1,9 +1,10 @@
 """A plugin of the suite: memory per worker is bounded, and the summary tells what the run took.
 
-JAX keeps every program that it has compiled, several megabytes a test. After a file, a worker that
-has grown beyond KEPT drops them all and gives the memory back to the system. A test that takes a
-worker beyond LIMIT fails, so that sixteen workers fit a laptop. Where the system does not tell the
-memory of a process (it is read from /proc), nothing is dropped and nothing fails.
+JAX keeps every program that it has compiled, several megabytes a test. After a test, a worker that
+has grown beyond KEPT, by more than GROWTH since the last time, drops them all and gives the memory
+back to the system. A test that takes a worker beyond LIMIT fails, so that sixteen workers fit a
+laptop. Where the system does not tell the memory of a process (it is read from /proc), nothing is
+dropped and nothing fails.
 """
 
 import ctypes
@@ -17,6 +18,7 @@ import pytest
 from tests.compiling import forget_shared_context
 
 KEPT = 1.1  # GB
+GROWTH = 0.1  # GB
 LIMIT = 1.5  # GB
 _STATUS = Path("/proc/self/status")
 
@@ -47,7 +49,7 @@ class Memory:
     """The hooks; one object per process of a run."""
 
     def __init__(self) -> None:
-        self.peak, self.seconds, self.failed = 0.0, 0.0, False
+        self.peak, self.seconds, self.left, self.failed = 0.0, 0.0, 0.0, False
 
     def pytest_collection_finish(self, session):
         """What was collected stays: the garbage collector need not look through it each time."""
@@ -58,8 +60,9 @@ class Memory:
     def pytest_runtest_teardown(self, item, nextitem):
         result = yield
         self.peak = max(self.peak, resident("VmHWM"))
-        if nextitem is not None and nextitem.path != item.path and resident() > KEPT:
+        if nextitem is not None and resident() > max(KEPT, self.left + GROWTH):
             drop_programs()
+            self.left = resident()
         if self.peak > LIMIT and not self.failed:
             self.failed = True
             pytest.fail(f"this worker has taken {self.peak:.2f} GB; the limit is {LIMIT} GB")

@@ -8,9 +8,10 @@ from fedjax_admm.trials import experiments
 HEAD = """# Gallery
 
 Every experiment at its default settings: `fedjax-admm run NAME` draws the figure and writes the
-numbers beside it. The seconds are what the whole command took at most on two CPU cores, where its
-programs had not been compiled before. Experiments on real data were run on it; without it they draw
-data of the same shape and say so.
+numbers beside it. The seconds are those of the whole command on two quiet cores of an Intel Xeon
+(Sapphire Rapids), where its programs had not been compiled before; other machines took up to
+twice as long. Experiments on real data were run on it; without it they draw data of the same
+shape and say so.
 """
 
 

@@ -9,17 +9,8 @@ import pytest
 
 from tests.kernels.table import ROWS, WITH_VALUE
 from tests.kernels.table.row import cast
-from tests.memory import KEPT, drop_programs, resident
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.fixture(autouse=True)
-def forget():
-    """Drop the programs of many rows, which are large, before they fill the worker's memory."""
-    yield
-    if resident() > KEPT:
-        drop_programs()
 
 
 # Points at zero of both signs and beside kinks on both sides; the same number for every row.

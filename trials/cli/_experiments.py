@@ -23,7 +23,8 @@ def list_experiments(
 ) -> None:
     """List the experiments by paper, plug-ins too, with their usual trials and time.
 
-    The time is what the whole command took at most on two CPU cores, nothing being compiled before.
+    The time is that of the whole command on two quiet cores of an Intel Xeon (Sapphire Rapids) with
+    nothing compiled before; other machines took up to twice as long.
     """
     from fedjax_admm.trials.experiments import headlines, refused_plugins
 
@@ -80,7 +81,7 @@ def show(name: Name) -> None:
 
     experiment = find(name)
     taken = experiment.usual_seconds
-    usual = "" if taken is None else f", at most {taken:g} s on two CPU cores"
+    usual = "" if taken is None else f", about {taken:g} s on two cores"
     lines = [
         _filled(f"{experiment.name}: {experiment.title}"),
         *([_filled(experiment.paper)] if experiment.paper else []),

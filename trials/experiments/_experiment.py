@@ -101,7 +101,7 @@ class Experiment:
     figure: Callable[["Results"], "Figure"] = _usual_figure
     settings: Mapping[str, Any] = field(default_factory=dict)  # name -> default
     trials: int = 1000
-    usual_seconds: float | None = None  # of the whole command, at most, on two CPU cores
+    usual_seconds: float | None = None  # of the whole command, on two CPU cores
     rounds: int = 1000
     records: int = 10  # at most so many records per run
     quick: Mapping[str, int] = field(default_factory=lambda: {"trials": 60, "rounds": 200})
