@@ -184,7 +184,6 @@ def test_some_ask_for_what_no_loss_of_ones_own_has(name):
 
 
 NATIVE = [name for name in ROWS if name not in FOREIGN]
-CONSENSUS = [name for name in NATIVE if ROWS[name].minimises == "mean"]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,14 @@ def test_it_ends_at_scipys_optimum(name, x64):
     assert distance(name) < 1e-4
 
 
+# One of each kind: a solver that finds the optimum above has the same steps on another loss.
+NONCONVEX = (
+    *("fsmdm", "hfsad", "scaffold", "fed_admm", "fed_dr by prox", "fed_plt", "prox_skip"),
+    *("decentralized_admm", "extra", "private_networked_admm", "anderson"),
+)
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", CONSENSUS)
+@pytest.mark.parametrize("name", NONCONVEX)
 def test_it_ends_at_the_same_local_optimum_as_scipy(name, x64):
     assert distance(name, student_t) < 1e-4
