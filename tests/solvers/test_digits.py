@@ -142,7 +142,17 @@ SOLVERS = {
 }
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+# Minutes of training for all of them: one of each kind is in the thorough run.
+OF_EACH_KIND = ("fed_admm", "fed_dyn", "scaffold")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in OF_EACH_KIND else [pytest.mark.slow])
+        for name in SOLVERS
+    ],
+)
 def test_it_is_as_accurate_as_training_at_one_place(name):
     build, rounds = SOLVERS[name]
     found = fa.run(
