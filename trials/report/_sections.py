@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _STATISTICS = ("mean", "standard_error", "median", "q10", "q90")
 _HEADINGS = ("mean", "standard error", "median", "10 % quantile", "90 % quantile")
 _TIME = "durations in seconds"  # two runs always differ in them
-_MOST_ROWS = 5000  # in the tables of the other metrics of a run
+MOST_ROWS = 5000  # in the tables of the other metrics of a run
 _DEVICE = ("kind", "platform", "count", "processes", "cores")
 
 
@@ -55,7 +55,7 @@ def run_section(run: ShownRun, number: int, metric: str | None) -> Markup:
     measured = dict.fromkeys(name.rpartition("/")[2] for name in results.arrays)
     others = [name for name in measured if name != chosen]
     rows = len(others) * len(results.methods) * len(results.sweep)
-    if rows > _MOST_ROWS:
+    if rows > MOST_ROWS:
         told.append(f"{len(others)} other metrics are in summary.csv: {rows} rows are too many.")
         others = []
     return element(
