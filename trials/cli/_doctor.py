@@ -15,7 +15,7 @@ _PACKAGES = ("fedjax-admm", "jax", "jaxlib", "numpy", "optax", "chex", "matplotl
 _DURATIONS = (
     "measured on two cores of an Intel Xeon (Sapphire Rapids) with nothing beside it, and at most",
     "fedjax-admm run fsmdm-outliers   11 to 21 s (a busy AMD without AVX-512)",
-    "pytest                           @DOCTOR@",
+    "pytest                           4 to 15 min (the Xeon beside four to six busy processes)",
 )
 _OPTIONAL = {
     "jax_cuda13_plugin": "NVIDIA GPUs (pip install 'fedjax-admm[cuda13]')",
