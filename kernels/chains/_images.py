@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.vectors._balls import project_l2_ball
@@ -134,7 +135,7 @@ def _descended(
         return (new, new + weight * (new - dual)), None
 
     start = jnp.zeros((2, *shape), image.dtype)
-    (dual, _), _ = lax.scan(body, (start, start), _momenta(iterations, image.dtype))
+    (dual, _), _ = scan(body, (start, start), _momenta(iterations, image.dtype))
     x = y - _adjoint(dual)
     jumps = _differences(x)
     # Every term is at least 0: nothing cancels.
@@ -150,7 +151,7 @@ def _momenta(iterations: int, dtype: jnp.dtype) -> Array:
         following = (1 + jnp.sqrt(1 + 4 * t * t)) / 2
         return following, (t - 1) / following
 
-    return lax.scan(body, jnp.ones((), dtype), length=iterations)[1]
+    return scan(body, jnp.ones((), dtype), length=iterations)[1]
 
 
 def _differences(x: Array) -> Array:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from fedjax_admm._shown import short_repr
+from fedjax_admm.kernels._loops import scan, while_loop
 
 
 @short_repr
@@ -59,7 +60,7 @@ def chain_segments(y: Array, strength: Array) -> tuple[Array, Array]:
         x = jnp.where((strength == 0) | falls, low, jnp.where(rises, high, following))
         return x, (x, jnp.sign(following - x))
 
-    _, found = lax.scan(back, jnp.zeros((), y.dtype), (low, high, strength), reverse=True)
+    _, found = scan(back, jnp.zeros((), y.dtype), (low, high, strength), reverse=True)
     return found
 
 
@@ -107,7 +108,7 @@ def _forward(y: Array, strength: Array) -> tuple[Array, Array]:
     start = _Forward(
         jnp.zeros((), jnp.int32), middle, middle, edge, edge, none, none, knots, fresh(n), fresh(n)
     )
-    end = lax.while_loop(lambda c: c.entry < n, body, start)
+    end = while_loop(lambda c: c.entry < n, body, start)
     return end.low, end.high
 
 

@@ -1,10 +1,11 @@
 """Trend filtering: a fixed number of rounds of ADMM over the exact map of chains, and their gap."""
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._total_variation import prox_tv1d
 
@@ -71,7 +72,7 @@ def prox_trend_filter(
         return (trend, dual + trend - slopes), None
 
     start = jnp.diff(y, order, axis=0)
-    (trend, dual), _ = lax.scan(body, (start, jnp.zeros_like(start)), length=iterations)
+    (trend, dual), _ = scan(body, (start, jnp.zeros_like(start)), length=iterations)
     x = _solve(factor, y + rho * _adjoint(trend + dual, order))
     gap = _gap(x, y, bound, rho * jnp.cumsum(dual, axis=0)[:-1], order) * scale[0] * scale[0]
     return jnp.moveaxis(middle + scale * x, 0, axis).astype(v.dtype), gap.astype(v.dtype)
@@ -145,7 +146,7 @@ def _factor(rho: Array, order: int, size: int) -> tuple[Array, Array, Array]:
 
     one = jnp.ones(rho.shape[1:], rho.dtype)
     bands = (1 + band(0), band(1), band(2))
-    return lax.scan(body, (one, one, 0 * one), bands)[1]
+    return scan(body, (one, one, 0 * one), bands)[1]
 
 
 def _solve(factor: tuple[Array, Array, Array], b: Array) -> Array:
@@ -166,6 +167,6 @@ def _solve(factor: tuple[Array, Array, Array], b: Array) -> Array:
         found = b - taken
         return (from_before + first * found, second * found), found
 
-    _, found = lax.scan(forward, (nothing, nothing), (b, first, second))
-    _, found = lax.scan(backward, (nothing, nothing), (found / pivot, first, second), reverse=True)
+    _, found = scan(forward, (nothing, nothing), (b, first, second))
+    _, found = scan(backward, (nothing, nothing), (found / pivot, first, second), reverse=True)
     return found

@@ -10,6 +10,7 @@ from jax import Array
 
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
 
 
@@ -95,7 +96,7 @@ def inexact_prox(value: Callable[..., Array], optimizer: Optimizer, steps: int) 
             goes_on = _length(g) > enough
             return jax.tree.map(partial(jnp.where, goes_on), new, (x, state)), None
 
-        found, _ = jax.lax.scan(descend, tuple(memory), length=steps)
+        found, _ = scan(descend, tuple(memory), length=steps)
         return found[0], InexactMemory(*found)
 
     return InexactProx(init, prox)

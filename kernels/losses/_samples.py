@@ -18,6 +18,7 @@ from jax.core import Tracer
 
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
+from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_norm, safe_ratio
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
@@ -181,7 +182,7 @@ def _searched(prox, rounds, step, rest, dual, factor) -> tuple[Array, Array, Arr
     def length(part):
         return safe_norm(part, keepdims=True)
 
-    def iterate(_, carry):
+    def iterate(carry, _):
         # The residuals of the x that minimises, given z and w: A x - b without x.
         w, z, weight, _ = carry
         r = rest - times(spectrum / (weight + spectrum) * times(rest - z + w, left), left.mT)
@@ -189,7 +190,7 @@ def _searched(prox, rounds, step, rest, dual, factor) -> tuple[Array, Array, Arr
         new = prox(r + w, weight * step)
         w = w + r - new
         ratio = safe_ratio(length(r - new), length(r)), safe_ratio(length(new - z), length(w))
-        return w, new, weight, ratio
+        return (w, new, weight, ratio), None
 
     def condition(w, weight):
         """Return A x - b - z, which vanishes at the optimum, where it was looked at, its size."""
@@ -204,9 +205,8 @@ def _searched(prox, rounds, step, rest, dual, factor) -> tuple[Array, Array, Arr
     def improve(carry):
         w, z, weight, _, done = carry
         none = jnp.zeros_like(weight)
-        w, z, _, (primal, change) = jax.lax.fori_loop(
-            0, _BETWEEN, iterate, (w, z, weight, (none, none))
-        )
+        begin = (w, z, weight, (none, none))
+        (w, z, _, (primal, change)), _ = scan(iterate, begin, length=_BETWEEN)
         off, at, size = condition(w, weight)
         jumped = w + _newton(partial(prox, scaled=weight * step), off, at, weight, factor)
         jumped_off, jumped_at, jumped_size = condition(jumped, weight)
@@ -229,7 +229,7 @@ def _searched(prox, rounds, step, rest, dual, factor) -> tuple[Array, Array, Arr
     w = weight * step * dual
     _, at, size = condition(w, weight)
     carry = (w, prox(at, weight * step), weight, size, jnp.int32(0))
-    w, _, weight, size, _ = jax.lax.while_loop(goes_on, improve, carry)
+    w, _, weight, size, _ = while_loop(goes_on, improve, carry)
     return w, weight, size[..., 0]
 
 
@@ -279,4 +279,4 @@ def _conjugate_gradients(apply, right, limit):
         return x, r, r + new / jnp.where(going, size, 1.0) * direction, new, done + 1
 
     first = (jnp.zeros_like(right), right, right, square(right), jnp.int32(0))
-    return jax.lax.while_loop(goes_on, step, first)[0]
+    return while_loop(goes_on, step, first)[0]

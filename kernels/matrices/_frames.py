@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
 
@@ -119,4 +120,4 @@ def _completed(frame):
         return jnp.where(missing, q + new * here.reshape(*[1] * (q.ndim - 1), -1), q), None
 
     frame = jax.lax.stop_gradient(frame)
-    return jax.lax.scan(complete, frame, jnp.arange(frame.shape[-1]))[0]
+    return scan(complete, frame, jnp.arange(frame.shape[-1]))[0]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels.vectors._thresholds import power_of_two
 
 # Quadratic convergence needs few sweeps; equal eigenvalues of a large matrix need more.
@@ -121,10 +122,10 @@ def _swept(rotate, first, rounds, limit):
 
     def sweep(carry):
         a, v, _, done = carry
-        (a, v, busy), _ = jax.lax.scan(rotate, (a, v, jnp.bool_(False)), length=rounds)
+        (a, v, busy), _ = scan(rotate, (a, v, jnp.bool_(False)), length=rounds)
         return a, v, busy, done + 1
 
-    a, v, _, _ = jax.lax.while_loop(goes_on, sweep, (*first, jnp.bool_(True), jnp.int32(0)))
+    a, v, _, _ = while_loop(goes_on, sweep, (*first, jnp.bool_(True), jnp.int32(0)))
     return a, v
 
 

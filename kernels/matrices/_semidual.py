@@ -12,10 +12,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import stop_gradient, while_loop
+from jax.lax import stop_gradient
 
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._thresholds import power_of_two
 

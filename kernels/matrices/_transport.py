@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import stop_gradient, while_loop
+from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels.matrices._semidual import Distance, transported
 
 

@@ -20,6 +20,7 @@ from jax import Array
 from jax.lax import slice_in_dim, stop_gradient
 
 from fedjax_admm.kernels._arguments import matched
+from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import scaled_norm
 
 _Three = tuple[Array, Array, Array]
@@ -165,7 +166,7 @@ def _root(r: Array, s: Array, t: Array) -> Array:
 
     start = jnp.clip(0.0, low, high)
     first = (low, high, start, high - low, jnp.int32(0))
-    return jax.lax.while_loop(goes_on, step, first)[2]
+    return while_loop(goes_on, step, first)[2]
 
 
 _STEPS = 150

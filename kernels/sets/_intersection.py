@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._loops import scan
 
 
 def project_intersection(
@@ -61,7 +61,7 @@ def project_intersection(
         return (x, tuple(new_shifts)), None
 
     shifts = tuple(jnp.zeros_like(start) for _ in projections)
-    (x, _), _ = jax.lax.scan(turn, (start, shifts), length=iterations)
+    (x, _), _ = scan(turn, (start, shifts), length=iterations)
     apart = [jnp.max(jnp.abs(x - project(x)), axis) for project in projections]
     residual = jnp.max(jnp.stack(apart), 0)
     return x.astype(v.dtype), residual.astype(v.dtype)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._thresholds import along, headroom
 
@@ -136,7 +137,7 @@ def pooled(v: Array, w: Array, begins: Array) -> Array:
         top, stack = carry
         value, weight, place = entry
         block = value, jnp.zeros_like(value), weight, place
-        top, block = lax.while_loop(violates, join, (top, block))
+        top, block = while_loop(violates, join, (top, block))
         stack = tuple(
             lax.dynamic_update_index_in_dim(part, number, top + 1, 0)
             for part, number in zip(stack, block, strict=True)
@@ -148,8 +149,8 @@ def pooled(v: Array, w: Array, begins: Array) -> Array:
 
     places, none = jnp.arange(v.size, dtype=jnp.int32), jnp.zeros_like(v)
     start = jnp.asarray(-1, jnp.int32), (none, none, none, places)
-    (top, (means, *_, starts)), _ = lax.scan(enter, start, (v, w, places))
-    return lax.scan(spread, top, places, reverse=True)[1]
+    (top, (means, *_, starts)), _ = scan(enter, start, (v, w, places))
+    return scan(spread, top, places, reverse=True)[1]
 
 
 @pooled.def_vmap

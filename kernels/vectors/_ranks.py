@@ -5,9 +5,10 @@ from operator import index
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import bitcast_convert_type, broadcasted_iota, stop_gradient, while_loop
+from jax.lax import bitcast_convert_type, broadcasted_iota, stop_gradient
 
 from fedjax_admm.kernels._arguments import length_along
+from fedjax_admm.kernels._loops import while_loop
 
 
 def largest(v: Array, count: int, axis: int) -> Array:

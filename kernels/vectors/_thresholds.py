@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import reduce_precision, stop_gradient, while_loop
+from jax.lax import reduce_precision, stop_gradient
 
+from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import safe_ratio
 
 # Newton's error and slope fall together by a factor of 4, or the interval is halved every other

@@ -38,6 +38,7 @@ SHARED = {
     "rotate_symmetric",
     "rotate_tall",
     "scaled_norm",
+    "scan",
     "segment_norm",
     "side_by_side",
     "spread",
@@ -46,6 +47,7 @@ SHARED = {
     "transported",
     "undefined_by",
     "weighted_simplex",
+    "while_loop",
     "widened",
 }
 

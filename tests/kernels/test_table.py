@@ -91,6 +91,29 @@ def test_complex_points_are_refused(row):
         jax.eval_shape(row.prox, points, step, *cast(row.parameters, np.float32))
 
 
+@pytest.mark.parametrize("reverse", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@ONE_EACH
+def test_it_runs_inside_shard_map_with_its_defaults(row, reverse):
+    """Points are sharded, the step and parameters are not: loops begin with what varies over axes.
+
+    What JAX refuses, it refuses while it traces: nothing has to be compiled.
+    """
+    step, *parameters = cast((row.steps[0], *row.parameters), np.float32)
+
+    def image(v):
+        return row.prox(v, step, *parameters)
+
+    def mapped(v):
+        found, pull = jax.vjp(image, v) if reverse else (image(v), None)
+        return found if pull is None else pull(found)[0]
+
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    over = jax.sharding.PartitionSpec("rows")
+    sharded = jax.shard_map(mapped, mesh=mesh, in_specs=over, out_specs=over)
+    points = jax.ShapeDtypeStruct(row.points.shape, jnp.float32)
+    assert jax.eval_shape(sharded, points).shape == points.shape
+
+
 @pytest.mark.thorough
 @ONE_EACH
 def test_the_result_has_the_dtype_of_the_point(row):
