@@ -104,7 +104,7 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
 def squared_distance_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of half the squared distance to a set, `g(x) = min ||x - c||^2 / 2`.
 
-    `Prox(v; step) = v + (P(v) - v) step / (1 + step)`, for every closed set.
+    `Prox(v; step) = v / (1 + step) + P(v) step / (1 + step)`, for every closed set.
 
     Ties: those of the projection.
 
@@ -122,6 +122,7 @@ def squared_distance_prox(project: Project) -> Callable[..., Array]:
     def approached(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
         v, step = matched(widened(point), step)
-        return (v + step / (1 + step) * (project(v, *parameters) - v)).astype(point.dtype)
+        kept, taken = 1 / (1 + step), step / (1 + step)
+        return (kept * v + taken * project(v, *parameters)).astype(point.dtype)
 
     return approached

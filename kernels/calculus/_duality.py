@@ -96,7 +96,7 @@ def _limit(prox: Prox, v: Array, step: Array, *parameters: Any) -> Array:
 def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
     """Make the proximal map of Moreau's envelope, `h(x) = min_u g(u) + ||u - x||^2 / (2 mu)`.
 
-    `Prox_h(v; step) = v + (Prox_g(v; mu + step) - v) step / (mu + step)` with the smoothing `mu`.
+    `Prox_h(v; step) = (mu v + step Prox_g(v; mu + step)) / (mu + step)` with the smoothing `mu`.
 
     Derivative: that of the given map, averaged with the identity; smooth where that is.
 
@@ -114,7 +114,9 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
         (point,) = matched(v)
         v, step, width = matched(widened(point), step, smoothing)
         moved = prox(v, width + step, *parameters)
-        return (v + safe_ratio(step, width + step) * (moved - v)).astype(point.dtype)
+        # An average, not v plus a share of the way: at large steps that way is as long as v.
+        kept, taken = (safe_ratio(part, width + step) for part in (width, step))
+        return (kept * v + taken * moved).astype(point.dtype)
 
     return smoothed
 
@@ -125,6 +127,9 @@ def conjugate(prox: Prox) -> Prox:
     `Prox_h(v; step) = v - step Prox_g(v / step; 1 / step)`. At `step = 0` it is the projection onto
     the domain of h. Steps are taken into the middle of the exponents of the dtype, 2^-56 to 2^56
     in float32, so that neither the quotients nor their squares leave its range.
+
+    The difference is exact to rounding of v, not of the result: where the result is much shorter
+    than v (the projection of a point far away), a map of h of its own has more digits.
 
     Derivative: with `u = Prox_g(v / step; 1 / step)` and `D` its derivative by the point, `I - D`
     by the point and `-(I - D) u` by the step, to the rounding of u, which grows as `1 / step`

@@ -121,7 +121,7 @@ def larger_root(w: Array, step: Array, weight: Array) -> Array:
     is `q**2` over the modulus of the smaller, which is a sum of positive numbers.
     """
     q = jnp.sqrt(step) * jnp.sqrt(weight)
-    outer = 0.5 * jnp.hypot(w, 2 * q) + 0.5 * jnp.abs(w)
+    outer = jnp.hypot(0.5 * w, q) + 0.5 * jnp.abs(w)
     return jnp.where(w > 0, outer, q * (q / jnp.where(outer == 0, 1.0, outer)))
 
 

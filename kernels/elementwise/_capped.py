@@ -10,6 +10,7 @@ from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
+from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
 def capped_l1_value(x: Array, theta: Real) -> Array:
@@ -112,4 +113,4 @@ def prox_capped_quadratic(v: Array, step: Real, weight: Real, cap: Real) -> Arra
     reach = widened(step) + 1 / jnp.where(bend > 0, bend, 1.0)
     end = jnp.where(bend > 0, jnp.sqrt(2 * widened(cap)) * jnp.sqrt(reach), jnp.inf)
     small = jnp.abs(widened(v)) <= stop_gradient(end)
-    return undefined_by(jnp.where(small, v / (1 + step * weight), v), step, weight, cap)
+    return undefined_by(jnp.where(small, prox_squared_l2(v, step, weight), v), step, weight, cap)

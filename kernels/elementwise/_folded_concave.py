@@ -7,8 +7,10 @@ several stationary points and the global minimiser jumps. All regimes are here.
 
 import jax.numpy as jnp
 from jax import Array
+from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._safe import power_of_two
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
 
@@ -97,14 +99,17 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
     v, step, lam, gamma = matched(v, step, lam, gamma)
+    dtype = v.dtype
+    v, step, lam, gamma = (widened(number) for number in (v, step, lam, gamma))
     magnitude = jnp.abs(v)
     single_valued = jnp.less(step, gamma)
     contraction = jnp.where(single_valued, 1 - step / gamma, 1.0)
     firm = soft_threshold(v, step * lam) / contraction
     # The second condition holds in exact arithmetic; near step = gamma rounding breaks it.
     firm = jnp.where((magnitude <= gamma * lam) & (jnp.abs(firm) <= magnitude), firm, v)
-    hard = jnp.where(magnitude <= lam * jnp.sqrt(gamma * step), 0.0, v)
-    return undefined_by(jnp.where(single_valued, firm, hard), step, lam, gamma)
+    hard = jnp.where(magnitude <= lam * (jnp.sqrt(gamma) * jnp.sqrt(step)), 0.0, v)
+    found = jnp.where(single_valued, firm, hard)
+    return undefined_by(found, step, lam, gamma).astype(dtype)
 
 
 def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
@@ -133,6 +138,12 @@ def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     (unit step); the regimes of larger steps follow by comparing the stationary points.
     """
     v, step, lam, gamma = matched(v, step, lam, gamma)
+    dtype = v.dtype
+    v, step, lam, gamma = (widened(number) for number in (v, step, lam, gamma))
+    # In units of lam: with a large gamma the product gamma lam would leave the range.
+    unit, inverse = power_of_two(stop_gradient(lam))
+    point, lam, largest = v, lam * inverse, float(jnp.finfo(v.dtype).max)
+    v = jnp.clip(v * inverse, -largest, largest)
     magnitude = jnp.abs(v)
     curvature = gamma - 1
     single_valued = jnp.less(step, curvature)
@@ -142,9 +153,8 @@ def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     middle = jnp.sign(v) * jnp.maximum(magnitude + ratio * (magnitude - gamma * lam), lam)
     soft_end = jnp.where(single_valued, (1 + step) * lam, 0.5 * (gamma + 1 + step) * lam)
     middle_end = jnp.where(single_valued, gamma * lam, soft_end)
-    continuous = jnp.where(
-        magnitude <= soft_end, soft, jnp.where(magnitude <= middle_end, middle, v)
-    )
-    hard = jnp.where(magnitude <= lam * jnp.sqrt(step * (gamma + 1)), 0.0, v)
-    found = jnp.where(jnp.greater(step, gamma + 1), hard, continuous)
-    return undefined_by(found, step, lam, gamma)
+    near = unit * jnp.where(magnitude <= soft_end, soft, middle)
+    large = jnp.greater(step, gamma + 1)
+    end = jnp.where(large, lam * (jnp.sqrt(step) * jnp.sqrt(gamma + 1)), middle_end)
+    found = jnp.where(magnitude <= end, jnp.where(large, 0.0, near), point)
+    return undefined_by(found, step, lam, gamma).astype(dtype)

@@ -95,8 +95,10 @@ def prox_l0(v: Array, step: Real) -> Array:
     Journal of Fourier Analysis and Applications 14, 2008, section 2 (hard thresholding).
     """
     v, step = matched(v, step)
-    # Twice the root of half the step: the same number, and nothing leaves the range.
-    threshold = stop_gradient(2 * jnp.sqrt(0.5 * widened(step)))
+    wide = widened(step)
+    # Twice the root of half the step: the same number, where twice the step leaves the range.
+    twice = jnp.where(wide < 1, jnp.sqrt(2 * wide), 2 * jnp.sqrt(0.5 * wide))
+    threshold = stop_gradient(twice)
     found = jnp.where(jnp.abs(widened(v)) <= threshold, jnp.zeros_like(v), v)
     return undefined_by(found, step)
 
@@ -196,5 +198,6 @@ def prox_l_two_thirds(v: Array, step: Real) -> Array:
     v, step = matched(v, step)
     wide, step = widened(v), widened(step)
     # The power 3/4 by two square roots: no step leaves the range on the way.
-    root = jnp.sqrt(step * (2 / 3))
+    small = step < 1  # four times a small step keeps its digits down to the smallest one
+    root = jnp.sqrt(jnp.where(small, 4 * step, step) * (2 / 3)) * jnp.where(small, 0.5, 1.0)
     return _thresholded(4, wide, step, 2 * root * jnp.sqrt(root), v.dtype)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, widened
 
 
 def smoothed_abs(v: Array, mu: Real) -> Array:
@@ -36,8 +36,8 @@ def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     """Proximal map of the smoothed absolute value, `g = h_mu`.
 
     `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else
-    `v - step sign(v)`; computed as `v - step clip(v / (mu + step), -1, 1)`. A weight
-    multiplies `step`; `mu -> 0` gives the soft threshold.
+    `v - step sign(v)`. The product is taken in the order in which neither part leaves the range,
+    and no difference cancels. A weight multiplies `step`; `mu -> 0` gives the soft threshold.
 
     Derivative at the kinks `|v| = mu + step`: the mean of both sides.
 
@@ -53,4 +53,15 @@ def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     Localization", arXiv:2503.09497, 2025, closed form after equation (23).
     """
     v, step, mu = matched(v, step, mu)
-    return v - step * jnp.clip(v / (mu + step), -1.0, 1.0)
+    point, step, mu = widened(v), widened(step), widened(mu)
+    width = mu + step
+    # A sum beyond the range is taken of quarters.
+    part = jnp.where(jnp.isinf(width), 0.25, 1.0)
+    small = jnp.abs(point) < mu
+    first, second = jnp.where(small, point, mu), jnp.where(small, mu, point)
+    inside = first * (part * second / (part * mu + part * step))
+    outside = point - step * jnp.sign(point)
+    beyond = jnp.abs(point) - width
+    mean = 0.5 * inside + 0.5 * outside
+    found = jnp.where(beyond < 0, inside, jnp.where(beyond > 0, outside, mean))
+    return found.astype(v.dtype)

@@ -144,6 +144,7 @@ def _in_its_units(
 
     `Prox(s v; step, lam, gamma, mu) = s Prox(v; step, lam / s, gamma, mu / s)`. Far points stay:
     from `|v| = gamma lam + lam sqrt(step (gamma + 1))` on, no gain of the penalty pays for the way.
+    Points and parameters may differ by the root of the range, 1e17 in float32.
     """
     wide, step, lam, gamma, mu, curvature = (
         widened(number) for number in (v, step, lam, gamma, mu, curvature)
@@ -198,8 +199,12 @@ def _prox_smoothed(
     divisor = 1.5 * jnp.where(positive_step, step, 1.0) * mu
     turn = jnp.where(positive_step, jnp.sqrt(gain * curvature / divisor), 1e9)
     # arcsin has an infinite derivative at 1, the double root: stop one rounding before.
-    sine = jnp.minimum(1.5 * a / (gain * turn), 1 - float(jnp.finfo(a.dtype).eps))
-    cubic_root = mu * (2 * turn * jnp.sin(jnp.arcsin(sine) / 3))
+    eps = float(jnp.finfo(a.dtype).eps)
+    share = a / gain
+    sine = jnp.minimum(1.5 * share / turn, 1 - eps)
+    # Of a small angle the cube is nothing: share is the root, whose sine may vanish.
+    curved = jnp.where(sine < eps**0.5, share, 2 * turn * jnp.sin(jnp.arcsin(sine) / 3))
+    cubic_root = mu * curved
 
     # Outside, while P' falls; for a larger step psi decreases there and has no candidate.
     increasing = jnp.less(step, curvature)

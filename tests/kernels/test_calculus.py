@@ -232,6 +232,15 @@ def test_a_conjugate_has_the_derivatives_by_its_parameters(x64):
             np.testing.assert_allclose(by_weight, [-1, 0, 0, 1], atol=1e-12)
 
 
+def test_averages_with_the_point_keep_their_digits_at_large_steps():
+    """As a point plus a share of the way to the set both were 0 or of the wrong sign."""
+    v, step = jnp.float32(7.3), jnp.float32(1e8)
+    smoothed = kernels.envelope_prox(kernels.prox_l1, 0.3)
+    np.testing.assert_allclose(smoothed(v, step), 7.3 * 0.3 / (0.3 + 1e8), rtol=1e-6)
+    near = kernels.squared_distance_prox(lambda x: 0 * x)
+    np.testing.assert_allclose(near(v, step), 7.3 / (1 + 1e8), rtol=1e-6)
+
+
 def test_the_envelope_of_the_modulus_is_hubers_function(x64):
     """Its values, its gradient, its curvature through the map, and its slope in the step."""
     envelope = kernels.moreau_envelope(jnp.abs, kernels.prox_l1)

@@ -55,6 +55,41 @@ def test_the_numbers_of_which_squares_overflow_or_vanish(x64):
     close(kernels.safe_norm(half), 424.264, jnp.float16)
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers", "expected"),
+    [
+        ("prox_smoothed_abs", (7.3, 1e5, 0.3), 7.3 * 0.3 / (0.3 + 1e5)),
+        ("prox_smoothed_abs", (7.3, 1e8, 0.3), 7.3 * 0.3 / (0.3 + 1e8)),
+        ("prox_smoothed_abs", (1e38, 3e38, 3e38), 0.5e38),
+        ("prox_smoothed_mcp", (-1e-20, 1e-37, 1.0, 3.0, 0.5), -1e-20),
+        ("prox_mcp", (1e20, 3e38, 0.5, 3.0), 1e20),
+        ("prox_scad", (1e20, 3e38, 0.5, 3.0), 1e20),
+        ("prox_scad", (1e30, 1.0, 1e10, 1e30), 1e30 - 1e10),
+        ("prox_poisson", (1.0, 2.5e38, 0.5), 0.5),
+        ("prox_l_two_thirds", (3e-34, 1.7e-38), 0.0),
+    ],
+)
+def test_no_digits_and_no_products_of_parameters_are_lost(name, numbers, expected):
+    """In single precision: each was 0, NaN, or wrong by more than 0.1 %."""
+    found = getattr(kernels, name)(*(jnp.float32(number) for number in numbers))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "expected"),
+    [
+        ("prox_mcp", (300.0, 3e4, 0.5, 3.0), 300.0),
+        ("prox_scad", (300.0, 3e4, 0.5, 3.0), 300.0),
+        ("prox_capped_quadratic", (1349.0, 1.098e4, 8.469, 111.5), 0.014507),
+        ("prox_smoothed_abs", (2.797e4, 6.55e4, 110.4), 47.07),
+    ],
+)
+def test_products_of_halves_are_wider_than_they(name, numbers, expected):
+    found = getattr(kernels, name)(*(jnp.float16(number) for number in numbers))
+    assert found.dtype == jnp.float16
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e30])
 @pytest.mark.parametrize("dim", [3, 5])
 def test_constants_in_a_compiled_function_are_numbers_as_others(size, dim):
