@@ -29,11 +29,14 @@ class Solver(Protocol):
 
     A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
     so many rounds, counted from the first; a run calls it before anything is traced. It may have
-    `check_start(state)`, for a state from which it cannot go on. One with a true `noisy` hides
-    something by what it draws: a run refuses to use its key for anything else. One whose clients
-    work in silence in some rounds may have `heard(turn)`, which returns the mask of those who take
-    part in the round and talk; a run counts their messages. It draws what the step draws from a
-    clone of the key.
+    `check_start(state)`, for a state from which it cannot go on. One whose clients work in silence
+    in some rounds may have `heard(turn)`, which returns the mask of those who take part in the
+    round and talk; a run counts their messages. It draws what the step draws from a clone of the
+    key.
+
+    One with a true `noisy` hides something by what it draws: a run refuses to use its key for
+    anything else. Around such a solver, or one with a `release`, no other solver runs, unless that
+    has a `noisy` of its own: it says by it that its own sensitivity is proved.
 
     One whose clients keep models of their own beside the estimate may have `client_models(state)`,
     (clients, dim), by which measures judge whether they agree.

@@ -19,6 +19,7 @@ import os
 import stat
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -35,12 +36,15 @@ _LARGEST_JSON = 2**26  # bytes
 _MOST_DEFLATED = 1100  # times smaller than its content: deflate's own limit is 1032
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def write_atomically(
+    path: Path, write: Callable[[BinaryIO], object], *, owner_only: bool = False
+) -> None:
     """Write a file so that it is either whole or not there, even after a loss of power.
 
     Args:
       path: where it shall be.
       write: gets the open binary file.
+      owner_only: whether nobody but this user may read it, from the first byte on.
 
     Raises:
       InputError: the file system refuses (read-only, full, not a folder).
@@ -48,7 +52,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)  # an old one would keep its own mode
+        mode = 0o600 if owner_only else 0o666
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -75,9 +81,9 @@ def _synchronize(folder: Path) -> None:
             os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text atomically, in UTF-8."""
-    write_atomically(path, lambda file: file.write(text.encode()))
+def write_text(path: Path, text: str, *, owner_only: bool = False) -> None:
+    """Write a text atomically, in UTF-8; `owner_only` is that of `write_atomically`."""
+    write_atomically(path, lambda file: file.write(text.encode()), owner_only=owner_only)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -7,6 +7,7 @@ from fedjax_admm._run._key_uses import (
     key_reuse_allowed as key_reuse_allowed,
     key_use as key_use,
 )
+from fedjax_admm._run._noise import check_wrapped as check_wrapped
 from fedjax_admm._run._rounds import (
     Measure as Measure,
     RoundState as RoundState,

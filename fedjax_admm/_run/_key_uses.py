@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm._run._noise import hides
 from fedjax_admm._shown import short_repr
 
 _KEYS, _USES = 1024, 64
@@ -112,7 +113,7 @@ def key_use(
       InputError: the same noise has been used in another course of events.
     """
     given = (solver, problem, key, participation, start)
-    if not getattr(solver, "noisy", False) or _ALLOWED.get():
+    if not hides(solver) or _ALLOWED.get():
         return None
     if not is_concrete(given) or not _readable(given):
         return None

@@ -42,6 +42,7 @@ from fedjax_admm._run._checks import (
     traced_residual,
 )
 from fedjax_admm._run._key_uses import key_use
+from fedjax_admm._run._noise import check_wrapped
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Parameters, check_capabilities, has
@@ -414,6 +415,7 @@ def _check(solver, problem, key, participation, function, start, rounds, total=F
     """Check what can be checked before tracing; `function` is the measure or the residual."""
     typed_key(key)
     check_methods(solver, problem)
+    check_wrapped(solver)
     check_process("participation", participation)
     check_start(start, key)
     check_capabilities(solver, problem, function)

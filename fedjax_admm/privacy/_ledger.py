@@ -35,8 +35,10 @@ A. Smith, A. Thakurta, "Fully Adaptive Composition for Gaussian Differential Pri
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete, one_line
@@ -55,8 +57,9 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
     `(12 + 2 N) eps` of itself after N releases, with the eps of the problem's dtype.
 
     Args:
-      released: a `Run` of a private solver, its state; or a trace with the records "spent",
-        "releases", "nominal" and "tails", as `measures.consensus_releases` makes it.
+      released: a `Run` of a private solver, or of one around it, its state; or a trace with the
+        records "spent", "releases", "nominal" and "tails", as `measures.consensus_releases` makes
+        it.
       delta: at which epsilons are stated; the tails of the noise may add a hundredth to it.
       accounting: a key of `ACCOUNTINGS`, for `Spent.epsilon`.
 
@@ -108,14 +111,9 @@ def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
     Raises:
       InputError: there are none, or they are traced.
     """
-    inner = released
-    for part in ("state", "solver"):
-        inner = getattr(inner, part, inner)
-    if isinstance(inner, Mapping):
-        found = [inner.get(name) for name in _RECORDED]
-    else:
-        found = [getattr(inner, name, None) for name in _RECORDED]
-    if any(part is None for part in found):
+    inside = jax.tree.leaves(getattr(released, "state", released), is_leaf=_records)
+    whole = [part for part in inside if _records(part)]
+    if len(whole) != 1:
         raise InputError(
             "must be a Run of a private solver, its state, or a trace with 'spent', 'releases', "
             f"'nominal' and 'tails', but it is {one_line(released)}",
@@ -123,6 +121,8 @@ def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
             value=released,
             remedy="run with measure=measures.consensus_releases for a trace",
         )
+    get = whole[0].get if isinstance(whole[0], Mapping) else partial(getattr, whole[0])
+    found = [get(name) for name in _RECORDED]
     if not is_concrete(found):
         raise InputError(
             "must be known on the host, but it is traced",
@@ -131,3 +131,10 @@ def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
             remedy="call it on what the transformed function returns",
         )
     return found[0], found[1], found[2], found[3]
+
+
+def _records(part: Any) -> bool:
+    """Whether something tells what was spent: a state inside others, or a trace."""
+    if isinstance(part, Mapping):
+        return all(name in part for name in _RECORDED)
+    return all(hasattr(part, name) for name in _RECORDED)

@@ -11,7 +11,7 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, key_reuse_allowed, losses, participation
 from fedjax_admm._run import key_use
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
-from fedjax_admm.solvers import private_networked_admm, private_subgradient
+from fedjax_admm.solvers import Personal, private_networked_admm, private_subgradient
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
 DELTA = 1e-5
@@ -60,6 +60,7 @@ def test_what_is_refused_and_what_repeats(key):
         {"solver": solver_of(clip=100.0)},
         {"solver": solver_of(step=0.2)},
         {"solver": private_networked_admm(solver_of().release)},
+        {"solver": Personal(solver_of(), jnp.ones(()), 1)},  # or one of one's own around it
         {"problem": problem_of(1)},
         {"process": participation.bernoulli(0.5)},
     ):

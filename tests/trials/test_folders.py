@@ -174,6 +174,47 @@ def test_file_systems_that_can_do_less(tmp_path, monkeypatch, kind):
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("changes", [{"boot": "another"}, {"host": "node7"}])
+def test_without_flock_a_lock_of_another_machine_of_the_same_name_is_respected(
+    tmp_path, monkeypatch, changes
+):
+    from fedjax_admm.trials.folders import _lock
+
+    monkeypatch.setattr(_lock, "fcntl", None)
+    (tmp_path / folders.LOCK).write_text(record(process=gone(), **changes))
+    before = snapshot(tmp_path)
+    name = changes.get("host", socket.gethostname())
+    told = rf"of the host {name} since .* delete .*\.lock if that process is surely gone"
+    with pytest.raises(InputError, match=told), folders.locked(tmp_path):
+        pass
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_folder_and_a_file_for_the_owner_alone_are_so_from_the_first_byte_on(tmp_path):
+    def mode(path):
+        return path.stat().st_mode & 0o777
+
+    def write(file):
+        assert [mode(path) for path in stage.iterdir()] == [0o600]
+        file.write(b"w")
+
+    before = os.umask(0)
+    try:
+        (tmp_path / "old").mkdir()
+        for name in ("old", "deep/new"):
+            out = tmp_path / name
+            with folders.locked(out, owner_only=True), folders.staged(out) as stage:
+                assert [mode(out), mode(stage)] == [0o700, 0o700]
+                files.write_atomically(stage / "file", write, owner_only=True)
+                assert mode(stage / "file") == 0o600
+                files.write_text(out / "public", "v")
+                assert mode(out / "public") == 0o666
+        assert mode(tmp_path / "deep") == 0o777
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.parametrize("kind", ["new", "left", "left, no flock"])
 def test_of_many_threads_one_takes_a_lock(tmp_path, monkeypatch, kind):
     if kind.endswith("flock"):

@@ -37,7 +37,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EX
 
 
 @contextmanager
-def locked(folder: Path, argument: str = "out") -> Iterator[None]:
+def locked(folder: Path, argument: str = "out", *, owner_only: bool = False) -> Iterator[None]:
     """Make a folder, if there is none, and be the only one that writes there.
 
     What was made is removed at the end if nothing has come into it.
@@ -45,6 +45,7 @@ def locked(folder: Path, argument: str = "out") -> Iterator[None]:
     Args:
       folder: where to write.
       argument: what it was called, for the message.
+      owner_only: whether nobody but this user may look into it, from now on.
 
     Raises:
       InputError: another process writes there, or the file system refuses.
@@ -53,15 +54,24 @@ def locked(folder: Path, argument: str = "out") -> Iterator[None]:
     try:
         descriptor = None
         while descriptor is None:
-            made += made_folder(folder, argument)
+            made += made_folder(folder, argument, owner_only=owner_only)
             descriptor = _taken(folder, argument)
         try:
             _remove_left(folder)
+            if owner_only:
+                _close_to_others(folder, argument)
             yield
         finally:
             _released(folder / LOCK, descriptor)
     finally:
         remove_empty(made)
+
+
+def _close_to_others(folder: Path, argument: str) -> None:
+    try:
+        folder.chmod(0o700)
+    except OSError as error:
+        raise refused(folder, error, argument) from None
 
 
 def _taken(folder: Path, argument: str) -> int | None:
@@ -132,9 +142,9 @@ def _replaced(mine: Path, path: Path, argument: str) -> bool:
         free, record = _lock(found), _read(found)
         if record is None and free is not False and os.fstat(found).st_size:
             raise _no_lock(path, argument)
-        if record is None or (free is False and _left(record)):
+        if record is None or (free is False and _left(record, free)):
             return False
-        if free is False or not _left(record):
+        if free is False or not _left(record, free):
             raise _in_use(path, record, argument)
         if free:
             return _exchanged(mine, path, found)
@@ -183,7 +193,7 @@ def _remove_left(folder: Path) -> None:
         for path in folder.glob(f"{LOCK}.*.tmp"):
             if path.is_file() and not path.is_symlink():
                 record = _read(path)
-                if record is not None and _left(record):
+                if record is not None and _left(record, None):
                     path.unlink()
 
 
@@ -228,18 +238,24 @@ def _read(file: int | Path) -> dict[str, Any] | None:
     return record if type(process) is int and 0 < process < 2**31 else None
 
 
-def _left(record: dict[str, Any]) -> bool:
-    """Return whether the process that held a lock is gone, as far as this machine can tell."""
-    again = record["boot"] == boot()
-    if not again:  # this machine has been started anew since, or it is another one
-        return record["host"] == socket.gethostname()
-    return is_gone(record["process"], record["started"])
+def _left(record: dict[str, Any], free: bool | None) -> bool:
+    """Return whether the process that held a lock is gone, as far as this machine can tell.
+
+    Args:
+      record: what the lock says.
+      free: what `_lock` returned for its file. Without that the number of a process says something
+        on this machine and since it was started only: another one may have the same name.
+    """
+    here = record["host"] == socket.gethostname()
+    if record["boot"] != boot():
+        return here and free is not None
+    return (here or free is not None) and is_gone(record["process"], record["started"])
 
 
 def _in_use(path: Path, record: dict[str, Any] | None, argument: str) -> InputError:
     told, remedy = f"{path.parent} is in use", f"wait or choose another {{{argument}}}"
     if record is not None:
-        here = record["host"] == socket.gethostname()
+        here = (record["host"], record["boot"]) == (socket.gethostname(), boot())
         host = "this machine" if here else f"the host {record['host']}"
         told = f"{told} by process {record['process']} of {host} since {record['since']}"
         remedy = f"wait, choose another {{{argument}}}"

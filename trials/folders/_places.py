@@ -45,8 +45,13 @@ def checked_folder(folder: Path, argument: str = "out") -> Path:
     return folder
 
 
-def made_folder(folder: Path, argument: str = "out") -> list[Path]:
+def made_folder(folder: Path, argument: str = "out", *, owner_only: bool = False) -> list[Path]:
     """Make a folder and what it lies in.
+
+    Args:
+      folder: what is asked for.
+      argument: what it was called, for the message.
+      owner_only: whether nobody but this user may look into a new one.
 
     Returns:
       The folders that were made, the outermost first.
@@ -59,7 +64,7 @@ def made_folder(folder: Path, argument: str = "out") -> list[Path]:
     made: list[Path] = []
     for path in reversed(missing):
         try:
-            path.mkdir()
+            path.mkdir(0o700 if owner_only and path == folder else 0o777)
             made.append(path)
         except FileExistsError:  # another process was faster
             pass

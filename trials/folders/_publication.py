@@ -39,7 +39,7 @@ def staged(folder: Path) -> Iterator[Path]:
     stage = folder / f".{STAGE}.{os.getpid()}.tmp"
     remove_stage(stage, ".*")  # of an earlier process of this number
     try:
-        stage.mkdir()
+        stage.mkdir(0o700)
     except OSError as error:
         raise refused(folder, error, "out") from None
     try:

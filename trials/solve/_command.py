@@ -95,7 +95,7 @@ def claimed_folder(
     folder = out or Path(f"{settings.family}-{path.stem}")
     tables = (MODELS, *TABLES.get(settings.family, ()))
     names = (*tables, *settings.figure().names, results.CONFIG)
-    with folders.locked(folder):
+    with folders.locked(folder, owner_only=settings.owner_only()):
         folders.check_places(folder, names, inputs=_inputs(settings, path))
         if not overwrite:
             folders.check_free(folder, names, _kind(settings))
@@ -158,7 +158,7 @@ def put_solution(
         with stages("figure and tables"):
             for name, rows in solution.tables.items():
                 if rows is not None:
-                    files.write_text(stage / name, _as_csv(rows))
+                    files.write_text(stage / name, _as_csv(rows), owner_only=settings.owner_only())
                     written.append(name)
             for name, arrays in solution.arrays.items():
                 files.write_arrays(stage / name, arrays)

@@ -188,6 +188,10 @@ class Settings(abc.ABC):
         """Return whether to compute in float64."""
         return False
 
+    def owner_only(self) -> bool:
+        """Return whether nobody but the user may look into the folder of the result."""
+        return False
+
     @abc.abstractmethod
     def read(self, path: Path) -> Any:
         """Read and check the file that --input names."""

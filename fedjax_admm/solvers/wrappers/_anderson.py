@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, one_line, scalar
+from fedjax_admm._checks import InputError, count, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
@@ -228,18 +228,11 @@ def anderson(
       The solver; its numbers are leaves.
 
     Raises:
-      InputError: a number is out of range, or `solver` is no solver.
+      InputError: a number is out of range, or `solver` is no solver, or a private one.
     """
-    wanted = ("participants", "init", "step", "estimate", "messages")
-    if isinstance(solver, type) or not all(hasattr(solver, name) for name in wanted):
-        raise InputError(
-            f"must be a solver such as extra(), but it is {one_line(solver)}",
-            argument="solver",
-            value=solver,
-        )
     return Anderson(
         solver,
         count("memory", memory, at_least=0),
         None if regularization is None else scalar("regularization", regularization, at_least=0),
         scalar("safeguard", safeguard, at_least=1),
-    )
+    ).checked("extra()")

@@ -1,9 +1,11 @@
 """What solvers around another solver leave to it."""
 
-from typing import Any
+from typing import Any, Self
 
 import jax
 
+from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._run import check_wrapped
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.messages import Exchange
 from fedjax_admm.protocol import Solver
@@ -17,6 +19,25 @@ class Around:
     """
 
     solver: Solver
+
+    def checked(self, example: str) -> Self:
+        """Return this, after checking that a public solver is inside; for builders.
+
+        Args:
+          example: of what may be inside, for the message.
+
+        Raises:
+          InputError: what is inside is no solver, or it is private.
+        """
+        wanted = ("participants", "init", "step", "estimate", "messages")
+        if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in wanted):
+            raise InputError(
+                f"must be a solver such as {example}, but it is {one_line(self.solver)}",
+                argument="solver",
+                value=self.solver,
+            )
+        check_wrapped(self)
+        return self
 
     @property
     def exchange(self) -> Exchange:

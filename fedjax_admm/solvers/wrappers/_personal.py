@@ -126,15 +126,11 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
       The solver; its estimate is a whole model per client.
 
     Raises:
-      InputError: a number is out of range, `solver` is no solver, or its exchange changes messages
-        on the way down.
+      InputError: a number is out of range, `solver` is no solver or a private one, or its exchange
+        changes messages on the way down.
     """
-    if isinstance(solver, type) or not (hasattr(solver, "step") and hasattr(solver, "init")):
-        raise InputError(
-            f"must be a solver such as scaffold(), but it is {one_line(solver)}",
-            argument="solver",
-            value=solver,
-        )
+    made = Personal(solver, scalar("rate", rate, above=0), count("steps", steps))
+    made.checked("scaffold()")
     down = getattr(getattr(solver, "exchange", None), "down", Identity())
     if not isinstance(down, Identity):
         raise InputError(
@@ -144,4 +140,4 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
             value=solver,
             remedy="leave `down` out of its exchange",
         )
-    return Personal(solver, scalar("rate", rate, above=0), count("steps", steps))
+    return made

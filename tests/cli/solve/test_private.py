@@ -421,6 +421,7 @@ def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     assert outcome.code == 0, outcome.err
     unprotected = {"evaluation.csv", "private_models.csv"}
     assert {path.name for path in folder.iterdir()} == PUBLIC | unprotected
+    assert [folder.stat().st_mode & 0o777, *modes_of(folder, unprotected)] == [0o700, 0o600, 0o600]
     np.testing.assert_allclose(
         models_of(folder / "models.csv"),
         models_of(_written(tmp_path / "before.csv", models)),
@@ -452,6 +453,10 @@ def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     # Later runs leave nothing behind that is not protected.
     assert solve(None, *options).code == 0
     assert {path.name for path in folder.iterdir()} == PUBLIC
+
+
+def modes_of(folder, names):
+    return [(folder / name).stat().st_mode & 0o777 for name in names]
 
 
 def _written(path, content):

@@ -87,7 +87,7 @@ def summary(fit: PrivateFit) -> str:
     if fit.settings.keep_private:
         lines.append(
             f"{PRIVATE_MODELS} holds the models without noise, which are {UNPROTECTED}: each is "
-            "for its client only."
+            "for its client only. No other user of this machine may open the folder."
         )
     return "\n".join(lines)
 

@@ -149,6 +149,10 @@ class PrivateSettings(Settings):
         """Return what was asked for."""
         return self.x64
 
+    def owner_only(self) -> bool:
+        """Return whether something is written that no noise protects."""
+        return self.keep_private or self.evaluate
+
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
         from fedjax_admm.trials.solve.private._clients import read_clients

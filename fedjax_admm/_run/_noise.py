@@ -1,0 +1,56 @@
+"""Solvers that hide something by what they draw, alone and inside other solvers.
+
+The noise of a private solver covers how far one sample moves the messages of that solver. A solver
+around it may have them move further (parts of a model that stay with a client are fitted to the
+sample, too), or publish more (an extrapolation mixes models without noise into what is sent).
+"""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jax
+
+from fedjax_admm._checks import InputError
+
+
+def hides(solver: Any) -> bool:
+    """Return whether a solver, or one inside it, hides something by what it draws."""
+    return any(getattr(part, "noisy", hasattr(part, "release")) for part in _parts(solver))
+
+
+def check_wrapped(solver: Any) -> None:
+    """Check that no private solver is inside another one that does not say what it hides itself.
+
+    Raises:
+      InputError: one inside is `noisy` or holds a release, and the solver has no `noisy`.
+    """
+    inner = [part for part in _parts(solver) if part is not solver and _is_private(part)]
+    # What is passed on to the solver inside says nothing of the one around it.
+    if inner and inspect.getattr_static(solver, "noisy", None) is None:
+        around, inside = type(solver).__name__, type(inner[0]).__name__
+        raise InputError(
+            f"must not be private inside {around}, because the noise of {inside} covers how far "
+            "one sample moves its own messages, and no more",
+            argument="solver",
+            value=inner[0],
+            remedy=f"run {inside} by itself, or give {around} a `noisy` of its own where its "
+            "sensitivity is proved",
+        )
+
+
+def _is_private(part: Any) -> bool:
+    return getattr(part, "noisy", False) or hasattr(part, "release")
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield an object and everything that it is made of, static fields included."""
+    yield value
+    if is_dataclass(value) and not isinstance(value, type):
+        inside = [getattr(value, field.name) for field in fields(value)]
+    else:
+        inside = jax.tree.leaves(value, is_leaf=lambda part: part is not value)
+    for part in inside:
+        if part is not value:
+            yield from _parts(part)
