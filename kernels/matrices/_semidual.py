@@ -130,10 +130,12 @@ def _last_step(distance, v, rows, columns, g):
     """Return the point by one more step of Newton's method, which carries the derivatives."""
     x = distance.rows(v + g, rows)
     error = columns - jnp.sum(x, axis=0, keepdims=True)
+    weights = stop_gradient(distance.weights(x))
+    balanced = partial(_balanced, _blocks(weights))
     step = jax.lax.custom_linear_solve(
-        partial(_curvature, stop_gradient(distance.weights(x))),
+        partial(_curvature, weights),
         error,
-        lambda _, right: _solve(stop_gradient(distance.weights(x)), right),
+        lambda _, right: balanced(_solve(weights, balanced(right))),
         symmetric=True,
     )
     moved = distance.rows(v + g + step, rows)
@@ -148,6 +150,33 @@ def _curvature(weights, u):
         jnp.sum(weights * u, axis=1, keepdims=True), jnp.sum(weights, axis=1, keepdims=True)
     )
     return jnp.sum(weights * (u - mean), axis=0, keepdims=True)
+
+
+def _blocks(weights):
+    """Return which columns entries connect: the number of the first column that each leads to."""
+    n = weights.shape[1]
+
+    def join(carry):
+        first, _ = carry
+        rows = jnp.min(jnp.where(weights > 0, first, n), axis=1, keepdims=True)
+        found = jnp.min(jnp.where(weights > 0, rows, n), axis=0, keepdims=True)
+        found = jnp.minimum(found, first)
+        return found, jnp.any(found < first)
+
+    return while_loop(lambda carry: carry[1], join, (jnp.arange(n)[None, :], jnp.bool_(True)))[0]
+
+
+def _balanced(blocks, u):
+    """Take the mean off the columns of each block: no shift within blocks moves mass between them.
+
+    The curvature has constants of blocks as its null space. Conjugate gradients solve for what is
+    orthogonal to it; of other right sides they would return what depends on their rounding, and
+    not what the transposed solution is.
+    """
+    n, number = u.shape[1], blocks[0]
+    sums = jax.ops.segment_sum(u[0], number, n)
+    sizes = jax.ops.segment_sum(jnp.ones_like(u[0]), number, n)
+    return u - (sums / jnp.maximum(sizes, 1))[number][None, :]
 
 
 def _solve(weights, right):

@@ -71,7 +71,9 @@ def project_transport(
 
     Derivative: implicit, that of the projection onto the affine hull of the positive entries;
     entries at 0 belong to the zeros. Where the positive entries do not connect all rows and
-    columns, that by the marginals is one of several.
+    columns, the mass of a block of rows and its columns cannot change without an entry that is 0:
+    of changes of the marginals the part that the blocks can carry counts, each column of a block
+    giving up as much of the rest.
 
     Args:
       v: shape (..., m, n), floating dtype. Infinite entries give NaN.

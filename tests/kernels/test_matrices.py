@@ -178,6 +178,38 @@ def test_derivatives_of_plans_are_finite_differences(name, x64):
             np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+@pytest.mark.kin(1)
+@pytest.mark.parametrize("seed", [7, 8])
+def test_marginals_of_plans_in_blocks_have_one_derivative_in_both_directions(seed, x64):
+    """Fewer than nine positive entries do not connect ten rows and columns.
+
+    The forward and the reverse derivative are transposed to each other; along a change of the
+    marginals that the blocks can carry they are that of the plan.
+    """
+    rng = np.random.default_rng(seed)
+    v, weights = 3 * rng.normal(size=(5, 5)), rng.uniform(0.5, 1.5, (5, 5))
+    rows, columns = rng.normal(size=(2, 5))
+
+    @jax.jit
+    def slopes(sums, moved):
+        def plan(rows, columns):
+            return kernels.project_transport(v, rows, columns)[0]
+
+        there, forward = jax.jvp(plan, sums, moved)
+        return there, forward, jax.vjp(plan, *sums)[1](weights)
+
+    ones = (np.ones(5), np.ones(5))
+    point, forward, reverse = slopes(ones, (rows, columns))
+    assert np.sum(point > 1e-9) < 9
+    total = reverse[0] @ rows + reverse[1] @ columns
+    np.testing.assert_allclose(np.sum(weights * forward), total, rtol=1e-9)
+    moved = (rows, np.sum(forward, 0))
+    width = 1e-6
+    ends = [slopes(tuple(1 + sign * width * part for part in moved), moved)[0] for sign in (1, -1)]
+    forward = slopes(ones, moved)[1]
+    np.testing.assert_allclose(forward, (ends[0] - ends[1]) / (2 * width), atol=1e-6)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", PLANS)
 def test_a_residual_tells_what_cannot_be(name):
