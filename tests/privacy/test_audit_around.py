@@ -123,7 +123,7 @@ def audit(solver, problem, x, y):
     w, counts, others = follow(solver, problem, x, y)
     ratios = []
     for n in range(ROUNDS):
-        gains = inner.gains(problem, counts[0, 0, n])
+        gains = inner.gains(problem, jnp.maximum(counts[0, 0, n], 1))
         wanted = inner.release.sensitivity(gains, problem.sizes)
         ratios.append(distances(own(np.asarray(w[:, :, n]))) / wanted)
     leaves = [key_data(leaf) for leaf in jax.tree.leaves(others)]

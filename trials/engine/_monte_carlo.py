@@ -37,6 +37,7 @@ from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials import folders
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
+from fedjax_admm.trials.engine._compilation import compilation
 from fedjax_admm.trials.engine._digest import digest_of_json
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, Pace, plan
@@ -382,8 +383,8 @@ class _Parts:
 def _check_storable(lowered: Lowered) -> None:
     if lowered.calls:
         raise InputError(
-            f"calls Python code ({lowered.calls}), which cannot be told from other code, so that "
-            "its trials cannot be kept",
+            f"calls code outside of JAX ({lowered.calls}), which cannot be told from other code, "
+            "so that its trials cannot be kept",
             argument="trial",
             remedy="compute that with jax.numpy",
         )
@@ -402,6 +403,7 @@ def _identity(lowered: Lowered) -> dict[str, Any]:
         "kind of device": mesh.devices.flat[0].device_kind,
         "version of jax": jax.__version__,
         "version of jaxlib": jaxlib.version.__version__,
+        **compilation(mesh.devices.flat[0]),
         "program": lowered.digest,
     }
 

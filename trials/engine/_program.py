@@ -62,7 +62,7 @@ class Lowered:
     names: tuple[str, ...]  # in the trial's own order: as a pytree a dict is sorted
     digest: str  # of the trial at its width, and of what it returns, whatever the chunk is
     in_lanes: bool  # whether trials are batched along the fastest axis
-    calls: str  # by what the trial calls Python code, which no digest tells from other; "" if not
+    calls: str  # by what the trial calls code that no digest tells from other; "" if not
     lowering: Any  # None once it has been compiled: it holds every constant
     seconds: float  # what tracing took
 
@@ -339,9 +339,12 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
 
 
 def _calls(program: Any) -> str:
-    """Return by what a program computes in Python; what only prints changes no trial."""
-    names = (equation.primitive.name for equation in equations(program))
-    return next((name for name in names if name in ("pure_callback", "io_callback")), "")
+    """Return by what a program calls code that its text does not show.
+
+    Callbacks that only print change no trial.
+    """
+    names = {equation.primitive.name for equation in equations(program)} - {"debug_callback"}
+    return next((name for name in sorted(names) if name == "ffi_call" or "callback" in name), "")
 
 
 def _digest(traced: Any, lowering: Any, names: Sequence[str]) -> str:

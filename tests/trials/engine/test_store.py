@@ -6,15 +6,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from platform import machine
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
+from jax.experimental.buffer_callback import buffer_callback
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import files
-from fedjax_admm.trials.engine import ChunkStore, Layout, default_mesh, monte_carlo
+from fedjax_admm.trials.engine import ChunkStore, Layout, _compilation, default_mesh, monte_carlo
 from fedjax_admm.trials.engine._program import lower_trials
 
 thorough = pytest.mark.thorough
@@ -62,6 +65,10 @@ def refused(folder, *words, **options):
 def digest(trial, *, width=2, chunk=4, devices=1):
     key, mesh = jax.random.key(0), default_mesh(devices)
     return lower_trials(trial, key, Layout(width, chunk), mesh).digest
+
+
+def calls(trial):
+    return lower_trials(trial, jax.random.key(0), Layout(2, 4), default_mesh(1)).calls
 
 
 # What makes the trials
@@ -205,14 +212,48 @@ def test_what_is_computed_in_a_function_counts_whatever_it_is_called(name):
     assert digest(power(2)) != digest(power(3))
 
 
-def test_what_computes_in_python_is_not_stored(tmp_path):
-    def trial(key):
-        shape = jax.ShapeDtypeStruct((), jnp.float32)
-        return {"a": jax.pure_callback(np.sin, shape, jnp.float32(0), vmap_method="sequential")}
+NUMBER = jax.ShapeDtypeStruct((), jnp.float32)
+CALLS = {
+    "pure_callback": lambda **how: jax.pure_callback(np.sin, NUMBER, jnp.float32(0), **how),
+    "io_callback": lambda **how: io_callback(np.sin, NUMBER, jnp.float32(0)),
+    "buffer_callback": lambda **how: buffer_callback(print, NUMBER, **how)(jnp.float32(0)),
+    "ffi_call": lambda **how: jax.ffi.ffi_call("anything", NUMBER, **how)(jnp.float32(0)),
+}
 
-    with pytest.raises(InputError, match=r"calls Python code \(pure_callback\)"):
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_calls_other_code_cannot_be_told_apart(name):
+    def trial(key):
+        return {"a": jax.jit(lambda: CALLS[name](vmap_method="sequential"))()}
+
+    assert calls(trial) == name
+    assert not calls(lambda key: jax.debug.print("{}", key) or draw(key))
+
+
+def test_what_calls_other_code_is_not_stored(tmp_path):
+    trial = lambda key: {"a": CALLS["pure_callback"](vmap_method="sequential")}  # noqa: E731
+    with pytest.raises(InputError, match=r"calls code outside of JAX \(pure_callback\)"):
         simulate(tmp_path / "s", trial=trial)
     assert not (tmp_path / "s").exists()
+
+
+def test_what_compiles_otherwise_is_not_mixed_in(folder, monkeypatch, tmp_path):
+    """Options that are read when a process begins, and another processor."""
+    usual = os.environ.get("XLA_FLAGS", "")
+    with monkeypatch.context() as patch:
+        patch.setenv("XLA_FLAGS", f"--xla_dump_to=a {usual} --xla_dump_hlo_as_text")
+        assert simulate(folder).computed == 0
+        patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math")
+        refused(folder, "its value of XLA_FLAGS is ", ", not --xla_cpu_enable_fast_math=true")
+    with monkeypatch.context() as patch:
+        patch.setattr(_compilation, "CPUINFO", tmp_path / "cpuinfo")
+        (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx2 smep fma\nflags\t: more\n")
+        refused(folder, "its processor's instruction set is ", f", not {machine()} avx2 fma")
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        refused(folder, "its jax_disable_most_optimizations is False, not True")
+    finally:
+        jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.mark.thorough
