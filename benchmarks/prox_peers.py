@@ -49,7 +49,7 @@ KINDS: dict[str, tuple[str, Map]] = {
         lambda v: kernels.project_halfspace(v, _normal(v), 0.1),
     ),
     "prox_nuclear": ("matrix", lambda v: kernels.prox_nuclear(v, STEP)),
-    "project_birkhoff": ("square", lambda v: kernels.project_birkhoff(v)[0]),
+    "project_birkhoff": ("square", lambda v: kernels.project_birkhoff(v)),
 }
 
 

@@ -5,6 +5,7 @@ from fedjax_admm.kernels._factors import (
     gram_gradient as gram_gradient,
     gram_norm as gram_norm,
 )
+from fedjax_admm.kernels._gaps import with_gap as with_gap
 from fedjax_admm.kernels._graph import (
     degrees as degrees,
     edge_difference as edge_difference,
@@ -40,6 +41,7 @@ from fedjax_admm.kernels.calculus._compositions import (
 from fedjax_admm.kernels.calculus._distances import (
     distance_prox as distance_prox,
     distance_to as distance_to,
+    indicator_prox as indicator_prox,
     squared_distance_prox as squared_distance_prox,
     squared_distance_to as squared_distance_to,
 )

@@ -1,6 +1,8 @@
 """What kernels take: points, and parameters that follow the dtype of the points."""
 
-from functools import reduce
+import inspect
+import math
+from functools import partial, reduce
 from typing import Any
 
 import jax.numpy as jnp
@@ -38,6 +40,84 @@ def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
     if not jnp.issubdtype(v.dtype, jnp.floating):
         v = v.astype(jnp.result_type(float))
     return (v, *(jnp.asarray(number, v.dtype) for number in parameters))
+
+
+def stepped(v: Any, step: Any, *parameters: Any) -> tuple[Array, ...]:
+    """Return points, a step and parameters as `matched` does, and refuse a negative step.
+
+    Raises:
+      ValueError: the step is a number below 0. One that is traced cannot be looked at.
+    """
+    demand_least("step", step)
+    return matched(v, step, *parameters)
+
+
+def demand_least(name: str, number: Any, least: float = 0.0) -> None:
+    """Demand that a Python number is not below a bound; arrays are not looked at.
+
+    Raises:
+      ValueError: it is below.
+    """
+    if isinstance(number, int | float) and number < least:
+        raise ValueError(f"{name} must be at least {least:g}, but it is {number!r}.")
+
+
+def demand_number(name: str, number: Any) -> None:
+    """Demand that a Python number is not NaN; arrays are not looked at.
+
+    Raises:
+      ValueError: it is NaN.
+    """
+    if isinstance(number, float) and math.isnan(number):
+        raise ValueError(f"{name} must be a number, but it is nan.")
+
+
+def demand_proxes(maker: str, *given: Any) -> None:
+    """Demand maps that take a step after the point: a projection would take it for a radius.
+
+    Raises:
+      ValueError: one of them is a projection, a function that is called `project_...`.
+    """
+    for name in map(_name, given):
+        if name.startswith("project_"):
+            raise ValueError(
+                f"{maker} takes proximal maps, prox(v, step, ...), but {name} is a projection, "
+                f"which has no step; pass indicator_prox({name})."
+            )
+
+
+def demand_projections(maker: str, *given: Any) -> None:
+    """Demand maps without a step: a proximal map would take the first parameter for it.
+
+    Raises:
+      ValueError: one of them is a proximal map, a function that is called `prox_...`.
+    """
+    for name in map(_name, given):
+        if name.startswith("prox_"):
+            raise ValueError(
+                f"{maker} takes projections, project(v, ...), but {name} is a proximal map."
+            )
+
+
+def _name(function: Any) -> str:
+    """Return the name of a function inside `functools.partial` and `jax.jit`."""
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(inspect.unwrap(function), "__name__", "") if callable(function) else ""
+
+
+def demand_entries(v: Array, axis: int, name: str, least: int = 1) -> None:
+    """Demand that points have entries along an axis.
+
+    Raises:
+      ValueError: they have fewer than `least`, or no such axis.
+    """
+    if v.ndim == 0 or length_along(v, axis) < least:
+        entries = "one entry" if least == 1 else f"{least} entries"
+        raise ValueError(
+            f"{name} takes points with at least {entries} along axis {axis}, but v has the shape "
+            f"{v.shape}."
+        )
 
 
 def length_along(v: Array, axis: int) -> int:

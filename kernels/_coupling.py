@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels._arguments import Real, demand_least, demand_proxes
 
 
 def couple_pair(
@@ -31,6 +31,8 @@ def couple_pair(
     Localization", arXiv:2503.09497, 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd, "Network
     Lasso", KDD 2015, section 3 (the same change of variables).
     """
+    demand_proxes("couple_pair", prox_of_difference)
+    demand_least("step", step)
     difference = prox_of_difference(b - a, 2 * step)
     total = a + b
     return 0.5 * (total - difference), 0.5 * (total + difference)

@@ -8,7 +8,7 @@ of the axes before it. Both work on the radius alone and take one square root pe
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, stepped
 from fedjax_admm.kernels._safe import safe_norm
 
 
@@ -39,7 +39,7 @@ def prox_range_excess(
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, equations (15)-(18).
     """
-    p, anchor, distance, step = matched(p, anchor, distance, step)
+    p, step, anchor, distance = stepped(p, step, anchor, distance)
     offset = p - anchor
     radius = safe_norm(offset, scaled=scaled)
     positive = radius > 0
@@ -79,7 +79,7 @@ def prox_negative_moreau_norm(
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, equations (20)-(22).
     """
-    c, anchor, step, mu = matched(c, anchor, step, mu)
+    c, step, anchor, mu = stepped(c, step, anchor, mu)
     offset = c - anchor
     radius = safe_norm(offset, scaled=scaled)
     divisor = jnp.maximum(radius, mu - step)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
@@ -41,7 +41,7 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex functions", Journal of
     Optimization Theory and Applications 179, 2018 (the loss).
     """
-    v, step, x, y = matched(v, step, x, y)
+    v, step, x, y = stepped(v, step, x, y)
     dtype = v.dtype
     v, step, y = widened(v), widened(step), widened(y)
     # In units in which x is near 1: no square of it leaves the range.
@@ -121,7 +121,7 @@ def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Rea
     "Breakpoint searching algorithms for the continuous quadratic knapsack problem", Mathematical
     Programming 112, 2008 (the curve and its breakpoints).
     """
-    return _minimise_in_box(*matched(v, step, x, y, radius))
+    return _minimise_in_box(*stepped(v, step, x, y, radius))
 
 
 _clip_rows = jnp.vectorize(project_linf_ball, signature="(n),()->(n)")

@@ -10,7 +10,15 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_least,
+    demand_number,
+    demand_proxes,
+    matched,
+    stepped,
+    widened,
+)
 
 Prox = Callable[..., Array]
 
@@ -32,6 +40,7 @@ def translate(prox: Prox, shift: Real) -> Prox:
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property i (translation).
     """
+    demand_proxes("translate", prox)
 
     def translated(v: Array, step: Real, *parameters: Real) -> Array:
         (point,) = matched(v)
@@ -58,6 +67,8 @@ def scale(prox: Prox, factor: Real) -> Prox:
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property ii (scaling).
     """
+    demand_proxes("scale", prox)
+    demand_number("factor", factor)
 
     def scaled(v: Array, step: Real, *parameters: Real) -> Array:
         return _of_multiple(prox, v, step, factor, 0.0, parameters)
@@ -85,6 +96,8 @@ def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, properties i and ii, entry by entry.
     """
+    demand_proxes("precompose_diagonal", prox)
+    demand_number("factors", factors)
 
     def precomposed(v: Array, step: Real, *parameters: Real) -> Array:
         return _of_multiple(prox, v, step, factors, shift, parameters)
@@ -109,6 +122,8 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.2 (postcomposition).
     """
+    demand_proxes("postscale", prox)
+    demand_least("weight", weight)
 
     def postscaled(v: Array, step: Real, *parameters: Real) -> Array:
         (point,) = matched(v)
@@ -135,6 +150,7 @@ def tilt(prox: Prox, slope: Real) -> Prox:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.2 (affine addition).
     """
+    demand_proxes("tilt", prox)
 
     def tilted(v: Array, step: Real, *parameters: Real) -> Array:
         (point,) = matched(v)
@@ -163,6 +179,8 @@ def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.2 (regularization).
     """
+    demand_proxes("regularise", prox)
+    demand_least("weight", weight)
 
     def regularised(v: Array, step: Real, *parameters: Real) -> Array:
         (point,) = matched(v)
@@ -186,9 +204,9 @@ def _of_multiple(prox, v, step, factor, shift, parameters) -> Array:
     return jnp.where(flat, v, (image - shift) / factor).astype(point.dtype)
 
 
-def _spread(v: Array, *numbers: Real) -> tuple[Array, ...]:
-    """Match numbers to points, and give those of fewer axes the leading ones."""
-    v, *parts = matched(v, *numbers)
+def _spread(v: Array, step: Real, *numbers: Real) -> tuple[Array, ...]:
+    """Match a step and numbers to points, and give those of fewer axes the leading ones."""
+    v, *parts = stepped(v, step, *numbers)
     shapes = [part.shape for part in parts]
     padded = [(1,) * (v.ndim - len(shape)) + shape if shape else () for shape in shapes]
     return (v, *(part.reshape(shape) for part, shape in zip(parts, padded, strict=True)))

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_proxes, matched, stepped, widened
 
 Prox = Callable[..., Array]
 
@@ -36,10 +36,11 @@ def precompose_orthogonal(
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property x (semi-orthogonal linear transform).
     """
+    demand_proxes("precompose_orthogonal", prox)
 
     def precomposed(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step, square = matched(widened(point), step, gain)
+        v, step, square = stepped(widened(point), step, gain)
         image = forward(v)
         change = prox(image, square * step, *parameters) - image
         return (v + backward(change) / square).astype(point.dtype)
@@ -73,11 +74,12 @@ def epicompose(
     Hilbert Spaces", 2nd edition, 2017, definition 12.34 (infimal postcomposition); the map is
     derived in the comments.
     """
+    demand_proxes("epicompose", prox)
 
     def composed(v: Array, step: Real, *parameters: Any) -> Array:
         # ||L x - v||^2 = gain ||x - L^T v / gain||^2 + what does not depend on x.
         (point,) = matched(v)
-        v, step, square = matched(widened(point), step, gain)
+        v, step, square = stepped(widened(point), step, gain)
         return forward(prox(backward(v) / square, step / square, *parameters)).astype(point.dtype)
 
     return composed
@@ -110,6 +112,7 @@ def separable(
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.1 (separable sum).
     """
+    demand_proxes("separable", *proxes)
     if sizes is not None:
         _as_many("sizes", sizes, proxes)
     ends = [sum((sizes or ())[: place + 1]) for place in range(len(proxes))]
@@ -139,6 +142,8 @@ def separable(
 
 
 def _as_many(name: str, given: Sequence[Any], proxes: Sequence[Prox]) -> None:
+    if not proxes:
+        raise ValueError("proxes must hold at least one map, but it is empty.")
     if len(given) != len(proxes):
         raise ValueError(
             f"one of {name} is needed for each of {len(proxes)} maps, but there are {len(given)}."

@@ -6,7 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_least,
+    demand_projections,
+    matched,
+    stepped,
+    widened,
+)
 from fedjax_admm.kernels._safe import safe_norm, scaled_norm
 
 Project = Callable[..., Array]
@@ -29,6 +36,7 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, 2017, example 18.31 (with the gradient outside).
     """
+    demand_projections("distance_to", project)
 
     def distance(x: Array, *parameters: Any) -> Array:
         (point,) = matched(x)
@@ -55,6 +63,7 @@ def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, 2017, corollary 12.31 (with the gradient).
     """
+    demand_projections("squared_distance_to", project)
 
     def squared(x: Array, *parameters: Any) -> Array:
         (point,) = matched(x)
@@ -63,6 +72,34 @@ def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array
         return (0.5 * jnp.sum(rest * rest, axis)).astype(point.dtype)
 
     return squared
+
+
+def indicator_prox(project: Project) -> Callable[..., Array]:
+    """Make the proximal map of the indicator of a set, `g(x) = 0` in C and infinite outside.
+
+    `Prox(v; step) = P(v)`, whatever the step is: the way of a projection into `conjugate`,
+    `tree_prox` and whatever else takes maps with a step.
+
+    Ties: those of the projection.
+
+    Derivative: that of the projection.
+
+    Args:
+      project: the projection, `project(v, *parameters)`.
+
+    Returns:
+      `indicated(v, step, *parameters)`.
+
+    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
+    1(3), 2014, section 1.2 (projections as proximal maps).
+    """
+    demand_projections("indicator_prox", project)
+
+    def indicated(v: Array, step: Real, *parameters: Any) -> Array:
+        demand_least("step", step)
+        return project(v, *parameters)
+
+    return indicated
 
 
 def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
@@ -86,12 +123,13 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.64 (example
     6.43); for sets that are not convex derived in the comments.
     """
+    demand_projections("distance_prox", project)
 
     def approached(v: Array, step: Real, *parameters: Any) -> Array:
         # min over c and x of ||x - c|| + ||x - v||^2 / (2 step): for a given c the minimum over x
         # is Huber's function of ||v - c||, which rises: the nearest c is the best one.
         (point,) = matched(v)
-        v, step = matched(widened(point), step)
+        v, step = stepped(widened(point), step)
         nearest = project(v, *parameters)
         scaled, norm, size = scaled_norm(v - nearest, axis)
         outside = norm * size > step
@@ -118,10 +156,11 @@ def squared_distance_prox(project: Project) -> Callable[..., Array]:
 
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, example 6.65.
     """
+    demand_projections("squared_distance_prox", project)
 
     def approached(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step = matched(widened(point), step)
+        v, step = stepped(widened(point), step)
         kept, taken = 1 / (1 + step), step / (1 + step)
         return (kept * v + taken * project(v, *parameters)).astype(point.dtype)
 

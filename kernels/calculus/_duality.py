@@ -7,7 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_least,
+    demand_proxes,
+    matched,
+    stepped,
+    widened,
+)
 from fedjax_admm.kernels._safe import safe_ratio
 
 Prox = Callable[..., Array]
@@ -39,6 +46,7 @@ def moreau_envelope(
     1(3), 2014, section 3.1; R. T. Rockafellar and R. J.-B. Wets, "Variational Analysis", 1998,
     theorem 2.26.
     """
+    demand_proxes("moreau_envelope", prox)
 
     @jax.custom_jvp
     def least(v: Array, step: Array, *parameters: Any) -> Array:
@@ -63,7 +71,7 @@ def moreau_envelope(
 
     def envelope(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
-        return least(*matched(widened(point), step), *parameters).astype(point.dtype)
+        return least(*stepped(widened(point), step), *parameters).astype(point.dtype)
 
     return envelope
 
@@ -109,10 +117,12 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
 
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.63.
     """
+    demand_proxes("envelope_prox", prox)
+    demand_least("smoothing", smoothing)
 
     def smoothed(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step, width = matched(widened(point), step, smoothing)
+        v, step, width = stepped(widened(point), step, smoothing)
         moved = prox(v, width + step, *parameters)
         # An average, not v plus a share of the way: at large steps that way is as long as v.
         kept, taken = (safe_ratio(part, width + step) for part in (width, step))
@@ -145,6 +155,7 @@ def conjugate(prox: Prox) -> Prox:
     1(3), 2014, section 2.5 (Moreau decomposition); the derivative by the step is derived in the
     comments.
     """
+    demand_proxes("conjugate", prox)
 
     @jax.custom_jvp
     def dual(v: Array, step: Array, *parameters: Any) -> Array:
@@ -179,7 +190,7 @@ def conjugate(prox: Prox) -> Prox:
 
     def conjugated(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
-        return dual(*matched(widened(point), step), *parameters).astype(point.dtype)
+        return dual(*stepped(widened(point), step), *parameters).astype(point.dtype)
 
     return conjugated
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_proxes, matched, stepped, widened
 from fedjax_admm.kernels.calculus._duality import objective_at
 
 Prox = Callable[..., Array]
@@ -39,12 +39,13 @@ def pointwise_minimum(
 
     Reference: derived in the comments.
     """
+    demand_proxes("pointwise_minimum", *proxes)
     _demand_equal("values", values, proxes)
 
     def minimised(v: Array, step: Real, *parameters: Any) -> Array:
         # The minimum over x and i can be taken over x first: that is the envelope of g_i.
         (point,) = matched(v)
-        v, step = matched(widened(point), step)
+        v, step = stepped(widened(point), step)
         numbers = list(parameters) if parameters else [()] * len(proxes)
         _demand_equal("parameters", numbers, proxes)
         best = least = None
@@ -87,10 +88,11 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
     SIAM Journal on Optimization 19(2), 2008; Y.-L. Yu, "Better approximation and faster algorithm
     using the proximal average", Advances in Neural Information Processing Systems 26, 2013.
     """
+    demand_proxes("proximal_average", *proxes)
 
     def averaged(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step, shares = matched(widened(point), step, weights)
+        v, step, shares = stepped(widened(point), step, weights)
         _demand_equal("weights", shares, proxes)
         numbers = list(parameters) if parameters else [()] * len(proxes)
         _demand_equal("parameters", numbers, proxes)
@@ -105,6 +107,8 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
 
 
 def _demand_equal(name: str, given: Any, proxes: Sequence[Prox]) -> None:
+    if not proxes:
+        raise ValueError("proxes must hold at least one map, but it is empty.")
     if len(given) != len(proxes):
         raise ValueError(
             f"one of {name} is needed for each of {len(proxes)} maps, but there are {len(given)}."

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from fedjax_admm.kernels._arguments import matched
+from fedjax_admm.kernels._arguments import demand_proxes, stepped
 
 TreeProx = Callable[..., Any] | Mapping[str, Callable[..., Any] | None]
 
@@ -36,19 +36,29 @@ def tree_prox(prox: TreeProx, tree: Any, step: Any, *parameters: Any) -> Any:
       Minimisers, in the structure of `tree`.
 
     Raises:
-      ValueError: a pattern decides about no leaf.
+      ValueError: a pattern decides about no leaf, the step is a tree of another structure, or a map
+        is a projection.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.1 (separable sum).
     """
+    named = prox.values() if isinstance(prox, Mapping) else [prox]
+    demand_proxes("tree_prox", *named)
     located, structure = jax.tree_util.tree_flatten_with_path(tree)
     if isinstance(prox, Mapping):
         maps = _maps_by_path(prox, [_path_text(path) for path, _ in located])
     else:
         maps = [prox] * len(located)
-    steps = jax.tree.leaves(jax.tree.broadcast(step, tree))
+    try:
+        steps = jax.tree.leaves(jax.tree.broadcast(step, tree))
+    except ValueError:
+        raise ValueError(
+            "the step must be a number, an array, or a tree of the structure of the points or of "
+            f"an upper part of it, but it has the structure {jax.tree.structure(step)} and the "
+            f"points have {structure}."
+        ) from None
     leaves = [
-        point if leaf_prox is None else leaf_prox(*matched(point, leaf_step), *parameters)
+        point if leaf_prox is None else leaf_prox(*stepped(point, leaf_step), *parameters)
         for leaf_prox, (_, point), leaf_step in zip(maps, located, steps, strict=True)
     ]
     return jax.tree.unflatten(structure, leaves)

@@ -6,13 +6,15 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.vectors._balls import project_l2_ball
 
 
+@approximate
 def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Array, Array]:
     """Proximal map of the isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
@@ -33,8 +35,8 @@ def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Ar
       iterations: the number of steps, static.
 
     Returns:
-      Approximate minimisers, broadcast shape, and their gaps, that shape without the last two axes;
-      both of the dtype of `v`.
+      Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
+      shape without the last two axes.
 
     Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing
@@ -43,6 +45,7 @@ def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Ar
     return _descended(v, step, iterations, _into_discs, _lengths)
 
 
+@approximate
 def prox_tv2d_anisotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Array, Array]:
     """Proximal map of the anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
@@ -63,8 +66,8 @@ def prox_tv2d_anisotropic(v: Array, step: Real, iterations: int = 100) -> tuple[
       iterations: the number of steps, static.
 
     Returns:
-      Approximate minimisers, broadcast shape, and their gaps, that shape without the last two axes;
-      both of the dtype of `v`.
+      Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
+      shape without the last two axes.
 
     Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing
@@ -120,7 +123,7 @@ def _descended(
     """Return what `iterations` steps on the dual give, and the gap of both problems there."""
     if iterations < 0:
         raise ValueError(f"iterations must be at least 0, but they are {iterations}.")
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     image = jnp.broadcast_to(widened(v), shape)
     step = widened(step if step.ndim else jnp.full((1,) * v.ndim, step))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
+from fedjax_admm.kernels._arguments import Real, length_along, matched, stepped, widened
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._segments import chain_segments
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
@@ -40,7 +40,7 @@ def prox_tv1d(v: Array, step: Real, weights: Real = 1.0, axis: int = -1) -> Arra
     Reference: N. A. Johnson, "A dynamic programming algorithm for the fused lasso and
     L0-segmentation", Journal of Computational and Graphical Statistics 22(2), 2013.
     """
-    v, step, weights = matched(v, step, weights)
+    v, step, weights = stepped(v, step, weights)
     rows, links, cut = _rows(v, step, weights, axis)
     if rows.shape[-1] < 2 or rows.size == 0:
         return jnp.moveaxis(rows, -1, axis).astype(v.dtype)
@@ -147,7 +147,7 @@ def prox_fused_lasso(v: Array, step: Real, l1: Real, tv: Real, axis: int = -1) -
     optimization", Annals of Applied Statistics 1(2), 2007 (the fused lasso signal approximator, and
     that thresholding follows fusing).
     """
-    v, step, l1, tv = matched(v, step, l1, tv)
+    v, step, l1, tv = stepped(v, step, l1, tv)
     return soft_threshold(prox_tv1d(v, step * tv, axis=axis), step * l1)
 
 

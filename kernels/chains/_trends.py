@@ -4,7 +4,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._total_variation import prox_tv1d
@@ -14,6 +15,7 @@ _ORDERS = (1, 2)
 _LARGEST_RHO = 32.0
 
 
+@approximate
 def prox_trend_filter(
     v: Array, step: Real, order: int = 1, iterations: int = 200, axis: int = -1
 ) -> tuple[Array, Array]:
@@ -39,8 +41,8 @@ def prox_trend_filter(
       axis: the axis along which the chain runs.
 
     Returns:
-      Approximate minimisers, broadcast shape, and their gaps, that shape without `axis`; both of
-      the dtype of `v`.
+      Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
+      shape without `axis`.
 
     Raises:
       ValueError: the order is neither 1 nor 2.
@@ -50,7 +52,7 @@ def prox_trend_filter(
     Kim, K. Koh, S. Boyd and D. Gorinevsky, "l1 trend filtering", SIAM Review 51(2), 2009.
     """
     _check(order)
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     rows = jnp.moveaxis(jnp.broadcast_to(widened(v), shape), axis, 0)
     step = jnp.moveaxis(widened(step if step.ndim else jnp.full((1,) * v.ndim, step)), axis, 0)

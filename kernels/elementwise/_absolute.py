@@ -7,7 +7,7 @@ traced; the result has the dtype of `v`.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, demand_least, matched, stepped
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
@@ -29,6 +29,7 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
     """
+    demand_least("threshold", threshold)
     v, threshold = matched(v, threshold)
     # Not v - clip(v, -t, t): at t = 0 both bounds tie, and negative points lose their derivative.
     return jnp.maximum(v - threshold, 0.0) + jnp.minimum(v + threshold, 0.0)
@@ -74,6 +75,7 @@ def prox_l1(v: Array, step: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
     """
+    demand_least("step", step)
     return soft_threshold(v, step)
 
 
@@ -117,7 +119,7 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     Journal of the Royal Statistical Society B 67, 2005; N. Parikh and S. Boyd, "Proximal
     Algorithms", 2014, section 6.5.3.
     """
-    v, step, l1, l2 = matched(v, step, l1, l2)
+    v, step, l1, l2 = stepped(v, step, l1, l2)
     return prox_squared_l2(soft_threshold(v, step * l1), step, l2)
 
 
@@ -159,7 +161,7 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.1.3 (piecewise linear scalar
     functions).
     """
-    v, step, quantile = matched(v, step, quantile)
+    v, step, quantile = stepped(v, step, quantile)
     above, below = step * quantile, step * (1 - quantile)
     return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
@@ -200,7 +202,7 @@ def prox_sum_positive(v: Array, step: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     return jnp.maximum(v - step, 0.0) + jnp.minimum(v, 0.0)
 
 
@@ -241,5 +243,5 @@ def prox_linear(v: Array, step: Real, slope: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1.
     """
-    v, step, slope = matched(v, step, slope)
+    v, step, slope = stepped(v, step, slope)
     return v - step * slope

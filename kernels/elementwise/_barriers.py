@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 
 
 def _logarithm(x: Array) -> Array:
@@ -59,7 +59,7 @@ def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
     in Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011, table
     10.2 (the map; the form without cancellation is derived in the comments).
     """
-    v, step, counts = matched(v, step, counts)
+    v, step, counts = stepped(v, step, counts)
     wide, by = widened(v), widened(step)
     return larger_root(wide - by, by, widened(counts)).astype(v.dtype)
 
@@ -109,7 +109,7 @@ def prox_log_barrier(v: Array, step: Real, weight: Real) -> Array:
     in Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011, table
     10.2 (the map; the form without cancellation is derived in the comments).
     """
-    v, step, weight = matched(v, step, weight)
+    v, step, weight = stepped(v, step, weight)
     return larger_root(widened(v), widened(step), widened(weight)).astype(v.dtype)
 
 

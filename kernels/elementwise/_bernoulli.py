@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 from fedjax_admm.kernels.elementwise._barriers import larger_root
 
 # Coefficients above it are divided, so that no sum of them leaves the range.
@@ -61,7 +61,7 @@ def prox_bernoulli(v: Array, step: Real, target: Real) -> Array:
     Reference: T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning",
     2nd edition, Springer, 2009, chapter 11 (the loss); the root is derived in the comments.
     """
-    v, step, target = matched(v, step, target)
+    v, step, target = stepped(v, step, target)
     wide, by, t = widened(v), widened(step), widened(target)
     # The equation keeps its form if x, v and t turn into 1 - x, 1 - v and 1 - t: its root may be
     # taken to be at most 1/2, and its logarithm is then found as well as its value.

@@ -6,7 +6,7 @@ For a convex g of one number and an interval, the map of their sum is that of g,
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by
 from fedjax_admm.kernels.elementwise._absolute import elastic_net_value, soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
@@ -145,7 +145,7 @@ def prox_non_negative_l1(v: Array, step: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     return jnp.maximum(v - step, 0.0)
 
 
@@ -232,7 +232,7 @@ def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Arr
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, sections 6.2.4 and 6.5.2.
     """
-    v, step, lower, upper, l1 = matched(v, step, lower, upper, l1)
+    v, step, lower, upper, l1 = stepped(v, step, lower, upper, l1)
     return _held(soft_threshold(v, step * l1), lower, upper)
 
 
@@ -279,5 +279,5 @@ def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, sections 6.1.1 and 6.2.4.
     """
-    v, step, lower, upper, weight = matched(v, step, lower, upper, weight)
+    v, step, lower, upper, weight = stepped(v, step, lower, upper, weight)
     return _held(prox_squared_l2(v, step, weight), lower, upper)

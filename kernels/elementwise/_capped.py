@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
@@ -56,7 +56,7 @@ def prox_capped_l1(v: Array, step: Real, theta: Real) -> Array:
     Thresholding Algorithm for Non-convex Regularized Optimization Problems", ICML 2013 (penalty and
     its two candidates); the regimes follow by comparing them.
     """
-    v, step, theta = matched(v, step, theta)
+    v, step, theta = stepped(v, step, theta)
     hard = jnp.sqrt(widened(step)) * jnp.sqrt(2 * widened(theta))
     end = jnp.where(step <= 2 * theta, widened(theta) + 0.5 * widened(step), hard)
     # Beyond 2 theta the jump comes before the soft threshold leaves 0.
@@ -108,7 +108,7 @@ def prox_capped_quadratic(v: Array, step: Real, weight: Real, cap: Real) -> Arra
     Mumford-Shah Functional", ECCV 2014; A. Blake and A. Zisserman, "Visual Reconstruction", MIT
     Press, 1987.
     """
-    v, step, weight, cap = matched(v, step, weight, cap)
+    v, step, weight, cap = stepped(v, step, weight, cap)
     bend = stop_gradient(widened(weight))
     reach = widened(step) + 1 / jnp.where(bend > 0, bend, 1.0)
     end = jnp.where(bend > 0, jnp.sqrt(2 * widened(cap)) * jnp.sqrt(reach), jnp.inf)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 
 
 def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
@@ -92,7 +92,7 @@ def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
     Reference: A. Prater-Bennette, L. Shen and E. E. Tripp, "The Proximity Operator of the Log-Sum
     Penalty", Journal of Scientific Computing 93, 2022 (both regimes).
     """
-    v, step, epsilon = matched(v, step, epsilon)
+    v, step, epsilon = stepped(v, step, epsilon)
     wide, step, epsilon = widened(v), widened(step), widened(epsilon)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + epsilon
@@ -185,7 +185,7 @@ def prox_geman(v: Array, step: Real, gamma: Real) -> Array:
     IEEE Transactions on Image Processing 4(7), 1995 (penalty); cubic and regimes derived in the
     comments of the module.
     """
-    v, step, gamma = matched(v, step, gamma)
+    v, step, gamma = stepped(v, step, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + gamma
@@ -274,7 +274,7 @@ def prox_exponential_type(v: Array, step: Real, gamma: Real) -> Array:
     Jeffrey and D. E. Knuth, "On the Lambert W function", Advances in Computational Mathematics 5,
     1996 (the root).
     """
-    v, step, gamma = matched(v, step, gamma)
+    v, step, gamma = stepped(v, step, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     slope = jnp.minimum(step * _initial_slope(gamma), float(jnp.finfo(wide.dtype).max))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 
 
 def kl_value(x: Array, reference: Real) -> Array:
@@ -58,7 +58,7 @@ def prox_kl(v: Array, step: Real, reference: Real) -> Array:
     Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in the
     comments.
     """
-    v, step, reference = matched(v, step, reference)
+    v, step, reference = stepped(v, step, reference)
     return _divergence_root(widened(v), widened(step), widened(reference)).astype(v.dtype)
 
 
@@ -103,7 +103,7 @@ def prox_entropy(v: Array, step: Real) -> Array:
     Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in
     the comments.
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     wide = widened(v)
     inverse = jnp.asarray(0.36787944117144233, wide.dtype)  # exp(-1)
     return _divergence_root(wide, widened(step), inverse).astype(v.dtype)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
@@ -98,7 +98,7 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     Annals of Statistics 38(2), 2010 (penalty, firm threshold); H.-Y. Gao and A. G. Bruce,
     "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
-    v, step, lam, gamma = matched(v, step, lam, gamma)
+    v, step, lam, gamma = stepped(v, step, lam, gamma)
     dtype = v.dtype
     v, step, lam, gamma = (widened(number) for number in (v, step, lam, gamma))
     magnitude = jnp.abs(v)
@@ -137,7 +137,7 @@ def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.8)
     (unit step); the regimes of larger steps follow by comparing the stationary points.
     """
-    v, step, lam, gamma = matched(v, step, lam, gamma)
+    v, step, lam, gamma = stepped(v, step, lam, gamma)
     dtype = v.dtype
     v, step, lam, gamma = (widened(number) for number in (v, step, lam, gamma))
     # In units of lam: with a large gamma the product gamma lam would leave the range.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
@@ -55,7 +55,7 @@ def prox_huber(v: Array, step: Real, delta: Real) -> Array:
     Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM, 2017,
     chapter 6 (the map).
     """
-    v, step, delta = matched(v, step, delta)
+    v, step, delta = stepped(v, step, delta)
     shorter = v / (1 + step)
     return shorter + step * soft_threshold(shorter, delta)
 
@@ -96,7 +96,7 @@ def prox_hinge(v: Array, step: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     # Not max(v, min(v + step, 1)): at the step 0 both tie, and half of the derivative is lost.
     return undefined_by(jnp.where(v < 1, jnp.minimum(v + step, 1.0), v), step)
 
@@ -138,7 +138,7 @@ def prox_squared_hinge(v: Array, step: Real) -> Array:
     Classification", Computational Optimization and Applications 20, 2001 (the loss); N. Parikh and
     S. Boyd, "Proximal Algorithms", 2014, section 6.1.1 (the map of a square).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     low = jnp.minimum(v, 1.0)  # the branch not taken must not overflow
     # Halved: twice a step may leave the range.
     return undefined_by(jnp.where(v < 1, (0.5 * low + step) / (0.5 + step), v), step)
@@ -225,7 +225,7 @@ def prox_cross_entropy(v: Array, step: Real, target: Real) -> Array:
     Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
     Statistical Society B 20, 1958 (the loss); the root is derived in the comments.
     """
-    v, step, target = matched(v, step, target)
+    v, step, target = stepped(v, step, target)
     root = _logit_root(widened(v), widened(step), widened(target))
     return root.astype(v.dtype)
 

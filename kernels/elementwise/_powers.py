@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 
 # Of (u - 1) / c, within 2e-3 of the largest root u up to the c of the jump.
 _FITS = {3: (-0.51361281, -0.12447534, -1.68620252), 4: (-0.36376792, 0.13837207, -1.31074654)}
@@ -94,7 +94,7 @@ def prox_l0(v: Array, step: Real) -> Array:
     Reference: T. Blumensath and M. E. Davies, "Iterative Thresholding for Sparse Approximations",
     Journal of Fourier Analysis and Applications 14, 2008, section 2 (hard thresholding).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     wide = widened(step)
     # Twice the root of half the step: the same number, where twice the step leaves the range.
     twice = jnp.where(wide < 1, jnp.sqrt(2 * wide), 2 * jnp.sqrt(0.5 * wide))
@@ -147,7 +147,7 @@ def prox_l_half(v: Array, step: Real) -> Array:
     Representation Theory and a Fast Solver", IEEE Transactions on Neural Networks and Learning
     Systems 23(7), 2012 (half thresholding).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     wide, step = widened(v), widened(step)
     return _thresholded(3, wide, step, 1.5 * jnp.cbrt(step) ** 2, v.dtype)
 
@@ -195,7 +195,7 @@ def prox_l_two_thirds(v: Array, step: Real) -> Array:
     formulas of Lq (q = 1/2, 2/3) regularization", Journal of Visual Communication and Image
     Representation 24(1), 2013 (threshold and quartic).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     wide, step = widened(v), widened(step)
     # The power 3/4 by two square roots: no step leaves the range on the way.
     small = step < 1  # four times a small step keeps its digits down to the smallest one

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 
 
 def smoothed_abs(v: Array, mu: Real) -> Array:
@@ -52,7 +52,7 @@ def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, closed form after equation (23).
     """
-    v, step, mu = matched(v, step, mu)
+    v, step, mu = stepped(v, step, mu)
     point, step, mu = widened(v), widened(step), widened(mu)
     width = mu + step
     # A sum beyond the range is taken of quarters.

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
 from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
 from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
@@ -68,7 +68,7 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
     Federated Learning", smoothed link penalties; C.-H. Zhang, "Nearly unbiased variable selection
     under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
-    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return _in_its_units(v, step, lam, gamma, mu, curvature=gamma, penalty=mcp_value)
 
 
@@ -123,7 +123,7 @@ def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -
     nonconcave penalized likelihood and its oracle properties", Journal of the American Statistical
     Association 96, 2001.
     """
-    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return _in_its_units(
         v, step, lam, gamma, mu, curvature=gamma - 1, penalty=scad_value, linear=True
     )

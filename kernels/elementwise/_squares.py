@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 
 
 def squared_l2_value(x: Array, weight: Real) -> Array:
@@ -43,7 +43,7 @@ def prox_squared_l2(v: Array, step: Real, weight: Real) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1.
     """
-    v, step, weight = matched(v, step, weight)
+    v, step, weight = stepped(v, step, weight)
     by, weight = widened(step), widened(weight)
     product = by * weight
     beyond = jnp.isinf(product)  # where the 1 is nothing beside it, and a quotient may still count

@@ -6,7 +6,7 @@ of the penalty, so that every regime of the step carries over.
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, stepped
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value,
     prox_mcp,
@@ -67,7 +67,7 @@ def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
     """
-    v, step, lam, gamma = matched(v, step, lam, gamma)
+    v, step, lam, gamma = stepped(v, step, lam, gamma)
     return shrink_norm(v, lambda norm: prox_mcp(norm, step, lam, gamma), axis)
 
 
@@ -118,7 +118,7 @@ def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
     """
-    v, step, lam, gamma = matched(v, step, lam, gamma)
+    v, step, lam, gamma = stepped(v, step, lam, gamma)
     return shrink_norm(v, lambda norm: prox_scad(norm, step, lam, gamma), axis)
 
 
@@ -160,7 +160,7 @@ def prox_group_l0(v: Array, step: Real, axis: Axis = -1) -> Array:
     Reference: Y. C. Eldar, P. Kuppinger and H. Bolcskei, "Block-Sparse Signals: Uncertainty
     Relations and Efficient Recovery", IEEE Transactions on Signal Processing 58(6), 2010.
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     return shrink_norm(v, lambda norm: prox_l0(norm, step), axis)
 
 
@@ -204,5 +204,5 @@ def prox_group_l_half(v: Array, step: Real, axis: Axis = -1) -> Array:
     Reference: Y. Hu, C. Li, K. Meng, J. Qin and X. Yang, "Group Sparse Optimization via l_{p,q}
     Regularization", Journal of Machine Learning Research 18, 2017.
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     return shrink_norm(v, lambda norm: prox_l_half(norm, step), axis)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._losses import huber_value, prox_huber
 from fedjax_admm.kernels.groups._radial import group_norm, radial_value, shrink_norm
@@ -48,7 +48,7 @@ def prox_group_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Arr
     1(3), 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin, "Model selection and
     estimation in regression with grouped variables", 2006.
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
 
 
@@ -100,7 +100,7 @@ def prox_sparse_group(
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
     Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
     """
-    v, step, l1, group = matched(v, step, l1, group)
+    v, step, l1, group = stepped(v, step, l1, group)
     return prox_group_l2(soft_threshold(v, step * l1), step * group, axis)
 
 
@@ -142,7 +142,7 @@ def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Arra
     performance", Mathematical Programming 108, 2006 (the cubic term); A. Beck, "First-Order Methods
     in Optimization", SIAM 2017, theorem 6.18 (prox of a composition with the norm).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     step = widened(step)
 
     def shrink(norm: Array) -> Array:
@@ -202,5 +202,5 @@ def prox_group_huber(v: Array, step: Real, delta: Real, axis: int | tuple[int, .
     Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM 2017,
     theorem 6.18 (prox of a composition with the norm).
     """
-    v, step, delta = matched(v, step, delta)
+    v, step, delta = stepped(v, step, delta)
     return shrink_norm(v, lambda norm: prox_huber(norm, step, delta), axis)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import broadcasted_iota, stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_entries, matched, stepped, widened
 from fedjax_admm.kernels._safe import safe_norm
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
@@ -58,7 +58,8 @@ def prox_l1_minus_l2(v: Array, step: Real, weight: Real, axis: int = -1) -> Arra
     Reference: Y. Lou and M. Yan, "Fast L1-L2 Minimization via a Proximal Operator", Journal of
     Scientific Computing 74, 2018, lemma 1.
     """
-    v, step, weight = matched(v, step, weight)
+    v, step, weight = stepped(v, step, weight)
+    demand_entries(v, axis, "prox_l1_minus_l2")
     wide, step, weight = widened(v), widened(step), widened(weight)
     magnitude = stop_gradient(jnp.abs(wide))
     sparse = jnp.max(magnitude, axis, keepdims=True, initial=0) <= stop_gradient(step)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.groups._radial import kept_share, segment_norm
 
@@ -69,7 +69,7 @@ def prox_segments_l2(
     variables", Journal of the Royal Statistical Society B 68, 2006; N. Parikh and S. Boyd,
     "Proximal Algorithms", Foundations and Trends in Optimization 1(3), 2014, section 6.5.1.
     """
-    v, step, weights = matched(v, step, weights)
+    v, step, weights = stepped(v, step, weights)
     norms, for_each_entry = segment_norm(v, segments, count, axis)
     threshold = widened(step) * widened(_along(weights, v, axis))
     share = kept_share(norms, lambda norm: jnp.maximum(norm - threshold, 0.0))
@@ -137,6 +137,6 @@ def prox_sparse_segments(
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
     Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
     """
-    v, step, l1 = matched(v, step, l1)
+    v, step, l1 = stepped(v, step, l1)
     shrunk = soft_threshold(v, step * l1)
     return prox_segments_l2(shrunk, step, segments, weights, count=count, axis=axis)

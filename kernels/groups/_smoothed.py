@@ -6,7 +6,7 @@ of the penalty, so that every regime of the step carries over.
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, stepped
 from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
 from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
 from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
@@ -70,7 +70,7 @@ def prox_smoothed_group_mcp(
     Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
     Federated Learning", smoothed link penalties.
     """
-    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_mcp(norm, step, lam, gamma, mu), axis)
 
 
@@ -126,5 +126,5 @@ def prox_smoothed_group_scad(
     Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
     Federated Learning", smoothed link penalties.
     """
-    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_scad(norm, step, lam, gamma, mu), axis)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_least, matched, widened
 from fedjax_admm.kernels.losses._spectrum import resolvent
 
 
@@ -65,6 +65,7 @@ def prox_least_squares_circular(
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1 (quadratic functions), in the coordinates of the convolution theorem.
     """
+    demand_least("step", step)
     (point,) = matched(v)
     v, step = matched(widened(point), step)
     v, kernel, target = _same_axes(v, kernel, target)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_least, matched, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 from fedjax_admm.kernels.elementwise._absolute import prox_pinball, soft_threshold
 from fedjax_admm.kernels.elementwise._losses import prox_logistic
@@ -56,6 +56,7 @@ def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis:
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property x (one direction), with the soft threshold.
     """
+    demand_least("step", step)
 
     def scalar(r: Array, step: Array, length: Array) -> Array:
         return soft_threshold(r, step * length)
@@ -117,6 +118,7 @@ def prox_pinball_residual(
     P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", 2011,
     table 10.1, property x (one direction).
     """
+    demand_least("step", step)
 
     def scalar(r: Array, step: Array, length: Array) -> Array:
         return prox_pinball(r, step * length, jnp.asarray(quantile, r.dtype))
@@ -172,6 +174,7 @@ def prox_logistic_residual(v: Array, step: Real, row: Array, target: Real, axis:
     P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", 2011,
     table 10.1, property x (one direction).
     """
+    demand_least("step", step)
 
     def scalar(r: Array, step: Array, length: Array) -> Array:
         root = prox_logistic(r * length, step * length * length)

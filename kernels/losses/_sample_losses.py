@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._gaps import approximate, with_gap
 from fedjax_admm.kernels.elementwise._absolute import prox_l1, prox_pinball
 from fedjax_admm.kernels.elementwise._losses import prox_logistic
 from fedjax_admm.kernels.losses._samples import SampleFactor, SampleProx, precompose_samples
@@ -30,6 +31,7 @@ def absolute_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array
     return jnp.sum(rest * jnp.sign(rest), -1).astype(matched(x)[0].dtype)
 
 
+@approximate
 def prox_absolute_loss(
     v: Array,
     step: Real,
@@ -42,8 +44,8 @@ def prox_absolute_loss(
 
     `Prox(v; step) = v - step A^T u` with slopes `u_i` in [-1, 1] that are the signs of the
     residuals of the result where these are not 0. There is no closed form: iterations and Newton
-    steps are joined, as in `precompose_samples`, and what is missing is returned. With the mean
-    instead of the sum, divide the step by m.
+    steps are joined, as in `precompose_samples`. With the mean instead of the sum, divide the step
+    by m.
 
     Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
 
@@ -56,13 +58,13 @@ def prox_absolute_loss(
       axis: the axis that holds the coordinates of a point.
 
     Returns:
-      The minimisers in shape and dtype of `v`, their slopes, shape (..., m), and the residual of
-      the optimality condition, shape (...).
+      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
+      shape (..., m), and the residual of the optimality condition, shape (...).
 
     Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
     Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
     """
-    return precompose_samples(prox_l1, rounds)(v, step, factor, start=start, axis=axis)
+    return with_gap(precompose_samples(prox_l1, rounds))(v, step, factor, start=start, axis=axis)
 
 
 def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Real, axis: int = -1) -> Array:
@@ -90,6 +92,7 @@ def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Real, axis: int
     return jnp.sum(jnp.maximum(q * rest, (q - 1) * rest), -1).astype(matched(x)[0].dtype)
 
 
+@approximate
 def prox_pinball_loss(
     v: Array,
     step: Real,
@@ -104,7 +107,7 @@ def prox_pinball_loss(
     With the residuals `r_i = <a_i, x> - b_i`, `Prox(v; step) = v - step A^T u` with slopes `u_i` in
     [q - 1, q] that are q where a residual of the result is positive and `q - 1` where it is
     negative. There is no closed form: iterations and Newton steps are joined, as in
-    `precompose_samples`, and what is missing is returned.
+    `precompose_samples`.
 
     Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
 
@@ -119,14 +122,14 @@ def prox_pinball_loss(
       axis: the axis that holds the coordinates of a point.
 
     Returns:
-      The minimisers in shape and dtype of `v`, their slopes, shape (..., m), and the residual of
-      the optimality condition, shape (...).
+      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
+      shape (..., m), and the residual of the optimality condition, shape (...).
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
     S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical
     Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
     """
-    mapped = precompose_samples(prox_pinball, rounds)
+    mapped = with_gap(precompose_samples(prox_pinball, rounds))
     return mapped(v, step, factor, quantile, start=start, axis=axis)
 
 
@@ -152,6 +155,7 @@ def logistic_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array
     return jnp.sum(jnp.logaddexp(0.0 * rest, -rest), -1).astype(matched(x)[0].dtype)
 
 
+@approximate
 def prox_logistic_loss(
     v: Array,
     step: Real,
@@ -163,8 +167,7 @@ def prox_logistic_loss(
     """Proximal map of the logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
 
     With the residuals r of the result, `Prox(v; step) = v + step A^T (1 / (1 + exp(r)))`. There is
-    no closed form: iterations and Newton steps are joined, as in `precompose_samples`, and what is
-    missing is returned.
+    no closed form: iterations and Newton steps are joined, as in `precompose_samples`.
 
     Derivative: implicit; smooth, no kink.
 
@@ -178,14 +181,16 @@ def prox_logistic_loss(
       axis: the axis that holds the coordinates of a point.
 
     Returns:
-      The minimisers in shape and dtype of `v`, their slopes, shape (..., m), and the residual of
-      the optimality condition, shape (...).
+      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
+      shape (..., m), and the residual of the optimality condition, shape (...).
 
     Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); S. Boyd,
     N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical Learning
     via the Alternating Direction Method of Multipliers", 2011, section 8.2.
     """
-    return precompose_samples(prox_logistic, rounds)(v, step, factor, start=start, axis=axis)
+    return with_gap(precompose_samples(prox_logistic, rounds))(
+        v, step, factor, start=start, axis=axis
+    )
 
 
 def _residuals(x: Array, factor: SampleFactor, axis: int) -> Array:

@@ -17,7 +17,8 @@ from jax import Array
 from jax.core import Tracer
 
 from fedjax_admm._shown import short_repr
-from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
+from fedjax_admm.kernels._arguments import Real, check_system, demand_proxes, matched, widened
+from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_norm, safe_ratio
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
@@ -107,12 +108,12 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     return SampleFactor(matrix, target, left, values * values, weight)
 
 
-def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable[..., SampleProx]:
+def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable[..., Array]:
     """Make the proximal map of a loss of samples, `g(x) = sum_i phi(<a_i, x> - b_i)`.
 
     `Prox(v; step) = v - step A^T u` where u are slopes of phi at the residuals of the result. The
-    iterations end when rounding leaves nothing to gain, or after the last round; the distance from
-    the optimum is returned.
+    iterations end when rounding leaves nothing to gain, or after the last round; `with_gap` tells
+    the distance from the optimum.
 
     Derivative: implicit, in the point, the step, the matrix, the target and the parameters; at
     kinks the convention of the given map. It is exact as far as the residual is 0.
@@ -122,15 +123,17 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
       rounds: how often twenty iterations and a Newton step are made at most.
 
     Returns:
-      `mapped(v, step, factor, *parameters, start=None, axis=-1)`, which returns the point, the dual
-      variables and the residual.
+      `mapped(v, step, factor, *parameters, start=None, axis=-1)`, which returns the points; with
+      `with_gap` a `SampleProx` of the points, the dual variables and the residual.
 
     Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
     Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1;
     L. Qi and J. Sun, "A nonsmooth version of Newton's method", Mathematical Programming 58, 1993;
     their union is derived in the comments.
     """
+    demand_proxes("precompose_samples", prox)
 
+    @approximate
     def mapped(
         v: Array,
         step: Real,

@@ -158,7 +158,7 @@ def _by_the_way(decomposition, rotations, lapack, matrix):
         )
     if decomposition == "rotations":
         return rotations(matrix)
-    if decomposition == "lapack" or not _several_cpu_devices():
+    if decomposition == "lapack" or matrix.size == 0 or not _several_cpu_devices():
         return lapack(matrix)
     return jax.lax.platform_dependent(matrix, cpu=rotations, default=lapack)
 

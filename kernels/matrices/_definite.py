@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_least, matched, widened
 from fedjax_admm.kernels.elementwise._barriers import log_barrier_value, prox_log_barrier
 from fedjax_admm.kernels.matrices._decompositions import decompose_symmetric
 from fedjax_admm.kernels.matrices._spectra import eigenvalue_map
@@ -88,6 +88,7 @@ def prox_log_det(v: Array, step: Real, decomposition: str | None = None) -> Arra
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.7.5.
     """
+    demand_least("step", step)
 
     def shifted(values, by):
         return prox_log_barrier(values, by, 1.0)

@@ -2,7 +2,7 @@
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels._arguments import Real, demand_least
 from fedjax_admm.kernels.matrices._spectra import singular_values, spectral_map
 from fedjax_admm.kernels.vectors._k_support import prox_top_k_envelope, top_k_envelope_value
 
@@ -60,6 +60,7 @@ def prox_rank_envelope(v: Array, step: Real, k: int, decomposition: str | None =
     Reference: V. Larsson and C. Olsson, "Convex Low Rank Approximation", International Journal of
     Computer Vision 120, 2016.
     """
+    demand_least("step", step)
 
     def shrink(values: Array, step: Array) -> Array:
         return prox_top_k_envelope(values, step, k)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._arguments import demand_entries, matched, widened
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
@@ -41,6 +41,7 @@ def project_stiefel(v: Array, decomposition: str | None = None) -> Array:
     (v,) = matched(v)
     if v.ndim < 2:
         raise ValueError(f"matrices have at least two axes, but the shape is {v.shape}.")
+    demand_entries(v, -1, "project_stiefel")
     wide = widened(v)
     broken = ~jnp.all(jnp.isfinite(wide), axis=(-2, -1), keepdims=True)
     wide = jnp.where(broken, 0, wide)

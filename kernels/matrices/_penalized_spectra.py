@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, demand_least, demand_proxes, matched
 from fedjax_admm.kernels.elementwise._concave import log_sum_value, prox_log_sum
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value,
@@ -77,6 +77,8 @@ def prox_spectral(
     Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
     AAAI Conference on Artificial Intelligence, 2015, proposition 1.
     """
+    demand_least("step", step)
+    demand_proxes("prox_spectral", prox)
     return spectral_map(v, prox, step, *parameters, decomposition=decomposition)
 
 
@@ -134,6 +136,7 @@ def prox_spectral_mcp(
     variable selection under minimax concave penalty", Annals of Statistics 38(2), 2010 (the
     penalty).
     """
+    demand_least("step", step)
     return prox_spectral(v, step, prox_mcp, lam, gamma, decomposition=decomposition)
 
 
@@ -193,6 +196,7 @@ def prox_spectral_scad(
     selection via nonconcave penalized likelihood and its oracle properties", Journal of the
     American Statistical Association 96, 2001 (the penalty).
     """
+    demand_least("step", step)
     return prox_spectral(v, step, prox_scad, lam, gamma, decomposition=decomposition)
 
 
@@ -250,4 +254,5 @@ def prox_spectral_log_det(
     (the penalty); C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value
     thresholding", AAAI Conference on Artificial Intelligence, 2015 (proposition 1).
     """
+    demand_least("step", step)
     return prox_spectral(v, step, prox_log_sum, epsilon, decomposition=decomposition)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels._arguments import Real, demand_least
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.matrices._spectra import singular_values, spectral_map
 from fedjax_admm.kernels.vectors._l1_ball import project_l1_ball
@@ -57,6 +57,7 @@ def prox_nuclear(v: Array, step: Real, decomposition: str | None = None) -> Arra
     D. Meng, W. Zuo, X. Feng and L. Zhang, "Weighted nuclear norm minimization and its applications
     to low level vision", International Journal of Computer Vision 121, 2017 (weights).
     """
+    demand_least("step", step)
     return spectral_map(v, soft_threshold, step, decomposition=decomposition)
 
 

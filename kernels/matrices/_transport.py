@@ -6,6 +6,7 @@ from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real
+from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels.matrices._semidual import Distance, transported
 
@@ -56,6 +57,7 @@ _EUCLIDEAN = Distance(
 _ENTROPIC = Distance(_entropic_rows, lambda x: x, _entropic_shifts, euclidean=False)
 
 
+@approximate
 def project_transport(
     v: Array,
     row_marginals: Real,
@@ -84,8 +86,8 @@ def project_transport(
       tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
 
     Returns:
-      Projections, shape (..., m, n), dtype of `v`, and the residual, shape (...): the largest error
-      of a sum of a row or column.
+      Projections, shape (..., m, n), dtype of `v`; from `with_gap` the residual too, shape (...):
+      the largest error of a sum of a row or column.
 
     Raises:
       ValueError: `v` has fewer than two axes.
@@ -98,6 +100,7 @@ def project_transport(
     return transported(v, row_marginals, column_marginals, _EUCLIDEAN, iterations, tolerance)
 
 
+@approximate
 def project_birkhoff(
     v: Array, iterations: int = 400, tolerance: float | None = None
 ) -> tuple[Array, Array]:
@@ -114,8 +117,8 @@ def project_birkhoff(
       tolerance: of the sums; None for the rounding of the dtype.
 
     Returns:
-      Projections, shape (..., n, n), dtype of `v`, and the residual, shape (...): the largest error
-      of a sum of a row or column.
+      Projections, shape (..., n, n), dtype of `v`; from `with_gap` the residual too, shape (...):
+      the largest error of a sum of a row or column.
 
     Raises:
       ValueError: the matrices are not square.
@@ -124,9 +127,10 @@ def project_birkhoff(
     of the projector over the Birkhoff polytope", Mathematical Programming 179, 2020.
     """
     _check_square(v)
-    return project_transport(v, 1.0, 1.0, iterations, tolerance)
+    return transported(v, 1.0, 1.0, _EUCLIDEAN, iterations, tolerance)
 
 
+@approximate
 def project_kl_transport(
     v: Array,
     row_marginals: Real,
@@ -152,8 +156,8 @@ def project_kl_transport(
       tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
 
     Returns:
-      Projections, shape (..., m, n), dtype of `v`, and the residual, shape (...): the largest error
-      of a sum of a row or column.
+      Projections, shape (..., m, n), dtype of `v`; from `with_gap` the residual too, shape (...):
+      the largest error of a sum of a row or column.
 
     Raises:
       ValueError: `v` has fewer than two axes.
@@ -166,6 +170,7 @@ def project_kl_transport(
     return transported(v, row_marginals, column_marginals, _ENTROPIC, iterations, tolerance)
 
 
+@approximate
 def project_kl_birkhoff(
     v: Array, iterations: int = 400, tolerance: float | None = None
 ) -> tuple[Array, Array]:
@@ -182,8 +187,8 @@ def project_kl_birkhoff(
       tolerance: of the sums; None for the rounding of the dtype.
 
     Returns:
-      Projections, shape (..., n, n), dtype of `v`, and the residual, shape (...): the largest error
-      of a sum of a row or column.
+      Projections, shape (..., n, n), dtype of `v`; from `with_gap` the residual too, shape (...):
+      the largest error of a sum of a row or column.
 
     Raises:
       ValueError: the matrices are not square.
@@ -192,7 +197,7 @@ def project_kl_birkhoff(
     matrices", Pacific Journal of Mathematics 21, 1967.
     """
     _check_square(v)
-    return project_kl_transport(v, 1.0, 1.0, iterations, tolerance)
+    return transported(v, 1.0, 1.0, _ENTROPIC, iterations, tolerance)
 
 
 def _check_square(v):

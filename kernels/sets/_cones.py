@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import slice_in_dim
 
-from fedjax_admm.kernels._arguments import length_along, matched, widened
+from fedjax_admm.kernels._arguments import demand_entries, matched, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 
 
@@ -36,7 +36,7 @@ def project_second_order_cone(v: Array, axis: int = -1) -> Array:
     1(3), 2014, section 6.3.2 (second-order cone).
     """
     (v,) = matched(v)
-    _at_least(v, axis, 1, "project_second_order_cone")
+    demand_entries(v, axis, "project_second_order_cone")
     inside, projected = _in_cone(widened(v), axis)
     return jnp.where(inside, v, projected.astype(v.dtype))
 
@@ -67,17 +67,9 @@ def project_rotated_second_order_cone(v: Array, axis: int = -1) -> Array:
     constraints); N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.3.2.
     """
     (v,) = matched(v)
-    _at_least(v, axis, 2, "project_rotated_second_order_cone")
+    demand_entries(v, axis, "project_rotated_second_order_cone", 2)
     inside, projected = _in_cone(_rotated(widened(v), axis), axis)
     return jnp.where(inside, v, _rotated(projected, axis).astype(v.dtype))
-
-
-def _at_least(v: Array, axis: int, least: int, name: str) -> None:
-    if v.ndim == 0 or length_along(v, axis) < least:
-        raise ValueError(
-            f"{name} takes points with at least {least} entries along axis {axis}, but v has the "
-            f"shape {v.shape}."
-        )
 
 
 def _in_cone(v: Array, axis: int) -> tuple[Array, Array]:

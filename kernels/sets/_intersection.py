@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels._arguments import demand_projections, matched, widened
+from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 
 
+@approximate
 def project_intersection(
     v: Array,
     projections: Sequence[Callable[[Array], Array]],
@@ -36,8 +38,8 @@ def project_intersection(
       axis: the axis or the axes that hold a point, over which the residual is taken.
 
     Returns:
-      The projections, shape and dtype of `v`, and the largest entry of `|x - P_i(x)|` over all
-      sets, shape of `v` without `axis`.
+      The projections, shape and dtype of `v`; from `with_gap` the residual too, the largest entry
+      of `|x - P_i(x)|` over all sets, shape of `v` without `axis`.
 
     Raises:
       ValueError: no projection is given.
@@ -46,6 +48,7 @@ def project_intersection(
     intersection of convex sets in Hilbert spaces", Advances in Order Restricted Statistical
     Inference, Lecture Notes in Statistics 37, 1986.
     """
+    demand_projections("project_intersection", *projections)
     if not projections:
         raise ValueError("projections must hold at least one projection, but it is empty.")
     (v,) = matched(v)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import falling_root, power_of_two
@@ -76,7 +76,7 @@ def prox_k_support(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     McDonald, M. Pontil and D. Stamos, "New Perspectives on k-Support and Cluster Norms", Journal of
     Machine Learning Research 17, 2016 (the weights). The level is derived in the comments.
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     by = widened(step)
     kept = 1 / (1 + by)
     wide = widened(v)
@@ -147,7 +147,7 @@ def prox_top_k_envelope(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     Functionals Without Moving Global Minima", Journal of Optimization Theory and Applications 183,
     2019 (minimisers from the step 1 on).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     wide, by = widened(v), widened(step)
     share = jnp.where(by < 1, by, 1.0)
     kept = 1 - share

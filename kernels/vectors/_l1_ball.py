@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
 from fedjax_admm.kernels.vectors._simplex import project_simplex, weighted_simplex
 from fedjax_admm.kernels.vectors._thresholds import along, power_of_two
 
@@ -31,6 +31,7 @@ def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     the l1-ball for learning in high dimensions", ICML, 2008.
     """
     v, radius = matched(v, radius)
+    demand_entries(v, axis, "project_l1_ball")
     wide, limit = widened(v), widened(radius)
     sign = jnp.sign(wide)
     outside = exceeds(wide, limit, axis)
@@ -84,6 +85,7 @@ def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     the l1-ball for learning in high dimensions", ICML, 2008 (lemma 3: the signs are those of `v`).
     """
     v, radius = matched(v, radius)
+    demand_entries(v, axis, "project_l1_sphere")
     sign = jnp.where(v < 0, jnp.asarray(-1, v.dtype), 1)
     return sign * project_simplex(sign * v, radius, axis)
 
@@ -111,6 +113,7 @@ def project_weighted_l1_ball(v: Array, weights: Array, radius: Real = 1.0, axis:
     the weighted l1 ball", Artificial Intelligence 306, 2022.
     """
     v, weights, radius = matched(v, weights, radius)
+    demand_entries(v, axis, "project_weighted_l1_ball")
     v, weights = jnp.broadcast_arrays(v, along(v, weights, axis))
     wide, heavy, limit = widened(v), widened(weights), widened(radius)
     sign = jnp.sign(wide)

@@ -6,7 +6,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_entries,
+    length_along,
+    matched,
+    stepped,
+    widened,
+)
 from fedjax_admm.kernels.vectors._l1_ball import exceeds
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._simplex import project_simplex
@@ -32,7 +39,8 @@ def prox_max(v: Array, step: Real, axis: int = -1) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.4.1 (max function).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
+    demand_entries(v, axis, "prox_max")
     return (widened(v) - project_simplex(widened(v), widened(step), axis)).astype(v.dtype)
 
 
@@ -52,6 +60,7 @@ def max_value(x: Array, axis: int = -1) -> Array:
     1(3), 2014, section 6.4.1.
     """
     (x,) = matched(x)
+    demand_entries(x, axis, "max_value")
     return jnp.max(x, axis=axis)
 
 
@@ -76,7 +85,8 @@ def prox_linf(v: Array, step: Real, axis: int = -1) -> Array:
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2 (l-infinity norm: the dual norm is the l1 norm).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
+    demand_entries(v, axis, "prox_linf")
     wide, loss = widened(v), widened(step)
     sign = jnp.sign(wide)
     left = exceeds(wide, loss, axis)
@@ -100,6 +110,7 @@ def linf_value(x: Array, axis: int = -1) -> Array:
     1(3), 2014, section 6.5.2.
     """
     (x,) = matched(x)
+    demand_entries(x, axis, "linf_value")
     return jnp.max(jnp.sign(x) * x, axis=axis)
 
 
@@ -127,7 +138,7 @@ def prox_sum_largest(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7 (sum of the
     k largest values).
     """
-    v, step = matched(v, step)
+    v, step = stepped(v, step)
     _demand_some(v, k, axis)
     wide, loss = widened(v), widened(step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import along, positive_part, power_of_two
 
@@ -35,6 +35,7 @@ def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
     iteration, which is Newton's method).
     """
     v, mass = matched(v, mass)
+    demand_entries(v, axis, "project_simplex")
     dtype, v, mass = v.dtype, widened(v), widened(mass)
     scale = power_of_two(mass)
     shifted = (v - jnp.max(stop_gradient(v), axis=axis, keepdims=True)) / scale
@@ -67,6 +68,7 @@ def project_weighted_simplex(v: Array, weights: Array, mass: Real = 1.0, axis: i
     the weighted l1 ball", Artificial Intelligence 306, 2022 (the threshold).
     """
     v, weights, mass = matched(v, weights, mass)
+    demand_entries(v, axis, "project_weighted_simplex")
     weights = along(v, weights, axis)
     dtype, v, weights, mass = v.dtype, widened(v), widened(weights), widened(mass)
     found = weighted_simplex(v, weights, mass, axis)
@@ -129,5 +131,6 @@ def project_sparse_simplex(v: Array, k: int, mass: Real = 1.0, axis: int = -1) -
     if k < 1:
         raise ValueError(f"a simplex needs at least 1 entry that is not 0, but k is {k}.")
     v, mass = matched(v, mass)
+    demand_entries(v, axis, "project_sparse_simplex")
     kept = largest(widened(v), k, axis)
     return project_simplex(jnp.where(kept, v, -jnp.inf), mass, axis)

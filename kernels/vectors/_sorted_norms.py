@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._isotonic import blocks_of, ordered_fit
 from fedjax_admm.kernels.vectors._ranks import ascending
@@ -36,7 +36,7 @@ def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
     variable selection via convex optimization", Annals of Applied Statistics 9, 2015, section 2
     (the proximal map by isotonic regression).
     """
-    v, step, weights = matched(v, step, weights)
+    v, step, weights = stepped(v, step, weights)
     weights = along(v, weights, axis)
     dtype, places = v.dtype, jnp.broadcast_shapes(v.shape, step.shape, weights.shape)
     v, losses = widened(v), widened(step) * widened(weights)

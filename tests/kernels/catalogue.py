@@ -111,8 +111,7 @@ def image(row: Row, points: np.ndarray, step: float) -> np.ndarray:
             ),
             row.parameters,
         )
-        found = jax.jit(row.prox)(jnp.asarray(points), step, *parameters)
-        return np.asarray(found[0] if isinstance(found, tuple) else found)
+        return np.asarray(jax.jit(row.prox)(jnp.asarray(points), step, *parameters))
 
 
 def picture(row: Row) -> str:

@@ -66,8 +66,8 @@ OPTAX = Peer(
 SCICO = Peer(
     "scico 0.0.7 (`scico.functional`)",
     {
-        "AnisotropicTVNorm": "`prox_tv2d_anisotropic`, with its gap (there approximate)",
-        "IsotropicTVNorm": "`prox_tv2d_isotropic`, with its gap (there approximate)",
+        "AnisotropicTVNorm": "`prox_tv2d_anisotropic`, `with_gap` (there approximate)",
+        "IsotropicTVNorm": "`prox_tv2d_isotropic`, `with_gap` (there approximate)",
         "HuberNorm": "`prox_huber`; not separable: `prox_group_huber`",
         "L0Norm": "`prox_l0` (there the threshold is `step`, which is not that of the prox)",
         "L1Norm": "`prox_l1`",

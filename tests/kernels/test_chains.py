@@ -15,7 +15,9 @@ from fedjax_admm.kernels.chains._segments import end_to_end, side_by_side
 from tests.reference import prox_chains as reference
 
 tv1d = jax.jit(kernels.prox_tv1d, static_argnames="axis")
-filtered = jax.jit(kernels.prox_trend_filter, static_argnames=("order", "iterations", "axis"))
+filtered = jax.jit(
+    kernels.with_gap(kernels.prox_trend_filter), static_argnames=("order", "iterations", "axis")
+)
 
 
 # --- chains ---
@@ -149,7 +151,8 @@ def test_the_gap_of_an_image_bounds_what_its_steps_left(kind, step, x64):
     problem.solve(solver="CLARABEL")
     prox, value = (getattr(kernels, name) for name in (f"prox_tv2d_{kind}", f"tv2d_{kind}_value"))
     for iterations in (0, 10, 1000):
-        image, gap = jax.jit(prox, static_argnums=2)(jnp.asarray(v), step, iterations)
+        told = jax.jit(kernels.with_gap(prox), static_argnums=2)
+        image, gap = told(jnp.asarray(v), step, iterations)
         lacking = step * value(image) + jnp.sum((image - v) ** 2) / 2 - problem.value
         assert lacking <= gap + 1e-7
         assert jnp.linalg.norm(image.ravel() - x.value) <= np.sqrt(2 * gap) + 1e-3

@@ -13,6 +13,7 @@ import fedjax_admm.kernels as kernels
 # What kernels share among themselves.
 SHARED = {
     "along",
+    "approximate",
     "ascending",
     "blocks_of",
     "centred",
@@ -20,6 +21,11 @@ SHARED = {
     "check_system",
     "clipped_part",
     "coordinates",
+    "demand_entries",
+    "demand_least",
+    "demand_number",
+    "demand_projections",
+    "demand_proxes",
     "end_to_end",
     "exceeds",
     "falling_root",
@@ -42,6 +48,7 @@ SHARED = {
     "segment_norm",
     "side_by_side",
     "spread",
+    "stepped",
     "take_back",
     "times",
     "transported",

@@ -233,9 +233,10 @@ def test_an_intersection_tells_how_far_its_sets_are():
         def project(x):
             return kernels.project_intersection(x, (ball, below), 60)
 
-        apart = kernels.project_intersection(points, (below, beyond), 60)[1]
-        slope = jax.jacrev(lambda x: project(x)[0])(points[0])
-        return *project(points), jax.vmap(project)(points)[0], apart, slope
+        told = kernels.with_gap(kernels.project_intersection)
+        apart = told(points, (below, beyond), 60)[1]
+        slope = jax.jacrev(project)(points[0])
+        return *told(points, (ball, below), 60), jax.vmap(project)(points), apart, slope
 
     together, residual, mapped, apart, slope = found(points)
     np.testing.assert_allclose(together, expected, atol=1e-6)

@@ -91,6 +91,13 @@ def test_complex_points_are_refused(row):
         jax.eval_shape(row.prox, points, step, *cast(row.parameters, np.float32))
 
 
+@pytest.mark.parametrize("row", [r for r in FIRSTS.values() if not r.projection], ids=str)
+def test_a_negative_step_is_refused(row):
+    """It expanded: the absolute value at the step -1 moved 2 to 3."""
+    with pytest.raises(ValueError, match=r"^step must be at least 0, but it is -0\.5\.$"):
+        row.prox(row.points, -0.5, *row.parameters)
+
+
 @pytest.mark.parametrize("reverse", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @ONE_EACH
 def test_it_runs_inside_shard_map_with_its_defaults(row, reverse):

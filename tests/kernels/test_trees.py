@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm.kernels import prox_elastic_net, prox_group_l2, prox_l1, tree_prox
+from fedjax_admm.kernels import (
+    prox_elastic_net,
+    prox_group_l2,
+    prox_l1,
+    prox_tv2d_isotropic,
+    translate,
+    tree_prox,
+    with_gap,
+)
 
 
 def network():
@@ -68,6 +76,19 @@ def test_every_leaf_keeps_its_dtype_and_those_that_are_not_touched_are_the_same_
 def test_a_bare_array_and_a_tree_without_leaves():
     np.testing.assert_allclose(tree_prox({"*": prox_l1}, jnp.asarray([2.0]), 0.5), [1.5])
     assert tree_prox(prox_l1, {"nothing": None}, 0.5) == {"nothing": None}
+
+
+def test_a_map_that_approximates_goes_into_trees_and_other_maps():
+    """It returned its gap beside the point, and the tree had the pair as its leaf."""
+    image = jnp.asarray([[1.0, 2.0], [0.0, 4.0]])
+    alone = prox_tv2d_isotropic(image, 0.5)
+    assert alone.shape == image.shape
+    same(tree_prox(prox_tv2d_isotropic, {"image": image}, 0.5), {"image": alone})
+    moved = translate(prox_tv2d_isotropic, 1.0)
+    np.testing.assert_allclose(moved(image, 0.5), alone, atol=1e-5)  # a constant costs nothing
+    points, gap = with_gap(prox_tv2d_isotropic)(image, 0.5)
+    np.testing.assert_array_equal(points, alone)
+    assert gap.shape == ()
 
 
 def test_a_pattern_that_decides_about_no_leaf_is_refused():

@@ -43,8 +43,7 @@ def prox_of(name: str, projection: bool, static: tuple[tuple[str, Any], ...]) ->
 
     def prox(v, step, *parameters):
         parts = parameters if projection else (step, *parameters)
-        found = kernel(v, *parts, **dict(static))
-        return found[0] if isinstance(found, tuple) else found
+        return kernel(v, *parts, **dict(static))
 
     prox.__name__ = name
     return prox
@@ -95,8 +94,7 @@ class Row:
         """Return the map as `prox(v, step, *parameters)`.
 
         It is the same function for all rows that differ in their numbers only, so that they share
-        compiled programs. Of a kernel that returns more (a residual, a memory) it is the first
-        part.
+        compiled programs.
         """
         return prox_of(self.name, self.projection, tuple(self.static.items()))
 
