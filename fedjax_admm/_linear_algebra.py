@@ -10,7 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.kernels import eigh_by_rotations, safe_norm, safe_ratio
+from fedjax_admm.kernels import eigh_by_rotations, safe_norm, safe_ratio, svd_by_rotations
 
 # A relative gap of 2^-40 between the two largest eigenvalues is still told apart, nearly.
 _SQUARINGS = 40
@@ -79,6 +79,39 @@ def positive_inverse(matrix: jax.Array) -> jax.Array:
     return jax.lax.scan(eliminate, matrix, places)[0]
 
 
+def eigh_in_any_units(matrix: jax.Array, *, lifted: bool) -> tuple[jax.Array, jax.Array]:
+    """Decompose a positive semidefinite matrix whose rows may have very different units.
+
+    With `matrix = D C D`, C of unit diagonal, and `C = W diag(c) W^T`, one-sided rotations find the
+    singular values of `diag(c)^(1/2) W^T D`: all are as accurate as C allows, whatever D is.
+
+    Args:
+      matrix: shape (n, n), symmetric, positive semidefinite.
+      lifted: whether an eigenvalue of C that is rounding alone counts as the least that is not,
+        and a row of zeros as one of the least diagonal entry; else both are 0.
+
+    Returns:
+      Eigenvalues, shape (n,), falling, and eigenvectors as columns, shape (n, n).
+
+    Reference: J. Demmel and K. Veselic, "Jacobi's method is more accurate than QR", SIAM Journal on
+    Matrix Analysis and Applications 13(4), 1992.
+    """
+    size, eps = matrix.shape[-1], jnp.finfo(matrix.dtype).eps
+    root = jnp.sqrt(jnp.diagonal(matrix))
+    known = root > 0
+    least = jnp.min(jnp.where(known, root, jnp.inf))
+    root = jnp.where(known, root, jnp.where(jnp.isfinite(least), least, 1))
+    diagonal = jnp.where(known | lifted, 1, 0).astype(matrix.dtype)
+    scaled = matrix / root[:, None] / root[None]
+    scaled = scaled.at[jnp.diag_indices(size)].set(diagonal)
+    spectrum, vectors = eigh_by_rotations(scaled)
+    rounding = 64 * size * eps * jnp.max(spectrum)
+    spectrum = jnp.where(spectrum > rounding, spectrum, rounding if lifted else 0)
+    rows = jnp.sqrt(spectrum)[:, None] * vectors.T * root[None]
+    _, singular, vectors = svd_by_rotations(rows)
+    return singular**2, vectors
+
+
 def solve_least_norm(matrix: jax.Array, right: jax.Array) -> jax.Array:
     """Solve `matrix x = right` for the shortest x, where matrix and right side come from data.
 
@@ -99,8 +132,9 @@ def solve_least_norm(matrix: jax.Array, right: jax.Array) -> jax.Array:
     highest, size = jax.lax.Precision.HIGHEST, matrix.shape[-1]
     eps = jnp.finfo(matrix.dtype).eps
     if size <= _DECOMPOSED:
-        spectrum, vectors = eigh_by_rotations(matrix)
-        seen = spectrum > 8 * size * eps * jnp.max(spectrum)
+        spectrum, vectors = eigh_in_any_units(matrix, lifted=False)
+        # What is left of the directions that are none is below the square of the rounding.
+        seen = spectrum > eps**2 * jnp.max(spectrum)
         scaled = vectors * safe_ratio(1.0, jnp.where(seen, spectrum, 0))[None]
         inverse, steps = jnp.matmul(scaled, vectors.T, precision=highest), 3
     else:

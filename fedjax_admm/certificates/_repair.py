@@ -56,7 +56,7 @@ from fedjax_admm.kernels import safe_norm, safe_ratio
 _ALTERNATIONS = 8  # between conservation and capacity
 _SLIGHT = 1e-9  # excess over the capacity that scaling may remove
 _ITERATIONS = 500  # of conjugate gradients, at most
-_FORGIVEN = 256  # units in the last place of the largest flow through a node
+_FORGIVEN = 256  # units in the last place of the largest flow of a feature through a node
 _AIM = 16  # the same, at which conjugate gradients stop
 _LEAST = 1e-6  # share of the loss of zero models that stands for a smaller objective
 
@@ -154,8 +154,8 @@ def feasible_flows(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
 def _dual_value(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
     """Return G(u); what rounding errors leave over counts as nothing."""
     inward = -problem.graph.divergence(u)
-    over = _unseen(problem.local, inward)
-    lost = safe_norm(over) > _FORGIVEN * jnp.finfo(u.dtype).eps * _largest(problem.graph, u)
+    over = problem.local.unseen(inward)
+    lost = jnp.abs(over) > _FORGIVEN * _rounding(problem, u)
     # Radius 0: what is left over was looked at above.
     conjugates = jnp.sum(problem.local.conjugates(inward - over, 0.0))
     conjugates = conjugates + jnp.sum(solver.penalty.conjugate(u, solver.radius(problem)))
@@ -167,20 +167,17 @@ def _correction(penalty: Any, problem: Any, radius: jax.Array, u: jax.Array) -> 
     graph, local = problem.graph, problem.local
     eps = jnp.finfo(u.dtype).eps
     room = _room(penalty, radius)
-    enough = _AIM * eps * _largest(graph, u)
-    stiffness = _per_node(graph, safe_norm(room(jnp.ones_like(u))))
+    enough = _AIM * _rounding(problem, u)
+    stiffness = _per_node(graph, safe_norm(room(jnp.ones_like(u)))[:, None])[:, 0]
     eased = safe_ratio(1.0, stiffness)[:, None]
-
-    def blind(rows: jax.Array) -> jax.Array:
-        return _unseen(local, rows)
 
     def unfinished(carry):
         k, _, rest, _, size = carry
-        return (k < _ITERATIONS) & (size > 0) & jnp.any(safe_norm(rest) > enough)
+        return (k < _ITERATIONS) & (size > 0) & jnp.any(jnp.abs(rest) > enough)
 
     def step(carry):
         k, x, rest, along, size = carry
-        image = blind(graph.divergence(room(graph.difference(along))))
+        image = local.unseen(graph.divergence(room(graph.difference(along))))
         bent = jnp.sum(along * image)
         # A component that sees nothing of a direction: there, all that is left is rounding errors.
         flat = bent <= 64 * eps * jnp.sum(along * stiffness[:, None] * along)
@@ -189,7 +186,7 @@ def _correction(penalty: Any, problem: Any, radius: jax.Array, u: jax.Array) -> 
         new = jnp.where(flat, 0, jnp.sum(rest * eased * rest))
         return k + 1, x, rest, eased * rest + safe_ratio(new, size) * along, new
 
-    rest = blind(graph.divergence(u))
+    rest = local.unseen(graph.divergence(u))
     first = (jnp.zeros((), jnp.int32), jnp.zeros_like(rest), rest, eased * rest)
     x = jax.lax.while_loop(unfinished, step, (*first, jnp.sum(rest * eased * rest)))[1]
     return room(graph.difference(x))
@@ -205,19 +202,13 @@ def _room(penalty: Any, radius: jax.Array) -> Callable[[jax.Array], jax.Array]:
     return jax.grad(lambda rows: jnp.sum(radius * penalty.values(rows)))
 
 
-def _unseen(local: Any, rows: jax.Array) -> jax.Array:
-    """Return B rows, shape (nodes, dim); a ridge sees everything."""
-    outside = rows - local.expand((local.spectrum > 0).astype(rows.dtype), rows)
-    seen_at_all = jnp.all(local.spectrum > 0, -1) & (local.spectrum.shape[-1] == rows.shape[-1])
-    return jnp.where(((local.ridge > 0) | seen_at_all)[:, None], 0, outside)
-
-
-def _largest(graph: Graph, u: jax.Array) -> jax.Array:
-    """Return the largest sum of lengths of the flows at a node, shape ()."""
-    return jnp.max(_per_node(graph, safe_norm(u)), initial=0)
+def _rounding(problem: Any, u: jax.Array) -> jax.Array:
+    """Return the rounding of what flows through the busiest node, for every feature, (1, dim)."""
+    through = problem.local.rounding(_per_node(problem.graph, jnp.abs(u)))
+    return jnp.max(through, 0, keepdims=True, initial=0)
 
 
 def _per_node(graph: Graph, values: jax.Array) -> jax.Array:
-    """Return the sums of the edges' numbers at every node, shape (nodes,)."""
+    """Return the sums of the edges' rows (edges, n) at every node, shape (nodes, n)."""
     at_heads = segment_sum(values, graph.heads, graph.num_nodes, indices_are_sorted=True)
     return at_heads + segment_sum(values, graph.tails, graph.num_nodes)

@@ -28,8 +28,8 @@ import optax
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import is_concrete, per_client
-from fedjax_admm._linear_algebra import eigh_by_rotations, positive_inverse
+from fedjax_admm._checks import InputError, is_concrete, per_client
+from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, Minimizers, Prox, TypicalNorm, Values
@@ -45,15 +45,23 @@ class LocalLoss(Values, Gradients, Prox, Minimizers, TypicalNorm, Protocol):
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class SquaredLoss:
-    """Least squares with a ridge; Q_i = sum_j c x x^T is kept as `basis^T diag(spectrum) basis`."""
+    """Least squares with a ridge, kept with the singular values of every node's data.
+
+    With rows `sqrt(c_ij) x_ij^T = U diag(s) V^T` and `t = U^T (sqrt(c_ij) y_ij)`,
+
+        L_i(w) = sum_r (s_r v_r^T w - t_r)^2 + unexplained_i + ridge_i ||w||^2
+
+    which never forms `Q_i = sum_j c x x^T`, whose eigenvalues s^2 lose half of the digits.
+    """
 
     features: jax.Array  # shape=(nodes, samples, dim): x_ij
     targets: jax.Array  # shape=(nodes, samples): y_ij
     weights: jax.Array  # shape=(nodes, samples): c_ij, zero for padding
     ridge: jax.Array  # shape=(nodes,): at least 0
-    basis: jax.Array  # shape=(nodes, rank, dim): orthonormal rows; rank = min(samples, dim)
-    spectrum: jax.Array  # shape=(nodes, rank): eigenvalues of Q_i, zero where rounding is all
-    correlation: jax.Array  # shape=(nodes, dim): q_i = sum_j c x y
+    basis: jax.Array  # shape=(nodes, rank, dim): v_r, orthonormal; rank = min(samples, dim)
+    singular: jax.Array  # shape=(nodes, rank): s_r, zero where rounding is all
+    projected: jax.Array  # shape=(nodes, rank): t_r
+    unexplained: jax.Array  # shape=(nodes,): the least sum of squares
 
     spread: ClassVar[tuple[str, ...]] = (
         "features",
@@ -61,9 +69,40 @@ class SquaredLoss:
         "weights",
         "ridge",
         "basis",
-        "spectrum",
-        "correlation",
+        "singular",
+        "projected",
+        "unexplained",
     )
+
+    @property
+    def spectrum(self) -> jax.Array:
+        """The eigenvalues of every Q_i on its basis, shape (nodes, rank)."""
+        return self.singular**2
+
+    @property
+    def correlation(self) -> jax.Array:
+        """Every `q_i = sum_j c x y`, shape (nodes, dim)."""
+        return self._spread(self.singular * self.projected)
+
+    def with_targets(self, targets):
+        """Return the same loss for other targets, shape (nodes, samples); nothing is factored."""
+        aimed = jnp.sqrt(self.weights) * targets
+        rows = jnp.einsum("nmd,nrd->nmr", self.features, self.basis, precision=_HIGHEST)
+        left = jnp.sqrt(self.weights)[..., None] * rows
+        left = left * kernels.safe_ratio(1.0, self.singular)[:, None]
+        projected, unexplained = _explained(left, aimed)
+        return replace(self, targets=targets, projected=projected, unexplained=unexplained)
+
+    def weighted(self, factors):
+        """Return the losses times factors of shape (nodes,), at least 0; the ridge stays."""
+        roots = jnp.sqrt(factors)[:, None]
+        return replace(
+            self,
+            weights=factors[:, None] * self.weights,
+            singular=roots * self.singular,
+            projected=roots * self.projected,
+            unexplained=factors * self.unexplained,
+        )
 
     def values(self, points):
         """Return every node's loss, shape (nodes,)."""
@@ -78,7 +117,7 @@ class SquaredLoss:
 
     def minimizers(self):
         """Return the least squares solutions of minimum norm, shape (nodes, dim)."""
-        return self.expand(kernels.safe_ratio(1.0, self._eigenvalues()), self.correlation)
+        return self._spread(kernels.safe_ratio(self.singular * self.projected, self._eigenvalues()))
 
     def curvature(self):
         """Return the Lipschitz constant of every gradient, shape (nodes,)."""
@@ -86,8 +125,8 @@ class SquaredLoss:
 
     def gram(self):
         """Return every `Q_i + ridge I`, shape (nodes, dim, dim)."""
-        scaled = self.spectrum[..., None] * self.basis
-        matrix = jnp.einsum("nrd,nre->nde", self.basis, scaled, precision=_HIGHEST)
+        scaled = self.singular[..., None] * self.basis
+        matrix = jnp.einsum("nrd,nre->nde", scaled, scaled, precision=_HIGHEST)
         identity = jnp.eye(matrix.shape[-1], dtype=matrix.dtype)[None]
         return matrix + self.ridge[:, None, None] * identity
 
@@ -98,33 +137,33 @@ class SquaredLoss:
     def in_units(self, turn):
         """Return the losses of v with `w = turn v`, for their prox alone: data are left out.
 
+        The rows `diag(s) V^T turn` and `sqrt(ridge) turn` are factored, not their squares.
+
         Args:
           turn: shape (dim, dim), invertible.
         """
-        x = jnp.einsum("nmd,de->nme", self.features, turn, precision=_HIGHEST)
-        gram = jnp.einsum("nm,nmd,nme->nde", self.weights, x, x, precision=_HIGHEST)
-        outer = jnp.einsum("de,df->ef", turn, turn, precision=_HIGHEST)
-        spectrum, vectors = eigh_by_rotations(gram + self.ridge[:, None, None] * outer[None])
-        tolerance = max(1e-10, 8 * spectrum.shape[-1] * float(jnp.finfo(x.dtype).eps))
-        seen = spectrum > tolerance * jnp.max(spectrum, -1, keepdims=True)
-        basis = jnp.where(seen[..., None], jnp.swapaxes(vectors, -1, -2), 0)
+        rows = jnp.einsum(
+            "nrd,de->nre", self.singular[..., None] * self.basis, turn, precision=_HIGHEST
+        )
+        ridge = jnp.sqrt(self.ridge)[:, None, None] * turn[None]
+        rows = jnp.concatenate([rows, ridge], 1)
+        aimed = jnp.concatenate([self.projected, jnp.zeros_like(ridge[..., 0])], 1)
+        basis, singular, projected, _ = _factored(rows, aimed, _by_rotations(rows))
         return replace(
             self,
-            features=x[:, :0],
+            features=self.features[:, :0],
             targets=self.targets[:, :0],
             weights=self.weights[:, :0],
             ridge=jnp.zeros_like(self.ridge),
             basis=basis,
-            spectrum=jnp.where(seen, spectrum, 0),
-            correlation=jnp.einsum(
-                "nm,nmd->nd", self.weights * self.targets, x, precision=_HIGHEST
-            ),
+            singular=singular,
+            projected=projected,
         )
 
     def typical_norm(self):
         """Return the median length of a node's model, entries that its data do not see included."""
-        rank = jnp.sum(self.spectrum > 0, -1)
-        seen = jnp.sqrt(self.features.shape[-1] / jnp.maximum(rank, 1).astype(self.spectrum.dtype))
+        rank = jnp.sum(self._seen(), -1)
+        seen = jnp.sqrt(self.features.shape[-1] / jnp.maximum(rank, 1).astype(self.singular.dtype))
         lengths = kernels.safe_norm(self.minimizers()) * seen
         return jnp.nan_to_num(jnp.nanmedian(jnp.where(rank > 0, lengths, jnp.nan)))
 
@@ -138,17 +177,21 @@ class SquaredLoss:
         unseen = 1 + 2 * step * self.ridge[:, None]
         # q has no part outside the basis: the point is taken apart alone, so that long steps lose
         # nothing.
-        along, target = self._coordinates(points), self._coordinates(self.correlation)
-        there = (along + 2 * step * target) / (unseen + 2 * step * self.spectrum)
+        along = self._coordinates(points)
+        there = along + 2 * step * self.singular * self.projected
+        there = there / (unseen + 2 * step * self.spectrum)
         change = jnp.where(self._seen(), there - along / unseen, 0)
         return points / unseen + self._spread(change), memory
 
     def conjugates(self, v, radius):
         """Return the conjugates restricted to the ball ||w|| <= radius, or an upper bound.
 
-        With P the projector onto the range of Q_i,
-        `(P v + 2 q)^T Q^+ (P v + 2 q) / 4 - sum_j c y^2 + radius ||(I - P) v||`; for a ridge
-        the quadratic form has no null space and the radius plays no part.
+        With c = V^T v and P the projector onto the range of Q_i,
+
+            sum_r (c_r^2 + 4 s_r t_r c_r - 4 ridge t_r^2) / (4 (s_r^2 + ridge))
+                - unexplained + radius ||(I - P) v||
+
+        for a ridge the last term is `||(I - P) v||^2 / (4 ridge)`.
 
         Args:
           v: shape (nodes, dim).
@@ -158,21 +201,39 @@ class SquaredLoss:
         Returns:
           Shape (nodes,).
         """
-        shifted = v + 2 * self.correlation
-        inverse = kernels.safe_ratio(1.0, self._eigenvalues())
-        coordinates = self._coordinates(shifted)
-        form = jnp.sum(jnp.where(self._seen(), inverse, 0) * coordinates**2, -1)
-        # q lies in the range of Q, so that the part of v that is not seen is that of v + 2 q.
-        outside = v - self.expand(self._seen().astype(v.dtype), v)
-        length = kernels.safe_norm(outside)
-        size = kernels.safe_norm(shifted)
-        length = jnp.where(length <= 64 * jnp.finfo(v.dtype).eps * size, 0, length)
+        along, ridge = self._coordinates(v), self.ridge[:, None]
+        # Divided by s first: s^2 and c^2 may leave the range where their quotient does not.
+        root = jnp.sqrt(self._eigenvalues())
+        c, t = kernels.safe_ratio(along, root), self.projected
+        form = c * c / 4 + kernels.safe_ratio(self.singular, root) * t * c
+        form = form - kernels.safe_ratio(ridge, self._eigenvalues()) * t * t
+        length = kernels.safe_norm(self._outside(v))
         free = jnp.where(length > 0, radius * jnp.where(length > 0, length, 1), 0)
         rest = jnp.where(self.ridge > 0, length**2 * kernels.safe_ratio(1.0, self.ridge) / 4, free)
-        return form / 4 + rest - jnp.sum(self.weights * self.targets**2, -1)
+        return jnp.sum(jnp.where(self._seen(), form, 0), -1) + rest - self.unexplained
+
+    def unseen(self, rows):
+        """Return the part of rows (nodes, dim) that no data see; a ridge sees everything."""
+        return jnp.where((self.ridge > 0)[:, None], 0, self._outside(rows))
+
+    def rounding(self, rows):
+        """Return the rounding errors of `unseen`, feature by feature, shape (nodes, dim).
+
+        `eps (|v| + |V| |V|^T |v|)` changes with the units of a feature as the feature does.
+        """
+        basis, rows = jnp.abs(self.basis), jnp.abs(rows)
+        mixed = jnp.einsum("nrd,nre,ne->nd", basis, basis, rows, precision=_HIGHEST)
+        return jnp.finfo(rows.dtype).eps * (rows + mixed)
+
+    def _outside(self, rows):
+        """Return `(I - P) rows`; what is rounding counts as nothing."""
+        outside = rows - self.expand(self._seen().astype(rows.dtype), rows)
+        whole = jnp.all(self._seen(), -1) & (self.singular.shape[-1] == rows.shape[-1])
+        nothing = whole[:, None] | (jnp.abs(outside) <= 64 * self.rounding(rows))
+        return jnp.where(nothing, 0, outside)
 
     def _seen(self):
-        return self.spectrum > 0
+        return self.singular > 0
 
     def _eigenvalues(self):
         """Return the eigenvalues of Q_i + ridge on the basis; 0 where there is no direction."""
@@ -445,52 +506,99 @@ def least_squares(
       The loss.
 
     Raises:
-      InputError: a ridge is negative, or their number is not that of the nodes.
+      InputError: a ridge is negative, or their number is not that of the nodes; or features differ
+        in size by more than their dtype resolves.
     """
-    basis, spectrum = factor(features, weights)
+    _check_sizes(features)
+    factors = factor(features, targets, weights)
     per_node = per_client("ridge", ridge, features.shape[0], "node").astype(features.dtype)
     known = jnp.sum(weights, -1) > 0
-    correlation = jnp.einsum("nm,nmd->nd", weights * targets, features, precision=_HIGHEST)
-    return SquaredLoss(
-        features, targets, weights, jnp.where(known, per_node, 0), basis, spectrum, correlation
-    )
+    return SquaredLoss(features, targets, weights, jnp.where(known, per_node, 0), *factors)
 
 
-def factor(features: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the eigenvectors and eigenvalues of every `sum_j c_ij x_ij x_ij^T`.
+def _check_sizes(features: jax.Array) -> None:
+    """Check that features that can be looked at differ in size by at most 0.002 / eps."""
+    if not is_concrete(features):
+        return
+    sizes = np.sqrt(np.mean(np.asarray(features, np.float64) ** 2, (0, 1)))
+    small = np.argmin(np.where(sizes > 0, sizes, np.inf))
+    large = np.argmax(sizes)
+    if sizes[large] * float(jnp.finfo(features.dtype).eps) > 0.002 * sizes[small]:
+        raise InputError(
+            f"must have columns of similar size, but column {large} is "
+            f"{sizes[large] / sizes[small]:.0e} times as large as column {small}, which "
+            f"{features.dtype} does not resolve",
+            argument="features",
+            value=features,
+            remedy="give features in other units",
+        )
 
-    Data that can be looked at go through LAPACK on the host in float64; inside a trace Jacobi's
-    rotations do it, which run on any number of devices.
+
+def factor(features: jax.Array, targets: jax.Array, weights: jax.Array) -> tuple[jax.Array, ...]:
+    """Return the singular values of every node's data `sqrt(c_ij) x_ij`, and what they explain.
+
+    A singular value counts as seen where it is above the rounding of the columns that it is made
+    of, `s_r > 8 max(samples, dim) eps sum_k ||a_k|| |v_rk|`: units of features change nothing.
+
+    Data that can be looked at go through LAPACK on the host in float64. Where columns of float64
+    differ in length by more than a thousand, and inside a trace, Jacobi's rotations take its place:
+    they are as accurate in every column, and run on any number of devices.
 
     Args:
       features: shape (nodes, samples, dim).
+      targets: shape (nodes, samples).
       weights: shape (nodes, samples), at least 0.
 
     Returns:
-      `basis`, shape (nodes, rank, dim), with orthonormal rows, and `spectrum`, shape (nodes, rank);
-      rank = min(samples, dim). Where an eigenvalue is zero to rounding it is 0.
+      The fields `basis`, `singular`, `projected` and `unexplained` of `SquaredLoss`.
+
+    Reference: J. Demmel and K. Veselic, "Jacobi's method is more accurate than QR", SIAM Journal on
+    Matrix Analysis and Applications 13(4), 1992.
     """
-    scaled = features * jnp.sqrt(weights)[..., None]
-    if is_concrete(scaled):
-        _, singular, basis = np.linalg.svd(np.asarray(scaled, np.float64), full_matrices=False)
-        spectrum = singular**2
-    else:
-        basis, spectrum = _thin_factors(scaled)
-    tolerance = max(1e-10, 8 * spectrum.shape[-1] * float(jnp.finfo(features.dtype).eps))
-    seen = spectrum > tolerance * spectrum.max(-1, keepdims=True)
-    basis, spectrum = jnp.where(seen[..., None], basis, 0), jnp.where(seen, spectrum, 0)
-    return basis.astype(features.dtype), spectrum.astype(features.dtype)
+    roots = jnp.sqrt(weights)
+    scaled, aimed = features * roots[..., None], targets * roots
+    host = is_concrete((scaled, aimed)) and _alike(np.asarray(scaled))
+    found = np.linalg.svd(np.asarray(scaled, np.float64), full_matrices=False) if host else ()
+    return _factored(scaled, aimed, found or _by_rotations(scaled))
 
 
-def _thin_factors(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return right singular vectors as rows, and squared singular values, by rotations."""
+def _alike(scaled: np.ndarray) -> bool:
+    """Tell whether LAPACK's errors, relative to the longest column, are small in every column."""
+    if scaled.dtype == np.float32:
+        return True
+    lengths = np.linalg.norm(scaled, axis=-2)
+    shortest = np.min(lengths, -1, where=lengths > 0, initial=np.inf)
+    return bool(np.all(lengths.max(-1, initial=0) <= 1e3 * shortest))
+
+
+def _by_rotations(scaled: jax.Array) -> tuple[jax.Array, ...]:
+    """Return left vectors, singular values, and right vectors as rows."""
     samples, dim = scaled.shape[-2:]
-    if dim <= samples:
-        gram = jnp.einsum("nmd,nme->nde", scaled, scaled, precision=_HIGHEST)
-        spectrum, vectors = eigh_by_rotations(gram)
-        return jnp.swapaxes(vectors, -1, -2), spectrum
-    gram = jnp.einsum("nmd,nkd->nmk", scaled, scaled, precision=_HIGHEST)
-    spectrum, vectors = eigh_by_rotations(gram)
-    basis = jnp.einsum("nmr,nmd->nrd", vectors, scaled, precision=_HIGHEST)
-    length = jnp.sqrt(jnp.maximum(spectrum, 0))[..., None]
-    return kernels.safe_ratio(basis, length), spectrum
+    rank = min(samples, dim)
+    # Columns are rotated, as it is they that have units; many of few rows would take too long.
+    room = dim - samples if samples < dim <= _ROTATED else 0
+    padded = jnp.pad(scaled, ((0, 0), (0, max(room, 0)), (0, 0)))
+    left, singular, right = kernels.svd_by_rotations(padded)
+    return left[:, :samples, :rank], singular[:, :rank], jnp.swapaxes(right[..., :rank], -1, -2)
+
+
+_ROTATED = 64
+
+
+def _factored(scaled, aimed, decomposed):
+    """Return `factor`'s arrays from rows, their targets, and their singular value decomposition."""
+    left, singular, basis = decomposed
+    eps = float(jnp.finfo(scaled.dtype).eps)
+    lengths = kernels.safe_norm(jnp.swapaxes(scaled, -1, -2))
+    columns = jnp.einsum("nrd,nd->nr", abs(basis), lengths, precision=_HIGHEST)
+    seen = singular > 8 * max(scaled.shape[-2:]) * eps * columns
+    projected, unexplained = _explained(jnp.where(seen[:, None], left, 0), aimed)
+    found = jnp.where(seen[..., None], basis, 0), jnp.where(seen, singular, 0), projected
+    return tuple(part.astype(scaled.dtype) for part in (*found, unexplained))
+
+
+def _explained(left, aimed):
+    """Return `t = U^T b` and `||b - U t||^2`."""
+    projected = jnp.einsum("nmr,nm->nr", left, aimed, precision=_HIGHEST)
+    rest = aimed - jnp.einsum("nmr,nr->nm", left, projected, precision=_HIGHEST)
+    return projected, sum_of_squares(rest)

@@ -6,7 +6,9 @@ every penalty has, edge by edge (rows of an array (edges, dim)),
     values(v)                       phi(v)
     conjugate(u, radius)            r phi*(u / r), infinite where u is infeasible
     prox_conjugate(v, radius, sigma)
-                                    argmin_z r phi*(z / r) + |z - v|^2 / (2 sigma)
+                                    argmin_z r phi*(z / r) + sum_k (z_k - v_k)^2 / (2 sigma_k)
+    isotropic                       whether phi is a function of ||v||_2: only then may the entries
+                                    of sigma differ, and axes be turned
 
     network_lasso()                 phi = ||.||_2: neighbours' models become equal
     entrywise_l1()                  phi = ||.||_1: some entries become equal
@@ -24,7 +26,7 @@ Generalized Total Variation Minimization", 2023 (the dual updates); D. Hallac, J
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +45,11 @@ _FORGIVEN = 64
 class EdgePenalty(Protocol):
     """What a solver of generalised total variation asks of phi."""
 
+    @property
+    def isotropic(self) -> bool:
+        """Whether phi is a function of ||v||_2."""
+        ...
+
     def values(self, difference: jax.Array) -> jax.Array:
         """Return phi of every row, shape (edges,)."""
         ...
@@ -52,7 +59,13 @@ class EdgePenalty(Protocol):
         ...
 
     def prox_conjugate(self, v: jax.Array, radius: jax.Array, sigma: jax.Array) -> jax.Array:
-        """Return the prox of `r phi*(. / r)` with step sigma, row by row, shape (edges, dim)."""
+        """Return the prox of `r phi*(. / r)`, row by row, shape (edges, dim).
+
+        Args:
+          v: shape (edges, dim).
+          radius: shape (edges,).
+          sigma: the step, shape (), or (dim,) where phi is isotropic.
+        """
         ...
 
 
@@ -60,6 +73,8 @@ class EdgePenalty(Protocol):
 @dataclass(frozen=True, eq=False)
 class NetworkLasso:
     """phi = ||.||_2."""
+
+    isotropic: ClassVar[bool] = True
 
     def values(self, difference):
         """Return the length of every row."""
@@ -70,8 +85,10 @@ class NetworkLasso:
         return _indicator(self.dual_norm(flow), radius)
 
     def prox_conjugate(self, v, radius, sigma):
-        """Return the projection of every row onto its ball."""
-        return kernels.project_l2_ball(v, radius[:, None])
+        """Return the point of every row's ball that is nearest in the metric of the steps."""
+        if jnp.ndim(sigma) == 0:
+            return kernels.project_l2_ball(v, radius[:, None])
+        return _nearest_in_ball(v, radius, sigma)
 
     def dual_norm(self, gradients):
         """Return the Euclidean norm of every row."""
@@ -82,6 +99,8 @@ class NetworkLasso:
 @dataclass(frozen=True, eq=False)
 class EntrywiseL1:
     """phi = ||.||_1."""
+
+    isotropic: ClassVar[bool] = False
 
     def values(self, difference):
         """Return the sum of moduli of every row."""
@@ -107,6 +126,8 @@ class HalfSquare:
 
     curvature: jax.Array  # shape=()
 
+    isotropic: ClassVar[bool] = True
+
     def values(self, difference):
         """Return `curvature ||v||^2 / 2` of every row."""
         return self.curvature * sum_of_squares(difference) / 2
@@ -118,7 +139,7 @@ class HalfSquare:
     def prox_conjugate(self, v, radius, sigma):
         """Return `v curvature r / (curvature r + sigma)`."""
         stiffness = self.curvature * radius[:, None]
-        return v * (stiffness / (stiffness + sigma))
+        return v * (stiffness / (stiffness + jnp.atleast_1d(sigma)[None]))
 
 
 @register_dataclass
@@ -128,6 +149,8 @@ class Quadratic:
 
     basis: jax.Array  # shape=(dim, dim), columns
     spectrum: jax.Array  # shape=(dim,), at least 0
+
+    isotropic: ClassVar[bool] = False
 
     def values(self, difference):
         """Return `v^T M v / 2` of every row."""
@@ -148,6 +171,49 @@ class Quadratic:
 
     def _turned(self, rows):
         return jnp.matmul(rows, self.basis, precision=jax.lax.Precision.HIGHEST)
+
+
+def _nearest_in_ball(v: jax.Array, radius: jax.Array, sigma: jax.Array) -> jax.Array:
+    """Return `argmin_{||z|| <= r} sum_k (z_k - v_k)^2 / sigma_k` for every row, shape (edges, dim).
+
+    Outside the ball `z_k = v_k / (1 + nu sigma_k)` with `||z|| = r`. `1 / ||z||` is concave and
+    grows with nu, so that Newton's method for it rises from 0 to the root; equal steps take one
+    step, for it is linear then. The last step carries the derivative.
+
+    Reference: J. J. More, D. C. Sorensen, "Computing a trust region step", SIAM Journal on
+    Scientific and Statistical Computing 4 (1983), section 3 (the reciprocal of the length).
+    """
+    size = jnp.max(jnp.abs(v), -1, keepdims=True)
+    v, limit = kernels.safe_ratio(v, size), kernels.safe_ratio(radius, size[:, 0])
+    share = sigma / jnp.max(sigma)
+    outside = (kernels.safe_norm(v) > limit) & (limit > 0)
+
+    def newton(v, limit, nu):
+        z = v / (1 + nu[:, None] * share[None])
+        square = sum_of_squares(z)
+        fall = jnp.sum(z * z * (share[None] / (1 + nu[:, None] * share[None])), -1)
+        ratio = kernels.safe_ratio(jnp.sqrt(jnp.where(square > 0, square, 1)), limit)
+        return nu + jnp.where(outside, kernels.safe_ratio(square, fall) * (ratio - 1), 0)
+
+    def goes_on(carry):
+        nu, moved, steps = carry
+        return jnp.any(moved > 4 * jnp.finfo(nu.dtype).eps * nu) & (steps < _NEWTON)
+
+    def step(carry):
+        nu, _, steps = carry
+        new = newton(*known, nu)
+        return new, new - nu, steps + 1
+
+    known = jax.lax.stop_gradient((v, limit))
+    zero = jnp.zeros_like(limit)
+    nu, _, _ = jax.lax.while_loop(goes_on, step, (zero, jnp.ones_like(limit), jnp.int32(0)))
+    nu = newton(v, limit, jax.lax.stop_gradient(nu))
+    z = v / (1 + nu[:, None] * share[None])
+    # Rounding may leave the ball; a radius of zero is met at no nu.
+    return kernels.project_l2_ball(jnp.where(outside[:, None], z, v), limit[:, None]) * size
+
+
+_NEWTON = 60
 
 
 def network_lasso() -> NetworkLasso:

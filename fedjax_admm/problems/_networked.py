@@ -385,13 +385,7 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
     if node_weights is not None:
         weights = per_client("node_weights", node_weights, problem.num_clients, "node")
         factor_ = factor_ * weights.astype(factor_.dtype)
-    changed = replace(
-        local,
-        weights=factor_[:, None] * local.weights,
-        ridge=jnp.where(reached, local.ridge, 0),
-        spectrum=factor_[:, None] * local.spectrum,
-        correlation=factor_[:, None] * local.correlation,
-    )
+    changed = replace(local.weighted(factor_), ridge=jnp.where(reached, local.ridge, 0))
     return replace(problem, local=changed, accessible=reached)
 
 

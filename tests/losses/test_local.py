@@ -1,5 +1,6 @@
 """Local losses: values, gradients, prox, minimisers, conjugates against NumPy and SciPy."""
 
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -271,29 +272,53 @@ def test_curvature_and_gram(name):
 @pytest.mark.parametrize("name", FEW)
 def test_factor_inside_a_trace_is_the_factor_outside(name, dtype):
     local = problem_of(CASES[name], dtype).local
-    basis, spectrum = map(np.asarray, factor(local.features, local.weights))
-    traced_basis, traced = traced_factor(local.features, local.weights)
-    assert basis.dtype == spectrum.dtype == traced_basis.dtype == traced.dtype == dtype
-    assert basis.shape == traced_basis.shape
+    host = local.basis, local.singular, local.projected, local.unexplained
+    traced = traced_factor(local.features, local.targets, local.weights)
     scaled = np.asarray(local.features, float) * np.sqrt(local.weights)[..., None]
-    wanted = np.einsum("nmd,nme->nde", scaled, scaled)
-    slack = (1e-11 if dtype == "float64" else 2e-6) * max(1.0, np.abs(wanted).max())
-
-    def product(basis, spectrum):
-        return np.einsum("nrd,nr,nre->nde", basis, spectrum, basis)
-
-    np.testing.assert_allclose(product(basis, spectrum), wanted, rtol=0, atol=slack)
-    np.testing.assert_allclose(product(traced_basis, traced), wanted, rtol=0, atol=slack)
-    np.testing.assert_array_equal(
-        np.sum(np.asarray(spectrum) > 0, 1), np.sum(np.asarray(traced) > 0, 1)
-    )
-    for rows, sizes in ((basis, spectrum), (traced_basis, traced)):
-        # Orthonormal rows where the eigenvalue is not zero; zero rows elsewhere.
-        seen = np.asarray(sizes) > 0
-        gram = np.einsum("nrd,nsd->nrs", rows, rows)
+    aimed = np.asarray(local.targets, float) * np.sqrt(local.weights)
+    gram, right = np.einsum("nmd,nme->nde", scaled, scaled), np.einsum("nmd,nm->nd", scaled, aimed)
+    slack = (1e-11 if dtype == "float64" else 2e-6) * max(1.0, np.abs(gram).max())
+    for basis, singular, projected, unexplained in (host, traced):
+        assert basis.dtype == singular.dtype == projected.dtype == unexplained.dtype == dtype
+        seen = np.asarray(singular) > 0
+        np.testing.assert_array_equal(np.sum(seen, 1), np.linalg.matrix_rank(scaled, tol=1e-4))
+        rows = np.asarray(singular)[..., None] * basis
+        np.testing.assert_allclose(np.einsum("nrd,nre->nde", rows, rows), gram, atol=slack)
+        np.testing.assert_allclose(np.einsum("nrd,nr->nd", rows, projected), right, atol=slack)
+        explained = np.sum(np.asarray(projected) ** 2, 1)
+        np.testing.assert_allclose(explained + unexplained, np.sum(aimed**2, 1), atol=slack)
+        # Orthonormal rows where the singular value is not zero; zero rows elsewhere.
+        inner = np.einsum("nrd,nsd->nrs", basis, basis)
         np.testing.assert_allclose(
-            gram, seen[..., None] * np.eye(seen.shape[1]), atol=1e-8 if dtype == "float64" else 2e-4
+            inner,
+            seen[..., None] * np.eye(seen.shape[1]),
+            atol=1e-8 if dtype == "float64" else 2e-4,
         )
+
+
+@pytest.mark.usefixtures("x64")
+def test_units_of_features_change_no_least_squares():
+    """Features in units of 1e8 and 1 have the minimum and the conjugates of balanced ones."""
+    rng, turns = np.random.default_rng(3), np.array([1e6, 1e-2, 1.0])
+    x = rng.standard_normal((5, 7, 3))
+    x[3, 2:], x[4, :, 2] = 0, x[4] @ [1.0, 1.0, 0.0] - x[4, :, 2]
+    x[4, :, 1] = x[4, :, 0]  # of rank 2, and node 3 has two rows
+    y, c = rng.standard_normal((5, 7)), np.full((5, 7), 1 / 7)
+    v = np.einsum("nmd,nm->nd", x, rng.standard_normal((5, 7)))  # what the data see
+    plain, turned = (losses.least_squares(x * units, y, c) for units in (1.0, turns))
+    traced = dict(zip(FACTORS, traced_factor(x * turns, y, c), strict=True))
+    for found in (turned, replace(turned, **traced)):
+        np.testing.assert_array_equal(np.sum(found.singular > 0, 1), [3, 3, 3, 2, 2])
+        np.testing.assert_allclose(found.unexplained, plain.unexplained, atol=1e-12)
+        np.testing.assert_allclose(
+            conjugates(found, v * turns, 0.0), conjugates(plain, v, 0.0), rtol=1e-9
+        )
+        residuals = np.einsum("nmd,nd->nm", x * turns, np.asarray(found.minimizers())) - y
+        np.testing.assert_allclose(np.mean(residuals**2, 1), plain.unexplained, atol=1e-12)
+        np.testing.assert_array_equal(found.unseen(jnp.asarray(v * turns)), 0)
+
+
+FACTORS = ("basis", "singular", "projected", "unexplained")
 
 
 @pytest.mark.usefixtures("x64")

@@ -4,32 +4,32 @@ r"""GTV minimisation that tunes itself: relaxed splitting between nodes, edges a
 
 with (D w)_e = w_{h_e} - w_{t_e}. Nodes answer with x_i and the slope y_i of L_i there, edges with a
 difference z_e and a flow A_e u_e; a server that knows the graph holds models w and all edges. One
-round, with weights mu, s > 0 and the relaxation alpha,
+round, with weights mu, s_k > 0, S = diag(s) and the relaxation alpha,
 
-    w     = argmin_w mu sum_i |w_i - x_i + y_i / mu|^2 + s sum_e A_e ||(D w)_e - z_e + u_e / s||^2
+    w     = argmin_w mu sum_i |w_i - x_i + y_i / mu|^2
+                     + sum_e A_e ||(D w)_e - z_e + S^-1 u_e||_S^2
     m_i   = x_i + alpha (w_i - x_i)                d_e   = z_e + alpha ((D w)_e - z_e)
     x_i^+ = prox of L_i at m_i + y_i / mu          u_e^+ = argmin_u lam phi*(u / lam)
-    y_i^+ = y_i + mu (m_i - x_i^+)                           + ||u - u_e - s d_e||^2 / (2 s)
-                                                   z_e^+ = d_e + (u_e - u_e^+) / s
+    y_i^+ = y_i + mu (m_i - x_i^+)                           + ||u - u_e - S d_e||_{S^-1}^2 / 2
+                                                   z_e^+ = d_e + S^-1 (u_e - u_e^+)
 
-`|.|` measures models in the mean curvature of the nodes that have data (balanced units: features
-in natural units do no harm to these nodes, and a constant feature neither), `||.||` in the user's
-units. **The penalty acts on differences of models in the units in which they are given and
-reported**; balanced units change the way to the minimiser, not the problem. The system of
-w is solved by an eigendecomposition of the Laplacian, or by conjugate gradients on large graphs
-(`_agreement`).
+`|.|` measures models in the mean curvature of the nodes that have data (balanced units). Edges have
+one weight s_k for every axis of these units where phi is a function of ||.||_2 (`isotropic`), and
+one for all else: then a node without data, which moves as its edges are stiff, can be slow where
+features have different units. **The penalty acts on differences of models in the units in which
+they are given and reported**; balanced units change the way to the minimiser, not the problem. The
+system of w is solved by an eigendecomposition of the Laplacian, or by conjugate gradients on large
+graphs (`_agreement`).
 
-A node without data can be slow. It moves as edges are stiff in balanced units: with features of
-unit 10 or more beside a constant one, a relative gap of 1e-5 to 1e-3 can stay for 1000 rounds. And
-where it has as many neighbours in one group as in another, the objective hardly bends: on a graph
-of 5000 edges with a few such nodes a relative gap of 6e-6 stays, with an objective 1e-6 above the
-optimum. The certificates say so.
+Where a node without data has as many neighbours in one group as in another, the objective hardly
+bends: on a graph of 5000 edges with a few such nodes a relative gap of 6e-6 stays, with an
+objective 1e-6 above the optimum. The certificates say so.
 
 It is Douglas-Rachford's splitting: for convex losses and penalties and 0 < alpha < 2, (x, z) goes
 to (w*, D w*) and (y, A u) to the dual solution from everywhere, whatever mu and s are. These are
-balanced: where nodes (edges) disagree with w (D w) by more than they move, mu (s) grows, and else
-shrinks, by a factor of at most 5, after 10, 20, 30, ... and ever fewer rounds, and no more after
-1000, so that what is proved for constants holds. Nothing has to be chosen.
+balanced: where nodes (edges, along an axis) disagree with w (D w) by more than they move, mu (s_k)
+grows, and else shrinks, by a factor of at most 5, after 10, 20, 30, ... and ever fewer rounds, and
+no more after 1000, so that what is proved for constants holds. Nothing has to be chosen.
 
 A node that is absent keeps x_i and y_i (blocks of a splitting may be updated at random); edges
 belong to the server. Flows A_e u_e are feasible in every round.
@@ -103,7 +103,7 @@ class GTVWeights(NamedTuple):
     """The weights of the two constraints, and when they are looked at."""
 
     mu: jax.Array  # shape=(): of x = w
-    s: jax.Array  # shape=(): of z = D w
+    s: jax.Array  # shape=(dim,): of z = D w, for every axis of the units
     done: jax.Array  # shape=(), int32: rounds
     next: jax.Array  # shape=(), int32: after how many rounds they are balanced
 
@@ -115,7 +115,7 @@ class GTVSplittingState(NamedTuple):
     nodes: GTVModels
     u: jax.Array  # shape=(edges, dim): flows A_e u_e
     answers: GTVAnswers
-    z: jax.Array  # shape=(edges, dim): differences
+    z: jax.Array  # shape=(edges, dim): differences, along the axes of the units
     weights: GTVWeights
     units: GivenUnits | BalancedUnits  # constant
 
@@ -158,12 +158,12 @@ class GTVSplitting:
         graph, units = problem.graph, state.units
         (x, y, memory), z = state.answers, state.z
         mu, s = state.weights.mu, state.weights.s
-        pull = (s * graph.weights)[:, None] * z - state.u
-        right = mu * x - y + units.slopes(graph.divergence(pull))
-        v = agree(
-            self.agreement, graph, mu, units.stiffness(s), right, units.balanced(state.nodes.w)
-        )
-        w = units.models(v)
+        # Edges along the axes of the units; the radius per unit of weight: one s serves all edges.
+        flow, reach = units.along(state.u), units.reach[None]
+        pull = graph.weights[:, None] * s[None] * z - flow
+        right = mu * x - y + reach * graph.divergence(pull)
+        before = units.balanced(state.nodes.w)
+        v = agree(self.agreement, graph, mu, s * units.reach**2, right, before)
 
         moved = x + self.relaxation * (v - x)
         steps = jnp.broadcast_to(1 / mu, (problem.num_clients,))
@@ -171,33 +171,47 @@ class GTVSplitting:
         new = GTVAnswers(answer, y + mu * (moved - answer), memory)
         new = where_active(turn.active, new, state.answers)
 
-        # Flows and radii per unit of weight: one step s serves all edges.
-        difference = graph.difference(w)
+        difference = reach * graph.difference(v)
         apart = z + self.relaxation * (difference - z)
-        flow = safe_ratio(state.u, graph.weights[:, None])
-        radius = jnp.broadcast_to(self.lam, graph.weights.shape)
-        pressed = self.penalty.prox_conjugate(flow + s * apart, radius, s)
-        u = graph.weights[:, None] * pressed
-        between = apart + (flow - pressed) / s
+        flow = safe_ratio(flow, graph.weights[:, None])
+        pressed = self._pressed(units, flow + s[None] * apart, s)
+        u = graph.weights[:, None] * units.across(pressed)
+        between = apart + (flow - pressed) / s[None]
 
         weights = self._balance(
             problem,
             state,
             _Residuals(
-                _square(jnp.where(turn.active[:, None], v - x, 0)),
-                _square(new.x - x),
-                _square(new.x),
+                _square(jnp.where(turn.active[:, None], v - x, 0)).sum(),
+                _square(new.x - x).sum(),
+                _square(new.x).sum(),
             ),
             _Residuals(
-                _square(difference - z, graph.weights),
-                _square(between - z, graph.weights),
-                _square(between, graph.weights),
+                self._axes(_square(difference - z, graph.weights)),
+                self._axes(_square(between - z, graph.weights)),
+                self._axes(_square(between, graph.weights)),
             ),
         )
-        after = GTVSplittingState(GTVModels(w), u, new, between, weights, units)
+        models = GTVModels(units.models(v))
+        after = GTVSplittingState(models, u, new, between, weights, units)
         # A round without anybody leaves everything as it is, edges too.
         somebody = jnp.any(turn.active)
         return jax.tree.map(lambda one, other: jnp.where(somebody, one, other), after, state)
+
+    @property
+    def _isotropic(self) -> bool:
+        return getattr(self.penalty, "isotropic", False)
+
+    def _pressed(self, units, rows, s) -> jax.Array:
+        """Return the edges' flows per unit of weight, along the axes of the units."""
+        radius = jnp.broadcast_to(self.lam, rows.shape[:1])
+        if self._isotropic:
+            return self.penalty.prox_conjugate(rows, radius, s)
+        return units.along(self.penalty.prox_conjugate(units.across(rows), radius, s[0]))
+
+    def _axes(self, squares) -> jax.Array:
+        """Return sums of every axis, or for every axis that of all where these share a weight."""
+        return squares if self._isotropic else jnp.broadcast_to(jnp.sum(squares), squares.shape)
 
     def _balance(self, problem, state, nodes, edges) -> GTVWeights:
         """Return the weights for the next round."""
@@ -212,10 +226,15 @@ class GTVSplitting:
         return GTVWeights(mu, s, done, jnp.where(looks, after, due))
 
     def _unit(self, problem, units) -> jax.Array:
-        """Return the s, per mu, at which edges are as stiff as nodes, in the geometric mean."""
+        """Return the s, per mu, at which edges are as stiff as nodes, shape (dim,).
+
+        Axes that share a weight take the geometric mean.
+        """
         degree = jax.lax.stop_gradient(jnp.mean(problem.graph.weighted_degrees))
-        typical = jnp.exp(jnp.mean(jnp.log(units.stiffness(jnp.ones_like(degree)))))
-        return jnp.where(degree > 0, safe_ratio(1.0, degree * typical), 1)
+        typical = 2 * jnp.log(units.reach)
+        typical = jnp.exp(typical if self._isotropic else jnp.mean(typical, keepdims=True))
+        unit = jnp.where(degree > 0, safe_ratio(1.0, degree * typical), 1)
+        return jnp.broadcast_to(unit, units.reach.shape)
 
     def radius(self, problem) -> jax.Array:
         """Return lam A_e, shape (edges,)."""
@@ -254,9 +273,9 @@ class GTVSplitting:
 class _Residuals(NamedTuple):
     """Squares of how far answers are from what they should agree with, and of what they moved."""
 
-    apart: jax.Array  # shape=()
-    moved: jax.Array  # shape=()
-    size: jax.Array  # shape=(): of the answers, for what is rounding
+    apart: jax.Array  # shape=(), or (dim,)
+    moved: jax.Array  # the same
+    size: jax.Array  # of the answers, for what is rounding
 
     def factor(self) -> jax.Array:
         """Return by what the weight of the constraint changes; 1 where it is balanced."""
@@ -269,8 +288,9 @@ class _Residuals(NamedTuple):
 
 
 def _square(rows: jax.Array, weights: jax.Array | None = None) -> jax.Array:
+    """Return the sum of the squares of every column."""
     squares = rows * rows
-    return jnp.sum(squares if weights is None else weights[:, None] * squares)
+    return jnp.sum(squares if weights is None else weights[:, None] * squares, 0)
 
 
 @needs(OnGraph, Prox)

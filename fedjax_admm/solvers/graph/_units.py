@@ -19,8 +19,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._linear_algebra import eigh_in_any_units
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.kernels import eigh_by_rotations
 
 LARGEST = 64
 """The largest number of features that are turned; their mean curvature is decomposed."""
@@ -43,13 +43,18 @@ class GivenUnits:
         """Return the models (nodes, dim) that the problem knows."""
         return balanced
 
-    def slopes(self, slopes):
-        """Return slopes with respect to the models of these units, (nodes, dim)."""
-        return slopes
+    @property
+    def reach(self):
+        """The lengths of the columns of `turn`, shape (dim,)."""
+        return jnp.ones_like(self.metric)
 
-    def stiffness(self, s):
-        """Return `s turn^T turn`, its diagonal, shape (dim,)."""
-        return jnp.broadcast_to(s, self.metric.shape)
+    def along(self, rows):
+        """Return rows (edges, dim) of the user's units along the axes of these."""
+        return rows
+
+    def across(self, rows):
+        """Return rows (edges, dim) along the axes in the user's units."""
+        return rows
 
     def prox(self, problem, points, step, memory):
         """Return the nodes' answers, and the memory of the prox."""
@@ -77,13 +82,18 @@ class BalancedUnits:
         """Return the models (nodes, dim) that the problem knows."""
         return jnp.matmul(balanced, turned(self.metric, self.axes).T, precision=_HIGHEST)
 
-    def slopes(self, slopes):
-        """Return slopes with respect to the models of these units, (nodes, dim)."""
-        return jnp.matmul(slopes, turned(self.metric, self.axes), precision=_HIGHEST)
+    @property
+    def reach(self):
+        """The lengths of the columns of `turn`, shape (dim,)."""
+        return 1 / jnp.sqrt(self.metric)
 
-    def stiffness(self, s):
-        """Return `s turn^T turn`, its diagonal, shape (dim,)."""
-        return s / self.metric
+    def along(self, rows):
+        """Return rows (edges, dim) of the user's units along the axes of these."""
+        return jnp.matmul(rows, self.axes, precision=_HIGHEST)
+
+    def across(self, rows):
+        """Return rows (edges, dim) along the axes in the user's units."""
+        return jnp.matmul(rows, self.axes.T, precision=_HIGHEST)
 
     def prox(self, problem, points, step, memory):
         """Return the nodes' answers, and the memory of the prox."""
@@ -105,11 +115,8 @@ def units_of(problem: Any) -> GivenUnits | BalancedUnits:
     moments = jax.lax.stop_gradient(local.second_moments())
     traces = jnp.trace(moments, axis1=1, axis2=2)
     known = jnp.maximum(jnp.sum(traces > 0), 1).astype(dtype)
-    mean = jnp.sum(moments, 0) / known
-    metric, axes = eigh_by_rotations(mean)
-    # Directions that nobody sees move as if they were seen a little; no data at all, as if fully.
-    least = 64 * dim * jnp.finfo(dtype).eps * jnp.max(metric)
-    metric = jnp.where(least > 0, jnp.maximum(metric, least), 1)
+    # Directions that nobody sees move as if they were seen a little.
+    metric, axes = eigh_in_any_units(jnp.sum(moments, 0) / known, lifted=True)
     return BalancedUnits(metric, axes, local.in_units(turned(metric, axes)))
 
 

@@ -1,11 +1,10 @@
 """GTV minimisation that tunes itself: trajectory, optimum, certified gaps, absence."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import fedjax_admm as fa
 from fedjax_admm import graphs, participation, penalties
@@ -44,17 +43,19 @@ def loop(problem, rounds, alpha=1.7):
     incidence[np.arange(len(PAIRS)), PAIRS[:, 0]] = 1
     incidence[np.arange(len(PAIRS)), PAIRS[:, 1]] = -1
     laplacian = incidence.T @ (WEIGHTS[:, None] * incidence)
-    unit = np.linalg.det(metric) ** (1 / DIM) / np.mean(np.diag(laplacian))
-    mu, s, due = 1.0, unit, 10
+    # One weight for every axis of the metric.
+    sizes, axes = np.linalg.eigh(metric)
+    mu, s, due = 1.0, sizes / np.mean(np.diag(laplacian)), 10
     answers = np.zeros((NODES, DIM))
     answers[5] = np.linalg.solve(hessians[5], slopes[5])
     pulls, flows = np.zeros((NODES, DIM)), np.zeros((len(PAIRS), DIM))
     between = incidence @ answers
     path = []
     for k in range(1, rounds + 1):
-        system = mu * np.kron(np.eye(NODES), metric) + s * np.kron(laplacian, np.eye(DIM))
+        stiff = axes @ np.diag(s) @ axes.T
+        system = mu * np.kron(np.eye(NODES), metric) + np.kron(laplacian, stiff)
         right = mu * answers @ metric - pulls
-        right = right + incidence.T @ (WEIGHTS[:, None] * (s * between - flows))
+        right = right + incidence.T @ (WEIGHTS[:, None] * (between @ stiff - flows))
         w = np.linalg.solve(system, right.ravel()).reshape(NODES, DIM)
         old, apart = answers, np.sum((w - answers) @ metric * (w - answers))
         moved = answers + alpha * (w - answers)
@@ -69,27 +70,33 @@ def loop(problem, rounds, alpha=1.7):
         pulls = pulls + mu * (moved - answers) @ metric
         difference = incidence @ w
         aim = between + alpha * (difference - between)
-        pressed = flows + s * aim
-        length = np.linalg.norm(pressed, axis=1, keepdims=True)
-        pressed = pressed * np.minimum(1, LAM / np.maximum(length, 1e-300))
-        new = aim + (flows - pressed) / s
+        pressed = np.array([nearest(row, s) for row in (flows + aim @ stiff) @ axes]) @ axes.T
+        new = aim + (flows - pressed) @ np.linalg.inv(stiff)
         if k == due:
             change = np.sum((answers - old) @ metric * (answers - old))
             mu *= factor(apart, change)
-            weigh = partial(np.einsum, "e,ed,ed->", WEIGHTS)
-            s *= factor(
-                weigh(difference - between, difference - between),
-                weigh(new - between, new - between),
-            )
+            apart, change = (difference - between) @ axes, (new - between) @ axes
+            s = s * factor(WEIGHTS @ apart**2, WEIGHTS @ change**2)
             due += max(10, k // 4)
         flows, between = pressed, new
         path.append((w, WEIGHTS[:, None] * flows))
     return map(np.array, zip(*path, strict=True))
 
 
+def nearest(row, s):
+    """The flow of at most LAM that is nearest in the metric 1 / s, by SciPy's root."""
+
+    def excess(nu):
+        return np.linalg.norm(row / (1 + nu * s)) - LAM
+
+    if excess(0) <= 0:
+        return row
+    return row / (1 + brentq(excess, 0, np.linalg.norm(row) / LAM / s.min(), xtol=1e-300) * s)
+
+
 def factor(apart, moved):
     ratio = np.sqrt(apart / moved)
-    return 1.0 if 1 / 1.5 < ratio < 1.5 else np.clip(ratio, 0.2, 5)
+    return np.where((ratio > 1 / 1.5) & (ratio < 1.5), 1.0, np.clip(ratio, 0.2, 5))
 
 
 def models_and_flows(solver, problem, state):
@@ -131,10 +138,10 @@ def optimum(problem, lam, *, entrywise=False):
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("units", "unreached", "most", "options"),
-    [(1, (2,), 1e-6, {}), (1e3, (), 1e-6, {"inner_steps": 300}), (1e3, (2,), 1e-3, {})],
+    [(1, (2,), 1e-6, {}), (1e3, (), 1e-6, {"inner_steps": 300}), (1e3, (2,), 3e-4, {})],
 )
 def test_six_decades_of_lam_are_certified_within_600_rounds(units, unreached, most, options):
-    """Where units are far apart, a node without data is slow; the gap says so."""
+    """Beside a constant feature, a node without data is slow for a small lam; the gap says so."""
     problem = problem_of(units, unreached=unreached)
 
     def gaps(lam):

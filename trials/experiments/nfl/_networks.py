@@ -50,12 +50,7 @@ class View:
         """Return the problem as the method sees it."""
         problem, nodes = drawn.problem, drawn.problem.num_clients
         local: Any = problem.local
-        added = jnp.einsum("nm,nmd->nd", local.weights * drawn.noise, local.features)
-        local = replace(
-            local,
-            targets=local.targets + self.noise * drawn.noise,
-            correlation=local.correlation + self.noise * added,
-        )
+        local = local.with_targets(local.targets + self.noise * drawn.noise)
         reached = drawn.rank.astype(self.share.dtype) < jnp.round(self.share * nodes)
         weights = _code_weights(drawn) if self.code else None
         return with_access(replace(problem, local=local), reached, weights)

@@ -262,7 +262,7 @@ def _losses(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> SquaredLoss:
     return replace(stacked, features=x, targets=y)
 
 
-_AXES: tuple[Any, ...] = (None, None, 0, 0, 0, 0, 0)
+_AXES: tuple[Any, ...] = (None, None, 0, 0, 0, 0, 0, 0)
 _STACKED = SquaredLoss(*_AXES)  # what every split has of its own
 
 
@@ -298,10 +298,10 @@ def _problem(graph: Graph, loss: SquaredLoss) -> Networked:
 
 def _local(losses: SquaredLoss) -> np.ndarray:
     """Return every node's own least squares model of minimum norm, (splits, nodes, dim)."""
-    basis, spectrum = np.asarray(losses.basis), np.asarray(losses.spectrum)
-    along = np.einsum("snrd,snd->snr", basis, losses.correlation)
-    seen = spectrum > 0
-    return np.einsum("snrd,snr->snd", basis, np.where(seen, along / np.where(seen, spectrum, 1), 0))
+    basis, singular = np.asarray(losses.basis), np.asarray(losses.singular)
+    seen = singular > 0
+    along = np.where(seen, losses.projected / np.where(seen, singular, 1), 0)
+    return np.einsum("snrd,snr->snd", basis, along)
 
 
 def _pooled(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> np.ndarray:
