@@ -6,20 +6,23 @@ therefore replaces the argument first and the result afterwards.
 
 Squares leave the range of a dtype long before their root does: (1e25)**2 is infinite in float32.
 Norms are therefore taken of numbers near 1, the points divided by a power of two, which is exact:
-within the range of the squares the result has the bits of the plain formula.
+within the range of the squares the result has the bits of the plain formula. Of many entries the
+plain formula is tried first, and the points are scaled only where it fails.
 """
 
-from functools import reduce
+from functools import partial, reduce
 
 import jax.numpy as jnp
 from jax import Array, custom_jvp
-from jax.lax import bitcast_convert_type, index_in_dim, reduce_precision, stop_gradient
+from jax.lax import bitcast_convert_type, cond, index_in_dim, reduce_precision, stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
 
 # Longest axis whose squares are added one by one: XLA's reduction over a short last axis is scalar
 # code on a CPU (a third of the run time of localisation in three dimensions).
 _SHORT_AXIS = 4
+# From so many entries on one more look at all of them costs more than a decision.
+_LONG = 1 << 16
 
 
 def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
@@ -66,6 +69,16 @@ def power_of_two(largest: Array) -> tuple[Array, Array]:
     )
 
 
+def unit_of(size: Array) -> Array:
+    """Return the power of two below a size, to divide by; 1 where it is 0, infinite or NaN.
+
+    Args:
+      size: at least 0, float32 or float64; no derivative goes through it.
+    """
+    size = stop_gradient(size)
+    return jnp.where((size > 0) & (size < jnp.inf), power_of_two(size)[0], 1.0)
+
+
 def _scaled(v: Array, inverse: Array) -> Array:
     """Return points times a power of two, a product that XLA leaves as it is.
 
@@ -106,18 +119,47 @@ def _norm_and_scale(v: Array, axis: int, keepdims: bool) -> tuple[Array, Array, 
     """Return the norms of points divided by a power of two, that power, and its inverse."""
     parts = _parts(v, axis, keepdims)
     if parts is None:
-        largest = jnp.max(jnp.abs(stop_gradient(v)), axis=axis, keepdims=True, initial=0)
-        scale, inverse = power_of_two(largest)
-        squared = sum_of_squares(_scaled(v, inverse), axis, keepdims)
-        if not keepdims:
-            scale, inverse = jnp.squeeze(scale, axis), jnp.squeeze(inverse, axis)
-    else:  # entry by entry: nothing is spread along a short last axis
-        scale, inverse = power_of_two(
-            reduce(jnp.maximum, [jnp.abs(stop_gradient(part)) for part in parts])
-        )
-        scaled = [_scaled(part, inverse) for part in parts]
-        squared = sum((part * part for part in scaled[1:]), scaled[0] * scaled[0])
+        find = _tried if v.size >= _LONG else _looked_for
+        found = find(v, axis)
+        return found if keepdims else tuple(jnp.squeeze(part, axis) for part in found)
+    # Entry by entry: nothing is spread along a short last axis.
+    scale, inverse = power_of_two(
+        reduce(jnp.maximum, [jnp.abs(stop_gradient(part)) for part in parts])
+    )
+    scaled = [_scaled(part, inverse) for part in parts]
+    squared = sum((part * part for part in scaled[1:]), scaled[0] * scaled[0])
     return _safe_root(squared), scale, inverse
+
+
+def _looked_for(v: Array, axis: int) -> tuple[Array, Array, Array]:
+    """Scale the points by their largest entry."""
+    largest = jnp.max(jnp.abs(stop_gradient(v)), axis=axis, keepdims=True, initial=0)
+    scale, inverse = power_of_two(largest)
+    return _safe_root(sum_of_squares(_scaled(v, inverse), axis, True)), scale, inverse
+
+
+@partial(custom_jvp, nondiff_argnums=(1,))
+def _tried(v: Array, axis: int) -> tuple[Array, Array, Array]:
+    """Scale the points where a plain sum of squares leaves the range; the bits are the same."""
+    finfo = jnp.finfo(v.dtype)
+    squared = sum_of_squares(v, axis, True)
+    least = float(finfo.tiny) / float(finfo.eps) ** 2  # what underflows is nothing beside it
+
+    def plain(_: Array) -> tuple[Array, Array, Array]:
+        one = jnp.where(squared < 0, squared, 1.0)  # not a constant: it varies over mesh axes
+        return jnp.sqrt(squared), one, one
+
+    within = jnp.all((squared >= least) & (squared < jnp.inf))
+    return cond(within, plain, lambda v: _looked_for(v, axis), v)
+
+
+@_tried.defjvp
+def _derivative_of_norm(axis, primals, tangents):
+    norm, scale, inverse = _tried(*primals, axis)
+    zero = norm == 0
+    share = _scaled(primals[0], inverse) * jnp.where(zero, 0.0, 1 / jnp.where(zero, 1.0, norm))
+    change = jnp.sum(share * (tangents[0] * inverse), axis, keepdims=True)
+    return (norm, scale, inverse), (change, jnp.zeros_like(scale), jnp.zeros_like(scale))
 
 
 @custom_jvp

@@ -2,7 +2,9 @@
 
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import reduce_precision, stop_gradient
+from jax.lax import stop_gradient
+
+from fedjax_admm.kernels._safe import unit_of
 
 
 def centred(x: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array, Array]:
@@ -19,12 +21,9 @@ def centred(x: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array, Array]
     Returns:
       The scaled points in the shape of `x`; middle and scale, of size 1 along `axis`.
     """
-    finfo, fixed = jnp.finfo(x.dtype), stop_gradient(x)
+    fixed = stop_gradient(x)
     low = jnp.min(fixed, axis, keepdims=True, initial=jnp.inf)
     high = jnp.max(fixed, axis, keepdims=True, initial=-jnp.inf)
     middle = low / 2 + high / 2
-    scale = reduce_precision(high / 2 - low / 2, finfo.nexp, 0)
-    # Neither the scale nor its inverse may leave the range.
-    scale = jnp.clip(scale, 4 * float(finfo.tiny), 2.0 ** (finfo.maxexp - 3))
-    scale = jnp.where(low == high, 1.0, scale)
+    scale = unit_of(high / 2 - low / 2)
     return (x - middle) / scale, middle, scale

@@ -16,7 +16,7 @@ from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import length_along, matched, widened
-from fedjax_admm.kernels._safe import safe_norm
+from fedjax_admm.kernels._safe import power_of_two, safe_norm
 
 
 def group_norm(v: Array, axis: int | tuple[int, ...]) -> Array:
@@ -110,11 +110,9 @@ def segment_norm(
     member = (segments >= 0) & (segments < count)
     # Entries without a segment go to one more, which is thrown away.
     places = jnp.where(member, segments, count)
-    finfo = jnp.finfo(v.dtype)
     largest = jax.ops.segment_max(stop_gradient(jnp.abs(v)), places, count + 1)
-    scale = jax.lax.reduce_precision(jnp.maximum(largest, 0.0), finfo.nexp, 0)
-    scale = jnp.clip(scale, 4 * float(finfo.tiny), 2.0 ** (finfo.maxexp - 3))
-    scaled = v / scale[places]
+    scale, inverse = power_of_two(jnp.maximum(largest, 0.0))
+    scaled = v * inverse[places]
     squared = jax.ops.segment_sum(scaled * scaled, places, count + 1)
     zero = squared == 0
     norm = jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, squared))) * scale

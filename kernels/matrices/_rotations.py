@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedjax_admm.kernels._loops import scan, while_loop
-from fedjax_admm.kernels.vectors._thresholds import power_of_two
+from fedjax_admm.kernels._safe import unit_of
 
 # Quadratic convergence needs few sweeps; equal eigenvalues of a large matrix need more.
 _SWEEPS = 10
@@ -33,7 +33,7 @@ def rotate_symmetric(matrix: Array) -> tuple[Array, Array]:
     if size == 1:
         return matrix[..., 0], vectors
     # Squares of entries near 1 stay within the range.
-    scale = power_of_two(jnp.max(jnp.abs(matrix), axis=(-2, -1), keepdims=True, initial=0))
+    scale = unit_of(jnp.max(jnp.abs(matrix), axis=(-2, -1), keepdims=True, initial=0))
     matrix = matrix / scale
     even = size + size % 2  # an odd matrix gets a row and a column of zeros: rotations leave them
     room = [(0, 0)] * (matrix.ndim - 2) + [(0, even - size)] * 2
@@ -71,7 +71,7 @@ def rotate_tall(matrix: Array) -> tuple[Array, Array, Array]:
       Shapes (..., m, n), (..., n) and (..., n, n).
     """
     # Squares of entries near 1 stay within the range.
-    scale = power_of_two(jnp.max(jnp.abs(matrix), axis=(-2, -1), keepdims=True, initial=0))
+    scale = unit_of(jnp.max(jnp.abs(matrix), axis=(-2, -1), keepdims=True, initial=0))
     rows, right = _orthogonal_rows((matrix / scale).mT)  # what is added up lies side by side
     values = jnp.sqrt(jnp.sum(rows * rows, -1))
     order = jnp.argsort(-values, axis=-1)

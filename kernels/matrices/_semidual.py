@@ -17,8 +17,7 @@ from jax.lax import stop_gradient
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels._loops import while_loop
-from fedjax_admm.kernels._safe import safe_ratio
-from fedjax_admm.kernels.vectors._thresholds import power_of_two
+from fedjax_admm.kernels._safe import safe_ratio, unit_of
 
 _SWEEPS = 3  # after a step of Newton's method that failed
 
@@ -74,7 +73,7 @@ def _one(distance, iterations, tolerance, v, rows, columns):
     usable = jnp.isfinite(v) if distance.euclidean else v < jnp.inf
     broken = ~jnp.all(usable) | ~jnp.all(rows >= 0) | ~jnp.all(columns >= 0)
     wanted = columns
-    scale = power_of_two(jnp.max(rows))
+    scale = unit_of(jnp.max(rows))
     rows = jnp.where(broken, 1, rows / scale)[:, None]
     columns = jnp.where(broken, 1, columns / scale)[None, :]
     # Sums that differ by rounding have no solution; one of the two has to give way.

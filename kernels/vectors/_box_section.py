@@ -5,7 +5,8 @@ from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, widened
-from fedjax_admm.kernels.vectors._thresholds import along, clipped_part, power_of_two
+from fedjax_admm.kernels._safe import unit_of
+from fedjax_admm.kernels.vectors._thresholds import along, clipped_part
 
 
 def project_box_section(
@@ -41,11 +42,11 @@ def project_box_section(
     wide = jnp.broadcast_arrays(*(widened(part) for part in (v, lower, upper, weights)))
     v, lower, upper, weights = wide
     total = jnp.broadcast_to(widened(total), jnp.sum(v, axis=axis, keepdims=True).shape)
-    unit = power_of_two(jnp.max(jnp.abs(weights), axis=axis, keepdims=True))
+    unit = unit_of(jnp.max(jnp.abs(weights), axis=axis, keepdims=True))
     weights, total = weights / unit, total / unit
     sizes = jnp.abs(jnp.clip(v, lower, upper))
     size = jnp.maximum(jnp.max(sizes, axis=axis, keepdims=True), jnp.abs(total))
-    scale = power_of_two(jnp.maximum(size, 1.0))
+    scale = unit_of(jnp.maximum(size, 1.0))
     v, lower, upper, total = (part / scale for part in (v, lower, upper, total))
     found = scale * clipped_part(v, lower, upper, weights, total, axis)
     empty = _is_empty(lower, upper, weights, total, axis)

@@ -13,9 +13,9 @@ from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
-from fedjax_admm.kernels._safe import safe_ratio
+from fedjax_admm.kernels._safe import safe_ratio, unit_of
 from fedjax_admm.kernels.vectors._ranks import largest
-from fedjax_admm.kernels.vectors._thresholds import falling_root, power_of_two
+from fedjax_admm.kernels.vectors._thresholds import falling_root
 
 
 def k_support_value(x: Array, k: int, axis: int = -1) -> Array:
@@ -162,7 +162,7 @@ def _parts_of_value(x: Array, k: int, axis: int, less: bool = False) -> tuple[Ar
 
     With `less`, the squares of the others are taken from their squared sum.
     """
-    scale = power_of_two(jnp.max(jnp.abs(stop_gradient(x)), axis=axis, keepdims=True, initial=0))
+    scale = unit_of(jnp.max(jnp.abs(stop_gradient(x)), axis=axis, keepdims=True, initial=0))
     x = x / scale
     none = jnp.zeros((), x.dtype)
     top, _, _ = _split(x, none, none + 1, k, axis)
@@ -197,7 +197,7 @@ def _split(v: Array, share: Array, kept: Array, k: int, axis: int) -> tuple[Arra
     shape = jnp.broadcast_shapes(v.shape, share.shape)
     v = jnp.broadcast_to(v, shape)
     fixed = jnp.abs(stop_gradient(v))
-    scale = power_of_two(jnp.max(fixed, axis=axis, keepdims=True, initial=0))
+    scale = unit_of(jnp.max(fixed, axis=axis, keepdims=True, initial=0))
     size, m, r = fixed / scale, stop_gradient(share), stop_gradient(kept)
     first = largest(size, k, axis)
     last = jnp.min(jnp.where(first, size, jnp.inf), axis=axis, keepdims=True)

@@ -5,8 +5,9 @@ from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
+from fedjax_admm.kernels._safe import unit_of
 from fedjax_admm.kernels.vectors._simplex import project_simplex, weighted_simplex
-from fedjax_admm.kernels.vectors._thresholds import along, power_of_two
+from fedjax_admm.kernels.vectors._thresholds import along
 
 
 def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
@@ -55,9 +56,9 @@ def exceeds(v: Array, radius: Array, axis: int, weights: Array | None = None) ->
     """
     sizes = jnp.abs(stop_gradient(v))
     if weights is not None:
-        unit = power_of_two(jnp.max(weights, axis=axis, keepdims=True))
+        unit = unit_of(jnp.max(weights, axis=axis, keepdims=True))
         sizes, radius = stop_gradient(weights) / unit * sizes, radius / unit
-    scale = power_of_two(jnp.max(sizes, axis=axis, keepdims=True))
+    scale = unit_of(jnp.max(sizes, axis=axis, keepdims=True))
     inside = jnp.sum(sizes / scale, axis=axis, keepdims=True) <= stop_gradient(radius) / scale
     return ~inside
 

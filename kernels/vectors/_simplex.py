@@ -5,8 +5,9 @@ from jax import Array
 from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
+from fedjax_admm.kernels._safe import unit_of
 from fedjax_admm.kernels.vectors._ranks import largest
-from fedjax_admm.kernels.vectors._thresholds import along, positive_part, power_of_two
+from fedjax_admm.kernels.vectors._thresholds import along, positive_part
 
 
 def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
@@ -37,7 +38,7 @@ def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
     v, mass = matched(v, mass)
     demand_entries(v, axis, "project_simplex")
     dtype, v, mass = v.dtype, widened(v), widened(mass)
-    scale = power_of_two(mass)
+    scale = unit_of(mass)
     shifted = (v - jnp.max(stop_gradient(v), axis=axis, keepdims=True)) / scale
     found = scale * positive_part(shifted, mass / scale, axis)
     return jnp.where(mass >= 0, found, jnp.nan).astype(dtype)
@@ -88,9 +89,9 @@ def weighted_simplex(v: Array, weights: Array, mass: Array, axis: int) -> Array:
       Projections, broadcast shape.
     """
     v, weights = jnp.broadcast_arrays(v, weights)
-    unit = power_of_two(jnp.max(weights, axis=axis, keepdims=True))
+    unit = unit_of(jnp.max(weights, axis=axis, keepdims=True))
     weights, mass = weights / unit, mass / unit
-    scale = power_of_two(mass)
+    scale = unit_of(mass)
     used = weights > 0
     fixed, divisor = stop_gradient(v), stop_gradient(jnp.where(used, weights, 1.0))
     ratios = jnp.where(used, fixed / divisor, -jnp.inf)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import reduce_precision, stop_gradient
+from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import safe_ratio
@@ -37,21 +37,6 @@ def along(v: Array, parameter: Array, axis: int) -> Array:
     if parameter.ndim != 1 or v.ndim < 2:
         return parameter
     return parameter.reshape([-1 if i == axis % v.ndim else 1 for i in range(v.ndim)])
-
-
-def power_of_two(size: Array) -> Array:
-    """Return the power of two near a size, within the range in which it has an inverse.
-
-    Args:
-      size: at least 0, float32 or float64.
-
-    Returns:
-      Powers of two, the shape and dtype of `size`; 1 where it is 0, infinite or NaN.
-    """
-    finfo, size = jnp.finfo(size.dtype), stop_gradient(size)
-    rounded = reduce_precision(size, finfo.nexp, 0)
-    rounded = jnp.clip(rounded, 4 * float(finfo.tiny), 2.0 ** (finfo.maxexp - 3))
-    return jnp.where((size > 0) & (size < jnp.inf), rounded, 1.0)
 
 
 def headroom(size: Array) -> Array:

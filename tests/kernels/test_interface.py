@@ -53,6 +53,7 @@ SHARED = {
     "times",
     "transported",
     "undefined_by",
+    "unit_of",
     "weighted_simplex",
     "while_loop",
     "widened",

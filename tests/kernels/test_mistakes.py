@@ -134,9 +134,7 @@ def test_a_projection_where_a_map_with_a_step_is_wanted(make, project):
 
 @pytest.mark.parametrize("name", ["distance_to", "squared_distance_prox", "indicator_prox"])
 def test_a_map_with_a_step_where_a_projection_is_wanted(name):
-    with pytest.raises(
-        ValueError, match=f"^{name} takes projections, .* prox_l1 is"
-    ):
+    with pytest.raises(ValueError, match=f"^{name} takes projections, .* prox_l1 is"):
         getattr(kernels, name)(kernels.prox_l1)
 
 

@@ -101,6 +101,25 @@ def test_constants_in_a_compiled_function_are_numbers_as_others(size, dim):
     np.testing.assert_allclose(ball, min(size, dim**-0.5), rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e30])
+def test_norms_of_many_entries_are_tried_without_a_scale(size):
+    """What the plain sum of squares cannot tell is scaled: 0 and the ends of the range."""
+    v = np.zeros((2, 1 << 15), np.float32)
+    v[:, :2] = [[3 * size, -4 * size], [6.0, 8.0]]
+
+    @jax.jit
+    def told(v):
+        found, pull = jax.vjp(kernels.safe_norm, v)
+        return found, kernels.project_l2_ball(v, 1.0), pull(jnp.ones_like(found))[0]
+
+    norms, balls, slopes = told(v)
+    np.testing.assert_allclose(norms, [np.float32(5) * np.float32(size), 10], rtol=1e-6)
+    lengths = [min(5 * size, 1), 1] * np.ones(2)
+    directions = np.array([[0.6, -0.8], [0.6, 0.8]]) * [[float(size > 0)], [1]]
+    np.testing.assert_allclose(balls[:, :2], lengths[:, None] * directions, rtol=1e-6)
+    np.testing.assert_allclose(slopes[:, :2], directions, rtol=1e-6)
+
+
 @pytest.mark.thorough
 @every_dtype
 def test_derivatives_are_finite_at_both_ends_of_the_range(dtype, x64):
