@@ -47,10 +47,7 @@ EXAMPLES = {
     "traces": ("FedADMM",),
     "vmap": ("EXTRA",),
     "gradients": ("FSMDM",),
-    "resumes": (
-        *("SCAFFOLD", "GTVPrimalDual", "HFSAD, 2 passes", "DecentralizedADMM"),
-        "PrivateNetworkedADMM",
-    ),
+    "resumes": ("SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
 }
 
 

@@ -744,7 +744,7 @@ def test_first_trial_has_the_published_fingerprint(box):
         assert float(error[index - 1]) == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("setting", "passes"), [("high", 10), ("high", 5), ("low", 10)])
 def test_measured_table_to_its_last_digit(setting, passes):

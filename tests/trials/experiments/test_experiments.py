@@ -10,6 +10,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials.experiments import all_experiments, find
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.running import Request, run_experiment
+from tests.memory import drop_programs
 
 NAMES = list(all_experiments())
 NETWORKED = [name for name in NAMES if name.startswith("nfl")]
@@ -17,9 +18,14 @@ COMPLETION = [name for name in NAMES if name.startswith("fedmc")]
 PRIVATE = [name for name in NAMES if name.startswith("zcdp")]
 PEERS = [name for name in NAMES if name.endswith("-benchmark")]
 MESSAGES = [name for name in NAMES if name.startswith("messages")]
-# Their many programs take a minute to compile: `test_faults` and `test_messages_compression` run
-# some of their methods.
-ELSEWHERE = ("messages-byzantine", "messages-compression", "messages-delay")
+# Their many programs take a minute to compile: `test_faults`, `test_messages_compression` and
+# `tables/test_digits` run some of their methods.
+ELSEWHERE = ("messages-byzantine", "messages-compression", "messages-delay", "nfl-digits")
+# The problem, the methods and the panels of another experiment, with another setting swept.
+KIN = (
+    *("zcdp-equal-speed", "zcdp-curves", "zcdp-heterogeneous", "zcdp-clipping"),
+    *("nfl-sbm-noise", "nfl-star", "fedmc-inner-steps", "fedmc-regularisation", "hfsad-variants"),
+)
 LOCALIZATION = [name for name in NAMES if name.startswith("fsmdm")]
 PHASE = [name for name in NAMES if name.startswith("hfsad") and name != "hfsad-personalisation"]
 TRIALS, ROUNDS, CLIENTS, DIM = 3, 20, 21, 3
@@ -74,6 +80,7 @@ def finished(tmp_path_factory):
 
     def finish(name):
         if name not in kept:
+            drop_programs()  # no two experiments share any
             out = tmp_path_factory.mktemp(name) / "run"
             settings = SMALL.get(name, {})
             request = Request(trials=TRIALS, rounds=ROUNDS, batch=TRIALS, settings=settings)
@@ -87,7 +94,8 @@ FIRST = "fsmdm-outliers"  # what is run of it stands for all by default
 
 
 def others_are_thorough(name, *others):
-    return pytest.param(name, *others, marks=[] if name == FIRST else [pytest.mark.thorough])
+    later = pytest.mark.slow if name in KIN else pytest.mark.thorough
+    return pytest.param(name, *others, marks=[] if name == FIRST else [later])
 
 
 @pytest.fixture(params=[others_are_thorough(name) for name in NAMES if name not in ELSEWHERE])
