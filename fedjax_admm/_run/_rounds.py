@@ -44,6 +44,7 @@ from fedjax_admm._run._checks import (
 from fedjax_admm._run._key_uses import key_use
 from fedjax_admm._run._noise import check_wrapped
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
+from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Parameters, check_capabilities, has
 from fedjax_admm.devices import over_clients, replicate_uneven
@@ -77,6 +78,8 @@ class Status(NamedTuple):
 
     converged: jax.Array  # shape=(), int32: the round after which the residual was small enough
     nonfinite: jax.Array  # shape=(), int32: the first round whose estimate was not finite
+    unsolved: jax.Array  # shape=(), int32: since the first round, how many inexact proximal steps
+    # of clients fell short of their accuracy
 
 
 @short_repr
@@ -197,6 +200,7 @@ def run(
     result = scan_in_blocks(advance, start, rounds, every) if progress else advance(start, rounds)
     if use is not None:
         use.remember(result.state)
+    tell_unsolved(result.state.solver, result.status.unsolved)
     return result
 
 
@@ -269,6 +273,7 @@ def run_until(
     )
     if use is not None:
         use.remember(result.state)
+    tell_unsolved(result.state.solver, result.status.unsolved)
     return result
 
 
@@ -290,7 +295,7 @@ def scan_rounds(solver, problem, key, participation, start, rounds, measure, eve
     (state, nonfinite), trace = jax.lax.scan(
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
     )
-    status = Status(jnp.zeros((), jnp.int32), nonfinite)
+    status = Status(jnp.zeros((), jnp.int32), nonfinite, unsolved(state.solver))
     return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
 
 
@@ -322,7 +327,8 @@ def loop_until(
     state, nonfinite, distance, messages = jax.lax.while_loop(
         unfinished, turn, (first, none, distance, none)
     )
-    status = Status(jnp.where(distance <= tolerance, state.index, 0), nonfinite)
+    converged = jnp.where(distance <= tolerance, state.index, 0)
+    status = Status(converged, nonfinite, unsolved(state.solver))
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
     return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
 

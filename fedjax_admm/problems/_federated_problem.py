@@ -282,7 +282,7 @@ class Federated:
             def objective(w):
                 return value(w, client, scale, private)
 
-            return minimize_by_lbfgs(objective, start, _SOLO_STEPS, jnp.zeros((), start.dtype))
+            return minimize_by_lbfgs(objective, start, _SOLO_STEPS, jnp.zeros((), start.dtype))[0]
 
         start = jnp.broadcast_to(self.start, (self.num_clients, self.start.shape[-1]))
         return self._each(alone, start)

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_admm._checks import InputError, count, flag, function_of, one_line
+from fedjax_admm._cutting_planes import minimize_by_planes
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
 from fedjax_admm._shown import short_repr
@@ -26,6 +27,8 @@ from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 
 _LBFGS_MEMORY = 10
+# By such a share of its value optax's line search lets it rise.
+_SLACK = 1e-6
 # A fall of the slope below so many units of rounding is noise.
 _ROUNDING = 8
 
@@ -37,6 +40,8 @@ class InnerMemory(NamedTuple):
     model: jax.Array  # shape=(dim,): what it returned last
     optimizer: Any  # the state of its optimiser; () of one that begins anew
     calls: jax.Array  # shape=(), int32: how often it has been asked
+    short: jax.Array  # shape=(), int32: how often it did not reach its accuracy
+    kinked: jax.Array  # shape=(), bool: whether the last call was better off without L-BFGS
 
 
 class ProximalMap(Protocol):
@@ -97,7 +102,10 @@ class ExactProx:
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class InnerSteps:
-    """Steps of an optax optimiser, at most so many; it keeps its state between the calls."""
+    """Steps of an optax optimiser, at most so many; it keeps its state between the calls.
+
+    Where they end higher than they began, the start is returned, and the optimiser begins anew.
+    """
 
     accuracy: Schedule | None  # of the number of the call, from 1; all steps are taken if None
     optimizer: optax.GradientTransformation = field(metadata={"static": True})
@@ -106,24 +114,38 @@ class InnerSteps:
 
     def memory(self, start, calls=0):
         """Return the start, the optimiser's first state, and the number of calls."""
-        return InnerMemory(start, self.optimizer.init(start), jnp.asarray(calls, jnp.int32))
+        return _remembered(start, self.optimizer.init(start), calls)
 
     def __call__(self, loss, point, step, memory, samples, size, weight):
         """Return the model after the steps; the map can be differentiated through them."""
         calls = memory.calls + 1
-        slope = jax.grad(partial(_objective, loss, point, step))
+        goal = jax.value_and_grad(partial(_objective, loss, point, step))
         start = memory.model if self.warm else point
-        enough = _tolerance(self.accuracy, slope(start), point, start, step, calls)
+        value, slope = goal(start)
+        enough = _tolerance(self.accuracy, slope, point, start, step, calls)
 
         prox = inexact_prox(loss, self.optimizer, self.steps).prox
         z, (_, state) = prox(point, step, (start, memory.optimizer), enough=enough)
-        return z, InnerMemory(z, state, calls)
+        there, rest = goal(z)
+        worse = ~(there <= value + _ROUNDING * jnp.finfo(value.dtype).eps * jnp.abs(value))
+        anew = (start, self.optimizer.init(start))
+        z, state = jax.tree.map(partial(jnp.where, worse), anew, (z, state))
+        asked = self.accuracy is not None
+        failed = worse | (safe_norm(rest) > enough) if asked else worse
+        short = memory.short + failed.astype(jnp.int32)
+        return z, memory._replace(model=z, optimizer=state, calls=calls, short=short)
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class InnerLBFGS:
-    """L-BFGS with a line search, at most so many iterations, begun anew at every call."""
+    """L-BFGS with a line search, at most so many iterations, begun anew at every call.
+
+    Where the loss has kinks its line search fails; cutting planes then take over, at most twice as
+    many, and begin the next call. They know how far the best point may be above the minimum: a gap
+    of `step / 2 (accuracy times the first slope)^2` is as good as a slope of that accuracy, since
+    `phi(z) - min phi <= step / 2 ||grad phi(z)||^2`. The loss has to be convex for that.
+    """
 
     accuracy: Schedule  # of the number of the call, from 1
     steps: int = field(metadata={"static": True})
@@ -131,7 +153,7 @@ class InnerLBFGS:
 
     def memory(self, start, calls=0):
         """Return the start, and the number of calls."""
-        return InnerMemory(start, (), jnp.asarray(calls, jnp.int32))
+        return _remembered(start, (), calls)
 
     def __call__(self, loss, point, step, memory, samples, size, weight):
         """Return the model; its derivatives are those of the exact minimiser."""
@@ -145,18 +167,30 @@ class InnerLBFGS:
         def searched(z):
             return objective(z, *fixed)
 
-        slope = jax.grad(searched)
-        enough = _tolerance(self.accuracy, slope(start), point, start, step, calls)
-        z = minimize_by_lbfgs(searched, start, self.steps, enough)
+        both = jax.value_and_grad(searched)
+        point, step = jax.lax.stop_gradient((point, step))
+        slope = both(start)[1]
+        enough = _tolerance(self.accuracy, slope, point, start, step, calls)
+        steps = jnp.where(memory.kinked, 0, self.steps)
+        z, found, failed = minimize_by_lbfgs(searched, start, steps, enough)
+        kinked, gap = memory.kinked | failed, step / 2 * enough**2
+        rounds = jnp.where(kinked, 2 * self.steps, 0)
+        z, reached = minimize_by_planes(both, point, step, z, found, gap, rounds)
         rest = jax.grad(objective)(z, *known)
-        z = z - _solved(slope, z, rest - jax.lax.stop_gradient(rest))
-        return z, InnerMemory(z, (), calls)
+        z = z - _solved(jax.grad(searched), z, rest - jax.lax.stop_gradient(rest))
+        short = memory.short + (~reached).astype(jnp.int32)
+        return z, InnerMemory(z, (), calls, short, kinked & reached)
 
 
 def minimize_by_lbfgs(
-    objective: Callable[[jax.Array], jax.Array], start: jax.Array, steps: int, tolerance: jax.Array
-) -> jax.Array:
-    """Return what L-BFGS finds from a start (dim,), shape (dim,).
+    objective: Callable[[jax.Array], jax.Array],
+    start: jax.Array,
+    steps: int | jax.Array,
+    tolerance: jax.Array,
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array], jax.Array]:
+    """Return what L-BFGS finds from a start (dim,), its value and slope, and whether it failed.
+
+    It fails where a line search does, as at a kink, and ends there.
 
     Args:
       objective: (dim,) to ().
@@ -165,26 +199,33 @@ def minimize_by_lbfgs(
       tolerance: shape (): it stops as soon as the slope is at most so long.
     """
     optimizer = optax.lbfgs(memory_size=_LBFGS_MEMORY)
-    value_and_slope = optax.value_and_grad_from_state(objective)
 
     def goes_on(carry):
-        _z, state, done = carry
-        slope = optax.tree.get(state, "grad")
-        return (done < steps) & ((done == 0) | (safe_norm(slope) > tolerance))
+        _z, (_value, slope), _state, done, failed = carry
+        return (done < steps) & ~failed & ((done == 0) | (safe_norm(slope) > tolerance))
 
     def iterate(carry):
-        z, state, done = carry
+        z, (value, slope), state, done, _ = carry
         with jax.numpy_dtype_promotion("standard"):
-            value, slope = value_and_slope(z, state=state)
             change, moved = optimizer.update(
                 slope, state, z, value=value, grad=slope, value_fn=objective
             )
-        return jax.tree.map(
-            lambda new, old: new.astype(old.dtype), (z + change, moved, done + 1), (*carry,)
+        value_there, slope_there, told = (
+            optax.tree.get(moved, name) for name in ("value", "grad", "info")
         )
+        new = jax.tree.map(
+            lambda new, old: new.astype(old.dtype),
+            (z + change, (value_there, slope_there), moved, done + 1),
+            carry[:-1],
+        )
+        higher = ~(value_there <= value + _SLACK * jnp.abs(value))
+        new = jax.tree.map(partial(jnp.where, higher), carry[:-1], new)
+        return *new, higher | (told.curvature_error > 0) | (told.decrease_error > 0)
 
-    first = (start, optimizer.init(start), jnp.zeros((), jnp.int32))
-    return jax.lax.while_loop(goes_on, iterate, first)[0]
+    none = jnp.zeros((), jnp.int32)
+    first = (start, jax.value_and_grad(objective)(start), optimizer.init(start), none, none > 0)
+    z, found, _, _, failed = jax.lax.while_loop(goes_on, iterate, first)
+    return z, found, failed
 
 
 def inner_steps(
@@ -304,6 +345,11 @@ def _more_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
     ]
     return ("samples", "size")[: max(0, len(places) - 2)]
+
+
+def _remembered(start: jax.Array, optimizer: Any, calls: int) -> InnerMemory:
+    none = jnp.zeros((), jnp.int32)
+    return InnerMemory(start, optimizer, jnp.asarray(calls, jnp.int32), none, none > 0)
 
 
 def _objective(loss, point, step, z):

@@ -146,7 +146,8 @@ def test_numbers_and_shapes_are_told():
     )
     assert "sigma_psi=SqrtGrowth(scale=0.00707107)" in repr(fa.solvers.fsmdm())
     assert repr(fa.penalties.l1(1.0)) == "L1(weight=1.0)"
-    assert repr(fa.Status(jnp.int32(3), jnp.arange(2))) == "Status(converged=3, nonfinite=int32[2])"
+    status = fa.Status(jnp.int32(3), jnp.arange(2), jnp.int32(0))
+    assert repr(status) == "Status(converged=3, nonfinite=int32[2], unsolved=0)"
 
 
 def test_traced_and_abstract_objects_are_shown():
@@ -197,7 +198,7 @@ def test_what_a_user_named_is_escaped_and_nothing_traced_fails():
 
 def test_a_table_tells_the_numbers_of_small_arrays():
     def told(*values):
-        words = Page(fa.Status(*values)._repr_html_()).words
+        words = Page(fa.Status(*values, 0)._repr_html_()).words
         return [words[2], words[4]]
 
     assert told(jnp.array([1.0, 2.5]), np.arange(9)) == [

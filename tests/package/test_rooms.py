@@ -17,7 +17,7 @@ STOREYS = (
         *("fedjax_admm._checks", "fedjax_admm._drawings", "fedjax_admm._pytrees"),
         "fedjax_admm._linear_algebra",
     ),
-    ("fedjax_admm._frames", "fedjax_admm._plots"),
+    ("fedjax_admm._cutting_planes", "fedjax_admm._frames", "fedjax_admm._plots"),
     ("fedjax_admm._host",),
     ("fedjax_admm.traffic", "fedjax_admm.devices", "fedjax_admm.schedules", "fedjax_admm.lanes"),
     ("fedjax_admm._optimizers",),

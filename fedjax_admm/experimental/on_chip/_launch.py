@@ -204,7 +204,7 @@ def _launch(solver, problem, key, participation, start, rounds, every, interpret
             "round": start.index + records,
             "messages": jax.vmap(lambda block: solver.messages(problem, block))(blocks),
         },
-        Status(jnp.zeros((), jnp.int32), first_failed),
+        Status(jnp.zeros((), jnp.int32), first_failed, jnp.zeros((), jnp.int32)),
         trace[-1],
     )
 
