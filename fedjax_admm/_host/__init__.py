@@ -1,8 +1,9 @@
-"""The machine that computes: files that it reads, texts that it writes, memory that is free.
+"""The machine that computes: files that it reads, texts that it writes, its memory.
 
 with opened(path) as file: ...         a regular file, judged before it is read
 escape_cell("=1+1")                    a text that no spreadsheet takes for a formula
 host_bytes()                           how much memory is free
+compiled(function)                     as jax.jit, with programs that are not kept for ever
 """
 
 from fedjax_admm._lazy import attach

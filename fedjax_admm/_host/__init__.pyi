@@ -13,6 +13,7 @@ from fedjax_admm._host._memory import (
     host_bytes as host_bytes,
     shown as shown,
 )
+from fedjax_admm._host._programs import KEPT as KEPT, compiled as compiled
 from fedjax_admm._host._texts import (
     escape_cell as escape_cell,
     printable as printable,

@@ -11,7 +11,6 @@ rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,12 +23,14 @@ from fedjax_admm._checks import (
     default_float,
     is_concrete,
     multiple,
+    not_deleted,
     one_line,
     scalar,
     typed_key,
 )
 from fedjax_admm._drawings import curve_svg
 from fedjax_admm._frames import trace_dataset, trace_frame
+from fedjax_admm._host import compiled
 from fedjax_admm._plots import plot_trace
 from fedjax_admm._run._checks import (
     check_arrays,
@@ -195,7 +196,8 @@ def run(
     use = key_use(solver, problem, key, participation, start, rounds)
 
     def advance(state: RoundState | None, length: int) -> Run:
-        return scan_rounds(solver, problem, key, participation, state, length, measure, every)
+        arrays = (solver, problem, key, participation, state)
+        return _compiled_scan(*arrays, rounds=length, measure=measure, every=every)
 
     result = scan_in_blocks(advance, start, rounds, every) if progress else advance(start, rounds)
     if use is not None:
@@ -259,7 +261,7 @@ def run_until(
     use = key_use(solver, problem, key, participation, start, max_rounds, total=True)
 
     def advance(state: RoundState | None, end: int, fresh: bool) -> Run:
-        return loop_until(
+        return _compiled_loop(
             *(solver, problem, key, participation, state, tolerance, end),
             residual=residual,
             every=every,
@@ -277,8 +279,7 @@ def run_until(
     return result
 
 
-@partial(jax.jit, static_argnames=("rounds", "measure", "every"))
-def scan_rounds(solver, problem, key, participation, start, rounds, measure, every) -> Run:
+def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, every) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = _cast(solver, problem), over_clients(problem)
     first = _beginning(solver, problem, key, participation, start)
@@ -299,7 +300,6 @@ def scan_rounds(solver, problem, key, participation, start, rounds, measure, eve
     return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
 
 
-@partial(jax.jit, static_argnames=("residual", "every", "fresh"))
 def loop_until(
     solver, problem, key, participation, start, tolerance, end, *, residual, every, fresh
 ) -> Run:
@@ -331,6 +331,9 @@ def loop_until(
     status = Status(converged, nonfinite, unsolved(state.solver))
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
     return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
+
+
+_compiled_scan, _compiled_loop = compiled(scan_rounds), compiled(loop_until)
 
 
 def _read(solver, problem, state: RoundState) -> Any:
@@ -465,6 +468,7 @@ def check_start(start: Any, key: jax.Array) -> None:
             value=start,
             remedy="use jax.vmap over states",
         )
+    not_deleted("start", start)
     if start.fingerprint is None or not is_concrete((key, start.fingerprint)):
         return
     if int(start.fingerprint) != int(fingerprint_of(key)):

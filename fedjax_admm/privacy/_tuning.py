@@ -6,7 +6,6 @@ or account for every run of the search.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, number as checked_number, several, typed_key
+from fedjax_admm._host import compiled
 from fedjax_admm._run import Measure
 from fedjax_admm._shown import short_repr
 from fedjax_admm.measures import consensus_error
@@ -197,9 +197,9 @@ def tune_private(
     solvers = [build(setting) for setting in settings]
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *solvers)
     keys = jax.random.split(key, count("trials", trials))
-    scores = np.asarray(
-        _scores(stacked, keys, draw, count("rounds", rounds), measure, metric, width)
-    )
+    rounds = count("rounds", rounds)
+    options = {"draw": draw, "rounds": rounds, "measure": measure, "metric": metric, "width": width}
+    scores = np.asarray(_scores(stacked, keys, **options))
     means = scores.mean(0)
     place = int(np.argmin(means))
     if not np.isfinite(means[place]):
@@ -214,8 +214,8 @@ def tune_private(
     return Tuned(best, solvers[place], float(means[place]), scores, UNACCOUNTED)
 
 
-@partial(jax.jit, static_argnames=("draw", "rounds", "measure", "metric", "width"))
-def _scores(solvers, keys, draw, rounds, measure, metric, width) -> jax.Array:
+@compiled
+def _scores(solvers, keys, *, draw, rounds, measure, metric, width) -> jax.Array:
     """Return the metric of every setting on every problem, shape (trials, settings)."""
 
     def on_one(key):

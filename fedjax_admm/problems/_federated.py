@@ -21,6 +21,7 @@ from fedjax_admm._checks import (
     real_array,
     several,
 )
+from fedjax_admm._host import compiled
 from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (
@@ -317,7 +318,7 @@ def _check_start(problem: Federated) -> None:
     if not is_concrete(problem):
         return
     start = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
-    values = np.asarray(jax.jit(_values)(problem, start))
+    values = np.asarray(_values(problem, start))
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         raise InputError(
@@ -328,5 +329,6 @@ def _check_start(problem: Federated) -> None:
         )
 
 
+@compiled
 def _values(problem: Federated, points: jax.Array) -> jax.Array:
     return problem.values(points)

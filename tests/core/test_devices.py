@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -36,7 +37,8 @@ def two_devices():
 def compiled_run(family, solver, problem):
     """Return the program of a run and its result, compiled once."""
     key = jax.random.key(KEY)
-    lowered = scan_rounds.lower(solver, problem, key, family.process, None, ROUNDS, None, 1)
+    whole = jax.jit(partial(scan_rounds, rounds=ROUNDS, measure=None, every=1))
+    lowered = whole.lower(solver, problem, key, family.process, None)
     program = lowered.compile()
     return program, program(solver, problem, key, family.process, None)
 

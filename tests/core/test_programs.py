@@ -1,0 +1,51 @@
+"""Compiled programs go: those of functions that are written anew are not kept for ever."""
+
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm._host import KEPT, _programs
+from tests.solvers import quadratics
+
+
+def alive(functions):
+    gc.collect()
+    return [function() is not None for function in functions]
+
+
+def test_the_programs_that_were_used_last_are_kept(monkeypatch):
+    monkeypatch.setattr(_programs, "KEPT", 2)
+    traced, seen = [], []
+
+    @_programs.compiled
+    def apply(number, *, function):
+        traced.append(number)
+        return function(number)
+
+    def call(function, number):
+        assert apply(number, function=function) == 2 * number
+        return weakref.ref(function)
+
+    same = lambda number: number + number  # noqa: E731
+    for _ in range(4):
+        call(same, jnp.ones(()))
+        seen.append(call(lambda number: 2 * number, jnp.ones(())))
+    assert len(traced) == 5  # that of `same` is used again and again
+    assert alive(seen) == [False, False, False, True]
+    call(same, jnp.ones((), jnp.int32))  # another type is another program
+    assert len(traced) == 6
+
+
+@pytest.mark.thorough
+def test_runs_with_losses_that_are_written_anew_do_not_add_up():
+    problem, solver, seen = quadratics.quadratics(), fa.solvers.fed_admm(), []
+    for _ in range(KEPT + 3):
+        measure = lambda solver, problem, state: {"x": solver.estimate(state)}  # noqa: E731
+        fa.run(solver, problem, jax.random.key(0), rounds=2, measure=measure)
+        seen.append(weakref.ref(measure))
+    del measure
+    assert alive(seen) == [False] * 3 + [True] * KEPT
