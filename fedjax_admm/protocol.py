@@ -39,7 +39,9 @@ class Solver(Protocol):
     has a `noisy` of its own: it says by it that its own sensitivity is proved.
 
     One whose clients keep models of their own beside the estimate may have `client_models(state)`,
-    (clients, dim), by which measures judge whether they agree.
+    (clients, dim), by which measures judge whether they agree; one whose duals tell a subgradient
+    of every client's loss at its own model may have `client_slopes(state)`, (clients, dim). A
+    `regularizer` stands beside the mean of the losses, or beside their sum with `sums_losses`.
     """
 
     requires: ClassVar[tuple[type, ...]]

@@ -17,6 +17,7 @@ from fedjax_admm.measures._localization import (
 )
 from fedjax_admm.measures._models import (
     accuracy as accuracy,
+    agreement_residual as agreement_residual,
     disagreement as disagreement,
     dual_residual as dual_residual,
     error_rate as error_rate,

@@ -1,7 +1,8 @@
 r"""Measures for any solver and any problem: how good the model is, and whether clients agree on it.
 
 The model is the solver's estimate; where clients have models of their own, it is their mean. The
-objective is that of the star: the mean of the clients' losses, plus the solver's regulariser.
+objective is that of the star: the mean of the clients' losses, plus the solver's regulariser, which
+is g = R / N of a solver that minimises `sum_l f_l + R`, as those over trees do.
 
     F(w) = 1/N sum_l f_l(w) + g(w)
 
@@ -30,12 +31,14 @@ from fedjax_admm.measures._shared import total_loss
 def objective(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "objective", F at the model, shape ().
 
-    Where the solver has no regulariser, g is zero.
+    Where the solver has no regulariser, g is zero; over a tree it is that of the root.
     """
     problem, model = _judged(solver, problem, state)
     mean = total_loss(problem, model) / problem.num_clients
     regularizer = getattr(solver, "regularizer", None)
-    return {"objective": mean if regularizer is None else mean + regularizer.value(model)}
+    if regularizer is None:
+        return {"objective": mean}
+    return {"objective": mean + _share(solver, problem) * regularizer.value(model)}
 
 
 @needs(Clients, Gradients)
@@ -43,10 +46,27 @@ def stationarity(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     r"""Return "stationarity", the length of the proximal-gradient residual at the model, shape ().
 
     `|| w - Prox_g(w - grad f(w); 1) ||`, with f the mean of the losses: the length of the mean
-    gradient where there is no regulariser, and zero exactly at stationary points of F.
+    gradient where there is no regulariser. Where the losses are differentiable it is zero exactly
+    at stationary points of F. At a kink `gradients` gives one subgradient of many, and this stays
+    away from zero at the optimum itself: `agreement_residual` is for such losses.
     """
     problem, model = _judged(solver, problem, state)
-    return {"stationarity": _residual(solver, model, problem.gradients(_rows(model, problem)))}
+    slopes = problem.gradients(_rows(model, problem))
+    return {"stationarity": _residual(solver, problem, model, slopes)}
+
+
+@needs(OnStar, Gradients)
+def agreement_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    r"""Return "residual", `sqrt(primal^2 + dual^2)` of the two residuals below, shape ().
+
+    With `client_slopes`, s_l in df_l(w_l), it is zero exactly where all w_l = w and 0 lies in
+    `1/N sum_l s_l + dg(w)`: at stationary points of F, kinked or not. The slopes are subgradients
+    of clients who took part at least once, whose proximal steps are exact and whose messages
+    arrive as they were sent; otherwise they become so in the limit.
+    """
+    (primal,) = primal_residual(solver, problem, state).values()
+    (dual,) = dual_residual(solver, problem, state).values()
+    return {"residual": safe_norm(jnp.stack([primal, dual]))}
 
 
 @needs(OnStar)
@@ -74,13 +94,18 @@ def primal_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
 def dual_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     r"""Return "dual", how far the clients' gradients are from balancing each other, shape ().
 
-    `|| w - Prox_g(w - 1/N sum_l grad f_l(w_l); 1) ||`, w the model and w_l the clients' own: the
-    duals of a consensus method are the clients' gradients with the sign changed, and at a solution
-    their mean is a subgradient of the regulariser.
+    `|| w - Prox_g(w - 1/N sum_l s_l; 1) ||`, w the model and s_l the gradient of f_l at the
+    client's own model w_l: at a solution minus their mean is a subgradient of the regulariser. A
+    consensus method keeps them as its duals, with the sign changed; at kinks those are the
+    subgradients that balance. Where the solver tells them by `client_slopes(state)` they are
+    taken, else `gradients` at the models.
     """
     problem, model = _judged(solver, problem, state)
-    slopes = problem.gradients(_client_models(solver, problem, state))
-    return {"dual": _residual(solver, model, slopes)}
+    told = getattr(solver, "client_slopes", None)
+    slopes = None if told is None else told(state)
+    if slopes is None:
+        slopes = problem.gradients(_client_models(solver, problem, state))
+    return {"dual": _residual(solver, problem, model, slopes)}
 
 
 @needs(KnownOptimum)
@@ -114,12 +139,17 @@ def _judged(solver: Any, problem: Any, state: Any) -> tuple[Any, jax.Array]:
     return problem, models if models.ndim == 1 else jnp.mean(models, 0)
 
 
-def _residual(solver: Any, model: jax.Array, slopes: jax.Array) -> jax.Array:
+def _residual(solver: Any, problem: Any, model: jax.Array, slopes: jax.Array) -> jax.Array:
     """Return the length of a proximal-gradient step from the model, shape ()."""
     moved = model - jnp.mean(slopes, 0)
     regularizer = getattr(solver, "regularizer", None)
-    one = jnp.ones((), model.dtype)
-    return safe_norm(model - (moved if regularizer is None else regularizer.prox(moved, one)))
+    step = jnp.asarray(_share(solver, problem), model.dtype)
+    return safe_norm(model - (moved if regularizer is None else regularizer.prox(moved, step)))
+
+
+def _share(solver: Any, problem: Any) -> float:
+    """Return g / R: 1 beside a mean of losses, 1 / N beside their sum."""
+    return 1 / problem.num_clients if getattr(solver, "sums_losses", False) else 1.0
 
 
 def _rows(models: jax.Array, problem: Any) -> jax.Array:

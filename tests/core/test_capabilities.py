@@ -127,6 +127,7 @@ MEASURES = {
     measures.consensus_gap: Measured("PADMM"),
     measures.objective: Measured("IFCA"),
     measures.stationarity: Measured("FedADMM"),
+    measures.agreement_residual: Measured("FedADMM"),
     measures.disagreement: Measured("FedADMM"),
     measures.primal_residual: Measured("FedADMM"),
     measures.dual_residual: Measured("FedADMM"),
@@ -180,6 +181,7 @@ def test_a_measure_reads_what_it_declares_and_no_more(measure):
 FOR_EVERYBODY = (
     measures.objective,
     measures.stationarity,
+    measures.agreement_residual,
     measures.disagreement,
     measures.primal_residual,
     measures.dual_residual,

@@ -217,6 +217,10 @@ class FedADMM(StarSolver):
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.models
 
+    def client_slopes(self, state: FedADMMState) -> jax.Array:
+        """Return `-y_i in df_i(x_i)` of every client, shape (clients, dim)."""
+        return -state.clients.duals
+
     def traffic(self, problem) -> Traffic:
         """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
         dim = problem.start.shape[-1]

@@ -168,6 +168,10 @@ class FedDR(StarSolver):
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
+    def client_slopes(self, state: FedDRState) -> jax.Array:
+        """Return `(y_i - x_i) / eta in df_i(x_i)` of every client, shape (clients, dim)."""
+        return (state.clients.y - state.clients.x) / self._length(state.curvature)
+
     def traffic(self, problem) -> Traffic:
         """Return dim numbers up and dim down, and the start: dim numbers up from everybody."""
         dim = problem.start.shape[-1]

@@ -186,6 +186,10 @@ class FedPD(StarSolver):
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
+    def client_slopes(self, state: FedPDState) -> jax.Array:
+        """Return `-l_i in df_i(x_i)` of every client, shape (clients, dim)."""
+        return -state.clients.dual
+
     def heard(self, turn) -> jax.Array:
         """Return who talks in a round, shape (clients,): nobody without an average."""
         coin_key, _ = jax.random.split(jax.random.clone(turn.key))

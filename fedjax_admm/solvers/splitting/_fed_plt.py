@@ -154,6 +154,10 @@ class FedPLT(StarSolver):
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
+    def client_slopes(self, state: FedPLTState) -> jax.Array:
+        """Return `(x_i - z_i) / s in df_i(x_i)` of every client, shape (clients, dim)."""
+        return (state.clients.x - state.clients.z) / self._length(state.curvature)
+
     def _length(self, curvature: jax.Array) -> jax.Array:
         return 1 / curvature if self.length is None else self.length
 

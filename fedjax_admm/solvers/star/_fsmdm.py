@@ -115,6 +115,7 @@ class FSMDM(StarSolver):
     local_updates: int = field(default=1, metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, DifferenceOfConvex)
+    sums_losses: ClassVar[bool] = True  # beside the regulariser
 
     def init(self, problem, key) -> FSMDMState:
         """Start every copy at the problem's start, every dual at zero."""

@@ -83,6 +83,21 @@ class HierarchyState(NamedTuple):
     post: Any = ()  # TreePost: what the exchange remembers; () where nothing happens to messages
 
 
+@short_repr
+class RootRegularizer(NamedTuple):
+    """What regularises the servers of the first level, which is the root alone, for one model."""
+
+    level: Penalty  # of models (servers, dim)
+
+    def value(self, x: jax.Array) -> jax.Array:
+        """Return the value at a model (dim,), shape ()."""
+        return self.level.value(x[None])
+
+    def prox(self, v: jax.Array, step: jax.Array) -> jax.Array:
+        """Return the proximal map of a model, shape (dim,)."""
+        return self.level.prox(v[None], step)[0]
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class HierarchicalADMM:
@@ -97,6 +112,12 @@ class HierarchicalADMM:
     exchange: Exchange = field(default_factory=Exchange)  # of q - Gamma / sigma, weights sigma
 
     requires: ClassVar[tuple[type, ...]] = (OnTree,)  # and what the client update requires
+    sums_losses: ClassVar[bool] = True  # beside the regularisers
+
+    @property
+    def regularizer(self) -> "RootRegularizer":
+        """Return the regulariser of the root, for one model."""
+        return RootRegularizer(self.regularizers[0])
 
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(passes, nodes)`: clients, then the servers level by level, without the root.

@@ -44,6 +44,16 @@ class Around:
         """Return what happens to the messages of the solver inside; nothing if it has none."""
         return getattr(self.solver, "exchange", Exchange())
 
+    @property
+    def regularizer(self) -> Any:
+        """Return the regulariser of the solver inside, None if it has none."""
+        return getattr(self.solver, "regularizer", None)
+
+    @property
+    def sums_losses(self) -> bool:
+        """Return whether that stands beside the sum of the losses instead of their mean."""
+        return getattr(self.solver, "sums_losses", False)
+
     def participants(self, problem: Any) -> tuple[int, ...]:
         """Return the mask of the solver inside."""
         return self.solver.participants(problem)
@@ -67,6 +77,11 @@ class Around:
     def client_models(self, state: Any) -> jax.Array:
         """Return the clients' models of the solver inside, or its estimate where it tells none."""
         return getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
+
+    def client_slopes(self, state: Any) -> jax.Array | None:
+        """Return the clients' subgradients of the solver inside, None where it tells none."""
+        told = getattr(self.solver, "client_slopes", None)
+        return None if told is None else told(state.inner)
 
     def traffic(self, problem: Any) -> Traffic:
         """Return that of the solver inside."""
