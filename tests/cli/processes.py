@@ -38,8 +38,8 @@ _SIGNALLING = """
 import builtins, os
 from pathlib import Path
 from fedjax_admm.trials import files
-def opened(path, mode="r"):
-    file = builtins.open(path, mode)
+def opened(path, mode="r", **more):
+    file = builtins.open(path, mode, **more)
     if Path(path).name.startswith(".{name}."):
         os.kill(os.getpid(), {kind})
     return file

@@ -192,7 +192,6 @@ TINY = (*RUN, "--trials", "2", "--rounds", "2")
         ((*RUN, "--out", "file"), "--out file is a file, not a folder"),
         ((*RUN, *SMALL, "--out", "file/deeper"), "file/deeper.*choose another"),
         ((*RUN, "--resume"), "no unfinished run of fsmdm-outliers"),
-        ((*RUN, "--resume", "--out", "nowhere"), "nowhere holds no run to resume"),
         (("plot", "nowhere"), "nowhere/config.json does not exist"),
         (("compare", "nowhere"), "nowhere/config.json does not exist"),
         (("compare",), "DIR"),

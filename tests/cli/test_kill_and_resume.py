@@ -51,16 +51,25 @@ def status(out):
     return json.loads((out / "config.json").read_text())["status"]
 
 
+def test_resuming_begins_where_nothing_is_there_and_says_so(command, tmp_path):
+    words = (*NAME, "--trials", "2", "--rounds", "2", "--resume")
+    (tmp_path / "run").mkdir()
+    outcome = command(*words)
+    assert outcome.code == 0, outcome.err
+    assert "run holds no run to go on with: this one begins there." in outcome.err
+    assert command(*words).mistake().startswith("run holds a finished run of consensus")
+
+
 @pytest.mark.bits
 @pytest.mark.thorough
 def test_killed_and_resumed_equals_uninterrupted(command, signalled, whole, tmp_path):
     """In the beginning, in the middle, and while the results are written."""
     out = tmp_path / "run"
     assert signalled(RUN, "config.json", signal.SIGKILL)[0] == -signal.SIGKILL
-    sentence = command(*NAME, "--resume").mistake()
-    assert sentence == "run holds no run to resume; leave out --resume to begin one."
+    assert not (out / "config.json").exists()
     kept = {}
-    moments = [(RUN, "000008-000012.npz"), ((*NAME, "--resume"), "summary.csv")]
+    # Nothing is there to go on with yet: the command line that resumes begins.
+    moments = [((*RUN, "--resume"), "000008-000012.npz"), ((*NAME, "--resume"), "summary.csv")]
     for words, name in moments:
         assert signalled(words, name, signal.SIGKILL)[0] == -signal.SIGKILL
         # What was finished is not computed again.

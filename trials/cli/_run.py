@@ -38,7 +38,7 @@ def run(
         typer.Option(parser=folder_name, metavar="DIR", help="Of the result (results/EXPERIMENT)."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in that folder.")
+        bool, typer.Option("--resume", help="Go on with the run in that folder, if it holds one.")
     ] = False,
     overwrite: Overwrite = False,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
@@ -130,6 +130,8 @@ def run(
             return str(made[-1]), False
         chosen = out or running.unfinished_folder(experiment.name)
         folders.checked_folder(chosen)
+        if resume and running.holds_no_run(chosen):
+            typer.echo(f"{chosen} holds no run to go on with: this one begins there.", err=True)
         return str(chosen), resume and running.resumed_x64(chosen)
 
     folder = str(out or f"results/{experiment.name}")

@@ -1,5 +1,6 @@
 """What a run must share with an earlier one to go on with it, to the same bits."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,8 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
 
     A run whose configuration is gone goes on from its chunks if it is asked for as it was begun:
     they tell whether they belong to it. A finished one goes on if it has fewer trials than are
-    asked for, or if its results are gone.
+    asked for, or if its results are gone. Where nothing is there a run begins, resumed or not: a
+    job that is queued again has one command line.
 
     Args:
       out: the folder.
@@ -40,8 +42,7 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
       trials: how many are asked for; None if that is left to the run.
 
     Raises:
-      InputError: there is a run but it is not to be resumed, or there is none to resume, or `out`
-        cannot be read.
+      InputError: there is a run but it is not to be resumed, or `out` cannot be read.
     """
     config = out / CONFIG
     elsewhere = "choose another --out"
@@ -63,10 +64,6 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
                 value=out,
                 remedy=f"add --resume to its command to go on with them, or {elsewhere}",
             )
-        if resume and not begun:
-            raise InputError(
-                f"{out} holds no run to resume", value=out, remedy="leave out --resume to begin one"
-            )
         return None
     try:
         found = files.read_json(config)
@@ -84,6 +81,11 @@ def unfinished_run(out: Path, resume: bool, trials: int | None) -> dict[str, Any
     elif resume:
         remedy = f"ask for more than its {found['trials']} with --trials or {elsewhere}"
     raise InputError(f"{out} holds {kind} run of {found['experiment']}", value=out, remedy=remedy)
+
+
+def holds_no_run(out: Path) -> bool:
+    """Return whether neither the configuration of a run is in a folder, nor trials of one."""
+    return not os.path.lexists(out / CONFIG) and not ChunkStore(out / CHUNKS).begun()
 
 
 def _without(out: Path) -> str:

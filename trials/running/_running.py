@@ -49,6 +49,7 @@ from fedjax_admm.trials.running._resumption import (
     check_program,
     check_same,
     continued,
+    holds_no_run,
     unfinished_run,
 )
 
@@ -123,7 +124,7 @@ def _run(
             return None
         earlier = unfinished_run(out, resume, request.trials)
         pictures = (request.figure or figure_files(earlier)).names
-        check_ours(out, pictures, new=not resume)
+        check_ours(out, pictures, new=holds_no_run(out))
         return earlier
 
     earlier = hosts.from_first(found)

@@ -18,6 +18,7 @@ from fedjax_admm.trials.tables import RangeTable
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
 _LOCAL_UPDATES = 3  # of a sensor in a round
 _FLAT = 1e-9  # sensors of such a height, as a share of their extent, lie in one plane
+_NEARLY_FLAT = 0.05  # of such a height, they lie near one: the mirror image may fit as well
 _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of a normal
 
 
@@ -97,14 +98,15 @@ def _beside(anchors: np.ndarray) -> np.ndarray | None:
 def _mirror(ranges: RangeTable, position: np.ndarray, threshold: float) -> np.ndarray | None:
     """Return the image of a position in the sensors' plane, if it is another one that fits.
 
-    It fits if the mean absolute residual grows by less than one standard deviation, a third of
-    the threshold. Sensors on one line of space have many such images; one is returned.
+    The sensors lie in or near one plane if their singular values say so, wherever the target is.
+    The image fits if the mean absolute residual grows by less than one standard deviation, a third
+    of the threshold. Sensors on one line of space have many such images; one is returned.
     """
     centre = ranges.anchors.mean(0)
     # Without `full_matrices` the left factor would be square: sensors times sensors.
-    _, _, directions = np.linalg.svd(ranges.anchors - centre, full_matrices=False)
+    _, sizes, directions = np.linalg.svd(ranges.anchors - centre, full_matrices=False)
     limit = ranges.cost(position) + threshold / 3 * len(ranges.distances)
-    for kept in reversed(range(len(position))):
+    for kept in reversed(np.flatnonzero(sizes < _NEARLY_FLAT * sizes[0])):
         across = directions[kept:]
         image = position - 2 * across.T @ (across @ (position - centre))
         if np.linalg.norm(image - position) > threshold and ranges.cost(image) < limit:
