@@ -212,13 +212,13 @@ def test_a_mistake_gets_one_sentence_and_code_2(command, tmp_path, words, senten
         (("run", "fsmdm-outliers", "--out", "run", "--resume"), "run holds a finished run"),
         (("compare", "run", "--against", "magic"), "no method 'magic'; it has FSMDM, "),
         (("compare", "run", "--metric", "magic"), "no metric 'magic'; it has error, "),
-        (("compare", "run", "changed"), "not paired: seed is 2025 in one and 7 in the other"),
+        (("compare", "run", "changed"), "cannot be compared: x64 is False in one and True"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_mistakes_about_finished_runs(command, folder, words, sentence):
     changed = shutil.copytree(folder, folder.parent / "changed")
-    edit(changed, seed=7)
+    edit(changed, x64=True)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert re.search(sentence, command(*words).mistake())
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -106,7 +106,7 @@ def compare_runs(
     ] = None,
     overwrite: Replace = False,
 ) -> None:
-    """Print paired differences between methods, with standard errors."""
+    """Print differences between methods, paired where seeds are equal, with standard errors."""
     from fedjax_admm.trials.folders import check_new
     from fedjax_admm.trials.results import compare
 

@@ -28,5 +28,6 @@ from fedjax_admm.trials.results._summaries import (
     Summary as Summary,
     paired_difference as paired_difference,
     summarize as summarize,
+    unpaired_difference as unpaired_difference,
 )
 from fedjax_admm.trials.results._text_table import number_text as number_text

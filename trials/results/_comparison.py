@@ -1,4 +1,4 @@
-"""Paired comparison of methods: differences trial by trial, with standard errors."""
+"""Comparison of methods: differences with standard errors, trial by trial if seeds are equal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,15 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._overview import chosen_metric
 from fedjax_admm.trials.results._reading import load
-from fedjax_admm.trials.results._summaries import Difference, paired_difference
+from fedjax_admm.trials.results._summaries import (
+    Difference,
+    paired_difference,
+    unpaired_difference,
+)
 from fedjax_admm.trials.results._text_table import number_text, text_lines, text_table
 
-_PAIRED = ("experiment", "trials", "rounds", "seed", "x64", "data", "parameter")
-_HEADINGS = ("pairs", "mean difference", "standard error", "median", "smaller in")
+_ALIKE = ("experiment", "rounds", "x64", "data", "parameter")
+_HEADINGS = ("mean difference", "standard error", "median", "smaller in")
 
 
 @short_repr
@@ -31,7 +35,7 @@ class ComparisonRow:
 @short_repr
 @dataclass(frozen=True)
 class Comparison:
-    """Paired differences of a metric at the last record; smaller is better."""
+    """Differences of a metric at the last record; smaller is better."""
 
     metric: str
     label: str  # of the metric, with its unit
@@ -39,6 +43,7 @@ class Comparison:
     notes: Sequence[str]  # what has to be known of them, a sentence each
     parameter: str
     rows: Sequence[ComparisonRow]
+    paired: bool = True  # whether the trials are the same; else they are independent
 
     def __str__(self) -> str:
         """Return the text in 80 columns."""
@@ -58,7 +63,8 @@ class Comparison:
             )
             for row in self.rows
         ]
-        headings = (self.parameter, "method", *_HEADINGS)
+        number = "pairs" if self.paired else "trials"
+        headings = (self.parameter, "method", number, *_HEADINGS)
         lines = text_lines([self.title, *self.notes], width)
         return "\n".join([*lines, "", text_table(headings, rows, width, names=1)])
 
@@ -68,11 +74,14 @@ def compare(
 ) -> Comparison:
     """Compare at the last record every method with one of them, paired by trial.
 
+    Trials of different seeds are independent: then it is means that are compared, with the standard
+    errors of `unpaired_difference`.
+
     Args:
       folders: runs; of unfinished ones the trials that they have so far. One: its methods are
-        compared with each other. Several: they must share experiment, data, seed, trials, rounds
-        and swept values, and each method of the later ones is compared with the same method of the
-        first, unless `against` names one.
+        compared with each other. Several: they must share experiment, data, rounds and swept
+        values, and trials if they share the seed, and each method of the later ones is compared
+        with the same method of the first, unless `against` names one.
       against: the method to subtract; the first one (or the same one) if None.
       metric: what to compare; if None, the error, or what the experiment names first.
 
@@ -82,7 +91,7 @@ def compare(
       finished, and which methods the metric was not measured for.
 
     Raises:
-      InputError: the runs are not paired, or a name is unknown.
+      InputError: the runs cannot be compared, or a name is unknown.
     """
     if not folders:
         raise InputError("there is nothing to compare", remedy="give the folder of a run")
@@ -110,9 +119,9 @@ def compare_results(
       metric: as for `compare`.
 
     Raises:
-      InputError: the runs are not paired, or a name is unknown.
+      InputError: the runs cannot be compared, or a name is unknown.
     """
-    _check_paired(folders, runs)
+    _check_alike(folders, runs)
     first = runs[0]
     measured = chosen_metric(first, metric, str(folders[0]))
     if against is not None and against not in first.methods:
@@ -149,20 +158,24 @@ def compare_results(
         f"{measured} minus that of {baseline or 'the same method'} in {folders[0]}, "
         f"after {first.rounds[-1]} rounds; {first.config['parameter_label']}"
     )
+    paired = _same_seed(runs)
     notes = [*_differences(runs), *_unfinished(folders, runs)]
     if left_out:
         notes.append(f"Left out, for there is no {measured} to compare: {', '.join(left_out)}.")
     label = first.config["metrics"].get(measured, measured)
     parameter = first.config["parameter"]
-    return Comparison(measured, label, title, tuple(notes), parameter, tuple(rows))
+    return Comparison(measured, label, title, tuple(notes), parameter, tuple(rows), paired)
 
 
 def _rows(
     label: str, run: Results, method: str, first: Results, reference: str, metric: str
 ) -> Iterator[ComparisonRow]:
-    both = min(run.trials, first.trials)  # the first ones of each: a trial's number is its key
-    mine, other = run.values(method, metric), first.values(reference, metric)
-    table = paired_difference(mine[:, :both, -1], other[:, :both, -1], axis=1)
+    mine, other = run.values(method, metric)[..., -1], first.values(reference, metric)[..., -1]
+    if _same_seed([run, first]):
+        both = min(run.trials, first.trials)  # the first ones of each: a trial's number is its key
+        table = paired_difference(mine[:, :both], other[:, :both], axis=1)
+    else:
+        table = unpaired_difference(mine, other, axis=1)
     for i, value in enumerate(run.sweep):
         yield ComparisonRow(label, value, Difference(*(column[i] for column in table)))
 
@@ -177,26 +190,30 @@ def _unfinished(folders: Sequence[Path], runs: Sequence[Results]) -> Iterator[st
     if waiting:
         told = f"Not finished: {', '.join(waiting)}."
         paired = " Of two runs as many of the first trials are compared as both have."
-        yield told + (paired if len(runs) > 1 else "")
+        yield told + (paired if len(runs) > 1 and _same_seed(runs) else "")
 
 
-def _check_paired(folders: Sequence[Path], runs: Sequence[Results]) -> None:
-    """Check that trial for trial all runs drew the same, as far as their settings can tell."""
+def _same_seed(runs: Sequence[Results]) -> bool:
+    return len({run.config["seed"] for run in runs}) == 1
+
+
+def _check_alike(folders: Sequence[Path], runs: Sequence[Results]) -> None:
+    """Check that all runs drew alike, trial for trial if seeds are equal, as far as is known."""
     first = runs[0]
     for i, (folder, other) in enumerate(zip(folders, runs, strict=True)):
         if folder.resolve() in [earlier.resolve() for earlier in folders[:i]]:
             raise InputError(f"{folder} is given twice", value=folder, remedy="name each run once")
-        for name in _PAIRED:
+        for name in (*_ALIKE, "trials") if _same_seed([first, other]) else _ALIKE:
             one, another = first.config[name], other.config[name]
             if one != another:
                 raise InputError(
-                    f"{folders[0]} and {folder} are not paired: {name} is "
+                    f"{folders[0]} and {folder} cannot be compared: {name} is "
                     f"{one_line(one)} in one and {one_line(another)} in the other",
-                    remedy="compare runs that differ in methods or settings only",
+                    remedy="compare runs that differ in methods, settings or seed only",
                 )
         if not np.array_equal(first.sweep, other.sweep):
             raise InputError(
-                f"{folders[0]} and {folder} are not paired: their {first.config['parameter']} "
+                f"{folders[0]} and {folder} cannot be compared: their {first.config['parameter']} "
                 "differ",
                 remedy="run both with the same values",
             )
@@ -218,10 +235,14 @@ def _differences(runs: Sequence[Results]) -> Iterator[str]:
         ),
         "file of the experiment": [""] if len({c["digest"] for c in configs}) > 1 else [],
     }
+    same = _same_seed(runs)
+    if not same:
+        yield (
+            "These runs have different seeds, so that their trials are independent: means are "
+            "compared, and the standard errors are those of two samples."
+        )
     for what, names in differing.items():
         if names:
             told = f"{what}: {', '.join(names)}".removesuffix(": ")
-            yield (
-                f"These runs differ in their {told}. They are paired, and the standard errors "
-                "hold, only if their problems are the same."
-            )
+            held = " They are paired, and the standard errors hold, only if their problems are the"
+            yield f"These runs differ in their {told}." + (f"{held} same." if same else "")

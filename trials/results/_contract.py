@@ -150,18 +150,22 @@ class Results:
             ("details", tuple(self.details)),
         ]
 
-    def to_dataframe(self, *, summary: bool = False) -> Any:
+    def to_dataframe(
+        self, *, summary: bool = False, method: str | None = None, metric: str | None = None
+    ) -> Any:
         """Return a pandas DataFrame.
 
         Args:
           summary: the rows of `summary.csv` if true, else a row per method, metric, sweep value,
             trial and round.
+          method: of which trials are wanted; all if None.
+          metric: of which trials are wanted; all if None.
 
         Raises:
-          InputError: pandas is not installed.
+          InputError: pandas is not installed, or there is no such method or metric.
         """
         if not summary:
-            return trials_frame(self)
+            return trials_frame(self, method, metric)
         pandas = optional("pandas", "to_dataframe()")
         return pandas.read_csv(StringIO(summary_text(self)))
 

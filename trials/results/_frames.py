@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedjax_admm._checks import InputError, listed
 from fedjax_admm._frames import dataset, optional, tidy_frame
 
 if TYPE_CHECKING:
@@ -14,21 +15,44 @@ _METHOD = "method"
 _ABOUT = ("experiment", "title", "parameter", "parameter_label", "seed")
 
 
-def trials_frame(results: "Results") -> Any:
-    """Return a DataFrame with a row per method, metric, sweep value, trial and round."""
+def trials_frame(results: "Results", method: str | None, metric: str | None) -> Any:
+    """Return a DataFrame with a row per method, metric, sweep value, trial and round.
+
+    Methods and metrics are categories, and whole numbers have as many bits as they need: at 8 bytes
+    of each, and as many of a pointer to each text, four fifths of it would be repetition.
+    """
     pandas = optional("pandas", "to_dataframe()")
+    for name, known in ((method, results.methods), (metric, results.config["metrics"])):
+        if name is not None and name not in known:
+            told = f"these results have no {name!r}; they have {listed(known)}"
+            raise InputError(told, value=name)
+    if method is not None and metric is not None:
+        results.values(method, metric)  # which says so if it was not measured
+    chosen = {
+        name: array
+        for name, array in results.arrays.items()
+        if method in (None, name.rpartition("/")[0]) and metric in (None, name.rpartition("/")[2])
+    }
+    pairs = [(own, of) for own, _, of in (name.rpartition("/") for name in chosen)]
+    categories = [list(dict.fromkeys(names)) for names in zip(*pairs, strict=True)]
     tables = []
-    for name, array in results.arrays.items():
-        method, _, metric = name.rpartition("/")
+    for (own, of), array in zip(pairs, chosen.values(), strict=True):
         axes = {
-            _METHOD: [method],
-            "metric": [metric],
             results.config["parameter"]: results.sweep,
-            "trial": np.arange(array.shape[1]),
-            "round": results.rounds,
+            "trial": _smallest(np.arange(array.shape[1])),
+            "round": _smallest(results.rounds),
         }
-        tables.append(tidy_frame(axes, {"value": _whole(array, results)}, "to_dataframe()"))
+        table = tidy_frame(axes, {"value": _whole(array, results)}, "to_dataframe()")
+        for place, (name, told) in enumerate(((_METHOD, own), ("metric", of))):
+            codes = np.full(len(table), categories[place].index(told), np.int16)
+            table.insert(place, name, pandas.Categorical.from_codes(codes, categories[place]))
+        tables.append(table)
     return pandas.concat(tables, ignore_index=True)
+
+
+def _smallest(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers that are not negative in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(np.max(numbers, initial=0))))
 
 
 def trials_dataset(results: "Results") -> Any:

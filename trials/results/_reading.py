@@ -31,7 +31,7 @@ from fedjax_admm.trials.results._contract import ARRAYS, CONFIG, Results, stored
 _LOOKS = 5  # at a folder whose configuration changes while it is read
 
 
-def load(folder: Path, *, unfinished: bool = False) -> Results:
+def load(folder: str | Path, *, unfinished: bool = False) -> Results:
     """Read the results of a run, and check them; nothing is locked, and nothing changed.
 
     Args:
@@ -45,6 +45,7 @@ def load(folder: Path, *, unfinished: bool = False) -> Results:
       InputError: the folder holds no run, or no finished one, or a file is not what the run wrote;
         or no trial has been stored yet.
     """
+    folder = Path(folder)
     for look in range(_LOOKS):
         config = files.read_json(folder / CONFIG)
         try:

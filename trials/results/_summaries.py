@@ -68,9 +68,9 @@ def summarize(values: np.ndarray, axis: int) -> Summary:
 
 @short_repr
 class Difference(NamedTuple):
-    """Paired differences between two methods on the same trials."""
+    """Differences between two methods, on the same trials or on independent ones."""
 
-    trials: np.ndarray  # int: pairs in which both are finite
+    trials: np.ndarray  # int: pairs in which both are finite; of independent trials the fewer
     mean: np.ndarray
     standard_error: np.ndarray
     median: np.ndarray
@@ -98,3 +98,39 @@ def paired_difference(first: np.ndarray, second: np.ndarray, axis: int) -> Diffe
     number = table.trials - table.nonfinite
     smaller = np.sum(difference < 0, axis=axis) / np.maximum(number, 1)
     return Difference(number, table.mean, table.standard_error, table.median, smaller)
+
+
+def unpaired_difference(first: np.ndarray, second: np.ndarray, axis: int) -> Difference:
+    """Summarise `first - second` of trials that are independent, as those of two seeds are.
+
+    The standard error is Welch's, the root of the sum of both means' squared ones; the median is
+    the difference of the medians; and `smaller` is the share, among all pairs of a trial of each,
+    in which the first is smaller, equal ones counted half (Mann and Whitney).
+
+    Args:
+      first: any shape.
+      second: the same shape, but for the number of trials.
+      axis: the axis of trials.
+
+    Returns:
+      A `Difference` of arrays with that axis removed; non-finite trials are left out.
+    """
+    one, other = summarize(first, axis), summarize(second, axis)
+    with np.errstate(over="ignore"):
+        mean, median = one.mean - other.mean, one.median - other.median
+        error = np.hypot(one.standard_error, other.standard_error)
+    rows = (np.moveaxis(np.asarray(each, np.float64), axis, -1) for each in (first, second))
+    mine, theirs = (each.reshape(-1, each.shape[-1]) for each in rows)
+    shares = [_share_smaller(*each) for each in zip(mine, theirs, strict=True)]
+    smaller = np.reshape(shares, np.shape(mean))
+    number = np.minimum(one.trials - one.nonfinite, other.trials - other.nonfinite)
+    return Difference(number, mean, error, median, smaller)
+
+
+def _share_smaller(first: np.ndarray, second: np.ndarray) -> float:
+    first, second = first[np.isfinite(first)], np.sort(second[np.isfinite(second)])
+    if not (first.size and second.size):
+        return 0.0
+    above = second.size - np.searchsorted(second, first, "right")
+    level = second.size - np.searchsorted(second, first, "left") - above
+    return float(np.mean(above + level / 2) / second.size)

@@ -202,7 +202,7 @@ def test_unfinished_runs_and_other_experiments_are_told(tmp_path):
         write(made(1, methods=("a",), experiment=experiment), tmp_path / name)
     write_report([tmp_path / "usual", tmp_path / "other"], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert "are not paired: experiment is" in text
+    assert "cannot be compared: experiment is" in text
     assert "there is no experiment &#x27;another&#x27;" in text
     assert "This is the usual figure, not that of the experiment" in text
 

@@ -355,3 +355,11 @@ def test_tables_of_results_have_all_numbers(folder, rows):
         np.testing.assert_array_equal(kept.value, np.ravel(values))
         np.testing.assert_array_equal(whole["error"].loc[method], values)
     assert len(found.to_dataframe(summary=True)) == len(rows)
+    # Of a row the value and the swept number have 8 bytes each, all the rest has 8 at most.
+    assert frame.memory_usage(index=False, deep=True).sum() < 24 * len(frame) + 2000
+    one = results.load(str(folder)).to_dataframe(method=METHODS[0], metric="error")
+    assert (set(one.method), set(one.metric)) == ({METHODS[0]}, {"error"})
+    chosen = frame[(frame.method == METHODS[0]) & (frame.metric == "error")]
+    np.testing.assert_array_equal(one.value, chosen.value)
+    with pytest.raises(InputError, match=r"^these results have no 'magic'; they have "):
+        found.to_dataframe(metric="magic")

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 
-from fedjax_admm.trials.results import paired_difference, summarize
+from fedjax_admm.trials.results import paired_difference, summarize, unpaired_difference
 
 NAN, INF = np.nan, np.inf
 TABLE = {
@@ -65,6 +66,19 @@ def test_pairs_are_compared_trial_by_trial():
     np.testing.assert_allclose(table.standard_error, difference.std(ddof=1) / np.sqrt(3))
     np.testing.assert_allclose(table.median, -1)
     np.testing.assert_allclose(table.smaller, 2 / 3)
+
+
+def test_independent_trials_are_compared_by_their_means():
+    random = np.random.default_rng(0)
+    first, second = random.normal(size=(2, 30)), np.round(random.normal(1.0, 2.0, (2, 50)), 1)
+    first = np.round(first, 1)
+    table = unpaired_difference(np.c_[first, [NAN, INF]], second, axis=1)
+    for i in range(2):
+        seen = scipy.stats.ttest_ind(first[i], second[i], equal_var=False)
+        np.testing.assert_allclose(table.mean[i] / table.standard_error[i], seen.statistic)
+        count = scipy.stats.mannwhitneyu(first[i], second[i]).statistic
+        np.testing.assert_allclose(table.smaller[i], 1 - count / 1500)
+    np.testing.assert_array_equal(table.trials, 30)
 
 
 def test_one_infinite_member_takes_its_pair_out():
