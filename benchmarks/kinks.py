@@ -184,7 +184,7 @@ def made_worse(problem, steps, draws=50):
         points = 2 * jax.random.normal(key, (problem.num_clients, DIM))
         z = problem.lone_prox(points, jnp.full(problem.num_clients, step))
         goal = problem.values(z) + jnp.sum((z - points) ** 2, -1) / (2 * step)
-        return jnp.sum(~(goal <= problem.values(points)))
+        return jnp.sum(~(goal <= problem.values(points) + 1e-15))
 
     keys = jax.random.split(jax.random.key(1), draws)
     return [int(np.sum(jax.vmap(once, (0, None))(keys, step))) for step in steps]

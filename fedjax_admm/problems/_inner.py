@@ -127,7 +127,7 @@ class InnerSteps:
         prox = inexact_prox(loss, self.optimizer, self.steps).prox
         z, (_, state) = prox(point, step, (start, memory.optimizer), enough=enough)
         there, rest = goal(z)
-        worse = ~(there <= value + _ROUNDING * jnp.finfo(value.dtype).eps * jnp.abs(value))
+        worse = _higher(there, value)
         anew = (start, self.optimizer.init(start))
         z, state = jax.tree.map(partial(jnp.where, worse), anew, (z, state))
         asked = self.accuracy is not None
@@ -169,11 +169,13 @@ class InnerLBFGS:
 
         both = jax.value_and_grad(searched)
         point, step = jax.lax.stop_gradient((point, step))
-        slope = both(start)[1]
+        begun, slope = both(start)
         enough = _tolerance(self.accuracy, slope, point, start, step, calls)
         steps = jnp.where(memory.kinked, 0, self.steps)
         z, found, failed = minimize_by_lbfgs(searched, start, steps, enough)
-        kinked, gap = memory.kinked | failed, step / 2 * enough**2
+        worse = _higher(found[0], begun)
+        z, found = jax.tree.map(partial(jnp.where, worse), (start, (begun, slope)), (z, found))
+        kinked, gap = memory.kinked | failed | worse, step / 2 * enough**2
         rounds = jnp.where(kinked, 2 * self.steps, 0)
         z, reached = minimize_by_planes(both, point, step, z, found, gap, rounds)
         rest = jax.grad(objective)(z, *known)
@@ -354,6 +356,11 @@ def _remembered(start: jax.Array, optimizer: Any, calls: int) -> InnerMemory:
 
 def _objective(loss, point, step, z):
     return loss(z) + jnp.sum((z - point) ** 2) / (2 * step)
+
+
+def _higher(value: jax.Array, begun: jax.Array) -> jax.Array:
+    """Return whether a value is above the one before by more than rounding, or is NaN."""
+    return ~(value <= begun + _ROUNDING * jnp.finfo(begun.dtype).eps * jnp.abs(begun))
 
 
 def _tolerance(accuracy, slope, point, start, step, calls) -> jax.Array:
