@@ -3,7 +3,9 @@ from fedjax_admm._host._input_files import (
     LONGEST_LINE as LONGEST_LINE,
     LONGEST_NAME as LONGEST_NAME,
     SMALLEST_NUMBER as SMALLEST_NUMBER,
+    check_edge_columns as check_edge_columns,
     check_room as check_room,
+    edge_columns as edge_columns,
     opened as opened,
     read_rows as read_rows,
 )

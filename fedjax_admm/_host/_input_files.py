@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import InputError, listed, one_line
 from fedjax_admm._host._memory import host_bytes, shown
 from fedjax_admm._host._texts import unescape_cell
 
@@ -120,6 +120,44 @@ def read_rows(path: str | Path) -> Rows:
         raise InputError(
             f"{path} is not UTF-8 text", value=path, remedy="save it as a CSV file in UTF-8"
         ) from None
+
+
+def edge_columns(path: str | Path, header: list[str]) -> dict[str, int]:
+    """Return the places of the ends of an edge, and of its weight if there is one, by their names.
+
+    Raises:
+      InputError: an end has no column, or a column is named twice.
+    """
+    named = [name.strip().lower() for name in header]
+    kinds = (("head", "tail"), ("source", "target"))
+    ends = next((kind for kind in kinds if {*kind} <= {*named}), kinds[0])
+    missing = [name for name in ends if name not in named]
+    if missing:
+        raise InputError(
+            f"{path} has no column {listed(missing)}",
+            value=path,
+            remedy="its first line must name the columns head, tail[, weight] or source, "
+            f"target[, weight], separated by commas, but it is {','.join(header)!r:.80}",
+        )
+    columns = [name for name in (*ends, "weight") if name in named]
+    twice = sorted({name for name in columns if named.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{path} names the column {listed(twice)} twice",
+            value=path,
+            remedy="rename one of them",
+        )
+    return {name: named.index(name) for name in columns}
+
+
+def check_edge_columns(path: str | Path) -> None:
+    """Check that a file has the columns of edges, without whatever else is dear to check.
+
+    Raises:
+      InputError: it cannot be read, or it has not.
+    """
+    if rows := read_rows(path):  # that a file is empty is told where its edges are read
+        edge_columns(path, rows[0][1])
 
 
 def _parsed(path: str | Path, file: BinaryIO, text: io.TextIOWrapper) -> Rows:

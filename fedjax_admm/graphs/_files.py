@@ -15,8 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, instance, is_concrete, listed, one_line
-from fedjax_admm._host import LARGEST_NUMBER, LONGEST_NAME, SMALLEST_NUMBER, read_rows
+from fedjax_admm._checks import InputError, default_float, instance, is_concrete, one_line
+from fedjax_admm._host import (
+    LARGEST_NUMBER,
+    LONGEST_NAME,
+    SMALLEST_NUMBER,
+    edge_columns,
+    read_rows,
+)
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 
@@ -170,7 +176,8 @@ def to_scipy(graph: Graph) -> Any:
 def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Graph, list[str]]:
     """Read a CSV file with the columns head, tail[, weight]: one row per edge.
 
-    Names of nodes may be any text; other columns are ignored, and spaces around cells too.
+    The ends may be called source and target as well. Names of nodes may be any text; other columns
+    are ignored, and spaces around cells too.
 
     Args:
       path: the file.
@@ -187,23 +194,8 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
         sentence names the line.
     """
     rows = _rows(path)
-    header = [name.strip().lower() for name in rows[0][1]]
-    missing = [name for name in ("head", "tail") if name not in header]
-    if missing:
-        raise InputError(
-            f"{path} has no column {listed(missing)}",
-            value=path,
-            remedy="its first line must name the columns head, tail[, weight], separated by "
-            f"commas, but it is {','.join(rows[0][1])!r:.80}",
-        )
-    twice = sorted({name for name in _COLUMNS if header.count(name) > 1})
-    if twice:
-        raise InputError(
-            f"{path} names the column {listed(twice)} twice",
-            value=path,
-            remedy="rename one of them",
-        )
-    place = {name: header.index(name) for name in _COLUMNS if name in header}
+    header = rows[0][1]
+    place = edge_columns(path, header)
     edges, weights = [], []
     for line, row in rows[1:]:
         if any(cell.strip() for cell in row[len(header) :]):
@@ -228,13 +220,11 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
                     value=path,
                     remedy="repair that row",
                 )
-        edges.append((line, cells["head"], cells["tail"]))
+        head, tail, *_ = cells.values()
+        edges.append((line, head, tail))
         weights.append(_weight(path, line, cells["weight"]) if "weight" in cells else 1.0)
     names = _names(path, nodes, [name for _, *ends in edges for name in ends])
     return from_edges(len(names), _numbered(path, edges, names), weights), names
-
-
-_COLUMNS = ("head", "tail", "weight")
 
 
 def _plain(graph: Any) -> list[tuple[Any, Any, int]]:

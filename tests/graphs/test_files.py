@@ -203,11 +203,12 @@ def write(tmp_path):
     "content",
     [
         "head,tail,weight\nb,a,2\nb,c,0.5\n",
+        "Source,head,TARGET,weight\nb,x,a,2\nb,y,c,0.5\n",
         "weight,tail,head\r\n2,a,b\r\n0.5,b,c\r\n",
         ' Head , TAIL ,length,Weight\n\n b , a ,9, 2 \n,,,\n"c",b,,5e-1',
         b"\xef\xbb\xbfhead,tail,weight\nb,a,2\nb,c,0.5,\n",
     ],
-    ids=["plain", "columns in another order", "spaces and other columns", "byte order mark"],
+    ids=["plain", "source and target", "another order", "spaces and other columns", "byte order"],
 )
 def test_files_in_many_forms(content, write, dtype):
     graph, names = read_edges(write(content))
@@ -246,17 +247,18 @@ def test_nodes_without_any_edge(write):
 
 
 COLUMNS = "head, tail[, weight]"
+EITHER = f"{COLUMNS} or source, target[, weight]"
 FILE_MISTAKES = [
     ("", f" is empty; it must have the columns {COLUMNS}."),
     ("\n , \n", f" is empty; it must have the columns {COLUMNS}."),
     (
         "head,weight\n",
-        f" has no column tail; its first line must name the columns {COLUMNS}, separated by "
+        f" has no column tail; its first line must name the columns {EITHER}, separated by "
         "commas, but it is 'head,weight'.",
     ),
     (
         "a;b\nc;d\n",
-        f" has no column head and tail; its first line must name the columns {COLUMNS}, separated "
+        f" has no column head and tail; its first line must name the columns {EITHER}, separated "
         "by commas, but it is 'a;b'.",
     ),
     ("head,tail,Tail\n", " names the column tail twice; rename one of them."),

@@ -632,6 +632,12 @@ def test_wrong_options_get_one_sentence(solve, tmp_path, options, sentence):
     assert re.search(sentence, solve(GOOD, *BASIC, *options).mistake())
 
 
+def test_wrong_columns_of_edges_are_told_before_data_are_read(solve, tmp_path):
+    (tmp_path / "wrong.csv").write_text("from,to\nn0,n1\n")
+    mistake = solve("node,broken\n", *BASIC, "--graph", "wrong.csv").mistake()
+    assert mistake.startswith("wrong.csv has no column head and tail; its first line must name")
+
+
 def test_a_missing_option_is_named(solve):
     assert "--target" in solve(GOOD, "--node", "site", "--features", "a").mistake()
 

@@ -1,11 +1,13 @@
 """The options of `solve networked`."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import penalties
+from fedjax_admm._host import check_edge_columns
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
@@ -54,7 +56,7 @@ class NetworkedSettings(Settings):
         "Column that orders a node's rows: numbers, dates (order of the file).", None
     )
     graph: str = text(
-        "Who is compared: nodes with alike data, or a CSV file head,tail[,weight].",
+        "Who is compared: nodes with alike data, or a CSV file head|source,tail|target[,weight].",
         "wasserstein",
         metavar="wasserstein|neighbours|FILE",
     )
@@ -87,6 +89,8 @@ class NetworkedSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the rows of all nodes."""
+        if os.path.isfile(self.graph):
+            check_edge_columns(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
         from fedjax_admm.trials.tables import read_observations
 

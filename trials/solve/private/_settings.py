@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import losses
+from fedjax_admm._host import check_edge_columns
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
@@ -97,7 +98,7 @@ class PrivateSettings(Settings):
     )
     no_intercept: bool = flag("Do not append a constant feature.")
     edges: Path | None = text(  # noqa: RUF009
-        "CSV head,tail: who sends to whom (drawn).", None, kind=Path
+        "CSV head,tail or source,target: who sends to whom (drawn).", None, kind=Path
     )
     degree: float | None = number("Mean number of neighbours if drawn (3, or log(clients)).", None)
     graph_seed: int | None = random_seed("Seed of the drawn graph; public (2025).", None)
@@ -155,6 +156,8 @@ class PrivateSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
+        if self.edges is not None and self.edges.is_file():
+            check_edge_columns(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)
