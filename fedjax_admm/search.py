@@ -5,6 +5,7 @@ Give it a problem whose score does not look at the data by which the final resul
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from fedjax_admm._checks import (
     one_line,
     real_array,
 )
+from fedjax_admm._host import compiled_once
 from fedjax_admm._run import Measure, run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import Participation
@@ -105,6 +107,7 @@ def grid_search(
     if width is None:
         width = 1 if jax.default_backend() == "cpu" else len(jax.tree.leaves(values)[0])
     # A batch of one costs more than no batch.
-    scores = jax.lax.map(score, values, batch_size=None if width == 1 else width)
+    mapped = partial(jax.lax.map, score, batch_size=None if width == 1 else width)
+    scores = compiled_once(mapped, values)
     place = jnp.argmin(scores).astype(jnp.int32)
     return GridSearch(solver(jax.tree.map(lambda leaf: leaf[place], values)), place, scores)

@@ -15,7 +15,11 @@ from fedjax_admm._host._memory import (
     host_bytes as host_bytes,
     shown as shown,
 )
-from fedjax_admm._host._programs import KEPT as KEPT, compiled as compiled
+from fedjax_admm._host._programs import (
+    KEPT as KEPT,
+    compiled as compiled,
+    compiled_once as compiled_once,
+)
 from fedjax_admm._host._texts import (
     escape_cell as escape_cell,
     printable as printable,

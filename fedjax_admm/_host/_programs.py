@@ -11,6 +11,7 @@ from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar
 
 import jax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 Result = TypeVar("Result")
 
@@ -34,3 +35,17 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
         return program(structure, tuple(map(jax.typeof, leaves)), **static)(*arrays)
 
     return call
+
+
+def compiled_once(function: Callable[..., Result], *arrays: Any) -> Result:
+    """Return what a function makes of arrays, from a program that is kept by nobody.
+
+    Arrays that it closes over are known while it is traced, but are no constants of the program.
+    """
+    program, shape = jax.make_jaxpr(function, return_shape=True)(*arrays)
+
+    def evaluated(constants: list[Any], inputs: list[Any]) -> list[Any]:
+        return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, constants))(*inputs)
+
+    leaves = jax.jit(evaluated)(program.consts, jax.tree.leaves(arrays))
+    return jax.tree.unflatten(jax.tree.structure(shape), leaves)

@@ -49,3 +49,14 @@ def test_runs_with_losses_that_are_written_anew_do_not_add_up():
         seen.append(weakref.ref(measure))
     del measure
     assert alive(seen) == [False] * 3 + [True] * KEPT
+
+
+def test_what_is_compiled_once_is_not_kept():
+    def call(closed):
+        def add(given):
+            return {"sum": given["a"] + closed}
+
+        assert _programs.compiled_once(add, {"a": jnp.ones(())})["sum"] == 1 + closed
+        return weakref.ref(add)
+
+    assert alive([call(jnp.float32(2)), call(jnp.float32(3))]) == [False, False]
