@@ -120,8 +120,10 @@ def _norm_and_scale(v: Array, axis: int, keepdims: bool) -> tuple[Array, Array, 
     parts = _parts(v, axis, keepdims)
     if parts is None:
         find = _tried if v.size >= _LONG else _looked_for
-        found = find(v, axis)
-        return found if keepdims else tuple(jnp.squeeze(part, axis) for part in found)
+        norm, scale, inverse = find(v, axis)
+        if keepdims:
+            return norm, scale, inverse
+        return jnp.squeeze(norm, axis), jnp.squeeze(scale, axis), jnp.squeeze(inverse, axis)
     # Entry by entry: nothing is spread along a short last axis.
     scale, inverse = power_of_two(
         reduce(jnp.maximum, [jnp.abs(stop_gradient(part)) for part in parts])
