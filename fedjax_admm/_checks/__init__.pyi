@@ -3,6 +3,7 @@ from fedjax_admm._checks._kinds import (
     function_of as function_of,
     instance as instance,
     several as several,
+    shapes_of as shapes_of,
 )
 from fedjax_admm._checks._sizes import (
     countable as countable,
@@ -18,6 +19,7 @@ from fedjax_admm._checks._values import (
     is_real as is_real,
     listed as listed,
     multiple as multiple,
+    not_deleted as not_deleted,
     number as number,
     one_line as one_line,
     one_of as one_of,

@@ -1,12 +1,13 @@
 """Checks that an argument is of the kind that is wanted: anything else would fail far away."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from fedjax_admm._checks._values import InputError, one_line
+from fedjax_admm._checks._values import InputError, listed, one_line
 
 
 def flag(name: str, value: Any) -> bool:
@@ -76,3 +77,33 @@ def function_of(name: str, value: Any, *arguments: str) -> None:
         raise InputError(
             f"must be a function {called}, but it is {one_line(value)}", argument=name, value=value
         )
+
+
+def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
+    """Return the shapes of what a user's function returns, without computing it.
+
+    Args:
+      name: what the function is called.
+      function: of the arguments, in their order.
+      arguments: by what they are, such as "parameters"; arrays or their shapes.
+
+    Raises:
+      InputError: the function raises; the sentence tells what, and the shapes of its arguments.
+    """
+    try:
+        return jax.eval_shape(function, *arguments.values())
+    except InputError:
+        raise
+    except Exception as error:
+        shapes = [
+            f"{what} of shape {one_line(jax.tree.map(np.shape, value))}"
+            for what, value in arguments.items()
+        ]
+        told = " ".join(str(error).split()).removesuffix(".")
+        told = told if len(told) <= 300 else f"{told[:297]}..."
+        raise InputError(
+            f"raises {type(error).__name__} for {listed(shapes)}: {told}",
+            argument=name,
+            value=function,
+            remedy="change it, or what it is given",
+        ) from error

@@ -238,11 +238,28 @@ def multiple(name: str, value: int, of: str, unit: int) -> None:
         )
 
 
+def not_deleted(name: str, value: Any) -> None:
+    """Check that all arrays of a pytree still hold their numbers.
+
+    Raises:
+      InputError: a function that may destroy its arguments was given one of them.
+    """
+    for leaf in jax.tree.leaves(value):
+        if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) and leaf.is_deleted():
+            raise InputError(
+                f"holds an array of shape {leaf.shape} that has been deleted, as jax.jit does with "
+                "what is donated to it",
+                argument=name,
+                value=value,
+                remedy="donate a copy",
+            )
+
+
 def typed_key(key: Any) -> None:
     """Check that a key is one typed key.
 
     Raises:
-      InputError: `key` is a raw key, a stack of keys, or no key at all.
+      InputError: `key` is a raw key, a stack of keys, no key at all, or has been deleted.
     """
     typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed:
@@ -258,6 +275,7 @@ def typed_key(key: Any) -> None:
             value=key,
             remedy="use jax.vmap over keys",
         )
+    not_deleted("key", key)
 
 
 def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> jax.Array:
@@ -373,6 +391,7 @@ def _real_numbers(name: str, value: Any, wanted: str) -> np.ndarray | None:
     """
     if not is_concrete(value):
         return None
+    not_deleted(name, value)
     if any(np.ma.is_masked(leaf) for leaf in jax.tree.leaves(value)):
         raise InputError(
             "has masked entries, which would be taken for numbers",

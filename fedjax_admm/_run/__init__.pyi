@@ -14,6 +14,7 @@ from fedjax_admm._run._rounds import (
     Run as Run,
     Status as Status,
     check_start as check_start,
+    in_dtype_of as in_dtype_of,
     run as run,
     run_until as run_until,
     scan_rounds as scan_rounds,

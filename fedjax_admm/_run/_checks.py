@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, function_of, is_concrete, listed, one_line
+from fedjax_admm._checks import InputError, function_of, is_concrete, listed, not_deleted, one_line
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
@@ -58,8 +58,9 @@ def check_arrays(name: str, value: Any) -> None:
 
     Raises:
       InputError: the argument's class is not registered as a pytree, or a leaf of it is neither an
-        array nor a number.
+        array nor a number, or has been deleted.
     """
+    not_deleted(name, value)
     for path, leaf in jax.tree.leaves_with_path(value):
         try:
             jax.typeof(leaf)

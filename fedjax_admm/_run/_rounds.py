@@ -281,7 +281,7 @@ def run_until(
 
 def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, every) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
-    solver, problem = _cast(solver, problem), over_clients(problem)
+    solver, problem = in_dtype_of(solver, problem), over_clients(problem)
     first = _beginning(solver, problem, key, participation, start)
     advance = _round(solver, problem, key, participation)
 
@@ -304,7 +304,7 @@ def loop_until(
     solver, problem, key, participation, start, tolerance, end, *, residual, every, fresh
 ) -> Run:
     solver, problem, start = replicate_uneven((solver, problem, start))
-    solver, problem = _cast(solver, problem), over_clients(problem)
+    solver, problem = in_dtype_of(solver, problem), over_clients(problem)
     first = _beginning(solver, problem, key, participation, start)
     advance = _round(solver, problem, key, participation)
 
@@ -409,7 +409,7 @@ def _round(solver, problem, key, participation):
     return advance
 
 
-def _cast(solver, problem):
+def in_dtype_of(solver, problem):
     """Cast the floating leaves of the solver to the dtype of the problem's data."""
     floats = [leaf for leaf in jax.tree.leaves(problem) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     dtype = jnp.result_type(*floats) if floats else default_float()
