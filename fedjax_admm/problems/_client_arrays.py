@@ -13,6 +13,7 @@ from fedjax_admm._checks import (
     listed,
     one_line,
     real_array,
+    shapes_of,
 )
 from fedjax_admm.problems._client_data import (
     ClientData,
@@ -58,7 +59,7 @@ def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
             argument="sizes",
             value=sizes,
         )
-    made = jax.eval_shape(make, jnp.zeros((), jnp.int32))
+    made = shapes_of("data", make, {"a client's number": jnp.zeros((), jnp.int32)})
     leaves = jax.tree.leaves(made)
     rows = {leaf.shape[:1] for leaf in leaves}
     if len(rows) != 1 or () in rows:
@@ -86,8 +87,8 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
     if not data:
         raise InputError("must hold a client, but it is empty", argument="data", value=data)
     traced = not is_concrete(data)
-    arrays_of = device_arrays if traced else _host_arrays
-    arrays = [arrays_of(f"data[{i}]", client, dtype) for i, client in enumerate(data)]
+    arrays_of = _device_arrays if traced else _host_arrays
+    arrays = [arrays_of(f"data[{i}]", client) for i, client in enumerate(data)]
     first = _described(arrays[0])
     for i, client in enumerate(arrays):
         described = _described(client)
@@ -119,6 +120,7 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
                 value=data[i],
                 remedy="leave that client out",
             )
+    arrays = [_in_dtype(client, dtype) for client in arrays]
     return _padded(arrays) if traced else bucketed(arrays)
 
 
@@ -138,7 +140,7 @@ def _padded(clients: Sequence[Any]) -> StackedData:
 
 
 def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
-    arrays = device_arrays("data", data, dtype)
+    arrays = _in_dtype(_device_arrays("data", data), dtype)
     leaves = jax.tree.leaves(arrays)
     heads = {leaf.shape[:2] for leaf in leaves}
     if len(heads) != 1 or len(next(iter(heads))) != 2:
@@ -187,8 +189,17 @@ def _described(tree: Any) -> str:
     return f"{structure}: {', '.join(told)}".removeprefix("PyTreeDef")
 
 
-def _host_arrays(name: str, tree: Any, dtype: Any) -> Any:
-    """Return the arrays of a client on the host; floating ones in the parameters' dtype."""
+def _in_dtype(tree: Any, dtype: Any) -> Any:
+    """Return arrays with floating ones in the parameters' dtype."""
+
+    def cast(leaf: Any) -> Any:
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast, tree)
+
+
+def _host_arrays(name: str, tree: Any) -> Any:
+    """Return the arrays of a client on the host."""
 
     def array(leaf: Any) -> np.ndarray:
         if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
@@ -200,8 +211,6 @@ def _host_arrays(name: str, tree: Any, dtype: Any) -> Any:
                 argument=name,
                 value=tree,
             )
-        if np.issubdtype(given.dtype, np.floating) or given.dtype == jnp.bfloat16:
-            return given.astype(dtype)
         return given
 
     found = jax.tree.map(array, tree)
@@ -210,19 +219,37 @@ def _host_arrays(name: str, tree: Any, dtype: Any) -> Any:
     return found
 
 
-def device_arrays(name: str, tree: Any, dtype: Any) -> Any:
-    """Return arrays on the device, which may be traced; floating ones in the parameters' dtype."""
+def held_out_samples(held_out: Any, dtype: Any) -> Any:
+    """Return held-out samples: arrays with one leading axis of samples.
+
+    Raises:
+      InputError: they have no such axis, or there are none.
+    """
+    arrays = _in_dtype(_device_arrays("held_out", held_out), dtype)
+    rows = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
+    if len(rows) > 1 or rows & {(), (0,)}:
+        shapes = listed(str(leaf.shape) for leaf in jax.tree.leaves(arrays))
+        raise InputError(
+            f"must hold arrays with one leading axis of samples, of which there is one at least, "
+            f"but their shapes are {shapes}",
+            argument="held_out",
+            value=held_out,
+        )
+    return arrays
+
+
+def _device_arrays(name: str, tree: Any) -> Any:
+    """Return arrays on the device, which may be traced."""
 
     def array(leaf: Any) -> jax.Array:
         if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
             real_array(name, leaf)
         try:
-            given = jnp.asarray(leaf)
+            return jnp.asarray(leaf)
         except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"must hold arrays, but it holds {one_line(leaf)}", argument=name, value=tree
             ) from None
-        return given.astype(dtype) if jnp.issubdtype(given.dtype, jnp.floating) else given
 
     found = jax.tree.map(array, tree)
     if not jax.tree.leaves(found):
@@ -233,9 +260,14 @@ def device_arrays(name: str, tree: Any, dtype: Any) -> Any:
 def one_client(data: ClientData) -> Any:
     """Return the samples of the first client, padded."""
     found = data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples)
-    return jax.tree.map(lambda leaf: leaf[0], found)
+    return first_row(found)
 
 
 def one_sample(data: ClientData) -> Any:
     """Return the first sample of the first client."""
-    return jax.tree.map(lambda leaf: leaf[0], one_client(data))
+    return first_row(one_client(data))
+
+
+def first_row(tree: Any) -> Any:
+    """Return the first row of every array."""
+    return jax.tree.map(lambda leaf: leaf[0], tree)

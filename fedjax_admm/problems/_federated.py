@@ -20,13 +20,15 @@ from fedjax_admm._checks import (
     per_client,
     real_array,
     several,
+    shapes_of,
 )
 from fedjax_admm._host import compiled
 from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (
     client_data,
-    device_arrays,
+    first_row,
+    held_out_samples,
     one_client,
     one_sample,
 )
@@ -97,10 +99,10 @@ def federated(
       The problem.
 
     Raises:
-      InputError: clients differ in structure, shapes or dtypes, or have no sample; the loss returns
-        no scalar, or is not finite at the start; a parameter is not floating; a batch is larger
-        than a client; the prox returns another shape; the topology has another number of clients;
-        or an argument is none of those listed.
+      InputError: clients differ in structure, shapes or dtypes, or have no sample; the loss or the
+        score raises or returns no scalar, or the loss is not finite at the start; a
+        parameter is not floating; a batch is larger than a client; the prox returns another shape;
+        the topology has another number of clients; or an argument is none of those listed.
     """
     one_of("sampling", sampling, ("epochs", "replacement"))
     layout, first, private = _layout(start, shared)
@@ -113,6 +115,9 @@ def federated(
     if score is not None:
         function_of("score", score, "params", "sample")
         _check_scalar("score", score, start, sample)
+    judged = None if held_out is None else held_out_samples(held_out, first.dtype)
+    if score is not None and judged is not None:
+        _check_scalar("score", score, start, jax.eval_shape(first_row, judged), "held-out sample")
     proximal = _in_dtype(as_inner(inner), first.dtype)
     if prox is not None:
         if inner is not None:
@@ -144,7 +149,7 @@ def federated(
         smoothing=_in_dtype(as_smoothing(smoothing), first.dtype),
         tree=topology if isinstance(topology, Tree) else star(number),
         graph=graph,
-        held_out=None if held_out is None else device_arrays("held_out", held_out, first.dtype),
+        held_out=judged,
         loss=chosen_loss,
         score=score,
         layout=layout,
@@ -233,10 +238,12 @@ def _loss(loss: Any) -> Loss:
     return cast(Loss, loss)
 
 
-def _check_scalar(name: str, function: Any, start: Any, sample: Any) -> None:
+def _check_scalar(
+    name: str, function: Any, start: Any, sample: Any, called: str = "sample"
+) -> None:
     """Check that a loss or a score returns one floating number for a sample."""
     params = jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf)), start)
-    found = jax.eval_shape(function, params, sample)
+    found = shapes_of(name, function, {"parameters": params, f"one {called}": sample})
     leaves = jax.tree.leaves(found)
     single = len(leaves) == 1 and leaves[0] is found and found.shape == ()
     if single and (name == "score" or jnp.issubdtype(found.dtype, jnp.floating)):

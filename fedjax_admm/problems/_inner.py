@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_admm._checks import InputError, count, flag, function_of, one_line
+from fedjax_admm._checks import InputError, count, flag, function_of, one_line, shapes_of
 from fedjax_admm._cutting_planes import minimize_by_planes
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, register_dataclass
@@ -324,9 +324,9 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
     made = ExactProx(function, layout, _more_arguments(function))
     function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
-    more = [known[name] for name in made.arguments]
     params = layout.tree(start)
-    found = jax.eval_shape(function, params, jnp.ones((), start.dtype), *more)
+    given = {"parameters": params, "a step": jnp.ones((), start.dtype)}
+    found = shapes_of("prox", function, given | {name: known[name] for name in made.arguments})
     wanted = jax.tree.map(lambda leaf: leaf.shape, params)
     given = jax.tree.map(lambda leaf: leaf.shape, found)
     if given != wanted:

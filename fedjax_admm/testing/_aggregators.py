@@ -26,6 +26,7 @@ from fedjax_admm.testing._shared import (
     doing,
     make,
     name_of,
+    unfit,
 )
 
 VALUES = np.random.default_rng(0).standard_normal((7, 3))
@@ -93,9 +94,12 @@ def check_aggregator(
 
     Raises:
       AssertionError: a check fails.
-      InputError: it cannot be called, is no pytree, or values are no matrix of two rows or more.
+      InputError: it cannot be called, is an attack or no pytree, or values are no matrix of two
+        rows or more.
     """
     wanted = "an aggregator such as messages.coordinate_median()"
+    if hasattr(aggregator, "who"):  # an attack, which can be called, too
+        raise unfit("aggregator", aggregator, wanted)
     check_part("aggregator", aggregator, ("__call__",), wanted)
     matrix = np.asarray(values, np.float64)
     if matrix.ndim != 2 or matrix.shape[0] < 2 or not np.all(np.isfinite(matrix)):

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, number, one_of, scalar
+from fedjax_admm._checks import InputError, count, number, one_of, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.attacks._liars import Liars, Lie, honest_mean, liars, told
@@ -119,7 +119,21 @@ class ConstantMessage(Lie):
     value: jax.Array  # of a shape that broadcasts to that of a message
 
     def __call__(self, values, bad, present, memory, key):
-        """Say v."""
+        """Say v.
+
+        Raises:
+          InputError: its shape does not broadcast to that of a message.
+        """
+        shape, message = self.value.shape, values.shape[1:]
+        pairs = zip(shape[::-1], message[::-1], strict=False)
+        if len(shape) > len(message) or any(one not in (1, other) for one, other in pairs):
+            raise InputError(
+                f"must have a shape that broadcasts to that of a message, {message}, but it has "
+                f"{shape}",
+                argument="value",
+                value=self.value,
+                remedy="give one number, or one for each of a message",
+            )
         lies = jnp.broadcast_to(self.value.astype(values.dtype), values.shape)
         return told(values, lies, bad & present), memory
 

@@ -163,13 +163,14 @@ def fixed_delay(rounds: ArrayLike, depth: int | None = None) -> FixedDelay | Pro
 
     Args:
       rounds: how long, a whole number for all senders, or one for each, shape (senders,).
-      depth: the longest of them, where they are traced; longer ones are cut to it.
+      depth: the longest of them, where they are traced; longer ones are cut to it then.
 
     Returns:
       The delay; `Prompt` where the longest is 0.
 
     Raises:
-      InputError: a number is no whole one or is negative; or numbers are traced without a depth.
+      InputError: a number is no whole one or is negative; numbers are traced without a depth, or
+        wait longer than a depth that is given.
     """
     waits, depth = _whole(rounds, depth)
     return FixedDelay(waits, depth) if depth else Prompt()
@@ -347,5 +348,5 @@ def _whole(value: ArrayLike, depth: int | None, name: str = "rounds") -> tuple[j
             f"must be whole numbers from 0, but it is {one_line(value)}", argument=name, value=value
         )
     longest = count(name, int(host.max()), at_least=0)
-    depth = longest if depth is None else count("depth", depth, at_least=0)
+    depth = longest if depth is None else count("depth", depth, at_least=longest)
     return jnp.asarray(host, jnp.int32), depth

@@ -15,11 +15,11 @@ left of f the plain step is taken, and the differences are forgotten: they would
 derivatives through them would be noise.
 
 **What it is not for.** It needs the same map in every round: everybody present, full gradients, and
-no coins, noise, schedules over rounds, or penalties that adapt to the iterates. A solver whose
-exchange does something to messages is refused. In a round in which somebody is absent the plain
-step is taken and the differences are forgotten, so that absent clients keep everything, and nothing
-is gained. The inner products of whole states, about 2 m new ones in a round, which a network would
-have to add up, are not counted as messages.
+no coins, noise, schedules over rounds, or penalties that adapt to the iterates. A solver is refused
+whose exchange does something to messages, or whose state follows from the keys of rounds. In a
+round in which somebody is absent the plain step is taken and the differences are forgotten, so that
+absent clients keep everything, and nothing is gained. The inner products of whole states, about 2 m
+new ones in a round, which a network would have to add up, are not counted as messages.
 
 Reference: D. G. Anderson, "Iterative Procedures for Nonlinear Integral Equations", Journal of the
 ACM 12(4), 1965; H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SIAM
@@ -32,13 +32,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, scalar
 from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._run import in_dtype_of
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
-from fedjax_admm.protocol import Solver
+from fedjax_admm.protocol import Solver, Turn
 from fedjax_admm.solvers.wrappers._around import Around
 
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -83,7 +85,8 @@ class Anderson(Around):
         """Check that a round is one map of the state, and what the solver inside checks.
 
         Raises:
-          InputError: something happens to messages, or the solver inside cannot run.
+          InputError: something happens to messages, rounds draw something, or the solver inside
+            cannot run.
         """
         if not self.exchange.plain:
             raise InputError(
@@ -94,6 +97,13 @@ class Anderson(Around):
                 remedy="leave its exchange out, or run it without anderson",
             )
         super().check(problem, rounds)
+        if _draws(self.solver, problem):
+            raise InputError(
+                "must have rounds that draw nothing, but these draw minibatches, coins or noise",
+                argument="solver",
+                value=self.solver,
+                remedy="build the problem without batch_size, or run it without anderson",
+            )
 
     def init(self, problem, key) -> AndersonState:
         """Start as the solver inside does, without a history."""
@@ -163,6 +173,23 @@ class Anderson(Around):
     def estimate(self, state: AndersonState) -> jax.Array:
         """Return the estimate of the solver inside."""
         return self.solver.estimate(state.inner)
+
+
+def _draws(solver: Solver, problem: Any) -> bool:
+    """Return whether the state after a round depends on the round's key."""
+    given = solver, problem, jax.random.key(0), jax.random.key(0)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), given)
+    program = _first_round.trace(*shapes).jaxpr.jaxpr
+    _, used = dce_jaxpr(program, [True] * len(program.outvars))
+    return used[-1]
+
+
+@jax.jit
+def _first_round(solver: Solver, problem: Any, start: jax.Array, key: jax.Array) -> Any:
+    solver = in_dtype_of(solver, problem)
+    everybody = jnp.ones(solver.participants(problem), bool)
+    turn = Turn(jnp.zeros((), jnp.int32), key, everybody)
+    return solver.step(problem, solver.init(problem, start), turn)
 
 
 def _push(history: AndersonHistory, x: jax.Array, f: jax.Array, new: jax.Array) -> AndersonHistory:
