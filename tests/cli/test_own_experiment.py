@@ -281,6 +281,33 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
             FILE.replace("DirectMethod(mean, distance)", "3"),
             r"'mean' of middle must be a Method, but",
         ),
+        (
+            FILE.replace('return {"mean": ', "return [")
+            .replace(', "median": ', ", ")
+            .replace("jnp.median, distance)}", "jnp.median, distance)]"),
+            r"`methods` of middle must return a dict of methods by name, but it returns \[Direct",
+        ),
+        (
+            FILE.replace("return SHIFT", "exit(4)\n    return SHIFT"),
+            r"^SystemExit\(4\) in /.*/my.py, line 10, would end the command, which is not for an",
+        ),
+        (
+            FILE.replace("return SHIFT", "raise GeneratorExit\n    return SHIFT"),
+            r"^GeneratorExit\(\) in /.*/my.py, line 10, would end the command",
+        ),
+        ("raise GeneratorExit", r"my.py cannot be imported: GeneratorExit in line 1\.$"),
+        (
+            FILE.replace("trials=6,", "trials=6, statement=lambda settings, rounds: 3,"),
+            r"what `statement` of middle returns must be a printable text .* but it is 3\.$",
+        ),
+        (
+            FILE.replace("DirectMethod(mean, distance)", "SolverMethod(fsmdm(), distance)").replace(
+                "from beside",
+                "from fedjax_admm.trials.experiments import SolverMethod\n"
+                "from fedjax_admm.solvers import fsmdm\nfrom beside",
+            ),
+            "FSMDM needs a problem with",
+        ),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sentence):
@@ -314,6 +341,21 @@ def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "folder").mkdir()
     assert command("show", name).mistake().startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("return", "TypeError: it must be a Figure of matplotlib, but it is None"),
+        ("exit(4)", "SystemExit in line 19: 4"),
+    ],
+)
+def test_a_figure_that_is_none_is_told(command, tmp_path, end, told):
+    text = FILE.replace("EXPERIMENT =", f"def draw(results):\n    {end}\n\nEXPERIMENT =")
+    write(tmp_path, text.replace('name="middle"', 'name="middle", figure=draw'))
+    sentence = command(*RUN, "--quick").mistake()
+    assert sentence.startswith(f"the figure of middle cannot be drawn: {told}; repair it and draw")
+    assert (tmp_path / "results/middle/trials.npz").exists()
 
 
 def test_a_figure_that_fails_loses_nothing(command, tmp_path):

@@ -55,6 +55,12 @@ def constant(value):
     return schedules.constant(value)
 
 
+def deleted(tree):
+    """Return arrays as they are after they were donated."""
+    jax.tree.map(lambda leaf: leaf.delete(), tree)
+    return tree
+
+
 MASKED = np.ma.masked_array([1.0, 2.0], [False, True])
 FRAME = pd.DataFrame({"a": ["x", "y"]})
 
@@ -90,6 +96,10 @@ ROWS = [
     Misuse("participation-mask", lambda: run(participation=np.ones(3, bool)), "process"),
     Misuse("start-model", lambda: run(start=jnp.zeros((3, 2))), "must be the state of a Run"),
     Misuse("start-run", lambda: run(start=run()), "pass its .state"),
+    Misuse("start-donated", lambda: run(start=deleted(run().state)), "start holds .* deleted"),
+    Misuse("start-donated-until", lambda: until(start=deleted(run().state)), "start holds"),
+    Misuse("problem-donated", lambda: run(problem=deleted(network())), "problem holds .* deleted"),
+    Misuse("number-donated", lambda: constant(deleted(jnp.ones(()))), "donate a copy"),
     # functions with other arguments
     Misuse("measure-of-one", lambda: run(measure=of_one), r"measure\(solver, problem, state\)"),
     Misuse("measure-text", lambda: run(measure="norm"), "must be a function measure"),

@@ -63,6 +63,18 @@ def own(**given):
     return problems.federated(**({"loss": of_two, "data": data, "start": jnp.zeros(2)} | given))
 
 
+def other_size(params, sample):
+    return jnp.vdot(params, jnp.ones(5))
+
+
+def of_pair(params, sample):
+    return jnp.vdot(params, sample[0]) - sample[1]
+
+
+def traced(build):
+    return jax.jit(lambda x: build(data=[x, jnp.asarray(SHORT)]).sizes)(jnp.ones((3, 2)))
+
+
 def times(parts, factor):
     return [factor * part for part in parts]
 
@@ -76,6 +88,8 @@ def completed(values=(1.0, 2.0, 4.0), **given):
 
 MASKED = np.ma.masked_array(np.ones((4, 2)), np.eye(4, 2, dtype=bool))
 COMPLEX = np.ones((4, 2), complex)
+SHORT = np.ones((2, 2), np.float16)
+PAIR = (np.ones((3, 2)), np.ones(3))
 
 ROWS = [
     # where sensors stand
@@ -208,6 +222,20 @@ ROWS = [
     Misuse("own-topology", lambda: own(topology="star"), "must be a tree"),
     Misuse("own-batch-bool", lambda: own(batch_size=True), "must be a whole number"),
     Misuse("own-loss-overflows", lambda: own(data=[np.full((3, 2), 1e38)]), "finite at the start"),
+    Misuse("own-loss-raises", lambda: own(loss=other_size), r"loss raises .* shape \(2,\)"),
+    Misuse("own-start-longer", lambda: own(start=jnp.zeros(3)), r"shape \(3,\) and one sample"),
+    Misuse("own-score-raises", lambda: own(score=other_size), "score raises TypeError for param"),
+    Misuse("own-prox-raises", lambda: own(prox=lambda w, t: other_size(w, t)), "prox raises"),
+    Misuse("own-data-raise", lambda: own(data=lambda i: {}["a"], sizes=[2]), "KeyError"),
+    Misuse("own-data-mixed", lambda: own(data=[np.ones((3, 2)), SHORT]), r"float64\[2\].*float16"),
+    Misuse("own-data-mixed-traced", lambda: traced(own), r"float32\[2\].*float16\[2\]"),
+    Misuse(
+        "own-held-out-lacks",
+        lambda: own(loss=of_pair, data=[PAIR] * 2, score=of_pair, held_out=PAIR[:1]),
+        r"score raises .* held-out sample of shape \(\(2,\),\)",
+    ),
+    Misuse("own-held-out-number", lambda: own(score=of_two, held_out=1.0), "axis of samples"),
+    Misuse("own-held-out-empty", lambda: own(score=of_two, held_out=np.ones((0, 2))), "at least"),
     Misuse("inner-warm", lambda: problems.inner_lbfgs(warm="no"), "must be True or False"),
     # ratings
     Misuse("ratings-table", lambda: problems.matrix_completion(None, KEY), "table of ratings"),

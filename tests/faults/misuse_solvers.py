@@ -1,10 +1,22 @@
 """Misuse of builders of solvers, of penalties, of certificates and of direct methods."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import fedjax_admm as fa
-from fedjax_admm import certificates, direct, graphs, losses, penalties, problems, solvers, trees
+from fedjax_admm import (
+    certificates,
+    direct,
+    graphs,
+    losses,
+    messages,
+    penalties,
+    problems,
+    solvers,
+    testing,
+    trees,
+)
 from tests.faults.row import Misuse
 
 KEY = jax.random.key(0)
@@ -46,6 +58,20 @@ def explained(**given):
     return certificates.explain_clusters(**(usual | given))
 
 
+def of_two(params, sample):
+    return jnp.sum((params - sample) ** 2)
+
+
+def extrapolated(solver, **given):
+    problem = problems.federated(of_two, FEATURES, jnp.zeros(2), **given)
+    return fa.run(solvers.anderson(solver), problem, KEY, rounds=1)
+
+
+def attacked(**given):
+    way = messages.exchange(attack=messages.constant_message(0.3, **given))
+    return fa.run(solvers.extra(0.1, exchange=way), network(), KEY, rounds=1)
+
+
 ROWS = [
     # numbers
     Misuse("omega-bool", lambda: solvers.fsmdm(omega=True), "must be a number, but it is True"),
@@ -55,6 +81,12 @@ ROWS = [
     Misuse("memory-nan", lambda: solvers.anderson(solvers.extra(), memory=np.nan), "whole number"),
     Misuse("anderson-of-none", lambda: solvers.anderson(None), "must be a solver"),
     Misuse("anderson-safeguard", lambda: solvers.anderson(solvers.extra(), safeguard=0.5), "least"),
+    Misuse(
+        "anderson-minibatches",
+        lambda: extrapolated(solvers.federated_averaging(), batch_size=2),
+        "rounds that draw nothing.*without batch_size",
+    ),
+    Misuse("anderson-coins", lambda: extrapolated(solvers.prox_skip()), "minibatches, coins"),
     Misuse("step-complex", lambda: solvers.extra(0.1 + 0j), "must be a number"),
     Misuse("step-infinite", lambda: solvers.extra(np.inf), "must be finite"),
     Misuse("rho-beyond", lambda: solvers.fed_admm(1e300), "largest number of float32"),
@@ -119,6 +151,21 @@ ROWS = [
     ),
     Misuse("personal-of-number", lambda: solvers.personal(3), "must be a solver"),
     Misuse("personal-of-builder", lambda: solvers.personal(solvers.scaffold), "must be a solver"),
+    # messages
+    Misuse("constant-longer", lambda: attacked(value=np.ones(7)), r"\(2,\), but .* \(7,\)"),
+    Misuse("constant-per-sender", lambda: attacked(value=np.ones((3, 2))), "to that of a message"),
+    Misuse(
+        "attack-aggregates",
+        lambda: messages.exchange(aggregator=messages.mimic(0.2)),
+        "aggregator must be an aggregator such as",
+    ),
+    Misuse(
+        "attack-checked-as-aggregator",
+        lambda: testing.check_aggregator(messages.mimic(0.2)),
+        "must be an aggregator such as",
+    ),
+    Misuse("delay-cut", lambda: messages.bounded_delay(5, 0), "depth must be at least 5"),
+    Misuse("delay-fixed-cut", lambda: messages.fixed_delay([1, 3], 2), "depth must be at least 3"),
     # penalties
     Misuse("l1-bool", lambda: penalties.l1(True), "must be a number"),
     Misuse("l1-infinite", lambda: penalties.l1(np.inf), "must be finite"),

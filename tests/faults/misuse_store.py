@@ -106,9 +106,14 @@ def loud(layout, program):
     raise AssertionError("begun, although the store holds something else")
 
 
+TRACED = "monte_carlo computes at once, but this call is traced"
+KEYS = jax.random.split(jax.random.key(0), 2)
 OTHER = "holds trials of another run: its trial function, or a constant or a setting in it"
 CHANGED = f"{CHUNK} has been changed since it was written; move it away"
 ROWS = [
+    Misuse("in-a-trial", new(trial=lambda key: {"a": simulate(None, key=key)}), TRACED),
+    Misuse("in-vmap", lambda: jax.vmap(lambda key: simulate(None, key=key))(KEYS), TRACED),
+    Misuse("in-jit", lambda: jax.jit(lambda: simulate(None).arrays)(), TRACED),
     Misuse("another-function", begun(trial=scaled(1.0)), OTHER),
     Misuse("another-constant", begun(trial=scaled(2.0), first=scaled(1.0)), OTHER),
     Misuse(

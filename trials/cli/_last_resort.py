@@ -22,18 +22,41 @@ def of_a_user(error: BaseException) -> bool:
     return any(_foreign(frame.filename) for frame in frames)
 
 
+def ended(error: BaseException) -> str:
+    """Return a sentence about others' code that ends the command; empty where ours does."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames and _within(frames[-1].filename, _ours()):
+        return ""
+    files = [frame for frame in frames if not frame.filename.startswith("<")]
+    last = [frame for frame in files if _foreign(frame.filename)][-1:] or files[-1:]
+    where = "".join(f" in {frame.filename}, line {frame.lineno}," for frame in last)
+    return (
+        f"{error!r}{where} would end the command, which is not for an experiment; raise another "
+        "error there, such as ValueError, or return"
+    )
+
+
 def _foreign(file: str) -> bool:
     if file.startswith("<"):  # what Python itself made
         return False
-    ours = [str(Path(__file__).parents[1])]  # fedjax_admm/trials, wherever it is installed from
-    for package in ("fedjax_admm", "fedjax_admm.kernels"):
-        module = sys.modules.get(package)
-        ours += list(module.__path__) if module is not None else []
     installed = [
         sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
     ]
-    path = os.path.realpath(file)
-    return not any(Path(path).is_relative_to(os.path.realpath(root)) for root in ours + installed)
+    return not _within(file, _ours() + installed)
+
+
+def _ours() -> list[str]:
+    """Return the folders of this package, wherever it is installed from."""
+    ours = [str(Path(__file__).parents[1])]  # fedjax_admm/trials
+    for package in ("fedjax_admm", "fedjax_admm.kernels"):
+        module = sys.modules.get(package)
+        ours += list(module.__path__) if module is not None else []
+    return ours
+
+
+def _within(file: str, roots: list[str]) -> bool:
+    path = Path(os.path.realpath(file))
+    return any(path.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
 def kept(error: BaseException) -> str:

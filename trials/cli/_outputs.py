@@ -45,6 +45,14 @@ class _Descriptor(io.FileIO):
         return memoryview(data).nbytes
 
 
+class _Guard(io.TextIOWrapper):
+    """What stands for an output until the command ends: a user's code cannot close it."""
+
+    def close(self) -> None:
+        """Write what is waiting."""
+        self.flush()
+
+
 @contextmanager
 def guarded() -> Iterator[None]:
     """Guard both outputs; what was replaced by another object, as tests do, is left alone.
@@ -55,28 +63,28 @@ def guarded() -> Iterator[None]:
       OutputError: standard output can't be written.
     """
     _fill_closed_descriptors()
-    replaced = {}
+    replaced, guards = {}, {}
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if stream is None or stream is getattr(sys, f"__{name}__"):
             replaced[name] = stream
-            setattr(sys, name, _stream(number, stream))
+            guards[name] = _stream(number, stream)
+            setattr(sys, name, guards[name])
     try:
         yield
-        sys.stdout.flush()
+        guards.get("stdout", sys.stdout).flush()
     finally:
         for name, stream in replaced.items():
-            guard = getattr(sys, name)
             if stream is None:
                 continue  # the interpreter flushes the guard when it ends
-            guard.flush()
+            guards[name].flush()
             setattr(sys, name, stream)
 
 
-def _stream(number: int, stream: io.TextIOWrapper | None) -> io.TextIOWrapper:
+def _stream(number: int, stream: io.TextIOWrapper | None) -> _Guard:
     if stream is not None:
         stream.flush()
-    return io.TextIOWrapper(
+    return _Guard(
         io.BufferedWriter(_Descriptor(number, matters=number == 1)),
         encoding="utf-8" if stream is None else stream.encoding,
         errors="backslashreplace",

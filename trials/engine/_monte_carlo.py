@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import jaxlib.version
 import numpy as np
 from jax.sharding import Mesh
 
-from fedjax_admm._checks import InputError, count, typed_key
+from fedjax_admm._checks import InputError, count, is_concrete, typed_key
 from fedjax_admm._frames import dataset, tidy_frame
 from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import device_mesh
@@ -149,6 +150,7 @@ def monte_carlo(
 ) -> MonteCarlo:
     """Run `trial(fold_in(key, t))` for t = 0, 1, ..., trials - 1.
 
+    It compiles and transfers what it has to, also inside `jax.disable_jit()` and a transfer guard.
     With several processes, all call this alike; the first one alone reads and writes the store.
     With a store, a request to stop (Ctrl-C, SIGTERM) is met after the chunk that has begun; where
     one process of several cannot store a chunk, all learn of it when the next one is computed.
@@ -180,9 +182,9 @@ def monte_carlo(
       in place of the trials that the first one read from the store.
 
     Raises:
-      InputError: an argument does not fit, the store holds trials of another program, of another
-        key or width, or more of them, a chunk there is damaged, or the machine has not enough
-        memory for a chunk; or another process writes into the store.
+      InputError: an argument does not fit, the call is traced, the store holds trials of another
+        program, of another key or width, or more of them, a chunk there is damaged, or the machine
+        has not enough memory for a chunk; or another process writes into the store.
       KeyboardInterrupt: the run was asked to stop; what is finished is in the store.
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
@@ -198,10 +200,18 @@ def monte_carlo(
             argument="store",
             value=store,
         )
-    with _alone(chunks):
-        return _computed(
-            *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect, progress)
-        )
+    with jax.disable_jit(False), jax.transfer_guard("allow"):
+        if not is_concrete((key, jnp.zeros(()))):
+            raise InputError(
+                "monte_carlo computes at once, but this call is traced (inside a trial, jax.jit or "
+                "jax.vmap)",
+                value=key,
+                remedy="call it outside, or write jax.vmap(trial)(keys) here",
+            )
+        with _alone(chunks):
+            return _computed(
+                *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect, progress)
+            )
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from fedjax_admm.trials.experiments._methods import (
     recording_interval,
     solve_alike,
 )
-from fedjax_admm.trials.experiments._mistakes import described
+from fedjax_admm.trials.experiments._mistakes import RAISED, described
 from fedjax_admm.trials.experiments._names import (
     check_defaults,
     check_method_name,
@@ -151,8 +151,8 @@ class Experiment:
         if self.details is not None and not (results.finished or results.details):
             return _usual_figure(results)
         try:
-            return self.figure(results)
-        except Exception as error:
+            return self._drawn(results)
+        except RAISED as error:
             if self.origin is None:
                 raise
             file = Path(self.origin.file) if self.origin.file else None
@@ -162,6 +162,12 @@ class Experiment:
                 f"--experiment {shlex.quote(self.origin.asked)}`",
             ) from error
 
+    def _drawn(self, results: "Results") -> "Figure":
+        figure = self.figure(results)
+        if not hasattr(figure, "savefig"):
+            raise TypeError(f"it must be a Figure of matplotlib, but it is {one_line(figure)}")
+        return figure
+
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""
         return {self.sweep.name: self.sweep.values, **self.settings}
@@ -170,7 +176,38 @@ class Experiment:
         """Return what its methods are called, by default."""
         first = self.sweep.values[0]
         settings = {**self.defaults(), self.sweep.name: (first,), ROUNDS: self.rounds}
-        return list(self.methods(settings, first))
+        return list(self._methods(settings, first))
+
+    def _methods(self, settings: Settings, value: Any) -> Mapping[str, Method]:
+        """Return the methods by name.
+
+        Raises:
+          InputError: there are none, one cannot be called so, or one is no method.
+        """
+        methods = self.methods(settings, value)
+        if not isinstance(methods, Mapping) or not methods:
+            raise InputError(
+                f"`methods` of {self.name} must return a dict of methods by name, but it returns "
+                f"{one_line(methods)}",
+                value=methods,
+                remedy='return {"name": SolverMethod(solver, measure)}',
+            )
+        for name, method in methods.items():
+            _check_method(self.name, name, method)
+        return methods
+
+    def words(self, settings: Settings, rounds: int) -> tuple[str | None, str]:
+        """Return what has to be said with every result, and what data a run uses.
+
+        Raises:
+          InputError: a user's own function returns no text.
+        """
+        statement = self.statement and self.statement(settings, rounds)
+        data = "drawn" if self.data is None else self.data(settings)
+        for name, text in (("statement", statement), ("data", data)):
+            if text is not None:
+                check_text(f"what `{name}` of {self.name} returns", text)
+        return statement, data
 
     def resolve(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Turn `name=value` texts into settings of the defaults' types.
@@ -242,7 +279,7 @@ class Experiment:
             def solve(method: Method) -> dict[str, jax.Array]:
                 return method(problem, method_key, rounds, every)
 
-            return self._named(solve_alike(self.methods(settings, value), solve))
+            return self._named(solve_alike(self._methods(settings, value), solve))
 
         def trial(key: jax.Array) -> dict:
             problem_key, method_key = trial_keys(key)
@@ -290,9 +327,7 @@ class Experiment:
         sizes = {}
         for value in settings[self.sweep.name]:
             problem = self._problem_shapes(settings, value)
-            methods = self.methods(settings, value)
-            for name, method in methods.items():
-                _check_method(self.name, name, method)
+            methods = self._methods(settings, value)
             sizes = {name: method.traffic(problem) for name, method in methods.items()}
         return sizes
 

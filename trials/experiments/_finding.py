@@ -167,6 +167,7 @@ def _plugins(
     if not points:
         return added, refused
     from fedjax_admm.trials.experiments._experiment import Origin
+    from fedjax_admm.trials.experiments._mistakes import RAISED
     from fedjax_admm.trials.experiments._own import digest_of, file_of, offered
 
     for point in points:
@@ -177,7 +178,7 @@ def _plugins(
         except InputError as error:
             refused[point.name] = str(error)
             continue
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             told = " ".join(str(error).split())
             refused[point.name] = f"{place} cannot be loaded: {type(error).__name__}: {told}"
             continue

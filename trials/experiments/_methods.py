@@ -10,6 +10,7 @@ import numpy as np
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import Measure, run
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver
 from fedjax_admm.traffic import Traffic
@@ -27,9 +28,16 @@ class Method(Protocol):
         ...
 
     def traffic(self, problem: Any) -> Traffic | None:
-        """Return the sizes of the messages: those of `solver`; None for a method without one."""
+        """Return the sizes of the messages: those of `solver`; None for a method without one.
+
+        Raises:
+          InputError: the problem is none for that solver.
+        """
         solver = getattr(self, "solver", None)
-        return None if solver is None else solver.traffic(problem)
+        if solver is None:
+            return None
+        check_capabilities(solver, problem)
+        return solver.traffic(problem)
 
 
 @register_dataclass

@@ -4,6 +4,9 @@ import importlib
 import traceback
 from pathlib import Path
 
+RAISED = (Exception, SystemExit, GeneratorExit)
+"""What a user's code may raise; Ctrl-C is none of it."""
+
 
 def described(error: BaseException, file: Path | None = None) -> str:
     """Return the kind of an error, where it stands in the user's code, and what it says.

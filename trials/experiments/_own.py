@@ -18,7 +18,7 @@ import jax
 
 from fedjax_admm._checks import InputError, listed, one_line
 from fedjax_admm.trials.experiments._experiment import Experiment, Origin
-from fedjax_admm.trials.experiments._mistakes import described
+from fedjax_admm.trials.experiments._mistakes import RAISED, described
 
 _NAMES = ("EXPERIMENT", "EXPERIMENTS")
 _loaded: dict[Path, tuple[tuple[str, bool], ModuleType]] = {}
@@ -56,7 +56,7 @@ def in_module(asked: str, name: str, wanted: str) -> Experiment:
                 value=name,
                 remedy="install it or run from the folder that holds it",
             ) from None
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             raise _mistake(name, error) from error
     return _chosen(asked, name, name, module, digest_of(module), wanted)
 
@@ -189,7 +189,7 @@ def _load(path: Path) -> tuple[ModuleType, str]:
             exec(compile(source, str(place), "exec", dont_inherit=True), module.__dict__)
     except BaseException as error:
         del sys.modules[module.__name__]
-        if isinstance(error, Exception | SystemExit):
+        if isinstance(error, RAISED):
             raise _mistake(str(path), error, place) from error
         raise
     _loaded[place] = made, module

@@ -55,6 +55,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
     trials = count("trials", chosen["trials"])
     experiment.check_limits(settings, trials, rounds)
     traffic = experiment.traffic(settings, rounds)
+    statement, data = experiment.words(settings, rounds)
     device = jax.local_devices()[0]
     origin = experiment.origin
     return {
@@ -71,7 +72,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "title": experiment.title,
         "paper": experiment.paper,
         "findings": experiment.findings,
-        "statement": experiment.statement and experiment.statement(settings, rounds),
+        "statement": statement,
         "parameter": experiment.sweep.name,
         "parameter_label": experiment.sweep.label,
         "metrics": experiment.labels(traffic),
@@ -83,7 +84,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
             name: list(value) if isinstance(value, tuple) else value
             for name, value in settings.items()
         },
-        "data": "drawn" if experiment.data is None else experiment.data(settings),
+        "data": data,
         "devices_per_trial": 1 if request.devices_per_trial is None else request.devices_per_trial,
         "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
         "quick": bool(request.quick),

@@ -84,6 +84,20 @@ def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
     np.testing.assert_array_equal(seen, np.stack(expected))
 
 
+@pytest.mark.parametrize("around", [jax.disable_jit, lambda: jax.transfer_guard("disallow")])
+def test_it_compiles_and_transfers_whatever_is_around(around):
+    same, given = key(), {"batch": 1, "mesh": default_mesh(1), "progress": False}
+    usual = monte_carlo(spread, same, 3, **given)
+    with around():
+        found = monte_carlo(spread, same, 3, **given)
+    assert found.program == usual.program
+    chex.assert_trees_all_close(found.arrays, usual.arrays, rtol=1e-6)
+
+
+def spread(key):
+    return {"x": jax.random.uniform(key, (2,))}
+
+
 def test_padding_is_invisible_and_types_are_kept():
     def trial(trial_key):
         return {"whole": jnp.int32(7), "flag": jnp.bool_(True), "row": jnp.zeros((2, 1, 3))}
