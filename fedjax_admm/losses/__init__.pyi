@@ -9,10 +9,8 @@ from fedjax_admm.losses._local import (
     LassoLoss as LassoLoss,
     LocalLoss as LocalLoss,
     LogisticLoss as LogisticLoss,
-    SquaredLoss as SquaredLoss,
     TrainedLoss as TrainedLoss,
     TrainedMemory as TrainedMemory,
-    least_squares as least_squares,
 )
 from fedjax_admm.losses._loss_checks import check_sample_loss as check_sample_loss
 from fedjax_admm.losses._pooled import (
@@ -31,4 +29,8 @@ from fedjax_admm.losses._samples import (
     logistic as logistic,
     quantile as quantile,
     squared as squared,
+)
+from fedjax_admm.losses._squared import (
+    SquaredLoss as SquaredLoss,
+    least_squares as least_squares,
 )

@@ -157,9 +157,12 @@ class Quadratic:
         return jnp.sum(self.spectrum[None] * self._turned(difference) ** 2, -1) / 2
 
     def conjugate(self, flow, radius):
-        """Return `u^T M^+ u / (2 r)`, infinite outside the range of M."""
+        """Return `u^T M^+ u / (2 r)`, infinite outside the range of M.
+
+        Outside it, what is rounding of the largest flow counts as nothing.
+        """
         turned = self._turned(flow)
-        size = jnp.max(jnp.abs(turned), -1, keepdims=True)
+        size = jnp.max(jnp.abs(turned), initial=0)
         turned = jnp.where(jnp.abs(turned) <= _rounding(turned) * size, 0, turned)
         return jnp.sum(_over(turned**2, 2 * radius[:, None] * self.spectrum[None]), -1)
 

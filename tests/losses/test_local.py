@@ -13,7 +13,7 @@ import scipy.optimize
 
 from fedjax_admm import losses
 from fedjax_admm.graphs import Graph
-from fedjax_admm.losses._local import factor
+from fedjax_admm.losses._squared import factor
 from fedjax_admm.problems import (
     networked_logistic,
     networked_regression,
@@ -315,7 +315,8 @@ def test_units_of_features_change_no_least_squares():
         )
         residuals = np.einsum("nmd,nd->nm", x * turns, np.asarray(found.minimizers())) - y
         np.testing.assert_allclose(np.mean(residuals**2, 1), plain.unexplained, atol=1e-12)
-        np.testing.assert_array_equal(found.unseen(jnp.asarray(v * turns)), 0)
+        rows = jnp.asarray(v * turns)
+        assert np.all(np.abs(found.unseen(rows)) <= 64 * np.asarray(found.rounding(rows)))
 
 
 FACTORS = ("basis", "singular", "projected", "unexplained")

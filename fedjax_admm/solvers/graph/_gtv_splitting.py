@@ -189,7 +189,8 @@ class GTVSplitting:
             _Residuals(
                 self._axes(_square(difference - z, graph.weights)),
                 self._axes(_square(between - z, graph.weights)),
-                self._axes(_square(between, graph.weights)),
+                # Differences of models that are equal are rounding of the models.
+                self._axes(units.reach**2 * _square(v, graph.weighted_degrees)),
             ),
         )
         models = GTVModels(units.models(v))
@@ -226,13 +227,15 @@ class GTVSplitting:
         return GTVWeights(mu, s, done, jnp.where(looks, after, due))
 
     def _unit(self, problem, units) -> jax.Array:
-        """Return the s, per mu, at which edges are as stiff as nodes, shape (dim,).
+        """Return the s, per mu, with which edges begin, shape (dim,).
 
-        Axes that share a weight take the geometric mean.
+        At `metric_k / degree` edges are as stiff as nodes along axis k. Axes that share a weight
+        take the geometric mean of these; else each begins half way between it and its own.
         """
         degree = jax.lax.stop_gradient(jnp.mean(problem.graph.weighted_degrees))
         typical = 2 * jnp.log(units.reach)
-        typical = jnp.exp(typical if self._isotropic else jnp.mean(typical, keepdims=True))
+        mean = jnp.mean(typical, keepdims=True)
+        typical = jnp.exp((mean + typical) / 2 if self._isotropic else mean)
         unit = jnp.where(degree > 0, safe_ratio(1.0, degree * typical), 1)
         return jnp.broadcast_to(unit, units.reach.shape)
 
@@ -275,14 +278,14 @@ class _Residuals(NamedTuple):
 
     apart: jax.Array  # shape=(), or (dim,)
     moved: jax.Array  # the same
-    size: jax.Array  # of the answers, for what is rounding
+    size: jax.Array  # of what these are computed from, for what is rounding
 
     def factor(self) -> jax.Array:
         """Return by what the weight of the constraint changes; 1 where it is balanced."""
         apart, moved, size = map(jax.lax.stop_gradient, self)
         noise = (64 * jnp.finfo(size.dtype).eps) ** 2 * size
-        known = (apart > noise) & (moved > noise)
-        ratio = jnp.sqrt(jnp.where(known, apart, 1) / jnp.where(known, moved, 1))
+        apart, moved = jnp.maximum(apart, noise), jnp.maximum(moved, noise)
+        ratio = jnp.sqrt(jnp.where(noise > 0, apart, 1) / jnp.where(noise > 0, moved, 1))
         balanced = (ratio < _SHORTEST) & (ratio > 1 / _SHORTEST)
         return jnp.where(balanced, 1, jnp.clip(ratio, 1 / _LONGEST, _LONGEST))
 
