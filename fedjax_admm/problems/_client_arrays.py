@@ -120,7 +120,7 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
                 value=data[i],
                 remedy="leave that client out",
             )
-    arrays = [_in_dtype(client, dtype) for client in arrays]
+    arrays = [_in_dtype(f"data[{i}]", client, dtype) for i, client in enumerate(arrays)]
     return _padded(arrays) if traced else bucketed(arrays)
 
 
@@ -140,7 +140,7 @@ def _padded(clients: Sequence[Any]) -> StackedData:
 
 
 def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
-    arrays = _in_dtype(_device_arrays("data", data), dtype)
+    arrays = _in_dtype("data", _device_arrays("data", data), dtype)
     leaves = jax.tree.leaves(arrays)
     heads = {leaf.shape[:2] for leaf in leaves}
     if len(heads) != 1 or len(next(iter(heads))) != 2:
@@ -189,11 +189,25 @@ def _described(tree: Any) -> str:
     return f"{structure}: {', '.join(told)}".removeprefix("PyTreeDef")
 
 
-def _in_dtype(tree: Any, dtype: Any) -> Any:
-    """Return arrays with floating ones in the parameters' dtype."""
+def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
+    """Return arrays with floating ones in the parameters' dtype, which rounds none of them.
+
+    Raises:
+      InputError: the parameters' dtype is narrower.
+    """
 
     def cast(leaf: Any) -> Any:
-        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return leaf
+        given = jax.dtypes.canonicalize_dtype(leaf.dtype)  # float64 is float32 where JAX has none
+        if not np.can_cast(given, dtype, "safe"):
+            raise InputError(
+                f"holds {given} numbers, which {dtype} parameters would round",
+                argument=name,
+                value=tree,
+                remedy=f"begin with parameters of {given}, or cast the data",
+            )
+        return leaf.astype(dtype)
 
     return jax.tree.map(cast, tree)
 
@@ -225,7 +239,7 @@ def held_out_samples(held_out: Any, dtype: Any) -> Any:
     Raises:
       InputError: they have no such axis, or there are none.
     """
-    arrays = _in_dtype(_device_arrays("held_out", held_out), dtype)
+    arrays = _in_dtype("held_out", _device_arrays("held_out", held_out), dtype)
     rows = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
     if len(rows) > 1 or rows & {(), (0,)}:
         shapes = listed(str(leaf.shape) for leaf in jax.tree.leaves(arrays))

@@ -68,8 +68,9 @@ def federated(
         stacked: its arrays have the axes (clients, samples, ...), and `mask` says which samples
         there are. A function makes a client's pytree from its number, a traced int32, whenever it
         is looked at; `sizes` says how many samples of it count.
-      start: the first parameters, a pytree of floating arrays of one dtype. They hold no data:
-        private solvers begin there too.
+      start: the first parameters, a pytree of floating arrays of one dtype, in which all is
+        computed: no narrower one than the data's. They hold no data: private solvers begin there
+        too.
       topology: a tree whose leaves are the clients, or a graph whose nodes they are; a star if
         None.
       weights: "mean" or "sum" over a client's samples; "samples", the mean times the client's share
@@ -100,9 +101,10 @@ def federated(
 
     Raises:
       InputError: clients differ in structure, shapes or dtypes, or have no sample; the loss or the
-        score raises or returns no scalar, or the loss is not finite at the start; a
-        parameter is not floating; a batch is larger than a client; the prox returns another shape;
-        the topology has another number of clients; or an argument is none of those listed.
+        score raises or returns no scalar, or the loss is not finite at the start; a parameter is
+        not floating, or narrower than the data; a batch is larger than a client; the prox returns
+        another shape; the topology has another number of clients; or an argument is none of those
+        listed.
     """
     one_of("sampling", sampling, ("epochs", "replacement"))
     layout, first, private = _layout(start, shared)

@@ -89,6 +89,8 @@ def completed(values=(1.0, 2.0, 4.0), **given):
 MASKED = np.ma.masked_array(np.ones((4, 2)), np.eye(4, 2, dtype=bool))
 COMPLEX = np.ones((4, 2), complex)
 SHORT = np.ones((2, 2), np.float16)
+LONG = jnp.ones((2, 3, 2), np.float32)
+HALF = jnp.zeros(2, jnp.bfloat16)
 PAIR = (np.ones((3, 2)), np.ones(3))
 
 ROWS = [
@@ -229,6 +231,14 @@ ROWS = [
     Misuse("own-data-raise", lambda: own(data=lambda i: {}["a"], sizes=[2]), "KeyError"),
     Misuse("own-data-mixed", lambda: own(data=[np.ones((3, 2)), SHORT]), r"float64\[2\].*float16"),
     Misuse("own-data-mixed-traced", lambda: traced(own), r"float32\[2\].*float16\[2\]"),
+    Misuse("own-start-narrow", lambda: own(start=HALF), r"data\[0\] holds float32 .* bfloat16 par"),
+    Misuse("own-start-narrow-stacked", lambda: own(data=LONG, start=HALF), "begin with parameters"),
+    Misuse("own-start-float16", lambda: own(data=LONG, start=np.zeros(2, np.float16)), "or cast"),
+    Misuse(
+        "own-held-out-wider",
+        lambda: own(data=[LONG[0].astype(HALF.dtype)], start=HALF, score=of_two, held_out=LONG[0]),
+        "held_out holds float32",
+    ),
     Misuse(
         "own-held-out-lacks",
         lambda: own(loss=of_pair, data=[PAIR] * 2, score=of_pair, held_out=PAIR[:1]),
