@@ -336,13 +336,15 @@ _ROTATED = 64
 def _factored(scaled, aimed, decomposed):
     """Return `factor`'s arrays from rows, their targets, and their singular value decomposition."""
     left, singular, basis = decomposed
-    eps = float(jnp.finfo(scaled.dtype).eps)
+    dtype, found_in = scaled.dtype, jax.dtypes.canonicalize_dtype(singular.dtype)
+    scaled, aimed = scaled.astype(found_in), aimed.astype(found_in)
+    eps = float(jnp.finfo(dtype).eps)
     lengths = kernels.safe_norm(jnp.swapaxes(scaled, -1, -2))
     columns = jnp.einsum("nrd,nd->nr", abs(basis), lengths, precision=_HIGHEST)
     seen = singular > 8 * max(scaled.shape[-2:]) * eps * columns
     projected, unexplained = _explained(jnp.where(seen[:, None], left, 0), aimed)
     found = jnp.where(seen[..., None], basis, 0), jnp.where(seen, singular, 0), projected
-    return tuple(part.astype(scaled.dtype) for part in (*found, unexplained))
+    return tuple(part.astype(dtype) for part in (*found, unexplained))
 
 
 def _explained(left, aimed):
