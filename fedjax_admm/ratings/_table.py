@@ -26,8 +26,8 @@ class Ratings:
     users: np.ndarray  # shape=(ratings,), int32: who rated, 0..num_users-1
     items: np.ndarray  # shape=(ratings,), int32: what, 0..num_items-1
     values: np.ndarray  # shape=(ratings,), float32: how
-    user_ids: np.ndarray  # shape=(num_users,), int64: the numbers given, ascending
-    item_ids: np.ndarray  # shape=(num_items,), int64
+    user_ids: np.ndarray  # shape=(num_users,), int64 or texts: what was given, ascending
+    item_ids: np.ndarray  # shape=(num_items,), int64 or texts
 
     @property
     def num_users(self) -> int:
@@ -43,16 +43,16 @@ class Ratings:
         """Return the number of ratings."""
         return len(self.values)
 
-    def user(self, identity: int) -> int:
-        """Return the position of the user that was given as the number `identity`.
+    def user(self, identity: int | str) -> int:
+        """Return the position of the user that was given as the number or text `identity`.
 
         Raises:
           InputError: no such user has rated.
         """
         return _position("user", identity, self.user_ids)
 
-    def item(self, identity: int) -> int:
-        """Return the position of the item that was given as the number `identity`.
+    def item(self, identity: int | str) -> int:
+        """Return the position of the item that was given as the number or text `identity`.
 
         Raises:
           InputError: no such item has been rated.
@@ -141,6 +141,9 @@ class Bound(NamedTuple):
     remedy: str
 
 
+Texts = dict[str, int] | None  # of a column of texts: the number that stands for each
+
+
 def bound(name: str, declared: int | None) -> Bound:
     """Return the bound that a user declares as `name`; that of int64 if None.
 
@@ -160,6 +163,7 @@ def tabulated(
     *,
     place: str = "ratings, entry",
     number: Callable[[int], int] = int,
+    texts: tuple[Texts, Texts] = (None, None),
 ) -> Ratings:
     """Renumber and sort checked columns, and refuse two ratings of an item by one user.
 
@@ -169,6 +173,7 @@ def tabulated(
       values: shape (ratings,), float32 and finite; the table may keep this very array.
       place: what the ratings stand in, for the message.
       number: gives the number of a rating there, for the message.
+      texts: of users and of items: which number stands for which; the tables' order is theirs then.
 
     Returns:
       The table.
@@ -176,8 +181,8 @@ def tabulated(
     Raises:
       InputError: a user has rated an item twice.
     """
-    rows, user_ids = _renumbered(users)
-    columns, item_ids = _renumbered(items)
+    rows, user_ids = _renumbered(users) if texts[0] is None else _by_text(users, texts[0])
+    columns, item_ids = _renumbered(items) if texts[1] is None else _by_text(items, texts[1])
     order = _order(rows, columns, item_ids.size)
     if order is None:
         return Ratings(rows, columns, values, user_ids, item_ids)
@@ -185,8 +190,12 @@ def tabulated(
     repeat = _repeat(rows, columns, order)
     if repeat is not None:
         first, second = repeat
+        user, item = (
+            given[second] if known is None else [*known][given[second]]
+            for given, known in zip((users, items), texts, strict=True)
+        )
         raise InputError(
-            f"{place} {number(second)}: user {users[second]} has rated item {items[second]} in "
+            f"{place} {number(second)}: user {user} has rated item {item} in "
             f"{place.split()[-1]} {number(first)} already, {values[first]:g} there and "
             f"{values[second]:g} here",
             remedy="remove one of the two",
@@ -199,9 +208,15 @@ RENUMBERED_AT_ONCE = 2**20
 _SPARE = 10**7  # a table of the numbers may be that much longer than the list of ratings
 
 
-def _position(name: str, identity: int, identities: np.ndarray) -> int:
-    identity = count(name, identity, at_least=0, at_most=math.inf)
-    place = int(np.searchsorted(identities, min(identity, np.iinfo(np.int64).max)))
+def _position(name: str, identity: int | str, identities: np.ndarray) -> int:
+    if identities.dtype.kind == "U":
+        identity = str(identity)
+        place = int(np.searchsorted(identities, identity))
+    else:
+        if isinstance(identity, str) and identity.isascii() and identity.isdecimal():
+            identity = int(identity)
+        identity = count(name, identity, at_least=0, at_most=math.inf)
+        place = int(np.searchsorted(identities, min(identity, np.iinfo(np.int64).max)))
     nearest = identities[max(place - 1, 0) : place + 1]
     if identity not in nearest:
         raise InputError(
@@ -273,6 +288,15 @@ def _renumbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for part in _blocks(ids.size):
         renumbered[part] = rank(ids[part])
     return renumbered, identities.astype(np.int64)
+
+
+def _by_text(ids: np.ndarray, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rank of every number's text among all texts, and these in ascending order."""
+    identities = np.array(list(texts))
+    order = np.argsort(identities)
+    ranks = np.empty(order.size, np.int32)
+    ranks[order] = np.arange(order.size, dtype=np.int32)
+    return ranks[ids], identities[order]
 
 
 def _blocks(size: int) -> Iterator[slice]:

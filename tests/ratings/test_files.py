@@ -116,6 +116,18 @@ def test_identities_of_64_bits(write, by_line):
         assert entries_of(by_line(path, chunk_bytes=size)) == wanted
 
 
+def test_identities_that_are_texts(write):
+    path = write('who,item,rating\n7,"a, b",1\n\nZoe,080410715X,4\nanna,0195153448,2\n007,é,3\n')
+    seen = read_ratings(path, user="who", chunk_bytes=9)
+    wanted = [("007", "é", 3.0), ("7", "a, b", 1.0), ("Zoe", "080410715X", 4.0)]
+    assert entries_of(seen) == [*wanted, ("anna", "0195153448", 2.0)]
+    assert (seen.user("anna"), seen.item("é"), seen.user(7)) == (3, 3, 1)
+    with pytest.raises(InputError, match="of the 4 that occur, from 007 to anna, but it is bob"):
+        seen.user("bob")
+    only = read_ratings(write("1,u 2,5\n1,3,4\n"))
+    assert entries_of(only) == [(1, "3", 4.0), (1, "u 2", 5.0)]
+
+
 def test_both_ways_of_reading_round_alike(write, by_line):
     draw = random.Random(0)
     texts = [
@@ -172,8 +184,20 @@ MISTAKES = [
     ),
     *[
         (ROW + f"{cell},3,3\n", {}, f", line 2: user {WHOLE} {cell!r}; {REPAIR}")
-        for cell in ("1.5", "1.0", "", "x", "1e3", "0x10", "1_000", "nan", "١", "1 0", "--1", "+")
+        for cell in ("1.5", "1.0", "", "1e3", "1_000", "nan", "١", "1 0", "--1", "+")
     ],
+    *[
+        (ROW + f"ann,3,3\n{cell},2,3\n", {}, f", line 3: user must have 1 to 1000 characters, but "
+         f"it is {cell!r:.60}; {REPAIR}")
+        for cell in ("", "a" * 1001)
+    ],
+    (ROW + "ann,3,3\n", {"num_users": 5}, f", line 2: user {WHOLE} 'ann'; {REPAIR}"),
+    (
+        "user,item,rating\nann,x,2\n1,y,1\nann,x,3\n",
+        {},
+        ", line 4: user ann has rated item x in line 2 already, 2 there and 3 here; remove one of "
+        "the two.",
+    ),
     ("user,movie_id,stars\n1,2.5,3\n", {}, f", line 2: movie_id {WHOLE} '2.5'; {REPAIR}"),
     (ROW + "-4,2,3\n", {}, f", line 2: user must not be negative, but it is '-4'; {REPAIR}"),
     (ROW + "1,-1,3\n", {}, f", line 2: item must not be negative, but it is '-1'; {REPAIR}"),
@@ -348,7 +372,7 @@ def test_a_corrupted_file_is_judged_alike_in_every_way_of_reading(seed, write, b
 def test_one_wrong_line_among_many(write):
     lines = [f"{user}\t{item}\t{1 + item % 5}\n" for user in range(50) for item in range(40)]
     for line, text, problem in (
-        (1234, "30\tx\t2\n", "item must be a whole number, but it is 'x'"),
+        (1234, "30\t1_0\t2\n", "item must be a whole number, but it is '1_0'"),
         (2000, lines[1], "user 0 has rated item 1 in line 2 already, 2 there and 2 here"),
         (17, "0\t16\t\n", "rating must be a number, but it is ''"),
     ):

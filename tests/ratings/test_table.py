@@ -167,7 +167,7 @@ def test_the_earliest_repetition_is_named():
         (1, "user must be one of the 3 that occur, from 2 to 9, but it is 1; take 2."),
         (2**70, f"user must be one of the 3 that occur, from 2 to 9, but it is {2**70}; take 9."),
         (-1, "user must be at least 0, but it is -1."),
-        ("4", "user must be a whole number, but it is '4'."),
+        ("four", "user must be a whole number, but it is 'four'."),
     ],
 )
 def test_unknown_users_get_a_sentence(identity, sentence):

@@ -119,10 +119,19 @@ def choice(help_: str, known: Iterable[str], default: Any = MISSING) -> Any:
 
 
 def text(
-    help_: str, default: Any = MISSING, *, kind: type = str, metavar: str | None = None
+    help_: str,
+    default: Any = MISSING,
+    *,
+    kind: type = str,
+    metavar: str | None = None,
+    repeated: bool = False,
 ) -> Any:
-    """Declare a text, such as the name of a column, or with `kind=Path` the path of a file."""
-    return _field(Option(help_, kind, metavar, lambda _, value: kind(value)), default)
+    """Declare a text, such as the name of a column, several, or with `kind=Path` a file's path."""
+
+    def check(_: str, value: Any) -> Any:
+        return tuple(map(kind, value)) if repeated else kind(value)
+
+    return _field(Option(help_, kind, metavar, check, repeated), default)
 
 
 def flag(help_: str) -> Any:

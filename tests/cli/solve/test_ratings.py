@@ -37,6 +37,7 @@ from fedjax_admm.trials.solve.ratings._fit import (
     key_of,
     recommended,
 )
+from fedjax_admm.trials.solve.ratings._report import solution
 from tests.cli.outcomes import called, stand_aside
 
 USERS, ROUNDS = 20, 40
@@ -169,6 +170,20 @@ def test_the_best_unrated_items_are_listed_for_each_user(solved, arrays):
         np.testing.assert_allclose([float(value) for _, value in found], shown, atol=0.006)
 
 
+def test_users_and_items_that_are_texts_are_told_as_they_are(fit):
+    table, clients = fit.table, fit.factors.clients
+    users = np.array([f"ann {user}" for user in table.user_ids])
+    items = np.array([f"=é\x1b{item}" for item in table.item_ids])
+    named = replace(fit, table=replace(table, user_ids=users, item_ids=items))
+    assert re.search(r"^User ann 13: best.*\n  item =é\\x1b1\d\d +\d", summary(named, [1]), re.M)
+    rows = list(solution(named, [], "t").tables["models.csv"])
+    assert [row[:3] for row in rows[1:21]] == [
+        ["user", *row] for row in zip(users, clients, strict=True)
+    ]
+    assert [row[:3] for row in rows[21:]] == [["item", item, ""] for item in items]
+    assert solution(named, [], "t").arrays["factors.npz"]["item_ids"] is items
+
+
 def test_items_with_few_ratings_and_rated_ones_are_not_recommended():
     table = from_arrays(
         [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0],
@@ -205,7 +220,7 @@ def test_the_folder_holds_all_files(solved, report):
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")
     assert report["settings"]["clients"] == 5
-    assert report["settings"]["top"] == [13, 3]
+    assert report["settings"]["top"] == ["13", "3"]
     assert report["versions"]["jax"]
     assert min(report["seconds"].values()) > 0
     unit = 1e5 * (20 / 943) * 20**2
@@ -500,6 +515,7 @@ GOOD = text(rows())
         ("1,1,3\n2,1,3\n", (), "ratings must differ, but all are 3; there is nothing to learn"),
         (text(rows(), "who,what,how"), (), "which column is the user; name one by --user"),
         (GOOD, ("--item", "what"), "there is no column 'what', which --item names"),
+        (GOOD, ("--top", "Ann"), "--top must be a whole number, but it is 'Ann'"),
         (GOOD, ("--top", 4), "--top must be one of the 20 that occur, from 3 to 193, but it is 4; "
          "take 3 or 13"),
         (GOOD, ("--clients", 21), r"--clients must be at most the number of users \(20\), but it"),
@@ -532,7 +548,6 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
         (("--beta", "inf"), "--beta must lie between 1e-30 and 1e30, but it is inf"),
         (("--validation", 0), "--validation must lie between 0 and 1, but it is 0"),
         (("--seed", -1), "--seed must be at least 0"),
-        (("--top", "Ann"), "--top.*'Ann' is not a whole number"),
         (("--top-count", 0), "--top-count must be at least 1"),
         (("--out", "mine.csv"), r"--out mine\.csv is a file, not a folder"),
     ],

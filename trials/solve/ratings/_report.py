@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from fedjax_admm._host import printable
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
 from fedjax_admm.trials.solve._words import amount, span
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
@@ -197,14 +198,15 @@ def _remarks(fit: RatingsFit) -> list[str]:
 
 def _items_told(fit: RatingsFit, user: int, items: Sequence[int]) -> list[str]:
     table = fit.table
-    name = f"User {table.user_ids[user]}"
+    name = f"User {printable(str(table.user_ids[user]))}"
+    told = [printable(str(table.item_ids[item])) for item in items]
     if not items:
         return [f"{name} has rated all items that have at least {KNOWN} ratings."]
     stars = np.clip(fit.factors.stars(user), table.values.min(), table.values.max())
     return [
         f"{name}: best predictions (stars) for items it has not rated, of those with at least "
         f"{KNOWN} ratings",
-        *(f"  item {table.item_ids[item]:<12} {stars[item]:.2f}" for item in items),
+        *(f"  item {it:<12} {stars[item]:.2f}" for it, item in zip(told, items, strict=True)),
     ]
 
 

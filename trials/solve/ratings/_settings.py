@@ -46,8 +46,8 @@ class RatingsSettings(Settings):
     family: ClassVar[str] = "ratings"
     reads: ClassVar[str] = "File of ratings: user, item, rating; CSV, MovieLens, gzip."
 
-    user: str | None = text("Column of the users' numbers (the usual names).", None)
-    item: str | None = text("Column of the items' numbers.", None)
+    user: str | None = text("Column of users: numbers or texts (the usual names).", None)
+    item: str | None = text("Column of items, likewise.", None)
     rating: str | None = text("Column of the ratings.", None)
     clients: int | None = whole("Clients that share the users (100, or the number of users).", None)
     sampled: int | None = whole("Clients that take part in a round (a tenth of them).", None)
@@ -63,8 +63,8 @@ class RatingsSettings(Settings):
     )
     validation: float = number("Share of the ratings learnt from that judges beta.", 0.1, SHARE)
     seed: int = random_seed("Seed of the split and of all draws.")
-    top: tuple[int, ...] = whole(
-        "A user's number: print its best unrated items; repeatable.", (), at_least=0, repeated=True
+    top: tuple[str, ...] = text(
+        "A user: print its best unrated items; repeatable.", (), metavar="USER", repeated=True
     )
     top_count: int = whole("How many items --top prints.", 10)
 
