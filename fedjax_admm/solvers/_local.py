@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import Gradients, Prox, has
-from fedjax_admm.solvers._present import descend, largest_curvature
+from fedjax_admm.solvers._present import descend, draws, largest_curvature
 
 
 class LocalSolver(Protocol):
@@ -67,9 +67,24 @@ class LocalSolver(Protocol):
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class LocalGradient:
-    """Gradient steps: `w <- w - rate (g_l(w) + weight_l (w - centre_l))`."""
+    r"""Gradient steps: `w <- w - rate G`, with `G = g_l(w) + weight_l (w - centre_l)`.
 
-    rate: jax.Array | None  # shape=(); 1 / (curvature + weight) if None
+    The rate is given, or falls whenever a step of the client overshoots:
+
+        rate = 1 / ((curvature + weight_l) sqrt(1 + n_l))
+
+    where n_l counts, over all rounds, the steps after which the next slope G' of the same round has
+    `<G', G> < 0`. Where the loss is convex, and smooth with that curvature, there is none: slopes
+    are cocoercive, so that `<G', G> >= ||G'||^2` for a rate of at most 1 / (curvature + weight_l).
+    At a kink, and with the noise of minibatches, steps of one length never settle, and those that
+    fall like 1 / sqrt(n) do.
+
+    Reference: H. Kesten, "Accelerated Stochastic Approximation", Ann. Math. Statist. 29 (1958);
+    B. Delyon, A. Juditsky, "Accelerated Stochastic Approximation", SIAM J. Optim. 3 (1993), for
+    inner products.
+    """
+
+    rate: jax.Array | None  # shape=(); from the curvature and the overshoots if None
     steps: int = field(metadata={"static": True})
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
@@ -80,8 +95,8 @@ class LocalGradient:
         return self.rate is None
 
     def memory(self, problem, start):
-        """Return nothing."""
-        return ()
+        """Return no overshoots, shape (clients,); nothing where the rate is given."""
+        return () if self.rate is not None else jnp.zeros(start.shape[0], jnp.int32)
 
     def length(self, weight, curvature):
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight."""
@@ -90,14 +105,26 @@ class LocalGradient:
         return rate * jax.lax.fori_loop(1, self.steps, lambda _, total: total * kept + 1, one)
 
     def __call__(self, problem, centre, weight, start, memory, key, curvature):
-        """Return the models after all steps, shape (clients, dim), and the memory as it is."""
+        """Return the models after all steps, shape (clients, dim), and the overshoots so far."""
         weight = weight[:, None]
-        rate = 1 / (curvature + weight) if self.rate is None else self.rate
 
         def pull(w):
             return weight * (w - centre)
 
-        return descend(problem, start, key, rate, self.steps, pull), memory
+        if self.rate is not None:
+            return descend(problem, start, key, self.rate, self.steps, pull), memory
+
+        def step(carry, draw):
+            w, before, overshoots = carry
+            slope = problem.gradients(w, draw) + pull(w)
+            overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
+            fall = jnp.sqrt(1 + overshoots.astype(w.dtype))[:, None]
+            return (w - rate / fall * slope, slope, overshoots), None
+
+        rate = 1 / (curvature + weight)
+        begun = start, jnp.zeros_like(start), memory
+        (w, _, overshoots), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
+        return w, overshoots
 
 
 @register_dataclass
@@ -129,8 +156,9 @@ def local_gradient(rate: ArrayLike | None = None, *, steps: int = 5) -> LocalGra
     """Build `LocalGradient`.
 
     Args:
-      rate: length of the steps, below 2 / (curvature + weight); 1 / (curvature + weight) if None,
-        with the curvature that the solver estimates at the start.
+      rate: length of the steps, below 2 / (curvature + weight). If None it begins at
+        1 / (curvature + weight), with the curvature that the solver estimates at the start, and
+        falls at every step that overshoots, as at a kink of the loss.
       steps: per round; each has its own minibatch where the problem has them.
 
     Returns:

@@ -314,10 +314,14 @@ def descend(
         slope = problem.gradients(w, key)
         return w - rate * (slope if pull is None else slope + pull(w)), None
 
-    draws = (
+    return jax.lax.scan(step, start, draws(problem, key, steps))[0]
+
+
+def draws(problem: Any, key: jax.Array, steps: int) -> Any:
+    """Return what `problem.gradients` takes for a key in each of some steps, stacked: (steps,)."""
+    return (
         problem.batches(key, steps) if has(problem, Minibatches) else jax.random.split(key, steps)
     )
-    return jax.lax.scan(step, start, draws)[0]
 
 
 def check_regularizer(regularizer: Any) -> Penalty:

@@ -12,9 +12,9 @@ import fedjax_admm as fa
 from fedjax_admm import participation, penalties
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.participation import Presence, WithoutReplacement
-from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
+from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_gradient, local_prox
 from tests.solvers.quadratics import Quadratics, minimizer, quadratics
-from tests.solvers.splitting.paths import L1, START, everybody, finish, path, scaled, server
+from tests.solvers.splitting.paths import L1, ORIGIN, START, everybody, finish, path, scaled, server
 
 BUILDERS = {"fed_dr": fed_dr, "fed_pd": fed_pd, "fed_dyn": fed_dyn, "fed_plt": fed_plt}
 
@@ -48,6 +48,53 @@ def test_needs_no_arguments_at_any_scale(build):
     for factor in (1.0, 1e3, 1e-3):
         found = path(build(), everybody(200), problem=scaled(factor))
         np.testing.assert_allclose(found[-1], minimizer(), atol=1e-11)
+
+
+class Absolute(Quadratics):
+    """`f_i(x) = sum_j |x_j - b_ij|`, whose mean is least at the medians."""
+
+    def values(self, points):
+        return jnp.sum(jnp.abs(points - self.linear), -1)
+
+    def gradients(self, points, key=None):
+        return jnp.sign(points - self.linear)
+
+
+register_dataclass(Absolute)
+
+
+@pytest.mark.kin(1)
+@pytest.mark.usefixtures("x64")
+def test_gradient_steps_end_at_the_optimum_of_kinked_losses(build):
+    given = quadratics()
+    problem = Absolute(given.hessians, given.linear, given.start)
+    found = path(build(), everybody(500), ORIGIN, problem)[-1]
+    centres = np.asarray(given.linear)
+    least = np.abs(np.median(centres, 0) - centres).sum()
+    assert np.abs(found - centres).sum() <= least * 1.001
+
+
+@pytest.mark.usefixtures("x64")
+def test_steps_shorten_where_they_overshoot():
+    given, local, rng = quadratics(), local_gradient(steps=4), np.random.default_rng(0)
+    centre, weight = rng.normal(size=(2, 10, 5)), rng.uniform(0.5, 2, 10)
+    kinked = Absolute(given.hessians, given.linear, given.start)
+    for problem, smooth in ((kinked, False), (given, True)):
+        w, counts = np.zeros((10, 5)), np.zeros(10)
+        found, memory = jnp.asarray(w), local.memory(problem, jnp.asarray(w))
+        for one in centre:  # two rounds
+            before = np.zeros((10, 5))
+            for _ in range(4):
+                pull = weight[:, None] * (w - one)
+                slope = np.asarray(problem.gradients(jnp.asarray(w))) + pull
+                counts += (slope * before).sum(1) < 0
+                w, before = w - (slope.T / ((1 + weight) * np.sqrt(1 + counts))).T, slope
+            found, memory = local(
+                problem, one, jnp.asarray(weight), found, memory, jax.random.key(0), jnp.ones(())
+            )
+        np.testing.assert_allclose(found, w, atol=1e-12)
+        np.testing.assert_array_equal(memory, counts)
+        assert np.all(counts == 0) == smooth
 
 
 @pytest.mark.thorough
