@@ -334,7 +334,7 @@ SOLVERS = {
         decentralized_admm,
         lambda build: build(local=local_gradient(steps=3)),
         network,
-        lambda state: state.nodes,
+        lambda state: state.nodes.x,
         thorough=True,
     ),
     "EXTRA": Case(
