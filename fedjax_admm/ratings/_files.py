@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
@@ -28,6 +28,7 @@ from fedjax_admm._host import LONGEST_LINE, LONGEST_NAME, check_room, opened
 from fedjax_admm._shown import short_repr
 from fedjax_admm.ratings._column import Column
 from fedjax_admm.ratings._cores import cores
+from fedjax_admm.ratings._digits import NotPlainError, decimals, integers, require
 from fedjax_admm.ratings._table import Bound, Ratings, Texts, bound, tabulated
 
 
@@ -95,7 +96,8 @@ def read_ratings(
             remedy="add a line for each",
         )
     number = partial(_line_of, skipped=skipped)
-    return tabulated(*columns, texts=form.texts, place=f"{path}, line", number=number)
+    table = tabulated(*columns, texts=form.texts, place=f"{path}, line", number=number)
+    return replace(table, ignored=form.ignored)
 
 
 _SEPARATORS = ("\t", "::", ",", ";", " ")
@@ -138,6 +140,7 @@ class _Form:
     names: tuple[str, ...]  # of these columns
     bounds: tuple[Bound, Bound]  # of users and items
     texts: tuple[Texts, Texts]  # of users and items; those that occurred, numbered in their order
+    ignored: tuple[str, ...]  # the other columns, by their names or numbers
 
 
 # --- The file and its first line ---
@@ -209,7 +212,12 @@ def _form(
                 others=_KEYWORDS,
             )
     shown = [cells[place] for place in places] if named else names
-    told = (tuple(places), tuple(shown), bounds, texts)
+    ignored = tuple(
+        cell if named else str(number)
+        for number, cell in enumerate(cells, start=1)
+        if number - 1 not in places
+    )
+    told = (tuple(places), tuple(shown), bounds, texts, ignored)
     return _Form(path, line, named, separator, len(cells), *told)
 
 
@@ -296,7 +304,7 @@ def _parts(form: _Form, chunks: Iterator[bytes]) -> Iterator[tuple[bytes, _Colum
 
     def plain(chunk: bytes) -> _Columns | None:
         with suppress(NotPlainError):
-            _require(form.texts == (None, None))
+            require(form.texts == (None, None))
             return read_at_once(form, chunk)
         return None
 
@@ -455,70 +463,23 @@ def _mistake(
 # --- At once: fast, takes plain numbers only ---
 
 
-class NotPlainError(Exception):
-    """Something in a chunk that is to be read line by line, be it wrong or just unusual."""
-
-
-def _require(holds: bool | np.bool) -> None:
-    if not holds:
-        raise NotPlainError
-
-
 def read_at_once(form: _Form, chunk: bytes) -> _Columns:
     """Return the ratings in a chunk; what this takes, `read_line_by_line` reads in the same way."""
-    _require(b'"' not in chunk and _is_text(chunk))
+    require(b'"' not in chunk and _is_text(chunk))
     mark = form.separator.encode()
     if len(mark) > 1:
         chunk = chunk.replace(mark, b"\xff")  # which is in no text
         mark = b"\xff"
     data = np.frombuffer(chunk, np.uint8)
     cuts = np.flatnonzero((data == ord(mark)) | (data == ord("\n")))
-    _require(cuts.size % form.fields == 0)
+    require(cuts.size % form.fields == 0)
     ends = cuts.reshape(-1, form.fields)
-    _require((data[ends] == ord("\n")).sum() == len(ends))
-    _require((data[ends[:, -1]] == ord("\n")).all())
+    require((data[ends] == ord("\n")).sum() == len(ends))
+    require((data[ends[:, -1]] == ord("\n")).all())
     starts = np.concatenate([[0], cuts[:-1] + 1]).reshape(ends.shape)
-    _require(mark != b" " or (ends > starts).all())
+    require(mark != b" " or (ends > starts).all())
     user, item, rating = ((starts[:, place], ends[:, place]) for place in form.places)
-    users, items = _integers(data, *user), _integers(data, *item)
+    users, items = integers(data, *user), integers(data, *item)
     for column, allowed in zip((users, items), form.bounds, strict=True):
-        _require(int(column.max()) < allowed.limit)
-    return users, items, _decimals(data, *rating)
-
-
-def _integers(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    _require((ends > starts).all())
-    return _digits(data, starts, ends)
-
-
-def _decimals(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return numbers such as 4, -0.5 and 3.52986, rounded as Python does."""
-    negative = data[starts] == ord("-")
-    starts = starts + negative
-    points = np.append(np.flatnonzero(data == ord(".")), data.size)
-    points = np.minimum(points[np.searchsorted(points, starts)], ends)
-    after = np.minimum(points + 1, ends)
-    places = ends - after
-    digits = points - starts + places
-    # Below 10**15, dividend and divisor are exact in float64, and the quotient is rounded once.
-    _require(digits.min() > 0 and digits.max() <= 15)
-    scale = 10**places
-    values = (_digits(data, starts, points) * scale + _digits(data, after, ends)) / scale
-    return np.where(negative, -values, values).astype(np.float32)
-
-
-def _digits(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the integers whose digits stand from `starts` to before `ends`; 0 where none does."""
-    lengths = ends - starts
-    shortest, longest = int(lengths.min()), int(lengths.max())
-    _require(longest <= 18)
-    totals = np.zeros(len(ends), np.int32 if longest <= 9 else np.int64)
-    places = ends.copy()
-    for power in range(longest):
-        places -= 1
-        digits = data.take(places, mode="wrap") - np.uint8(ord("0"))
-        if power >= shortest:
-            digits *= lengths > power
-        _require(digits.max() <= 9)
-        totals += digits * totals.dtype.type(10**power)
-    return totals
+        require(int(column.max()) < allowed.limit)
+    return users, items, decimals(data, *rating)

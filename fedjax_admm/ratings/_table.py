@@ -28,6 +28,7 @@ class Ratings:
     values: np.ndarray  # shape=(ratings,), float32: how
     user_ids: np.ndarray  # shape=(num_users,), int64 or texts: what was given, ascending
     item_ids: np.ndarray  # shape=(num_items,), int64 or texts
+    ignored: tuple[str, ...] = ()  # columns of the file that they were not read from
 
     @property
     def num_users(self) -> int:

@@ -27,7 +27,9 @@ def test_users_and_items_that_occur_are_renumbered():
     np.testing.assert_array_equal(seen.values, [5, 0, 3.5])  # 0 is a rating
     np.testing.assert_array_equal(seen.user_ids, [7, 9])
     np.testing.assert_array_equal(seen.item_ids, [1, 4])
-    dtypes = [getattr(seen, field.name).dtype for field in dataclasses.fields(seen)]
+    *arrays, ignored = (getattr(seen, field.name) for field in dataclasses.fields(seen))
+    dtypes = [array.dtype for array in arrays]
+    assert ignored == ()
     assert dtypes == [np.int32, np.int32, np.float32, np.int64, np.int64]
     assert [seen.user(9), seen.item(4)] == [1, 1]
 

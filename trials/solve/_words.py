@@ -27,6 +27,15 @@ def shortened(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(map(printable, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
+def ignored_told(columns: Sequence[str], what: str = "") -> list[str]:
+    """Tell with which columns nothing was done, of the input or of what is named."""
+    named = [name or "(without a name)" for name in columns]
+    if not named:
+        return []
+    verb = ("Column", "is") if len(named) == 1 else ("Columns", "are")
+    return [f"{verb[0]} {shortened(named, 8)}{what and f' of {what}'} {verb[1]} ignored."]
+
+
 def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
     """Tell how many rows were read and used, whose they are, and in which order."""
     told = [f"{observations.rows_read} rows read"]
@@ -45,7 +54,7 @@ def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
         f"{amount(len(counts), owner)} with {span(counts)} {what or 'rows'} each; coefficients: "
         f"{shortened(observations.columns, 8)}."
     )
-    return lines
+    return lines + ignored_told(observations.ignored)
 
 
 def model_rows(

@@ -15,6 +15,7 @@ from fedjax_admm.trials.tables._node_graphs import (
     NodeGraph as NodeGraph,
     build_graph as build_graph,
     node_distances as node_distances,
+    read_node_graph as read_node_graph,
 )
 from fedjax_admm.trials.tables._observations import (
     Observations as Observations,

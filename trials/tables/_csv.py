@@ -48,6 +48,10 @@ class Table:
             told = f"names the column {listed(twice)} twice; rename one of them"
             raise InputError(f"{self.path} {told}.")
 
+    def others(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that are not among those given, in their order."""
+        return tuple(name for name in self.header if name not in columns)
+
     def texts(self, column: str) -> np.ndarray:
         """Return a column as stripped texts; a cell that is not there is empty.
 

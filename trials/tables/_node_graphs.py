@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host import printable
+from fedjax_admm._host import edge_columns, printable, read_rows
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import (
     Graph,
@@ -38,6 +38,7 @@ class NodeGraph:
     threshold: float | None = None
     quantiles: np.ndarray | None = None  # of the distances at QUANTILES, where a threshold was
     # chosen here
+    ignored: tuple[str, ...] = ()  # columns of the file of edges that are neither ends nor weights
 
     @property
     def isolated(self) -> np.ndarray:
@@ -123,10 +124,22 @@ def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
             argument="graph",
             value=path,
         )
-    found = NodeGraph(read_edges(path, nodes=names)[0], f"edges of {printable(Path(path).name)}")
+    found = read_node_graph(Path(path), names)
     if found.num_edges == 0:
         raise InputError(f"{path} joins no nodes; it must have a line head,tail per edge.")
     return found
+
+
+def read_node_graph(path: Path, names: tuple[str, ...]) -> NodeGraph:
+    """Read the graph of the nodes with some names from a file of edges.
+
+    Raises:
+      InputError: the file is malformed.
+    """
+    graph, header = read_edges(path, nodes=names)[0], read_rows(path)[0][1]
+    places = edge_columns(path, header).values()
+    others = (name.strip() for place, name in enumerate(header) if place not in places)
+    return NodeGraph(graph, f"edges of {printable(path.name)}", ignored=tuple(others))
 
 
 def node_distances(observations: Observations) -> np.ndarray:

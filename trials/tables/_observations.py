@@ -34,6 +34,7 @@ class Observations:
     rows_without_past: int  # dropped because they are their node's first ones
     absent: tuple[str, ...]  # nodes that had no complete row
     order: str  # how rows were ordered: "file", "numbers", "dates" or "text"
+    ignored: tuple[str, ...] = ()  # columns of the file that nothing asked for
 
     @property
     def counts(self) -> np.ndarray:
@@ -163,6 +164,7 @@ def read_observations(
         rows_without_past=len(kept) - sum(counts.values()),
         absent=tuple(name for name in everyone if name not in rows),
         order=order,
+        ignored=table.others([*labels, *numbers, *places]),
     )
 
 

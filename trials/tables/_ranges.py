@@ -22,6 +22,7 @@ class RangeTable:
     anchors: np.ndarray  # shape=(sensors, dim), metres
     distances: np.ndarray  # shape=(sensors,), metres
     lines: np.ndarray  # shape=(sensors,): line of the file, from 1, the header included
+    ignored: tuple[str, ...] = ()  # columns of the file that are none of these
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -68,4 +69,5 @@ def read_ranges(path: Path) -> RangeTable:
             f"{path}: all sensors stand at one place, and ranges from there fit a whole circle; "
             "add sensors at other places."
         )
-    return RangeTable(numbers[:, :-1], numbers[:, -1], table.lines)
+    ignored = table.others([*axes, "range"])
+    return RangeTable(numbers[:, :-1], numbers[:, -1], table.lines, ignored)

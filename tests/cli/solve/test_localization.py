@@ -131,6 +131,7 @@ def test_order_of_columns_spelling_and_extra_columns_do_not_matter(solve):
     outcome = solve(text, "--rounds", 300)
     assert outcome.code == 0, outcome.err
     np.testing.assert_allclose(position(outcome), target, atol=1e-3)
+    assert "\nColumns name, note are ignored.\n" in outcome.out
     # Lines are those of the file, the blank one counted.
     numbers = re.findall(r"^ +(\d+) +\d+\.\d{4} ", outcome.out, re.MULTILINE)
     assert [int(number) for number in numbers] == [2, 3, 4, 5, 6, *range(8, 15)]

@@ -141,6 +141,7 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
     plan = zcdp_plan(2, 1e-5, ROUNDS)
     assert lines[0] == "123 rows read; 123 samples are left."
     assert lines[1] == "6 clients with 20 to 22 samples each; coefficients: a, b, intercept."
+    assert lines.pop(2) == "Columns day, sick, vote are ignored."
     assert re.fullmatch(r"Graph \(drawn, mean degree 3, seed 2025\): 9 edges, .*", lines[2])
     assert lines[3].startswith(
         "Method zcdp-nfl: rho 3, step 1, power 0.5; loss squared, l1 0, l2 1"

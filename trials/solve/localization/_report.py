@@ -1,6 +1,7 @@
 """What `solve localization` tells: the position, the candidates, the residual of every sensor."""
 
 from fedjax_admm.trials.solve._command import MODELS, Solution
+from fedjax_admm.trials.solve._words import ignored_told
 from fedjax_admm.trials.solve.localization._figure import coordinates, draw_location
 from fedjax_admm.trials.solve.localization._fit import Location
 from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
@@ -61,4 +62,5 @@ def report(location: Location) -> str:
             f"{coordinates(names, location.mirror)} fits as well "
             f"(sum of |residuals| {ranges.cost(location.mirror):.4g} m)."
         )
+    lines += ignored_told(ranges.ignored)
     return "\n".join(lines)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, model_rows, rows_told, shortened
+from fedjax_admm.trials.solve._words import amount, ignored_told, model_rows, rows_told, shortened
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables import QUANTILES, NodeGraph
@@ -99,7 +99,8 @@ def _graph_told(network: NodeGraph) -> list[str]:
             "of the nodes isolated.",
         ]
     alone = amount(int(network.isolated.sum()), "isolated node")
-    return [*lines, f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, {alone}."]
+    lines.append(f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, {alone}.")
+    return lines + ignored_told(network.ignored, "the edges")
 
 
 def _grid_told(fit: NetworkedFit) -> list[str]:

@@ -9,10 +9,9 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import printable
-from fedjax_admm.graphs import components, connected_graph, read_edges
+from fedjax_admm.graphs import components, connected_graph
 from fedjax_admm.trials.solve.private._settings import PrivateSettings
-from fedjax_admm.trials.tables import NodeGraph, Observations, read_observations
+from fedjax_admm.trials.tables import NodeGraph, Observations, read_node_graph, read_observations
 
 DEFAULT_DEGREE, GRAPH_SEED = 3.0, 2025
 _MOST_ISOLATED = 5.0  # expected number of nodes without edges in a draw: 150 draws are needed then
@@ -80,14 +79,14 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> N
     """
     number, edges, degree = len(clients), settings.edges, settings.degree
     if edges is not None:
-        graph = read_edges(edges, nodes=clients)[0]
-        lost = np.flatnonzero(np.asarray(components(graph)))
+        found = read_node_graph(edges, clients)
+        lost = np.flatnonzero(np.asarray(components(found.graph)))
         if lost.size:
             raise InputError(
                 f"{edges} must connect all clients, but no path of edges leads from "
                 f"{clients[0]!r} to {clients[lost[0]]!r}; add edges."
             )
-        return NodeGraph(graph, f"edges of {printable(edges.name)}")
+        return found
     seed = GRAPH_SEED if settings.graph_seed is None else settings.graph_seed
     if degree is None:
         degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)

@@ -14,7 +14,14 @@ from fedjax_admm._host import printable
 from fedjax_admm.privacy import NOMINAL, accountant, rounded_up
 from fedjax_admm.trials.results import CONFIG
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, model_rows, rows_told, shortened, span
+from fedjax_admm.trials.solve._words import (
+    amount,
+    ignored_told,
+    model_rows,
+    rows_told,
+    shortened,
+    span,
+)
 from fedjax_admm.trials.solve.private._clients import samples_per_row
 from fedjax_admm.trials.solve.private._figure import UNPROTECTED, draw_private_fit, label_of
 from fedjax_admm.trials.solve.private._fit import PrivateFit
@@ -74,6 +81,7 @@ def summary(fit: PrivateFit) -> str:
         *rows_told(fit.observations, "samples", "client"),
         f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, "
         f"{span(np.asarray(network.graph.degrees))} neighbours of each client.",
+        *ignored_told(network.ignored, "the edges"),
         _method_told(fit),
         "",
         fit.plan.statement(clipped=fit.settings.clipped),

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedjax_admm._host import printable
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, span
+from fedjax_admm.trials.solve._words import amount, ignored_told, span
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
     BIASES,
@@ -112,6 +112,7 @@ def _data_told(fit: RatingsFit) -> list[str]:
         f"{len(table)} ratings from {low:g} to {high:g} of {table.num_items} items by "
         f"{amount(table.num_users, 'user')}: mean {factors.mean:.4g}, standard deviation "
         f"{factors.deviation:.4g}.",
+        *ignored_told(table.ignored),
         f"{amount(settings.clients, 'client')} with {span(members)} "
         f"{'users' if members.max() > 1 else 'user'} and {span(counts)} "
         f"ratings each (mean {counts.mean():.4g}); {settings.sampled} at random in each of "
