@@ -85,10 +85,8 @@ def read_ratings(
             form, columns, skipped = _read(path, names, bounds, texts, chunk_bytes)
             break
         except _TextError as found:  # from the start again, with no text of the last time
-            texts = tuple(
-                {} if k == found.column or seen is not None else None
-                for k, seen in enumerate(texts)
-            )
+            user, item = (seen is not None or k == found.column for k, seen in enumerate(texts))
+            texts = {} if user else None, {} if item else None
     if not columns[0].size:
         raise InputError(
             f"{path} has no ratings below its line {form.line}",

@@ -9,7 +9,7 @@ table.user(9)                         1
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -216,7 +216,7 @@ def _position(name: str, identity: int | str, identities: np.ndarray) -> int:
     else:
         if isinstance(identity, str) and identity.isascii() and identity.isdecimal():
             identity = int(identity)
-        identity = count(name, identity, at_least=0, at_most=math.inf)
+        identity = count(name, cast(int, identity), at_least=0, at_most=math.inf)
         place = int(np.searchsorted(identities, min(identity, np.iinfo(np.int64).max)))
     nearest = identities[max(place - 1, 0) : place + 1]
     if identity not in nearest:
