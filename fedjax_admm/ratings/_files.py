@@ -85,8 +85,8 @@ def read_ratings(
             form, columns, skipped = _read(path, names, bounds, texts, chunk_bytes)
             break
         except _TextError as found:  # from the start again, with no text of the last time
-            user, item = (seen is not None or k == found.column for k, seen in enumerate(texts))
-            texts = {} if user else None, {} if item else None
+            told = [seen is not None or k == found.column for k, seen in enumerate(texts)]
+            texts = {} if told[0] else None, {} if told[1] else None
     if not columns[0].size:
         raise InputError(
             f"{path} has no ratings below its line {form.line}",
