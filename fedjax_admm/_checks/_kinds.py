@@ -1,6 +1,8 @@
 """Checks that an argument is of the kind that is wanted: anything else would fail far away."""
 
 import inspect
+import os
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,6 +81,13 @@ def function_of(name: str, value: Any, *arguments: str) -> None:
         )
 
 
+def _place(function: Any, error: Exception) -> str:
+    """Return where in the file of a function an error was raised, empty if nowhere there."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == file]
+    return f" in line {lines[-1]} of {os.path.basename(str(file))}" if lines else ""
+
+
 def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
     """Return the shapes of what a user's function returns, without computing it.
 
@@ -102,7 +111,7 @@ def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
         told = " ".join(str(error).split()).removesuffix(".")
         told = told if len(told) <= 300 else f"{told[:297]}..."
         raise InputError(
-            f"raises {type(error).__name__} for {listed(shapes)}: {told}",
+            f"raises {type(error).__name__}{_place(function, error)} for {listed(shapes)}: {told}",
             argument=name,
             value=function,
             remedy="change it, or what it is given",

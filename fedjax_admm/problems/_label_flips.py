@@ -141,13 +141,9 @@ def _with_loss(loss: Any, bad: jax.Array, classes: int | None) -> Any:
             value=loss,
         )
     (targets,) = _flipped([loss.targets], [bad], classes)
-    if not isinstance(loss, SquaredLoss):
-        return replace(loss, targets=targets)
-    weighted = loss.weights * targets
-    correlation = jnp.einsum(
-        "nm,nmd->nd", weighted, loss.features, precision=jax.lax.Precision.HIGHEST
-    )
-    return replace(loss, targets=targets, correlation=correlation)
+    if isinstance(loss, SquaredLoss):
+        return loss.with_targets(targets)
+    return replace(loss, targets=targets)
 
 
 def _with_data(data: Any, bad: jax.Array, label: Any, classes: int | None) -> Any:

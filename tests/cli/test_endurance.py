@@ -90,11 +90,11 @@ class Full:
         self.name = name
         self.refused = 0
 
-    def __call__(self, path, mode="r"):
+    def __call__(self, path, mode="r", **more):
         if self.name and Path(path).name.startswith(f".{self.name}."):
             self.refused += 1
-            return builtins.open("/dev/full", mode)
-        return builtins.open(path, mode)
+            return builtins.open("/dev/full", mode.replace("x", "w"))
+        return builtins.open(path, mode, **more)
 
 
 @pytest.mark.thorough
@@ -153,10 +153,10 @@ def test_a_read_only_folder(command, resume, stopped):
 
 @pytest.mark.thorough
 def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
-    def refuse(path, mode="r"):
-        if "w" in mode:
+    def refuse(path, mode="r", **more):
+        if set(mode) & {"w", "x"}:
             raise OSError(30, "Read-only file system")
-        return builtins.open(path, mode)
+        return builtins.open(path, mode, **more)
 
     monkeypatch.setattr(files, "open", refuse, raising=False)
     before = content(stopped)

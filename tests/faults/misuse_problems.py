@@ -226,7 +226,7 @@ ROWS = [
     Misuse("own-loss-overflows", lambda: own(data=[np.full((3, 2), 1e38)]), "finite at the start"),
     Misuse("own-loss-raises", lambda: own(loss=other_size), r"loss raises .* shape \(2,\)"),
     Misuse("own-start-longer", lambda: own(start=jnp.zeros(3)), r"shape \(3,\) and one sample"),
-    Misuse("own-score-raises", lambda: own(score=other_size), "score raises TypeError for param"),
+    Misuse("own-score-raises", lambda: own(score=other_size), "score raises TypeError in line"),
     Misuse("own-prox-raises", lambda: own(prox=lambda w, t: other_size(w, t)), "prox raises"),
     Misuse("own-data-raise", lambda: own(data=lambda i: {}["a"], sizes=[2]), "KeyError"),
     Misuse("own-data-mixed", lambda: own(data=[np.ones((3, 2)), SHORT]), r"float64\[2\].*float16"),
