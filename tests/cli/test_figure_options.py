@@ -1,19 +1,24 @@
-"""`--style`, `--format` and `--columns`: which files commands write, and whose."""
+"""`--style`, `--format`, `--columns` and `--bands`: which files commands write, and whose."""
 
+import dataclasses
 import json
 import shutil
 
 import pytest
 
 from fedjax_admm.trials.experiments import _finding
+from fedjax_admm.trials.figures import panels_figure
 from tests.trials.small import EXPERIMENT
 
+DRAWN = dataclasses.replace(
+    EXPERIMENT, figure=lambda results: panels_figure(results, metrics=["error"])
+)
 RUN = ("run", "consensus", "--trials", 4, "--batch", 2, "--set", "share=0,1")
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
+    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": DRAWN})
 
 
 def pictures(folder):
@@ -26,15 +31,17 @@ def config_of(folder):
 
 def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
     out = tmp_path / "out"
-    asked = ("--style", "paper", "--columns", 1, "--format", "svg")
+    asked = ("--style", "paper", "--columns", 1, "--format", "svg", "--bands", "deviations")
     outcome = command(*RUN, "--out", "out", *asked)
     assert (outcome.code, outcome.err.count("fedjax-admm:")) == (0, 0)
     assert "Wrote out/figure.svg, figure.txt, summary.csv" in outcome.out
     assert pictures(out) == ["figure.svg", "figure.txt"]
     assert 'width="252pt"' in (out / "figure.svg").read_text()
-    assert (out / "figure.txt").read_text().startswith("Distance from the mean (experiment ")
+    caption = (out / "figure.txt").read_text()
+    assert caption.startswith("Distance from the mean (experiment ")
+    assert "“mean ± standard deviation” stands for" in caption
     config = config_of(out)
-    assert config["command"].endswith(" --style paper --columns 1 --format svg")
+    assert config["command"].endswith(" --style paper --columns 1 --format svg --bands deviations")
     assert set(pictures(out)) <= set(config["files"])
 
     # The same bytes from the stored results; another format beside it, in the same style.
@@ -47,6 +54,9 @@ def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
     assert set(pictures(out)) <= set(config_of(out)["files"])
     assert command("plot", "out", "--columns", 2).code == 0
     assert 'width="515.52pt"' in (out / "figure.svg").read_text()
+    assert "standard deviation" in (out / "figure.txt").read_text()
+    assert command("plot", "out", "--bands", "quantiles").code == 0
+    assert "from the 10 to the 90 % quantile" in (out / "figure.txt").read_text()
 
     # More trials are drawn likewise; a new run leaves nothing of the old one, and what is not ours.
     (out / "figure.png").write_text("mine")
@@ -99,6 +109,7 @@ def test_a_problem_from_a_file_is_drawn_as_it_is_asked_for(command, tmp_path):
     [
         (("--style", "poster"), "--style must be one of default, paper and slides"),
         (("--columns", "3"), "--columns must be 1 or 2, but it is 3."),
+        (("--bands", "ranges"), "--bands must be one of errors, deviations and quantiles"),
         (("--format", "png,gif"), "--format must be of png, pdf, svg and pgf, with commas"),
     ],
 )

@@ -127,6 +127,12 @@ Columns = Annotated[
     int | None,
     whole("Of the page, 1 or 2, that the figure is as wide as (3.5 or 7.16 inches)."),
 ]
+Bands = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND", help="Of the figure, around means: errors, deviations or quantiles."
+    ),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
 ]

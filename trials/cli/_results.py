@@ -4,6 +4,7 @@ None of them locks a run's folder to read it, nor changes what is there, so that
 meanwhile: of an unfinished one the trials are read that it has so far.
 """
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,15 @@ from typing import Annotated
 import typer
 
 from fedjax_admm._checks import listed
-from fedjax_admm.trials.cli._options import Columns, Format, Overwrite, Style, folder_name, whole
+from fedjax_admm.trials.cli._options import (
+    Bands,
+    Columns,
+    Format,
+    Overwrite,
+    Style,
+    folder_name,
+    whole,
+)
 
 UNFINISHED = "unfinished"
 """Where in its folder the figure of an unfinished run lies: the run itself writes nothing there."""
@@ -45,6 +54,7 @@ def plot(
     style: Style = None,
     format: Format = None,
     columns: Columns = None,
+    bands: Bands = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Redraw the figure from the stored results, or draw it from the trials so far."""
@@ -54,7 +64,8 @@ def plot(
     from fedjax_admm.trials.results import load
 
     results = load(folder, unfinished=True)
-    chosen = figure_files(results.config, style=style, format=format, columns=columns)
+    chosen = figure_files(results.config, style=style, format=format, columns=columns, bands=bands)
+    results = dataclasses.replace(results, config={**results.config, "figure": chosen.stored()})
     found = find_again(results.config, experiment)
     figure = found.draw(results)
     target = out or (folder if results.finished else folder / UNFINISHED)

@@ -9,6 +9,7 @@ import typer
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import (
+    Bands,
     Columns,
     Format,
     Name,
@@ -75,6 +76,7 @@ def run(
     style: Style = None,
     format: Format = None,
     columns: Columns = None,
+    bands: Bands = None,
     no_cache: NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv, and the figure."""
@@ -89,7 +91,7 @@ def run(
     from fedjax_admm.trials.experiments import find
     from fedjax_admm.trials.figures import figure_files
 
-    drawn = {"style": style, "format": format, "columns": columns}
+    drawn = {"style": style, "format": format, "columns": columns, "bands": bands}
     asked = any(value is not None for value in drawn.values())
     request = running.Request(
         trials=trials,

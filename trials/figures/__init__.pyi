@@ -18,6 +18,7 @@ from fedjax_admm.trials.figures._looks._captions import (
     titled_caption as titled_caption,
 )
 from fedjax_admm.trials.figures._looks._choices import (
+    BANDS as BANDS,
     PICTURES as PICTURES,
     STYLES as STYLES,
     FigureFiles as FigureFiles,

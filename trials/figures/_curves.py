@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedjax_admm.trials.figures._bands import mean_band, mean_words, with_quantiles
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
@@ -16,8 +17,6 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     parameter_label,
     readable,
-    with_error,
-    with_quantiles,
 )
 from fedjax_admm.trials.results import Results, summarize
 
@@ -34,13 +33,13 @@ def curve_figure(results: Results, *, metric: str) -> "Figure":
         if not results.has(name, metric):
             continue
         table = summarize(results.values(name, metric)[0], axis=0)
-        line_with_band(mean, results.rounds, *with_error(table), name, style)
+        line_with_band(mean, results.rounds, *mean_band(results, table), name, style)
         # Without a band: those of ten methods would cover each other.
         draw_line(median, results.rounds, table.median, name, style)
         if results.has(name, "numbers_up"):
             total = summarize(results.values(name, "numbers_up")[0], axis=0).mean
-            line_with_band(traffic, total, *with_error(table), name, style)
-    for axes, title in ((mean, "mean ± standard error"), (median, "median")):
+            line_with_band(traffic, total, *mean_band(results, table), name, style)
+    for axes, title in ((mean, mean_words(results)), (median, "median")):
         axes.set_xlabel("global round")
         axes.set_title(title)
     traffic.set_xlabel(metric_label(results, "numbers_up"))
@@ -64,11 +63,11 @@ def cost_figure(results: Results, *, metric: str) -> "Figure":
             table = summarize(values, axis=0)
             for axes, cost in zip(grid[row], costs, strict=True):
                 along = np.broadcast_to(cost, (rows, len(results.rounds)))[row]
-                line_with_band(axes, along, *with_error(table), name, style)
+                line_with_band(axes, along, *mean_band(results, table), name, style)
     for row, value in zip(grid, results.sweep, strict=True):
         for axes in row:
             logarithmic(axes, rounds=True)
-            axes.set_title(f"{parameter_label(results)}: {value:g}, mean ± standard error")
+            axes.set_title(f"{parameter_label(results)}: {value:g}, {mean_words(results)}")
         row[0].set_ylabel(metric_label(results, metric))
     labels = ("global round", metric_label(results, "passes"), "numbers sent, up and down")
     for axes, label in zip(grid[-1], labels, strict=True):
@@ -88,9 +87,10 @@ def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
         values = results.values(name, metric)
         for row, value, style in zip(values, results.sweep, styles, strict=True):
             table = summarize(row, axis=0)
-            for axes, band in zip(grid[:, column], (with_error, with_quantiles), strict=True):
-                line_with_band(axes, results.rounds, *band(table), f"{value:g}", style)
-        grid[0, column].set_title(f"{readable(name)}\nmean ± standard error", fontsize=10)
+            bands = (mean_band(results, table), with_quantiles(table))
+            for axes, band in zip(grid[:, column], bands, strict=True):
+                line_with_band(axes, results.rounds, *band, f"{value:g}", style)
+        grid[0, column].set_title(f"{readable(name)}\n{mean_words(results)}", fontsize=10)
         grid[1, column].set_title(f"{readable(name)}\nmedian, 10–90 % of trials", fontsize=10)
         grid[1, column].set_xlabel("global round")
     for axes in grid.flat:
@@ -129,10 +129,10 @@ def progress_figure(results: Results) -> "Figure":
                 sent: _numbers_sent(results, name)[0],
                 clock: results.rounds * float(results.detail(name)),
             }
-            line_with_band(axes, along[cost], *with_error(table), name, style)
+            line_with_band(axes, along[cost], *mean_band(results, table), name, style)
         axes.set_xlabel(cost)
         axes.set_ylabel(metric_label(results, metric))
-        axes.set_title("mean ± standard error", fontsize=10)
+        axes.set_title(mean_words(results), fontsize=10)
         if cost != "global round":
             logarithmic_along(axes)
     finish(figure, results, grid[0, 0])

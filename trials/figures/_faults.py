@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.trials.figures._bands import mean_band, mean_words
 from fedjax_admm.trials.figures._style import (
     COLOURS,
     blank_figure,
@@ -21,7 +22,6 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     parameter_label,
     readable,
-    with_error,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
@@ -39,7 +39,7 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
 
     Args:
       results: of a finished run.
-      metric: its mean over trials, with one standard error.
+      metric: its mean over trials, with a band.
       attacks: which have a column.
 
     Raises:
@@ -59,7 +59,7 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
             }
             for axes, attack in zip(line, attacks, strict=False):
                 if attack in tables:
-                    shown = with_error(tables[attack])
+                    shown = mean_band(results, tables[attack])
                     line_with_band(axes, results.sweep, *shown, rule, styles[rule])
             worst = np.max([table.mean for table in tables.values()], axis=0)
             draw_line(line[-1], results.sweep, worst, rule, styles[rule])
@@ -69,7 +69,7 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
         line[0].set_ylabel(metric_label(results, metric), fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel(parameter_label(results))
-    _finish(figure, results, grid)
+    _finish(figure, results, grid, f"{mean_words(results)}; last column: the largest mean")
     return figure
 
 
@@ -84,7 +84,7 @@ def delays_figure(
 
     Args:
       results: of a finished run.
-      metric: its mean over trials, with one standard error where numbers are swept.
+      metric: its mean over trials, with a band where numbers are swept.
       shown: the swept number of the third row, or the nearest to it.
       beside: variants in the first row.
     """
@@ -101,14 +101,14 @@ def delays_figure(
             table = summarize(values[:, :, -1], axis=1)
             leading = _variant(bare) in ("", *beside)
             axes = first if leading else second
-            line_with_band(axes, places, *with_error(table), bare, styles[bare])
+            line_with_band(axes, places, *mean_band(results, table), bare, styles[bare])
             if leading:
                 middle = summarize(values[row], axis=0).mean
                 draw_line(third, results.rounds, middle, bare, styles[bare])
         for axes in (first, second):
             axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
             axes.set_xlabel(label)
-            axes.set_title(f"{readable(task)}, last round, mean ± standard error", fontsize=10)
+            axes.set_title(f"{readable(task)}, last round, {mean_words(results)}", fontsize=10)
         third.set_xlabel("global round")
         third.set_title(f"{readable(task)}, {label} {results.sweep[row]:g}, mean", fontsize=10)
         for axes in (first, second, third):
@@ -163,7 +163,9 @@ def _styles(names: Sequence[str] | dict[str, None]) -> dict[str, dict]:
     }
 
 
-def _finish(figure: "Figure", results: Results, grid: np.ndarray) -> None:
+def _finish(
+    figure: "Figure", results: Results, grid: np.ndarray, legend_title: str | None = None
+) -> None:
     """Add one legend of all that is drawn anywhere."""
     lines = {line.get_label(): line for axes in grid.flat for line in axes.lines}
-    finish(figure, results, lines)
+    finish(figure, results, lines, legend_title)

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedjax_admm.trials.figures._bands import mean_band, mean_words
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
     draw_line,
-    drawable,
     finish,
     logarithmic,
     logarithmic_along,
     metric_label,
     parameter_label,
+    points_with_bars,
     readable,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
@@ -60,7 +61,7 @@ def bits_figure(results: Results) -> "Figure":
         figure,
         results,
         shown,
-        legend_title=f"{target}. Curves: median; below: mean ± standard error. Hollow: not all "
+        legend_title=f"{target}. Curves: median; below: {mean_words(results)}. Hollow: not all "
         "trials reach it (share beside), and those that do not count with all their bits",
     )
     return figure
@@ -93,17 +94,17 @@ def _draw_bits(
     rows = np.arange(len(methods))[::-1]
     for row, (bare, name) in zip(rows, methods.items(), strict=True):
         table = summarize(results.values(name, "bits_to_target")[0, :, -1], axis=0)
+        band = mean_band(results, table)
         share = summarize(results.values(name, "reached")[0, :, -1], axis=0).mean
         style = styles[bare]
-        axes.errorbar(
-            drawable(table.mean),
-            row,
-            xerr=drawable(table.standard_error),
-            fmt=style["marker"] if style["marker"] not in "x+12" else "p",
+        points_with_bars(
+            axes,
+            *band,
+            np.array([row]),
+            marker=style["marker"] if style["marker"] not in "x+12" else "p",
             color=style["color"],
             markerfacecolor=style["color"] if share == 1 else "none",
             markersize=6,
-            capsize=3,
         )
         if share < 1:
             axes.annotate(

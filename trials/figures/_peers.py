@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedjax_admm.trials.figures._bands import mean_band, mean_words
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
@@ -18,7 +19,6 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     parameter_label,
     readable,
-    with_error,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
@@ -35,7 +35,7 @@ def peers_figure(results: Results, *, metric: str) -> "Figure":
 
     Args:
       results: of a finished run, with the metrics numbers_up, numbers_down and gradients.
-      metric: means over trials; where values are swept, with one standard error.
+      metric: means over trials; where values are swept, with a band.
     """
     tasks = tasks_in(results)
     swept = len(results.sweep) > 1
@@ -53,7 +53,8 @@ def peers_figure(results: Results, *, metric: str) -> "Figure":
             if swept:
                 table = summarize(results.values(name, metric)[:, :, -1], axis=1)
                 places = np.arange(len(results.sweep))
-                line_with_band(grid[-1, column], places, *with_error(table), bare, styles[bare])
+                band = mean_band(results, table)
+                line_with_band(grid[-1, column], places, *band, bare, styles[bare])
         for axes, cost in zip(grid[:, column], _COSTS, strict=False):
             axes.set_title(
                 f"{readable(task)}, mean\n{first}" if axes is grid[0, column] else readable(task),
@@ -87,4 +88,4 @@ def _costs(results: Results, name: str) -> tuple[np.ndarray, ...]:
 def _label_values(axes: "Axes", results: Results, task: str) -> None:
     axes.set_xticks(np.arange(len(results.sweep)), [f"{value:g}" for value in results.sweep])
     axes.set_xlabel(parameter_label(results))
-    axes.set_title(f"{readable(task)}, last round, mean ± standard error", fontsize=9)
+    axes.set_title(f"{readable(task)}, last round, {mean_words(results)}", fontsize=9)

@@ -13,7 +13,7 @@ import numpy as np
 from fedjax_admm._drawings import COLOURS
 from fedjax_admm._host import printable
 from fedjax_admm.trials.figures._looks._legends import add_legend
-from fedjax_admm.trials.results import Results, Summary
+from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,21 +86,19 @@ def line_with_band(
     axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
 
 
-def with_error(table: Summary) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the mean, and one standard error below and above it."""
-    with np.errstate(over="ignore"):
-        return table.mean, table.mean - table.standard_error, table.mean + table.standard_error
-
-
-def with_quantiles(table: Summary) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the median, and the 10 and 90 % quantiles."""
-    return table.median, table.q10, table.q90
-
-
-def deviation(table: Summary) -> np.ndarray:
-    """Return the standard deviation of a trial, not of the mean."""
-    with np.errstate(over="ignore"):
-        return table.standard_error * np.sqrt(table.trials - table.nonfinite)
+def points_with_bars(
+    axes: "Axes",
+    middle: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    rows: np.ndarray,
+    **style: Any,
+) -> None:
+    """Draw points and horizontal bars, which may lie beside their points."""
+    middle, low, high = (np.atleast_1d(drawable(part)) for part in (middle, low, high))
+    width = np.stack([np.zeros_like(low), high - low])
+    axes.errorbar(low, rows, xerr=width, fmt="none", ecolor=style["color"], capsize=3)
+    axes.plot(middle, rows, linestyle="none", **style)
 
 
 def drawable(numbers: np.ndarray) -> np.ndarray:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.trials.figures._bands import mean_band, mean_words, with_error, with_quantiles
 from fedjax_admm.trials.figures._style import (
     COLOURS,
     MARKERS,
     blank_figure,
-    deviation,
     distinct_styles,
     draw_line,
     drawable,
@@ -24,10 +24,9 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     note,
     parameter_label,
+    points_with_bars,
     readable,
     tick_values,
-    with_error,
-    with_quantiles,
 )
 from fedjax_admm.trials.results import Results, summarize
 
@@ -43,7 +42,7 @@ def sweep_figure(
 
     Args:
       results: of a finished run.
-      metric: what is averaged; the bands are one standard error, and the 10 to 90 % quantiles.
+      metric: what is averaged, with a band; that of medians has the 10 to 90 % quantiles.
       share: a metric of 0 and 1, whose mean is a share; no panel of failures without one.
       floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
     """
@@ -58,7 +57,7 @@ def sweep_figure(
             continue
         values = results.values(name, metric)
         table = summarize(values[:, :, -1], axis=1)
-        line_with_band(mean, results.sweep, *with_error(table), name, style)
+        line_with_band(mean, results.sweep, *mean_band(results, table), name, style)
         line_with_band(median, results.sweep, *with_quantiles(table), name, style)
         if floor is not None and np.any(table.median < floor) and not np.any(table.median >= floor):
             below.append(readable(name))
@@ -66,7 +65,7 @@ def sweep_figure(
             with np.errstate(over="ignore"):
                 failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
             line_with_band(panels[2], results.sweep, *with_error(failed), name, style)
-    for axes, title in ((mean, "mean ± standard error"), (median, "median, 10–90 % of trials")):
+    for axes, title in ((mean, mean_words(results)), (median, "median, 10–90 % of trials")):
         logarithmic(axes)
         if floor is not None:
             axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
@@ -86,7 +85,7 @@ def sweep_figure(
 
 
 def score_figure(results: Results, *, metric: str, score: str) -> "Figure":
-    """Draw two metrics at the last record against the swept number, mean and one standard error.
+    """Draw two metrics at the last record against the swept number, means with bands.
 
     Args:
       results: of a finished run.
@@ -98,13 +97,13 @@ def score_figure(results: Results, *, metric: str, score: str) -> "Figure":
     for name, style in family_styles(results.methods).items():
         for axes, measured in ((left, metric), (right, score)):
             table = summarize(results.values(name, measured)[:, :, -1], axis=1)
-            line_with_band(axes, results.sweep, *with_error(table), name, style)
+            line_with_band(axes, results.sweep, *mean_band(results, table), name, style)
     logarithmic(left)
     for axes, measured in ((left, metric), (right, score)):
         axes.set_xlabel(parameter_label(results))
         tick_values(axes, results)
         axes.set_ylabel(metric_label(results, measured))
-        axes.set_title("mean ± standard error")
+        axes.set_title(mean_words(results))
     finish(figure, results, left)
     return figure
 
@@ -112,7 +111,8 @@ def score_figure(results: Results, *, metric: str, score: str) -> "Figure":
 def families_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric at the last record against the swept number: one panel per family of methods.
 
-    Lines are means over trials, bands one standard deviation of a trial (not of the mean).
+    Lines are means over trials, bands one standard deviation of a trial (not of the mean) if no
+    others are asked for.
     """
     families: dict[str, list[str]] = {}
     for name in results.methods:
@@ -126,13 +126,10 @@ def families_figure(results: Results, *, metric: str) -> "Figure":
         styles = family_styles(labels.values())
         for name, label in labels.items():
             table = summarize(results.values(name, metric)[:, :, -1], axis=1)
-            spread = deviation(table)
-            # On a logarithmic axis a band down to zero would fill the panel.
-            low = np.maximum(table.mean - spread, table.mean / 10)
-            style = styles[label]
-            line_with_band(axes, results.sweep, table.mean, low, table.mean + spread, label, style)
+            band = mean_band(results, table, "deviations")
+            line_with_band(axes, results.sweep, *band, label, styles[label])
         logarithmic(axes)
-        title = "mean ± standard deviation"
+        title = mean_words(results, "deviations")
         axes.set_title(f"{readable(family)}, {title}" if family else title, fontsize=10)
         axes.set_xlabel(parameter_label(results))
     grid[0].set_ylabel(metric_label(results, metric))
@@ -147,7 +144,7 @@ def sweep_and_scatter_figure(
 
     Args:
       results: of a finished run.
-      metric: means over trials, with one standard deviation of a trial.
+      metric: means over trials, with one standard deviation of a trial as usual.
       clouds: what a cloud is -> models, shape (nodes, dim); their first two entries are drawn.
       names: of these two entries.
     """
@@ -156,13 +153,12 @@ def sweep_and_scatter_figure(
     left, scatters = columns[0], columns[1:]
     for name, style in distinct_styles(results.methods).items():
         table = summarize(results.values(name, metric)[:, :, -1], axis=1)
-        spread = deviation(table)
-        low, high = table.mean - spread, table.mean + spread
-        line_with_band(left, results.sweep, table.mean, low, high, name, style)
+        band = mean_band(results, table, "deviations")
+        line_with_band(left, results.sweep, *band, name, style)
     tick_values(left, results)
     left.set_xlabel(parameter_label(results))
     left.set_ylabel(metric_label(results, metric))
-    left.set_title("mean ± standard deviation", fontsize=10)
+    left.set_title(mean_words(results, "deviations"), fontsize=10)
     for axes, (title, models) in zip(scatters, clouds.items(), strict=True):
         if np.ndim(models) != 2 or models.shape[1] < 2:
             raise InputError(
@@ -187,7 +183,7 @@ def sweep_and_scatter_figure(
 
 
 def methods_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
-    """Draw the last record of several metrics, one row per method: trials, mean and deviation."""
+    """Draw the last record of several metrics, one row per method: trials and means with bars."""
     names = results.methods
     figure = blank_figure(3 + 4 * len(metrics), 1.9 + 0.36 * len(names))
     grid = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
@@ -201,22 +197,19 @@ def methods_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
                 axes.plot(
                     drawable(trials), np.full(len(trials), row), "|", color="0.6", markersize=9
                 )
-            spread = deviation(table)
-            reach = np.where(table.mean > 0, np.minimum(spread, 0.9 * table.mean), spread)
-            axes.errorbar(
-                drawable(table.mean),
+            points_with_bars(
+                axes,
+                *mean_band(results, table, "deviations"),
                 rows - shift,
-                xerr=drawable(np.stack([reach, spread])),
-                fmt=MARKERS[i % len(MARKERS)],
+                marker=MARKERS[i % len(MARKERS)],
                 color=COLOURS[i % len(COLOURS)],
                 label=f"{parameter_label(results)} = {value:g}",
                 markersize=5,
-                capsize=3,
             )
         axes.set_yticks(rows, list(map(readable, names)))
         axes.set_xlabel(metric_label(results, metric))
         logarithmic_along(axes, partly=True)
-        axes.set_title("trials, mean ± standard deviation", fontsize=10)
+        axes.set_title(f"trials, {mean_words(results, 'deviations')}", fontsize=10)
     finish(figure, results, grid[0])
     return figure
 
@@ -257,11 +250,11 @@ def ladder_figure(
             names = families[family]
             last = np.stack([results.values(name, metric)[i, :, -1] for name in names])
             table = summarize(last, axis=1)
-            line_with_band(axes, steps[family], *with_error(table), title, styles[title])
+            line_with_band(axes, steps[family], *mean_band(results, table), title, styles[title])
         axes.set_xticks(next(iter(steps.values())))
         axes.set_xlabel(label)
         axes.set_ylabel(metric_label(results, metric))
-        axes.set_title("last round, mean ± standard error", fontsize=10)
+        axes.set_title(f"last round, {mean_words(results)}", fontsize=10)
     if timed:
         _against_time(panels[-1], results, metrics[0])
     finish(figure, results, panels[0])
@@ -303,10 +296,10 @@ def panels_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
     for axes, metric in zip(panels, metrics, strict=True):
         for name, style in styles.items():
             table = summarize(results.values(name, metric)[:, :, -1], axis=1)
-            line_with_band(axes, results.sweep, *with_error(table), name, style)
+            line_with_band(axes, results.sweep, *mean_band(results, table), name, style)
         logarithmic_along(axes)
         axes.set_xlabel(parameter_label(results))
         axes.set_ylabel(metric_label(results, metric))
-        axes.set_title("last round, mean ± standard error", fontsize=10)
+        axes.set_title(f"last round, {mean_words(results)}", fontsize=10)
     finish(figure, results, panels[0])
     return figure

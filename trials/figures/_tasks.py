@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.trials.figures._bands import with_quantiles
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
@@ -21,7 +22,6 @@ from fedjax_admm.trials.figures._style import (
     parameter_label,
     readable,
     tick_values,
-    with_quantiles,
 )
 from fedjax_admm.trials.results import Results, summarize
 

@@ -94,12 +94,13 @@ def _is_digest(value: Any) -> bool:
 def _is_figure(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and set(value) == {"style", "columns", "formats"}
+        and set(value) - {"bands"} == {"style", "columns", "formats"}
         and _is_name(value["style"])
         and value["columns"] in (None, 1, 2)
         and isinstance(value["formats"], list)
         and bool(value["formats"])
         and all(map(_is_name, value["formats"]))
+        and (value.get("bands") is None or _is_name(value["bands"]))
     )
 
 
@@ -165,7 +166,8 @@ _OPTIONAL: dict[str, _Kind] = {
     "command": _TEXT,
     "program": _DIGEST,
     "figure": _Kind(
-        "an object with the texts `style` and `formats`, a list, and `columns`, 1, 2 or null",
+        "an object with the texts `style`, `bands` and `formats`, a list, and `columns`, 1, 2 or "
+        "null",
         _is_figure,
     ),
     "files": _mapping("an object of names of files and their SHA-256 digests", _is_digest),

@@ -280,6 +280,10 @@ def test_a_style_scales_lines_with_letters(tmp_path):
         ({"style": "poster"}, "style must be one of default, paper and slides, but it is 'poster'"),
         ({"columns": 3}, "columns must be 1 or 2, but it is 3"),
         ({"format": "png,gif"}, "format must be of png, pdf, svg and pgf, .* holds 'gif'"),
+        (
+            {"bands": "all"},
+            "bands must be one of errors, deviations and quantiles, but it is 'all'",
+        ),
         ({"format": ""}, "format must be of"),
     ],
 )
@@ -289,8 +293,9 @@ def test_what_does_not_exist_is_refused(asked, sentence):
 
 
 def test_what_is_not_asked_for_is_as_it_was():
-    earlier = {"figure": {"style": "paper", "columns": 1, "formats": ["svg"]}}
+    earlier = {"figure": {"style": "paper", "columns": 1, "formats": ["svg"], "bands": "errors"}}
     chosen = figures.figure_files(earlier, format="pdf, png")
-    assert chosen == figures.FigureFiles("paper", 1, ("pdf", "png"))
-    assert chosen.words() == ["--style", "paper", "--columns", "1", "--format", "pdf,png"]
+    assert chosen == figures.FigureFiles("paper", 1, ("pdf", "png"), "errors")
+    words = "--style paper --columns 1 --format pdf,png --bands errors"
+    assert chosen.words() == words.split()
     assert figures.figure_files({}).words() == []

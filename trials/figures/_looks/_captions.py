@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from fedjax_admm.trials.figures._looks._choices import BANDS
 from fedjax_admm.trials.figures._looks._panels import panels_of
 from fedjax_admm.trials.figures._looks._restyling import letters_of
 from fedjax_admm.trials.results import Results
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BANDS = {
-    "mean ± standard error": "means over trials, and bands or bars of one standard error of the "
-    "mean",
-    "mean ± standard deviation": "means over trials, and bands or bars of one standard deviation "
-    "of a trial",
+    BANDS["errors"]: "means over trials, and bands or bars of one standard error of the mean",
+    BANDS["deviations"]: "means over trials, and bands or bars of one standard deviation of a "
+    "trial, that end at a tenth of a positive mean",
+    BANDS["quantiles"]: "means over trials, and bands or bars from the 10 to the 90 % quantile",
     "failures ± standard error": "shares of trials that failed, and bands of one standard error",
-    "10–90 %": "medians over trials, and bands from the 10 to the 90 % quantile",
+    "median, 10–90 % of trials": "medians over trials, and bands from the 10 to the 90 % quantile",
     "10 to the 90 %": "medians over trials, and bands from the 10 to the 90 % quantile",
 }
 

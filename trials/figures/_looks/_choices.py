@@ -12,6 +12,13 @@ CAPTION = "txt"
 PICTURES = tuple(f"figure.{kind}" for kind in (*FORMATS, CAPTION))
 """The names that files of a run's figure may have: its pictures, and its caption."""
 
+BANDS = {
+    "errors": "mean ± standard error",
+    "deviations": "mean ± standard deviation",
+    "quantiles": "mean, 10–90 % of trials",
+}
+"""What may be drawn around means over trials, and what titles call it."""
+
 
 @short_repr
 @dataclass(frozen=True)
@@ -93,15 +100,19 @@ class FigureFiles:
     style: str = "default"
     columns: int | None = None
     formats: tuple[str, ...] = ("png", "pdf")
+    bands: str | None = None  # one of `BANDS`; None: as the figure is drawn by itself
 
     def __post_init__(self) -> None:
         """Check the names.
 
         Raises:
-          InputError: a style, a number of columns or a format does not exist.
+          InputError: a style, a number of columns, a format or a kind of bands does not exist.
         """
         figure_style(self.style, self.columns)
         checked_formats(self.formats)
+        if self.bands is not None and self.bands not in BANDS:
+            told = f"must be one of {listed(tuple(BANDS))}, but it is {one_line(self.bands)}"
+            raise InputError(told, argument="bands", value=self.bands)
 
     @property
     def names(self) -> list[str]:
@@ -115,7 +126,12 @@ class FigureFiles:
 
     def stored(self) -> dict[str, Any]:
         """Return what config.json holds of it."""
-        return {"style": self.style, "columns": self.columns, "formats": list(self.formats)}
+        return {
+            "style": self.style,
+            "columns": self.columns,
+            "formats": list(self.formats),
+            "bands": self.bands,
+        }
 
     def words(self) -> list[str]:
         """Return the words of a command that ask for it; none for what is usual."""
@@ -126,6 +142,8 @@ class FigureFiles:
             words += ["--columns", str(self.columns)]
         if self.formats != FigureFiles().formats:
             words += ["--format", ",".join(self.formats)]
+        if self.bands is not None:
+            words += ["--bands", self.bands]
         return words
 
 
@@ -135,6 +153,7 @@ def figure_files(
     style: str | None = None,
     columns: int | None = None,
     format: str | None = None,
+    bands: str | None = None,
 ) -> FigureFiles:
     """Return which files of a figure are asked for.
 
@@ -143,12 +162,13 @@ def figure_files(
       style: as `figure_style` takes it.
       columns: the same.
       format: formats with commas between them: "svg,pdf".
+      bands: around means: "errors", "deviations" or "quantiles".
 
     Raises:
       InputError: what is asked for does not exist.
     """
     kept = dict((earlier or {}).get("figure") or {})
-    asked: dict[str, Any] = {"style": style, "columns": columns}
+    asked: dict[str, Any] = {"style": style, "columns": columns, "bands": bands}
     if format is not None:
         asked["formats"] = tuple(part.strip() for part in format.split(","))
     both = kept | {name: value for name, value in asked.items() if value is not None}

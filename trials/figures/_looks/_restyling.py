@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_admm.trials.figures._looks._choices import FigureStyle
+from fedjax_admm.trials.figures._looks._choices import BANDS, FigureStyle
 from fedjax_admm.trials.figures._looks._legends import add_legend
 from fedjax_admm.trials.figures._looks._measures import (
     POINTS,
@@ -28,8 +28,7 @@ _PASSES = 8  # at most
 _EXACT = 1.0  # points: the height of a figure that has settled
 _PAD = 0.4  # of the letters' size, around a panel with its labels
 _STATISTICS = (
-    *("mean ± standard error", "mean ± standard deviation", "median, 10–90 % of trials"),
-    "mean",
+    *(*BANDS.values(), "median, 10–90 % of trials", "mean"),
 )  # as titles say them, after a comma or in a line of their own
 
 
