@@ -23,7 +23,7 @@ from fedjax_admm.privacy import (
     rounded_up,
     zcdp_plan,
 )
-from fedjax_admm.problems import consensus_regression
+from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm
 from fedjax_admm.trials.cli import _environment as environment
@@ -38,8 +38,8 @@ from fedjax_admm.trials.solve.private import (
 )
 from fedjax_admm.trials.solve.private._clients import samples_per_row
 from fedjax_admm.trials.solve.private._figure import UNPROTECTED
-from fedjax_admm.trials.solve.private._fit import plan_of
-from fedjax_admm.trials.solve.private._report import limits, title_of
+from fedjax_admm.trials.solve.private._fit import clipped_share, plan_of
+from fedjax_admm.trials.solve.private._report import limits, shortfall_told, title_of
 from fedjax_admm.trials.solve.private._settings import METHODS
 
 CLIENTS, ROUNDS = 6, 20
@@ -450,10 +450,72 @@ def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     np.testing.assert_allclose(found["optimal_value"], best.fun, rtol=1e-5)
     gap = objective(own.mean(0), *args) - best.fun
     np.testing.assert_allclose(found["gap"], gap, rtol=1e-3)
+    assert "rounds without noise" in outcome.out
+    assert "rounds without noise" not in plain.out
+    assert found["shortfall"]["clipped"] > 0
 
     # Later runs leave nothing behind that is not protected.
     assert solve(None, *options).code == 0
     assert {path.name for path in folder.iterdir()} == PUBLIC
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "named", "absent"),
+    [
+        ({}, {"clipping": 2.0}, "clipping", []),
+        ({}, {"rounds": 2.0, "clipping": 0.0}, "rounds", ["noise and clipping"]),
+        ({}, {"noise": 2.0}, "noise", []),
+        ({"clip": "none", "nominal_norm": 1}, {"noise": 2.0}, "noise", ["--clip"]),
+        ({"epsilon": np.inf}, {"clipping": 2.0, "noise": 0.0}, "clipping", ["--epsilon"]),
+    ],
+)
+def test_what_spoils_a_fit_is_named_with_what_to_change(given, found, named, absent):
+    usual = {"clipped": 0.1254, "clipping": 1.0, "rounds": 1.0, "noise": 1.0, "minimiser": 3.0}
+    settings = private_settings(**given)
+    told = "\n".join(shortfall_told(settings, usual | found))
+    assert f"length is 3 (root mean squares over clients), most by the {named}:" in told
+    shown = {
+        "--clip": "12.5 % of the samples have a gradient longer than --clip",
+        "--epsilon": "A larger --epsilon or more samples of each client make that less",
+        "noise and clipping": "20 rounds without noise and clipping end 1 from the minimiser",
+    }
+    assert [name for name, sentence in shown.items() if sentence not in told] == absent
+    assert "More --rounds end nearer" in told
+
+
+def test_the_share_of_clipped_samples_counts_no_padding():
+    features = np.array([[[3.0, 4.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    targets = np.array([[0.1, 1.0], [2.0, 0.0]])  # gradients at zero: 1, 2 and 4 long
+    sizes, zero = np.array([2, 1], np.int32), np.zeros(2)
+    problem = ConsensusRegression(None, features, targets, sizes, squared(), 0.0, 0.0, zero)
+    shares = [clipped_share(problem, np.zeros((2, 2)), clip) for clip in (0.9, 1.5, 3, 5)]
+    np.testing.assert_allclose(shares, [1, 2 / 3, 1 / 3, 0])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("given", "spoiler"),
+    [
+        ({"clip": 0.01, "epsilon": 20.0}, "clipping"),
+        ({"clip": 100.0, "epsilon": np.inf}, "rounds"),
+        ({"clip": 100.0, "epsilon": 0.01, "method": "p-admm"}, "noise"),
+    ],
+)
+def test_what_spoils_a_fit_is_measured_by_runs_without_noise(fit, given, spoiler):
+    seen, network, found = fit(evaluate=True, **given)
+    parts = {name: found.shortfall[name] for name in ("clipping", "rounds", "noise")}
+    assert max(parts, key=parts.get) == spoiler
+    if spoiler == "noise":
+        return
+    problem = consensus_regression(network.graph, seen.features, seen.targets, squared(), l2=1.0)
+    ends = []
+    for clip in (given["clip"], None):
+        steps = {"rho": 3.0, "step_size": power_decay(1.0, 0.5)}
+        solver = private_networked_admm(exact_release(clip), **steps)
+        models = np.asarray(run(solver, problem, jax.random.key(9), rounds=ROUNDS).estimate)
+        ends.append(np.sqrt(np.mean(np.sum((models - np.asarray(problem.optimum)) ** 2, -1))))
+    np.testing.assert_allclose(parts["rounds"], min(ends), rtol=1e-6)
+    np.testing.assert_allclose(parts["clipping"], ends[0] - min(ends), rtol=1e-6, atol=1e-9)
 
 
 def modes_of(folder, names):

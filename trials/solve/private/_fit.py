@@ -14,9 +14,10 @@ Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private N
 Learning for Nonsmooth Objectives".
 """
 
+import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -35,7 +36,7 @@ from fedjax_admm.privacy import (
     ledger,
     zcdp_plan,
 )
-from fedjax_admm.problems import consensus_regression
+from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.solve._command import spacing
@@ -49,6 +50,7 @@ from fedjax_admm.trials.solve.private._settings import (
 from fedjax_admm.trials.tables import NodeGraph, Observations
 
 _RECORDS = 100  # of the curves, or a few more
+_NO_CLIP = 1e30  # clips nothing, in the same program as any other norm; float32 holds its products
 
 
 @short_repr
@@ -68,6 +70,7 @@ class PrivateFit:
     private: np.ndarray = field(repr=False)  # shape=(clients, dim): models without noise
     evaluation: dict[str, np.ndarray] | None  # each shape=(records,): not protected
     optimal_value: float | None  # of the objective: not protected
+    shortfall: dict[str, float] | None  # as `shortfall` returns it: not protected
 
 
 def noise_key(seed: int | None) -> jax.Array:
@@ -122,13 +125,14 @@ def check_size(observations: Observations, settings: PrivateSettings) -> None:
       InputError: it does.
     """
     clients, dim, rounds = len(observations.nodes), len(observations.columns), settings.rounds
+    steps = rounds * (3 if settings.evaluate else 1)  # with those that `shortfall` compares
     rows = clients * int(observations.counts.max())
     check_work(
         settings,
         f"{rounds} rounds of {clients} clients with {dim} coefficients",
         "take fewer {rounds}, clients or columns",
-        steps=rounds,
-        numbers=4.0 * rounds * rows * dim,
+        steps=steps,
+        numbers=4.0 * steps * rows * dim,
         held=2.0 * rows * dim + 6.0 * rounds,  # the noise of every round, planned in float64
     )
 
@@ -157,14 +161,7 @@ def fit_private(
         l1=settings.l1,
         l2=settings.l2,
     )
-    done = run(
-        solver,
-        problem,
-        key,
-        rounds=settings.rounds,
-        measure=evaluated if evaluate else public,
-        every=spacing(settings.rounds, _RECORDS),
-    )
+    done = _done(solver, problem, key, settings)
     trace, state = jax.device_get((done.trace, done.state.solver))
     released, private = solver.estimate(state), solver.unprotected(state)
     if not all(np.isfinite(seen).all() for seen in (released, private, trace["disagreement"])):
@@ -195,7 +192,77 @@ def fit_private(
         private=np.asarray(private),
         evaluation={name: trace[name] for name in EVALUATED} if evaluate else None,
         optimal_value=float(total_loss(problem, problem.optimum)) if evaluate else None,
+        shortfall=shortfall(problem, settings, released, key) if evaluate else None,
     )
+
+
+def _done(solver: Any, problem: ConsensusRegression, key: jax.Array, settings: PrivateSettings):
+    """Return the run of a solver."""
+    return run(
+        solver,
+        problem,
+        key,
+        rounds=settings.rounds,
+        measure=evaluated if settings.evaluate else public,
+        every=spacing(settings.rounds, _RECORDS),
+    )
+
+
+def shortfall(
+    problem: ConsensusRegression, settings: PrivateSettings, released: np.ndarray, key: jax.Array
+) -> dict[str, float]:
+    """Return what keeps the released models from the minimiser w_c of the unclipped objective.
+
+    Runs of as many rounds without noise are made, one with the clipping norm and one that clips
+    nothing. With r(a, b) the root mean square over clients of `||a_k - b_k||`, and the models w of
+    the first, w' of the second, and v that were released,
+
+        rounds    min(r(w', w_c), r(w, w_c))
+        clipping  r(w, w_c) - rounds
+        noise     r(v, w),
+
+    so that r(v, w_c) is at most their sum. Clipping may help: early steps may be too long without.
+
+    Args:
+      problem: of all clients.
+      settings: complete ones.
+      released: the last messages of the run with noise, shape (clients, dim).
+      key: of that run; those without noise have others.
+
+    Returns:
+      These three; "clipped", the share of the samples whose gradient at w is longer than the norm;
+      "minimiser", the length of w_c. None of them is protected.
+    """
+    norms = [settings.clip, _NO_CLIP] if settings.clipped else [settings.clip]
+    silent = [replace(settings, epsilon=math.inf, clip=norm) for norm in norms]
+    models = []
+    for i, each in enumerate(silent):
+        solver = solver_of(each, plan_of(each))
+        done = _done(solver, problem, jax.random.fold_in(key, i), each)
+        models.append(np.asarray(solver.unprotected(done.state.solver), np.float64))
+    best = np.asarray(problem.optimum, np.float64)
+    ends = [_apart(each, best) for each in models]
+    rounds = float(np.fmin.reduce(ends))
+    clip = settings.clip if settings.clipped else math.inf
+    return {
+        "clipped": clipped_share(problem, jnp.asarray(models[0], problem.features.dtype), clip),
+        "clipping": ends[0] - rounds,
+        "rounds": rounds,
+        "noise": _apart(released, models[0]),
+        "minimiser": float(np.linalg.norm(best)),
+    }
+
+
+def clipped_share(problem: ConsensusRegression, models: jax.Array, clip: float) -> float:
+    """Return the share of all samples whose gradient `|s_j| ||x_kj||` is longer than a norm."""
+    slopes = problem.slopes(problem.predictions(models))
+    lengths = jnp.abs(slopes) * jnp.linalg.norm(problem.features, axis=-1)  # zero for padding
+    return float(jnp.sum(lengths > clip) / jnp.sum(problem.sizes))
+
+
+def _apart(models: np.ndarray, others: np.ndarray) -> float:
+    """Return the root mean square of the distances of models, shape (clients, dim)."""
+    return float(np.sqrt(np.mean(np.sum((models - others) ** 2, -1))))
 
 
 def spent_by(plan: Plan, trace: Mapping[str, np.ndarray]) -> Spent:

@@ -25,7 +25,7 @@ from fedjax_admm.trials.solve._words import (
 from fedjax_admm.trials.solve.private._clients import samples_per_row
 from fedjax_admm.trials.solve.private._figure import UNPROTECTED, draw_private_fit, label_of
 from fedjax_admm.trials.solve.private._fit import PrivateFit
-from fedjax_admm.trials.solve.private._settings import METHODS
+from fedjax_admm.trials.solve.private._settings import METHODS, PrivateSettings
 
 LEDGER, CURVE = "ledger.csv", "curve.csv"
 SPENT = ("budget", "epsilon", "exact_epsilon")
@@ -55,7 +55,12 @@ def solution(fit: PrivateFit, title: str) -> Solution:
         tables[PRIVATE_MODELS] = _sealed(_model_rows(fit, fit.private, silent, UNPROTECTED))
     if fit.evaluation is not None:
         last = {name: values[-1] for name, values in fit.evaluation.items()}
-        result["evaluation"] = {"label": UNPROTECTED, **last, "optimal_value": fit.optimal_value}
+        result["evaluation"] = {
+            "label": UNPROTECTED,
+            **last,
+            "optimal_value": fit.optimal_value,
+            "shortfall": fit.shortfall,
+        }
         curve = {"round": fit.curve["round"], **fit.evaluation}
         tables[EVALUATION] = _curve_rows(curve, UNPROTECTED)
     return Solution(
@@ -207,6 +212,34 @@ def _evaluation_told(fit: PrivateFit, evaluation: Mapping[str, np.ndarray]) -> l
         f"those without noise (all zero: {len(fit.noise)})",
         f"  objective: {last['gap']:.4g} above the smallest value, {fit.optimal_value:.5g}, at the "
         "mean of the models without noise",
+        *(shortfall_told(fit.settings, fit.shortfall) if fit.shortfall else []),
+    ]
+
+
+def shortfall_told(settings: PrivateSettings, found: Mapping[str, float]) -> list[str]:
+    """Return which of clipping, rounds and noise keeps the released models from the minimiser."""
+    told = {}
+    if settings.clipped:
+        told["clipping"] = (
+            f"{100 * found['clipped']:.3g} % of the samples have a gradient longer than --clip "
+            f"{settings.clip:g} where a run without noise ends, {found['clipping']:.3g} farther "
+            "from the minimiser for it. A larger --clip clips fewer, and needs more noise."
+        )
+    bare = "noise and clipping" if found["clipping"] > 0 else "noise"
+    told["rounds"] = (
+        f"{settings.rounds} rounds without {bare} end {found['rounds']:.3g} from the minimiser. "
+        "More --rounds end nearer, with more noise in each."
+    )
+    if not np.isinf(settings.epsilon):
+        told["noise"] = (
+            f"it moves the released models by {found['noise']:.3g}. A larger --epsilon or more "
+            "samples of each client make that less."
+        )
+    return [
+        f"  distance of the released models from the minimiser, whose length is "
+        f"{found['minimiser']:.3g} (root mean squares over clients), most by the "
+        f"{max(told, key=found.__getitem__)}:",
+        *(f"    {name}: {sentence}" for name, sentence in told.items()),
     ]
 
 
