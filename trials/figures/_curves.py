@@ -1,5 +1,6 @@
 """Figures of metrics against rounds, and against what the rounds cost."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,22 @@ from fedjax_admm.trials.figures._style import (
 from fedjax_admm.trials.results import Results, summarize
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 def curve_figure(results: Results, *, metric: str) -> "Figure":
     """Draw a metric against rounds, its median too, and the mean against numbers sent."""
     figure = blank_figure(14, 5.2)
-    mean, median, traffic = figure.subplots(1, 3)
+    panels = figure.subplots(1, 3)
+    draw_curves(panels, results, metric)
+    finish(figure, results, panels[0])
+    return figure
+
+
+def draw_curves(panels: "Sequence[Axes]", results: Results, metric: str) -> None:
+    """Draw mean and median against rounds, and the mean against numbers sent, in three panels."""
+    mean, median, traffic = panels
     label = metric_label(results, metric)
     for name, style in family_styles(results.methods).items():
         if not results.has(name, metric):
@@ -47,8 +57,6 @@ def curve_figure(results: Results, *, metric: str) -> "Figure":
     for axes in (mean, median, traffic):
         logarithmic(axes, rounds=True)
         axes.set_ylabel(label)
-    finish(figure, results, mean)
-    return figure
 
 
 def cost_figure(results: Results, *, metric: str) -> "Figure":

@@ -49,39 +49,45 @@ def sweep_figure(
     width = 2 if share is None else 3
     figure = blank_figure(4 * width + 1, 4.6)
     panels = figure.subplots(1, width)
-    mean, median = panels[:2]
-    label = metric_label(results, metric)
+    draw_sweep(panels[:2], results, metric, floor)
+    if share is not None:
+        failures = panels[2]
+        for name, style in family_styles(results.methods).items():
+            if results.has(name, metric):
+                with np.errstate(over="ignore"):
+                    failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
+                line_with_band(failures, results.sweep, *with_error(failed), name, style)
+        failures.set_ylabel(f"{metric_label(results, share)} (%)")
+        failures.set_ylim(0, max(failures.get_ylim()[1], 1))
+        failures.set_title("failures ± standard error")
+        failures.set_xlabel(parameter_label(results))
+    finish(figure, results, panels[0])
+    return figure
+
+
+def draw_sweep(
+    panels: "Sequence[Axes]", results: Results, metric: str, floor: float | None = None
+) -> None:
+    """Draw mean and median of the last record against the swept number, into two panels."""
+    mean, median = panels
     below = []
     for name, style in family_styles(results.methods).items():
         if not results.has(name, metric):
             continue
-        values = results.values(name, metric)
-        table = summarize(values[:, :, -1], axis=1)
+        table = summarize(results.values(name, metric)[:, :, -1], axis=1)
         line_with_band(mean, results.sweep, *mean_band(results, table), name, style)
         line_with_band(median, results.sweep, *with_quantiles(table), name, style)
         if floor is not None and np.any(table.median < floor) and not np.any(table.median >= floor):
             below.append(readable(name))
-        if share is not None:
-            with np.errstate(over="ignore"):
-                failed = summarize(100 * results.values(name, share)[:, :, -1], axis=1)
-            line_with_band(panels[2], results.sweep, *with_error(failed), name, style)
     for axes, title in ((mean, mean_words(results)), (median, "median, 10–90 % of trials")):
         logarithmic(axes)
         if floor is not None:
             axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))
-        axes.set_ylabel(label)
+        axes.set_xlabel(parameter_label(results))
+        axes.set_ylabel(metric_label(results, metric))
         axes.set_title(title)
     if below:
         note(median, f"{', '.join(below)}: median below {floor:g}")
-    if share is not None:
-        failures = panels[2]
-        failures.set_ylabel(f"{metric_label(results, share)} (%)")
-        failures.set_ylim(0, max(failures.get_ylim()[1], 1))
-        failures.set_title("failures ± standard error")
-    for axes in panels:
-        axes.set_xlabel(parameter_label(results))
-    finish(figure, results, mean)
-    return figure
 
 
 def score_figure(results: Results, *, metric: str, score: str) -> "Figure":

@@ -125,6 +125,28 @@ def results(values, metrics):
     return Results(config, sweep, rounds, {"mine/gain": values}, {})
 
 
+@pytest.mark.parametrize(("sweep", "columns"), [(1, 3), (3, 2)])
+def test_the_usual_figure_has_a_row_for_a_second_metric(sweep, columns):
+    values = 1 + np.random.default_rng(0).random((sweep, 4, 5))
+    metrics = dict.fromkeys(("gain", "nowhere", "loss", "third", "numbers_up"), "in m")
+    shown = results(values, metrics | {"loss": "loss (W)"})
+    shown.config["methods"] += ["mine, tuned"]
+    for name in ("mine/third", "mine/numbers_up", "mine, tuned/gain", "mine, tuned/loss"):
+        shown.arrays[name] = values
+    shown.arrays["mine/loss"] = 2 * values
+    figure = figures.usual_figure(shown)
+    assert [axes.get_ylabel() for axes in figure.axes] == columns * ["in m"] + columns * [
+        "loss (W)"
+    ]
+    upper, lower = figure.axes[0], figure.axes[columns]
+    np.testing.assert_allclose(lower.lines[0].get_ydata(), 2 * upper.lines[0].get_ydata())
+    for axes in (upper, lower):  # a family shares its colour, in both rows
+        assert len({line.get_color() for line in axes.lines}) == 1
+        assert [line.get_linestyle() for line in axes.lines] == ["-", "--"]
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert entries == ["mine", "mine, tuned"]
+
+
 @pytest.mark.parametrize(
     ("sweep", "panels", "across"), [(1, 3, "global round"), (3, 2, "what is swept")]
 )
