@@ -45,10 +45,8 @@ _FORGIVEN = 64
 class EdgePenalty(Protocol):
     """What a solver of generalised total variation asks of phi."""
 
-    @property
-    def isotropic(self) -> bool:
-        """Whether phi is a function of ||v||_2."""
-        ...
+    isotropic: ClassVar[bool]
+    """Whether phi is a function of ||v||_2."""
 
     def values(self, difference: jax.Array) -> jax.Array:
         """Return phi of every row, shape (edges,)."""

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -32,7 +33,7 @@ _VECTORS = re.compile(
 )
 
 
-def compilation(device: jax.Device) -> dict[str, str]:
+def compilation(device: Any) -> dict[str, str]:
     """Return what decides how a program is compiled for a device, by what it is called."""
     found = {f"value of {name}": _flags(os.environ.get(name, "")) for name in _VARIABLES}
     found |= {name: str(jax.config.values.get(name)) for name in _SETTINGS}

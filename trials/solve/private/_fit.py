@@ -243,7 +243,7 @@ def shortfall(
     best = np.asarray(problem.optimum, np.float64)
     ends = [_apart(each, best) for each in models]
     rounds = float(np.fmin.reduce(ends))
-    clip = settings.clip if settings.clipped else math.inf
+    clip = float(settings.clip or 0) if settings.clipped else math.inf
     return {
         "clipped": clipped_share(problem, jnp.asarray(models[0], problem.features.dtype), clip),
         "clipping": ends[0] - rounds,
