@@ -2,7 +2,6 @@
 
     python benchmarks/cuda_predictions.py                 every family of `gpu.py`, three sizes
     python benchmarks/cuda_predictions.py --solvers       every solver, on one small problem
-    python benchmarks/cuda_predictions.py --on-chip       FSMDM with the loop inside one kernel
 
     --families FSMDM,HFSAD   --scales 1,10   --only "fed_dr;scaffold"
 
@@ -75,26 +74,6 @@ def predict_solver(name: str) -> dict[str, Any]:
     return _counted(folder, jax.vmap(trial, (None, None, 0)), ROUNDS, *shapes)
 
 
-def predict_on_chip(trials: int) -> dict[str, Any]:
-    """Count what surrounds the kernel with the loop inside, and its launch.
-
-    What the kernel does in its loop is not counted: Mosaic GPU compiles it when it is loaded.
-    """
-    folder = begin(COUNTED)
-    import jax
-
-    import fedjax_admm as fa
-    from fedjax_admm.experimental.on_chip import run_on_chip
-
-    def trial(problem, key):
-        solver = fa.solvers.fsmdm()
-        return run_on_chip(solver, problem, key, rounds=ROUNDS, every=ROUNDS).estimate
-
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), trials))
-    problems = jax.eval_shape(jax.vmap(functions("FSMDM", 1)[0]), keys)
-    return _counted(folder, jax.vmap(trial), None, problems, keys)
-
-
 def _counted(folder: Any, function: Callable, rounds: int | None, *shapes: Any) -> dict[str, Any]:
     from fedjax_admm.trials.engine import memory
 
@@ -123,7 +102,7 @@ def _counted(folder: Any, function: Callable, rounds: int | None, *shapes: Any) 
     }
 
 
-TASKS = {"family": predict_family, "solver": predict_solver, "on chip": predict_on_chip}
+TASKS = {"family": predict_family, "solver": predict_solver}
 
 
 def in_a_process(task: str, **arguments: Any) -> Mapping[str, Any]:
@@ -164,7 +143,6 @@ def main() -> None:
     options.add_argument("--scales", default=",".join(map(str, SCALES)))
     options.add_argument("--solvers", action="store_true")
     options.add_argument("--only", help="names of solvers with semicolons between; all by default")
-    options.add_argument("--on-chip", action="store_true")
     given = options.parse_args()
     if given.one:
         task, arguments = json.loads(given.one)
@@ -177,10 +155,6 @@ def main() -> None:
         print(HEAD.format(f"solver, {TRIALS} trials"))
         for name in names:
             print(line(f"`{name}`", in_a_process("solver", name=name)), flush=True)
-    elif given.on_chip:
-        print(HEAD.format(f"FSMDM on chip, {ROUNDS} rounds in one call, without the loop inside"))
-        for trials in (1, 100, 1000):
-            print(line(f"{trials:,} trials", in_a_process("on chip", trials=trials)), flush=True)
     else:
         print(HEAD.format("family, size"), flush=True)
         for name in given.families.split(","):

@@ -158,7 +158,7 @@ def _bytes_of_a_round(problem: Any, solver: Any) -> int:
 
     def one(problem, solver, state, key):
         present = jax.numpy.ones(shape, bool)
-        return solver.step(problem, state, fa.Turn(jax.numpy.int32(0), key, present))
+        return solver.step(problem, state, fa.RoundInfo(jax.numpy.int32(0), key, present))
 
     memory = jax.jit(one).lower(problem, solver, state, key).compile().memory_analysis()
     return memory.argument_size_in_bytes + memory.output_size_in_bytes

@@ -1,4 +1,4 @@
-"""Tune what is compared among liars and under delays, as `experiments/messages/_tuned_*` has it.
+"""Tune the comparisons of `messages-byzantine` and `messages-delay`, for `_tuned_*` beside them.
 
     python benchmarks/tune_exchanges.py messages-byzantine
     python benchmarks/tune_exchanges.py messages-delay

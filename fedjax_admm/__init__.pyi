@@ -3,7 +3,6 @@ from fedjax_admm import (
     certificates as certificates,
     devices as devices,
     direct as direct,
-    experimental as experimental,
     graphs as graphs,
     kernels as kernels,
     lanes as lanes,
@@ -37,7 +36,7 @@ from fedjax_admm._run import (
 from fedjax_admm._version import __version__ as __version__
 from fedjax_admm.devices import device_mesh as device_mesh
 from fedjax_admm.participation import where_active as where_active
-from fedjax_admm.protocol import Solver as Solver, Turn as Turn
+from fedjax_admm.protocol import RoundInfo as RoundInfo, Solver as Solver
 from fedjax_admm.schedules import (
     Schedule as Schedule,
     from_optax as from_optax,

@@ -40,7 +40,7 @@ class Presence(NamedTuple):
     """Who takes part in one round."""
 
     active: jax.Array  # bool, of the shape that the solver asks for
-    selected: jax.Array | None = None  # shape=(count,), int32: the active ones, where a fixed
+    sampled: jax.Array | None = None  # shape=(count,), int32: the active ones, where a fixed
     # number is drawn; a solver with heavy client work gathers these, updates and scatters them
 
 
@@ -130,11 +130,11 @@ class WithoutReplacement:
         return ()
 
     def draw(self, state, index, key, shape):
-        """Draw `count` different clients, listed in `selected` in increasing order."""
+        """Draw `count` different clients, listed in `sampled` in increasing order."""
         total = math.prod(shape)
-        selected = jnp.sort(jax.random.permutation(key, total)[: self.count]).astype(jnp.int32)
-        active = jnp.zeros(total, bool).at[selected].set(True).reshape(shape)
-        return state, Presence(active, selected)
+        sampled = jnp.sort(jax.random.permutation(key, total)[: self.count]).astype(jnp.int32)
+        active = jnp.zeros(total, bool).at[sampled].set(True).reshape(shape)
+        return state, Presence(active, sampled)
 
     def check(self, shape, rounds):
         """Check that there are as many clients as are to be drawn."""

@@ -9,14 +9,14 @@ from fedjax_admm.traffic import Traffic
 
 
 @short_repr
-class Turn(NamedTuple):
+class RoundInfo(NamedTuple):
     """Everything that a round gets from outside."""
 
     # shape=(), int32: the absolute number of the round, from 0
     index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
     key: jax.Array  # a typed key for this round alone
     active: jax.Array  # bool, of the shape that the solver asks for: who takes part
-    selected: jax.Array | None = None  # shape=(count,), int32: the active ones, where the
+    sampled: jax.Array | None = None  # shape=(count,), int32: the active ones, where the
     # participation draws a fixed number; heavy client work gathers and scatters these only
 
 
@@ -25,14 +25,13 @@ class Solver(Protocol):
 
     Hyper-parameters, schedules and penalties are leaves: they can be vmapped over a grid and
     differentiated. Only counts, structure and functions are static. No solver knows about
-    trials, devices, files or plots, and none draws who takes part: it obeys `turn.active`.
+    trials, devices, files or plots, and none draws who takes part: it obeys `info.active`.
 
     A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
     so many rounds, counted from the first; a run calls it before anything is traced. It may have
-    `check_start(state)`, for a state from which it cannot go on. One whose clients work in silence
-    in some rounds may have `heard(turn)`, which returns the mask of those who take part in the
-    round and talk; a run counts their messages. It draws what the step draws from a clone of the
-    key.
+    `check_start(state)`, for a state from which it cannot go on. One whose clients send nothing in
+    some rounds may have `transmitting(info)`, which returns the mask of those who take part and
+    send; a run counts their messages. It draws what the step draws from a clone of the key.
 
     One with a true `noisy` hides something by what it draws: a run refuses to use its key for
     anything else. Around such a solver, or one with a `release`, no other solver runs, unless that
@@ -57,7 +56,7 @@ class Solver(Protocol):
         """Return the state before the first round."""
         ...
 
-    def step(self, problem: Any, state: Any, turn: Turn) -> Any:
+    def step(self, problem: Any, state: Any, info: RoundInfo) -> Any:
         """Return the state after one global round."""
         ...
 

@@ -30,7 +30,7 @@ def draw(quick: bool) -> dict[str, Any]:
     def chosen(index):
         key, _ = jax.random.split(jax.random.fold_in(jax.random.key(2), index))
         process = without_replacement(benchmark.DRAWN)
-        return process.draw((), index, key, (benchmark.CLIENTS,))[1].selected
+        return process.draw((), index, key, (benchmark.CLIENTS,))[1].sampled
 
     return {
         "problems": jax.device_get(made),

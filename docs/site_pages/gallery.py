@@ -35,7 +35,7 @@ FAMILIES = {  # the first words of experiments' names
     "fedmc": "Ratings: FedMC-ADMM",
     "zcdp": "Private networks: zCDP-NFL",
     "federated nonsmooth": "Solvers of the field beside each other",
-    "messages": "Messages: compression, liars, delays",
+    "messages": "Messages: compression, Byzantine senders, delays",
 }
 
 

@@ -50,7 +50,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Parameters, check_capabilities, has
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
-from fedjax_admm.protocol import Solver, Turn
+from fedjax_admm.protocol import RoundInfo, Solver
 
 Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
 """`measure(solver, problem, state) -> dict of arrays`; a module-level function (a new lambda
@@ -312,7 +312,7 @@ def loop_until(
         state, nonfinite, distance, _ = carry
         return (state.index < end) & (nonfinite == 0) & ~(distance <= tolerance)
 
-    def turn(carry):
+    def several(carry):
         state, nonfinite, _, total = carry
         (state, nonfinite), messages = jax.lax.scan(advance, (state, nonfinite), length=every)
         distance = traced_residual(residual, solver, problem, state.solver)
@@ -325,7 +325,7 @@ def loop_until(
         # block goes on from one that has looked.
         distance = jnp.full_like(distance, jnp.inf)
     state, nonfinite, distance, messages = jax.lax.while_loop(
-        unfinished, turn, (first, none, distance, none)
+        unfinished, several, (first, none, distance, none)
     )
     converged = jnp.where(distance <= tolerance, state.index, 0)
     status = Status(converged, nonfinite, unsolved(state.solver))
@@ -393,17 +393,17 @@ def _round(solver, problem, key, participation):
 
     def advance(carry, _):
         state, nonfinite = carry
-        draw_key, turn_key = jax.random.split(jax.random.fold_in(key, state.index))
+        draw_key, round_key = jax.random.split(jax.random.fold_in(key, state.index))
         remembered, presence = participation.draw(state.participation, state.index, draw_key, shape)
         check_kept(participation, "draw", state.participation, remembered)
-        turn = Turn(state.index, turn_key, presence.active, presence.selected)
-        new = solver.step(problem, state.solver, turn)
+        info = RoundInfo(state.index, round_key, presence.active, presence.sampled)
+        new = solver.step(problem, state.solver, info)
         check_kept(solver, "step", state.solver, new)
         index = state.index + 1
         bad = ~jnp.all(jnp.isfinite(solver.estimate(new)))
         nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
-        heard = solver.heard(turn) if hasattr(solver, "heard") else turn.active
-        messages = solver.messages(problem, heard)
+        sends = solver.transmitting(info) if hasattr(solver, "transmitting") else info.active
+        messages = solver.messages(problem, sends)
         return (RoundState(index, remembered, new, state.fingerprint), nonfinite), messages
 
     return advance

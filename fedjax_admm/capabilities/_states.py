@@ -23,9 +23,11 @@ class ReleaseCounts(Protocol):
 
 
 class RoundCount(Protocol):
-    """A state that counts the rounds."""
+    """A solver that counts its rounds."""
 
-    rounds: jax.Array  # shape=(), int32
+    def rounds(self, state: Any) -> jax.Array:
+        """Return the rounds in which somebody took part, shape (), int32."""
+        ...
 
 
 class TreeState(Protocol):

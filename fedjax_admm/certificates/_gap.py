@@ -38,7 +38,7 @@ from fedjax_admm.capabilities import (
     Values,
     needs,
 )
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 
 
 @needs(OnGraph, Values, solver=[FlowSteps])
@@ -145,8 +145,8 @@ def optimality_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     graph, w, u = problem.graph, state.nodes.w, state.u
     linked = graph.degrees > 0
     key = jax.random.key(0)  # a round of this solver draws nothing
-    turn = Turn(jnp.zeros((), jnp.int32), key, jnp.ones(problem.num_clients, bool))
-    new = solver.step(problem, state, turn)
+    info = RoundInfo(jnp.zeros((), jnp.int32), key, jnp.ones(problem.num_clients, bool))
+    new = solver.step(problem, state, info)
     tau, sigma = solver.steps(problem)
     primal = (w - new.nodes.w) / tau[:, None] - graph.divergence(u - new.u)
     dual = (u - new.u) / sigma - graph.difference(w - new.nodes.w)

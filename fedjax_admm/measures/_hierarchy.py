@@ -35,7 +35,7 @@ def signal_error(problem: Any, model: jax.Array) -> dict[str, jax.Array]:
     return {"error": jnp.min(distances) / jnp.sum(truth**2)}
 
 
-@needs(KnownTruth, state=[RoundCount])
+@needs(KnownTruth, solver=[RoundCount])
 def central_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a centralised solver of phase retrieval.
 
@@ -44,7 +44,7 @@ def central_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax
       that is present; shape ().
     """
     error = signal_error(problem, solver.estimate(state))
-    return {**error, "passes": state.rounds.astype(problem.truth.dtype)}
+    return {**error, "passes": solver.rounds(state).astype(problem.truth.dtype)}
 
 
 @needs(KnownTruth, state=[TreeState])

@@ -4,9 +4,9 @@ from fedjax_admm.messages._channels import (
     identity as identity,
 )
 from fedjax_admm.messages._exchange import (
+    ChannelState as ChannelState,
     Delivery as Delivery,
     Exchange as Exchange,
-    Mailbox as Mailbox,
     at_rows as at_rows,
     check_exchange as check_exchange,
     exchange as exchange,
@@ -35,15 +35,21 @@ from fedjax_admm.messages.aggregators._robust import (
 from fedjax_admm.messages.attacks._attacks import (
     Attack as Attack,
     ConstantMessage as ConstantMessage,
-    Honest as Honest,
+    NoAttack as NoAttack,
     ScaledNoise as ScaledNoise,
     SignFlip as SignFlip,
     StaleReplay as StaleReplay,
     constant_message as constant_message,
-    nobody as nobody,
+    no_attack as no_attack,
     scaled_noise as scaled_noise,
     sign_flip as sign_flip,
     stale_replay as stale_replay,
+)
+from fedjax_admm.messages.attacks._byzantine import (
+    ByzantineClients as ByzantineClients,
+    DrawnByzantine as DrawnByzantine,
+    NamedByzantine as NamedByzantine,
+    byzantine as byzantine,
 )
 from fedjax_admm.messages.attacks._collusions import (
     ALittleIsEnough as ALittleIsEnough,
@@ -52,12 +58,6 @@ from fedjax_admm.messages.attacks._collusions import (
     a_little_is_enough as a_little_is_enough,
     inner_product_manipulation as inner_product_manipulation,
     mimic as mimic,
-)
-from fedjax_admm.messages.attacks._liars import (
-    DrawnLiars as DrawnLiars,
-    Liars as Liars,
-    NamedLiars as NamedLiars,
-    liars as liars,
 )
 from fedjax_admm.messages.compression._compressors import (
     CASTS as CASTS,

@@ -1,13 +1,13 @@
 r"""The way of a message, from who sends it to what a receiver makes of all that it heard.
 
-    attack       what a liar says in the place of its message
+    attack       what a Byzantine sender says in the place of its message
     channel      what is left of it after compression, on the way up; another one on the way down
     delay        when it is heard, if ever
     aggregator   one vector out of what was heard last, or just now
 
 An exchange stands in the field `exchange` of every solver whose clients send. What all this
-remembers stands in a `Mailbox`, stacked over senders, in the solver's state. The exchange in which
-nothing happens is `plain`: solvers then compute what they would without it, and keep no box.
+remembers stands in a `ChannelState`, stacked over senders, in the solver's state. The exchange in
+which nothing happens is `plain`: solvers then compute what they would without it, and keep no box.
 """
 
 import math
@@ -23,7 +23,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel, Identity
 from fedjax_admm.messages.aggregators._aggregators import Aggregator, Mean
-from fedjax_admm.messages.attacks._attacks import Attack, Honest
+from fedjax_admm.messages.attacks._attacks import Attack, NoAttack
 from fedjax_admm.messages.delays._delays import Delay, Prompt, Transit, move, open_transit
 from fedjax_admm.participation import where_active
 from fedjax_admm.traffic import NUMBER, Traffic
@@ -34,7 +34,7 @@ _CHANNEL = ("init", "encode", "bits", "in_order")
 
 
 @short_repr
-class Mailbox(NamedTuple):
+class ChannelState(NamedTuple):
     """What is remembered of messages one way, stacked over senders."""
 
     channel: Any  # of the channel, of every sender
@@ -66,7 +66,7 @@ class Exchange:
     up: Channel = field(default_factory=Identity)
     down: Channel = field(default_factory=Identity)
     aggregator: Aggregator = field(default_factory=Mean)
-    attack: Attack = field(default_factory=Honest)
+    attack: Attack = field(default_factory=NoAttack)
     delay: Delay = field(default_factory=Prompt)
 
     @property
@@ -76,31 +76,31 @@ class Exchange:
             isinstance(self.up, Identity)
             and isinstance(self.down, Identity)
             and isinstance(self.aggregator, Mean)
-            and isinstance(self.attack, Honest)
+            and isinstance(self.attack, NoAttack)
             and isinstance(self.delay, Prompt)
         )
 
-    def liars(self, key: jax.Array, number: int) -> jax.Array:
-        """Return who of so many lies, bool, shape (number,).
+    def byzantine(self, key: jax.Array, number: int) -> jax.Array:
+        """Return which senders are Byzantine, bool, shape (number,).
 
         Args:
-          key: of `init`; it may be used for other things, too. The same key draws the same liars.
-          number: of those who may.
+          key: of `init`; it may be used for other things, too. The same key draws the same ones.
+          number: of all senders.
         """
         return self.attack.who(jax.random.fold_in(jax.random.clone(key), _EXCHANGE), number)
 
-    def open(
+    def init_up(
         self,
         key: jax.Array,
         values: jax.Array,
         weights: jax.Array | None = None,
         receivers: int = 1,
         bad: jax.Array | None = None,
-    ) -> Mailbox:
+    ) -> ChannelState:
         """Return the box before the first round.
 
         Args:
-          key: of `init`; it may be used for other things, too. `liars` are drawn from it.
+          key: of `init`; it may be used for other things, too. `byzantine` are drawn from it.
           values: shape (senders, ...): what both ends know at the start.
           weights: with which weight, shape (senders,); 1 if None.
           receivers: how many average what they hear. The only one begins at the mean of the values,
@@ -119,27 +119,27 @@ class Exchange:
         last = jnp.zeros((receivers, *values.shape[1:]), values.dtype)
         if receivers == 1:
             last = last + jnp.mean(values, 0)[None]
-        return Mailbox(
+        return ChannelState(
             jax.vmap(self.up.init)(values),
             self.attack.init(values),
             open_transit(self.delay.depth, values, weights) if delayed else (),
             values,
             weights,
-            self.liars(key, senders) if bad is None else bad,
+            self.byzantine(key, senders) if bad is None else bad,
             last,
         )
 
-    def send(
+    def send_up(
         self,
         key: jax.Array,
         index: jax.Array,
-        box: Mailbox,
+        box: ChannelState,
         values: jax.Array,
         active: jax.Array,
         weights: jax.Array | None = None,
         rows: jax.Array | None = None,
         part: int = 0,
-    ) -> tuple[Delivery, Mailbox]:
+    ) -> tuple[Delivery, ChannelState]:
         """Send messages; the box then holds what was heard last of everybody.
 
         Args:
@@ -205,11 +205,11 @@ class Exchange:
         found = self.aggregator(flat, weights, groups, last.shape[0], previous)
         return found.reshape(last.shape)
 
-    def open_down(self, sends: Any, clients: int) -> Any:
+    def init_down(self, sends: Any, clients: int) -> Any:
         """Return what the links down remember: a server sends a pytree of arrays to clients."""
         return [jax.vmap(self.down.init)(_copies(leaf, clients)) for leaf in jax.tree.leaves(sends)]
 
-    def read(
+    def send_down(
         self,
         key: jax.Array,
         state: Any,
@@ -222,7 +222,7 @@ class Exchange:
 
         Args:
           key: of the round; it may be used for other things, too.
-          state: of the links, as `open_down` and this function return it.
+          state: of the links, as `init_down` and this function return it.
           sends: a pytree of arrays, the same to all clients.
           active: who reads, bool, of the clients in `rows`.
           clients: how many there are in all.
@@ -309,7 +309,7 @@ def exchange(
             ("__call__",),
             "an aggregator such as trimmed_mean(0.2)",
         ),
-        _part("attack", attack, Honest(), ("who", "init"), "an attack such as sign_flip(0.1)"),
+        _part("attack", attack, NoAttack(), ("who", "init"), "an attack such as sign_flip(0.1)"),
         _part(
             "delay",
             delay,

@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, is_concrete, listed, one_line, typed_key
 from fedjax_admm.losses import LassoLoss, LogisticLoss, SquaredLoss, TrainedLoss
-from fedjax_admm.messages import liars
+from fedjax_admm.messages import byzantine
 from fedjax_admm.problems._client_data import BucketedData, GeneratedData
 from fedjax_admm.problems._consensus import ConsensusRegression
 from fedjax_admm.problems._federated_problem import Federated
@@ -75,7 +75,7 @@ def flip_labels(
             value=problem,
             remedy="let its clients lie in their messages, with an attack of fedjax_admm.messages",
         )
-    chosen = liars(share, who)
+    chosen = byzantine(share, who)
     if share is not None:
         typed_key(key)
     bad = chosen.draw(key, problem.num_clients)

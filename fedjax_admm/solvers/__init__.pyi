@@ -1,19 +1,18 @@
 from fedjax_admm.solvers._local import (
+    FallingGradient as FallingGradient,
     LocalGradient as LocalGradient,
     LocalProx as LocalProx,
     LocalSolver as LocalSolver,
     local_gradient as local_gradient,
     local_prox as local_prox,
 )
-from fedjax_admm.solvers._present import (
-    Mail as Mail,
-    Message as Message,
-    Post as Post,
-    StarSolver as StarSolver,
-    exchanged as exchanged,
-    open_post as open_post,
-    work_present as work_present,
+from fedjax_admm.solvers._messages import (
+    Each as Each,
+    Received as Received,
+    Said as Said,
+    Upload as Upload,
 )
+from fedjax_admm.solvers._star import StarSolver as StarSolver
 from fedjax_admm.solvers.factors._fedmavg import (
     FedMAvg as FedMAvg,
     FedMAvgState as FedMAvgState,
@@ -72,43 +71,31 @@ from fedjax_admm.solvers.splitting._adaptive import (
     AdaptivePenalty as AdaptivePenalty,
     Agreement as Agreement,
     BalancedPenalty as BalancedPenalty,
-    SpectralMemory as SpectralMemory,
     SpectralPenalty as SpectralPenalty,
     balanced_penalty as balanced_penalty,
     spectral_penalty as spectral_penalty,
 )
 from fedjax_admm.solvers.splitting._fed_admm import (
     FedADMM as FedADMM,
-    FedADMMClients as FedADMMClients,
-    FedADMMState as FedADMMState,
     fed_admm as fed_admm,
 )
 from fedjax_admm.solvers.splitting._fed_dr import (
     FedDR as FedDR,
-    FedDRClients as FedDRClients,
-    FedDRState as FedDRState,
     fed_dr as fed_dr,
 )
 from fedjax_admm.solvers.splitting._fed_dyn import (
     FedDyn as FedDyn,
-    FedDynClients as FedDynClients,
-    FedDynState as FedDynState,
     fed_dyn as fed_dyn,
 )
 from fedjax_admm.solvers.splitting._fed_pd import (
     FedPD as FedPD,
-    FedPDClients as FedPDClients,
-    FedPDState as FedPDState,
     fed_pd as fed_pd,
 )
 from fedjax_admm.solvers.splitting._fed_plt import (
     FedPLT as FedPLT,
-    FedPLTClients as FedPLTClients,
-    FedPLTState as FedPLTState,
     fed_plt as fed_plt,
 )
 from fedjax_admm.solvers.star._averaging import (
-    AveragingState as AveragingState,
     FederatedAveraging as FederatedAveraging,
     GradientUpdate as GradientUpdate,
     ProximalUpdate as ProximalUpdate,
@@ -119,8 +106,6 @@ from fedjax_admm.solvers.star._averaging import (
 )
 from fedjax_admm.solvers.star._fsmdm import (
     FSMDM as FSMDM,
-    FSMDMClients as FSMDMClients,
-    FSMDMState as FSMDMState,
     fsmdm as fsmdm,
 )
 from fedjax_admm.solvers.star._fsmdm_constants import (
@@ -129,28 +114,22 @@ from fedjax_admm.solvers.star._fsmdm_constants import (
 )
 from fedjax_admm.solvers.star._ifca import (
     IFCA as IFCA,
-    IFCAState as IFCAState,
     ifca as ifca,
 )
 from fedjax_admm.solvers.star._prox_skip import (
     ProxSkip as ProxSkip,
-    ProxSkipClients as ProxSkipClients,
-    ProxSkipState as ProxSkipState,
     prox_skip as prox_skip,
 )
 from fedjax_admm.solvers.star._scaffold import (
     Scaffold as Scaffold,
-    ScaffoldState as ScaffoldState,
     scaffold as scaffold,
 )
 from fedjax_admm.solvers.star._subgradient import (
     FederatedSubgradient as FederatedSubgradient,
-    FederatedSubgradientState as FederatedSubgradientState,
     federated_subgradient as federated_subgradient,
     subgradient_steps as subgradient_steps,
 )
 from fedjax_admm.solvers.tree._centralized_subgradient import (
-    CentralizedState as CentralizedState,
     CentralizedSubgradient as CentralizedSubgradient,
     PolyakStep as PolyakStep,
     ScheduledStep as ScheduledStep,

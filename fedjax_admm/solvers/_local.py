@@ -4,17 +4,19 @@ An object in a solver's field `local`: `local_gradient()` takes some gradient st
 takes the proximal map of the problem, exact or inexact as the problem has it.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, cast
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, one_line, scalar
+from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.capabilities import Gradients, Prox, has
-from fedjax_admm.solvers._present import descend, draws, largest_curvature
+from fedjax_admm.capabilities import Gradients, Prox
+from fedjax_admm.solvers._declared import build, counted, declared, positive
+from fedjax_admm.solvers._gradients import descend, draws
 
 
 class LocalSolver(Protocol):
@@ -22,21 +24,15 @@ class LocalSolver(Protocol):
 
     requires: ClassVar[tuple[type, ...]]
 
-    @property
-    def needs_curvature(self) -> bool:
-        """Whether it looks at the curvature; without this property it is taken to look."""
-        ...
-
     def memory(self, problem: Any, start: jax.Array) -> Any:
         """Return what it remembers before the first round, for models (clients, dim)."""
         ...
 
-    def length(self, weight: jax.Array, curvature: jax.Array) -> jax.Array:
+    def length(self, weight: jax.Array) -> jax.Array:
         """Return the length of the gradient step that it amounts to where the loss is linear.
 
         Args:
           weight: shape ().
-          curvature: shape (): about the largest curvature of the losses.
         """
         ...
 
@@ -48,7 +44,6 @@ class LocalSolver(Protocol):
         start: jax.Array,
         memory: Any,
         key: jax.Array,
-        curvature: jax.Array,
     ) -> tuple[jax.Array, Any]:
         """Return about `argmin_w f_l(w) + weight_l ||w - centre_l||^2 / 2`, and the memory.
 
@@ -59,7 +54,6 @@ class LocalSolver(Protocol):
           start: shape (clients, dim): where to begin; what is exact does not look at it.
           memory: stacked over clients; what the last call returned, or `memory`.
           key: of these clients' round, for minibatches.
-          curvature: shape (): about the largest curvature of the losses.
         """
         ...
 
@@ -67,61 +61,75 @@ class LocalSolver(Protocol):
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class LocalGradient:
-    r"""Gradient steps: `w <- w - rate G`, with `G = g_l(w) + weight_l (w - centre_l)`.
+    """Gradient steps of one length: `w <- w - rate (g_l(w) + weight_l (w - centre_l))`."""
 
-    The rate is given, or falls whenever a step of the client overshoots:
+    rate: jax.Array = positive()  # shape=()
+    steps: int = counted()
 
-        rate = 1 / ((curvature + weight_l) sqrt(1 + n_l))
+    requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
-    where n_l counts, over all rounds, the steps after which the next slope G' of the same round has
-    `<G', G> < 0`. Where the loss is convex, and smooth with that curvature, there is none: slopes
-    are cocoercive, so that `<G', G> >= ||G'||^2` for a rate of at most 1 / (curvature + weight_l).
-    At a kink, and with the noise of minibatches, steps of one length never settle, and those that
-    fall like 1 / sqrt(n) do.
+    def memory(self, problem, start):
+        """Return nothing."""
+        return ()
+
+    def length(self, weight):
+        """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight."""
+        return _length(self.rate, weight, self.steps)
+
+    def __call__(self, problem, centre, weight, start, memory, key):
+        """Return the models after all steps, shape (clients, dim), and nothing."""
+
+        def pull(w):
+            return weight[:, None] * (w - centre)
+
+        return descend(problem, start, key, self.rate, self.steps, pull), memory
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class FallingGradient:
+    r"""Gradient steps whose length falls when they overshoot: `w <- w - rate G`.
+
+    With `G = g_l(w) + weight_l (w - centre_l)` and n_l the number of steps, over all rounds, after
+    which the next slope G' of the same round has `<G', G> < 0`,
+
+        rate = 1 / ((curvature + weight_l) sqrt(1 + n_l)).
+
+    Where the loss is convex, and smooth with that curvature, there is none: slopes are cocoercive,
+    so that `<G', G> >= ||G'||^2` for a rate of at most 1 / (curvature + weight_l). At a kink, and
+    with the noise of minibatches, steps of one length never settle, and those that fall like
+    1 / sqrt(n) do.
 
     Reference: H. Kesten, "Accelerated Stochastic Approximation", Ann. Math. Statist. 29 (1958);
     B. Delyon, A. Juditsky, "Accelerated Stochastic Approximation", SIAM J. Optim. 3 (1993), for
     inner products.
     """
 
-    rate: jax.Array | None  # shape=(); from the curvature and the overshoots if None
-    steps: int = field(metadata={"static": True})
+    curvature: jax.Array | None = positive(curvature=lambda largest: largest)  # shape=()
+    steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
-    @property
-    def needs_curvature(self) -> bool:
-        """Whether the rate follows from the curvature."""
-        return self.rate is None
-
     def memory(self, problem, start):
-        """Return no overshoots, shape (clients,); nothing where the rate is given."""
-        return () if self.rate is not None else jnp.zeros(start.shape[0], jnp.int32)
+        """Return no overshoots, shape (clients,)."""
+        return jnp.zeros(start.shape[0], jnp.int32)
 
-    def length(self, weight, curvature):
+    def length(self, weight):
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight."""
-        rate = 1 / (curvature + weight) if self.rate is None else self.rate
-        kept, one = 1 - rate * weight, jnp.ones((), weight.dtype)
-        return rate * jax.lax.fori_loop(1, self.steps, lambda _, total: total * kept + 1, one)
+        return _length(1 / (self.curvature + weight), weight, self.steps)
 
-    def __call__(self, problem, centre, weight, start, memory, key, curvature):
+    def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the overshoots so far."""
         weight = weight[:, None]
-
-        def pull(w):
-            return weight * (w - centre)
-
-        if self.rate is not None:
-            return descend(problem, start, key, self.rate, self.steps, pull), memory
+        rate = 1 / (self.curvature + weight)
 
         def step(carry, draw):
             w, before, overshoots = carry
-            slope = problem.gradients(w, draw) + pull(w)
+            slope = problem.gradients(w, draw) + weight * (w - centre)
             overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
             fall = jnp.sqrt(1 + overshoots.astype(w.dtype))[:, None]
             return (w - rate / fall * slope, slope, overshoots), None
 
-        rate = 1 / (curvature + weight)
         begun = start, jnp.zeros_like(start), memory
         (w, _, overshoots), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
         return w, overshoots
@@ -134,26 +142,23 @@ class LocalProx:
 
     requires: ClassVar[tuple[type, ...]] = (Prox,)
 
-    @property
-    def needs_curvature(self) -> bool:
-        """Whether it looks at the curvature: never."""
-        return False
-
     def memory(self, problem, start):
         """Return what the prox remembers before the first round."""
         return problem.prox_memory(start)
 
-    def length(self, weight, curvature):
+    def length(self, weight):
         """Return 1 / weight."""
         return 1 / weight
 
-    def __call__(self, problem, centre, weight, start, memory, key, curvature):
+    def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models, shape (clients, dim), and the memory of the prox."""
         return problem.prox(centre, 1 / weight, memory)
 
 
-def local_gradient(rate: ArrayLike | None = None, *, steps: int = 5) -> LocalGradient:
-    """Build `LocalGradient`.
+def local_gradient(
+    rate: ArrayLike | None = None, *, steps: int = 5
+) -> LocalGradient | FallingGradient:
+    """Build gradient steps of one length, or steps that fall when they overshoot.
 
     Args:
       rate: length of the steps, below 2 / (curvature + weight). If None it begins at
@@ -167,8 +172,9 @@ def local_gradient(rate: ArrayLike | None = None, *, steps: int = 5) -> LocalGra
     Raises:
       InputError: a number is out of range.
     """
-    chosen = None if rate is None else scalar("rate", rate, above=0)
-    return LocalGradient(chosen, count("steps", steps))
+    if rate is None:
+        return build(FallingGradient, curvature=None, steps=steps)
+    return build(LocalGradient, rate=rate, steps=steps)
 
 
 def local_prox() -> LocalProx:
@@ -177,13 +183,11 @@ def local_prox() -> LocalProx:
 
 
 def check_local(local: Any) -> LocalSolver:
-    """Return the local solver, five gradient steps if it is None.
+    """Return the local solver.
 
     Raises:
       InputError: it is no local solver.
     """
-    if local is None:
-        return local_gradient()
     if isinstance(local, type) or not (callable(local) and hasattr(local, "memory")):
         raise InputError(
             f"must be local_gradient(...) or local_prox(), but it is {one_line(local)}",
@@ -194,34 +198,11 @@ def check_local(local: Any) -> LocalSolver:
     return cast(LocalSolver, local)
 
 
-def curvature_at_start(
-    problem: Any, points: jax.Array, local: LocalSolver, *given: jax.Array | None
-) -> jax.Array:
-    """Return the curvature that a solver keeps, shape (): `largest_curvature` if somebody needs it.
-
-    Args:
-      problem: of all clients.
-      points: shape (clients, dim) or (dim,).
-      local: the local solver, which may need it.
-      *given: the solver's own lengths; where one is None, it follows from the curvature.
-
-    Returns:
-      The estimate; 1, which nobody reads, where nothing follows from it.
-    """
-    if getattr(local, "needs_curvature", True) or any(one is None for one in given):
-        return largest_curvature(problem, points)
-    return jnp.ones((), points.dtype)
+def locally(default: Callable[[], LocalSolver] = local_gradient) -> Any:
+    """Declare how a client solves its problem; None stands for the default."""
+    return declared(lambda _, value: default() if value is None else check_local(value))
 
 
-def check_curvature(problem: Any, argument: str, given: jax.Array | None) -> None:
-    """Check that what a solver was not given can be found from the problem's curvature.
-
-    Raises:
-      InputError: nothing is given, and the problem has no gradients.
-    """
-    if given is None and not has(problem, Gradients):
-        raise InputError(
-            f"is to be found from gradients, which {type(problem).__name__} lacks",
-            argument=argument,
-            remedy="give it",
-        )
+def _length(rate: jax.Array, weight: jax.Array, steps: int) -> jax.Array:
+    kept, one = 1 - rate * weight, jnp.ones((), weight.dtype)
+    return rate * jax.lax.fori_loop(1, steps, lambda _, total: total * kept + 1, one)

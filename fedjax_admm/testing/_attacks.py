@@ -43,7 +43,7 @@ class _Bench(NamedTuple):
 
     @property
     def masks(self) -> tuple[jax.Array, jax.Array]:
-        """Return liars and who is present, of every kind: senders 1 and 4 lie and are present."""
+        """Return which senders are Byzantine, and present: 1 and 4 are both."""
         rows = np.arange(self.senders)
         return jnp.asarray((rows % 3 == 1) | (rows == 0)), jnp.asarray((rows != 0) & (rows != 3))
 
@@ -74,7 +74,7 @@ def check_attack(
 
     Args:
       attack: a pytree, as `messages.sign_flip(0.2)` is.
-      senders: at least 5; where liars are named, as many as there are names.
+      senders: at least 5; where Byzantine senders are named, as many as there are names.
       shape: of one message.
       only: names of the checks to make; all if None.
 
@@ -160,7 +160,7 @@ def _rows(b: _Bench) -> None:
         row = int(changed[0])
         why = "is not bad" if not bad[row] else "is absent"
         raise AssertionError(
-            f"{b.name} must change nothing but what liars say who are present, but it changes row "
+            f"{b.name} must change the rows of present Byzantine senders alone, but it changes row "
             f"{row}, which {why}; take jnp.where over bad & present."
         )
     nobody = jnp.zeros_like(bad)
@@ -174,7 +174,7 @@ def _rows(b: _Bench) -> None:
         with doing(f"{b.name} where some are absent"):
             other = _tell(b.attack, wild, bad, present, memory, fresh(0))[0]
         demand_close(
-            f"What liars say under {b.name} with {what:g} in the rows of the absent, and without,",
+            f"Byzantine messages under {b.name} with {what:g} in absent rows, and without,",
             other[~quiet],
             told[~quiet],
             0.0,

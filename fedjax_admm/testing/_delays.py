@@ -151,7 +151,7 @@ def _heard(exchange: Exchange, box: Any, sent: _Sent) -> Any:
 
     def turn(box, now):
         key = jax.random.fold_in(fresh(1), now.index)
-        post, box = exchange.send(key, now.index, box, now.values, now.sends, now.weights)
+        post, box = exchange.send_up(key, now.index, box, now.values, now.sends, now.weights)
         return box, (post.values, post.weights, post.arrived)
 
     return jax.lax.scan(turn, box, sent)
@@ -160,7 +160,7 @@ def _heard(exchange: Exchange, box: Any, sent: _Sent) -> Any:
 def _linked(b: _Bench, sent: _Sent) -> tuple[Exchange, Any]:
     exchange = Exchange(delay=b.delay)
     with doing(f"Links with {b.name}"):
-        return exchange, exchange.open(fresh(0), sent.values[0], sent.weights[0])
+        return exchange, exchange.init_up(fresh(0), sent.values[0], sent.weights[0])
 
 
 def _links(b: _Bench) -> None:

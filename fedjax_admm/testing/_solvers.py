@@ -12,7 +12,7 @@ from fedjax_admm._checks import InputError, count, scalar, typed_key
 from fedjax_admm._run import check_methods, difference, run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.testing._shared import (
     demand,
     demand_close,
@@ -28,7 +28,7 @@ from fedjax_admm.testing._shared import (
 )
 
 _SPLIT = "Split keys with jax.random.split, one part for every use."
-_MASK = "Let fedjax_admm.where_active(turn.active, new, old) choose what the clients keep."
+_MASK = "Let fedjax_admm.where_active(info.active, new, old) choose what the clients keep."
 
 
 @short_repr
@@ -58,10 +58,10 @@ class _Bench(NamedTuple):
             self.solver, self.problem, self.key, rounds=rounds, participation=process, start=start
         )
 
-    def turn(self, active, index: int) -> Turn:
-        """Return the turn that the run of `key` has in a round, with a mask of one's own."""
+    def info(self, active, index: int) -> RoundInfo:
+        """Return the info that the run of `key` has in a round, with a mask of one's own."""
         key = jax.random.split(jax.random.fold_in(self.key, index))[1]
-        return Turn(jnp.int32(index), key, jnp.broadcast_to(jnp.asarray(active), self.mask))
+        return RoundInfo(jnp.int32(index), key, jnp.broadcast_to(jnp.asarray(active), self.mask))
 
     def kept(self, state) -> dict[str, np.ndarray]:
         """Return what belongs to clients: name of the leaf -> array with a leading axis of them."""
@@ -160,8 +160,8 @@ def on_and_off() -> participation.Participation:
 
 
 @jax.jit
-def _step(solver, problem, state, turn):
-    return solver.step(problem, state, turn)
+def _step(solver, problem, state, info):
+    return solver.step(problem, state, info)
 
 
 def _of_clients(solver: Any, problem: Any) -> list[bool]:
@@ -240,7 +240,7 @@ def _structure(b: _Bench) -> None:
     ):
         remedy = "Take jnp.where or jax.lax.cond in place of an if on values."
         with doing(f"{b.name}.step {how}", remedy if "under" in how else ""):
-            new = step(b.solver, b.problem, state, b.turn(True, 0))
+            new = step(b.solver, b.problem, state, b.info(True, 0))
         found = difference(state, new)
         demand(
             not found,
@@ -272,7 +272,7 @@ def _absent(b: _Bench) -> None:
     active[(*(0,) * (active.ndim - 1), 1)] = True
     active[(*(-1,) * (active.ndim - 1), -1)] = True
     with doing(f"{b.name}.step where some clients are absent"):
-        new = _step(b.solver, b.problem, state, b.turn(active, 3))
+        new = _step(b.solver, b.problem, state, b.info(active, 3))
     present = active.reshape(-1, active.shape[-1]).any(0)
     old, moved = b.kept(state), b.kept(new)
     for name, before in old.items():
@@ -308,7 +308,7 @@ def _nobody(b: _Bench) -> None:
     with doing(f"A run of {b.name}"):
         state = b.run().state.solver
     with doing(f"{b.name}.step of a round without anybody"):
-        new = _step(b.solver, b.problem, state, b.turn(False, 3))
+        new = _step(b.solver, b.problem, state, b.info(False, 3))
     old, moved = b.kept(state), b.kept(new)
     for name, before in old.items():
         demand(
@@ -421,7 +421,7 @@ def _resumes(b: _Bench) -> None:
         none = b.run(0)
         half = b.run(b.rounds // 2, start=none.state)
         rest = b.run(b.rounds // 2, start=half.state)
-    remedy = "All that a round needs must be in the state, or follow from turn.index and turn.key."
+    remedy = "All that a round needs must be in the state, or follow from info.index and info.key."
     where = f"The states of {b.name} after {b.rounds} rounds in two parts and at once"
     if not b.bits:
         demand_close(where, rest.state, whole.state, 0.0, 0.0, remedy)
@@ -439,7 +439,7 @@ def _replayed(b: _Bench) -> None:
         replayed = b.run(process=participation.replay(masks))
         state = b.run(0).state.solver
     for index, mask in enumerate(masks):
-        state = _step(b.solver, b.problem, state, b.turn(mask, index))
+        state = _step(b.solver, b.problem, state, b.info(mask, index))
     where = f"Estimates of {b.name} after a run with recorded masks, and after its steps one by one"
     found, wanted = map(b.solver.estimate, (replayed.state.solver, state))
     demand_close(where, found, wanted, b.tolerance, b.tolerance)

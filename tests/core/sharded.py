@@ -79,7 +79,7 @@ def fedmc(clients):
 SOME = participation.bernoulli(0.6)
 
 FAMILIES = {
-    "FSMDM": Family(fsmdm, lambda state: state.client, SOME),
+    "FSMDM": Family(fsmdm, lambda state: state.clients, SOME),
     "HFSAD": Family(hfsad, lambda state: state.clients, SOME),
     "GTV": Family(gtv, lambda state: state, SOME),
     "zCDP-NFL": Family(zcdp, lambda state: state, SOME),

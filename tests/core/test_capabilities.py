@@ -81,9 +81,9 @@ def test_a_solver_reads_what_it_declares_and_no_more(name):
     def one_round(solver, problem, key):
         init_key, turn_key = jax.random.split(key)
         state = solver.init(problem, init_key)
-        turn = fa.Turn(jnp.int32(0), turn_key, jnp.ones(shape, bool))
-        messages = solver.messages(problem, turn.active)
-        return solver.estimate(solver.step(problem, state, turn)), messages
+        info = fa.RoundInfo(jnp.int32(0), turn_key, jnp.ones(shape, bool))
+        messages = solver.messages(problem, info.active)
+        return solver.estimate(solver.step(problem, state, info)), messages
 
     jax.eval_shape(one_round, solver, guard, jax.random.key(0))
     traffic = solver.traffic(guard)
@@ -308,8 +308,8 @@ def test_data_that_are_none_are_missing():
             lambda: measures.central_signal_error(
                 fa.solvers.fsmdm(), SimpleNamespace(truth=jnp.ones(3)), ()
             ),
-            "central_signal_error needs a state with rounds (RoundCount), which tuple lacks; those "
-            "of solvers.centralized_subgradient and federated_subgradient have it.",
+            "central_signal_error needs a solver with rounds (RoundCount), which FSMDM lacks; "
+            "solvers.centralized_subgradient has it.",
         ),
         (
             lambda: measures.tree_signal_error(None, SimpleNamespace(truth=jnp.ones(3)), None),

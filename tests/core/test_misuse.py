@@ -41,7 +41,7 @@ class Counting:
     def init(self, problem, key):
         return Total(problem.start, jnp.zeros((), jnp.int32))
 
-    def step(self, problem, state, turn):
+    def step(self, problem, state, info):
         return self.change(Total(state.model + 1, state.rounds + 1))
 
     def estimate(self, state):
@@ -131,7 +131,7 @@ MISTAKES = {
     ),
     "the solver's state for that of a run": (
         lambda: run(start=run().state.solver),
-        "start must be the state of a Run, but it is FSMDMState(server=",
+        "start must be the state of a Run, but it is StarState(server=",
     ),
     "many states": (
         lambda: run(start=jax.vmap(lambda key: run(key=key).state)(jax.random.split(KEY, 3))),

@@ -49,8 +49,8 @@ def test_without_replacement_draws_a_fixed_number_uniformly():
     np.testing.assert_array_equal(drawn.sum(1), 7)
     np.testing.assert_allclose(drawn.mean(0), 7 / 30, atol=0.05)
     _, presence = process.draw((), jnp.int32(0), jax.random.key(1), SHAPE)
-    assert presence.selected.dtype == jnp.int32
-    np.testing.assert_array_equal(np.flatnonzero(presence.active), presence.selected)
+    assert presence.sampled.dtype == jnp.int32
+    np.testing.assert_array_equal(np.flatnonzero(presence.active), presence.sampled)
 
 
 def longest_silence(drawn):

@@ -79,9 +79,9 @@ def test_who_is_selected_is_who_is_active(case):
     process = case.build()
     state = process.init(jax.random.key(0), SHAPE)
     _, presence = process.draw(state, jnp.int32(0), jax.random.key(1), SHAPE)
-    if presence.selected is not None:
-        assert presence.selected.dtype == jnp.int32
-        np.testing.assert_array_equal(presence.selected, np.flatnonzero(presence.active))
+    if presence.sampled is not None:
+        assert presence.sampled.dtype == jnp.int32
+        np.testing.assert_array_equal(presence.sampled, np.flatnonzero(presence.active))
 
 
 def test_what_it_remembers_keeps_its_structure(case):

@@ -42,7 +42,7 @@ def estimate(solver, problem, state):
 
 def distance(solver, problem, state):
     """Residual: how far the server is from the clients."""
-    return jnp.max(jnp.abs(state.client.x - state.server[None]))
+    return jnp.max(jnp.abs(state.clients.x - state.server[None]))
 
 
 FAMILIES = {

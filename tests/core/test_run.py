@@ -27,7 +27,7 @@ def final_error(solver, problem, rounds=50, key=KEY):
 
 def gap(solver, problem, state):
     """Residual for run_until: the largest distance between the clients and the server."""
-    return jnp.max(jnp.abs(state.client.x - state.server[None]))
+    return jnp.max(jnp.abs(state.clients.x - state.server[None]))
 
 
 def server(solver, problem, state):

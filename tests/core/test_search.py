@@ -44,8 +44,8 @@ class Descent:
     def init(self, problem, key):
         return problem.start + jax.random.uniform(key, (), problem.start.dtype)
 
-    def step(self, problem, state, turn):
-        share = turn.active.astype(state.dtype) / problem.target.shape[0]
+    def step(self, problem, state, info):
+        share = info.active.astype(state.dtype) / problem.target.shape[0]
         gap = jnp.sum(share * (state - problem.target))
         return state - self.rate * gap - self.pull * state
 

@@ -110,8 +110,8 @@ def test_slopes_are_gradients_of_smooth_losses():
         for name, build in SPLITTING.items():
             solver = build()
             state = solver.init(problem, key)
-            turn = fa.Turn(jnp.int32(1), key, jnp.ones(10, bool))
-            state = solver.step(problem, state, turn)
+            info = fa.RoundInfo(jnp.int32(1), key, jnp.ones(10, bool))
+            state = solver.step(problem, state, info)
             slopes, told = (
                 problem.gradients(solver.client_models(state)),
                 solver.client_slopes(state),

@@ -71,7 +71,7 @@ AGGREGATORS = {
 }
 
 ATTACKS = {
-    "nobody": Case(messages.nobody, lambda build: build()),
+    "nobody": Case(messages.no_attack, lambda build: build()),
     "sign_flip": Case(messages.sign_flip, lambda build: build(0.3, 2.0)),
     "sign_flip, named": Case(
         messages.sign_flip, lambda build: build(who=np.arange(6) == 4), {"senders": 6}

@@ -49,7 +49,7 @@ def cloud(seed=1, number=10, dim=3):
     return np.random.default_rng(seed).standard_normal((number, dim))
 
 
-def with_liars(number, lie, size=10, seed=1):
+def with_byzantine(number, lie, size=10, seed=1):
     x = cloud(seed, size)
     x[size - number :] = lie
     return x
@@ -72,12 +72,12 @@ def test_known_numbers_of_a_clean_cloud_and_of_one_with_two_liars(name, x64):
     clean, bad = KNOWN[name]
     aggregator = messages.trimmed_mean(0.2) if name == "trimmed" else RULES[name][0]
     np.testing.assert_allclose(at_star(aggregator, cloud()), clean, atol=6e-7)
-    np.testing.assert_allclose(at_star(aggregator, with_liars(2, 100)), bad, atol=6e-7)
+    np.testing.assert_allclose(at_star(aggregator, with_byzantine(2, 100)), bad, atol=6e-7)
 
 
 @pytest.mark.thorough
 def test_one_step_of_clipping_from_zero_bounds_norms(x64):
-    for x, wanted in zip((cloud(), with_liars(2, 100)), KNOWN["bounding"], strict=True):
+    for x, wanted in zip((cloud(), with_byzantine(2, 100)), KNOWN["bounding"], strict=True):
         found = at_star(messages.centred_clipping(1.0), x)
         np.testing.assert_allclose(found, wanted, atol=6e-7)
 
@@ -242,12 +242,14 @@ def test_who_claims_a_large_weight_gets_the_cap():
     """At a cap of 3 two that claim all are outvoted by seven others, not by five."""
     median = messages.coordinate_median()
     for others, held in [(7, True), (5, False)]:
-        x = with_liars(2, 1e6, others + 2)
+        x = with_byzantine(2, 1e6, others + 2)
         weights = np.r_[np.ones(others), 1e20, np.inf]
         assert (np.abs(at_star(median, x, weights)).max() < 10) == held
     alone = np.r_[np.ones(8), 1e20]
-    assert np.abs(at_star(median, with_liars(1, 1e6, 9), alone)).max() < 10
-    assert at_star(messages.coordinate_median(cap=np.inf), with_liars(1, 1e6, 9), alone)[0] == 1e6
+    assert np.abs(at_star(median, with_byzantine(1, 1e6, 9), alone)).max() < 10
+    assert (
+        at_star(messages.coordinate_median(cap=np.inf), with_byzantine(1, 1e6, 9), alone)[0] == 1e6
+    )
 
 
 @pytest.mark.thorough
@@ -293,9 +295,9 @@ def test_half_of_the_votes_moves_a_median_and_less_does_not():
     median = messages.coordinate_median()
     honest = cloud(1, 11)[:6].astype(np.float32)
     for lie in LIES:
-        found = at_star(median, with_liars(5, lie, 11))
+        found = at_star(median, with_byzantine(5, lie, 11))
         assert np.all((honest.min(0) <= found) & (found <= honest.max(0)))
-    assert np.all(at_star(median, with_liars(6, 1e6, 11)) == 1e6)
+    assert np.all(at_star(median, with_byzantine(6, 1e6, 11)) == 1e6)
 
 
 @pytest.mark.thorough
@@ -304,27 +306,29 @@ def test_half_of_the_votes_moves_a_median_and_less_does_not():
 def test_a_trimmed_mean_holds_up_to_its_share(held, lie):
     trimmed = messages.trimmed_mean(held / 11)
     honest = cloud(1, 11)[: 11 - held].astype(np.float32)
-    found = at_star(trimmed, with_liars(held, lie, 11))
+    found = at_star(trimmed, with_byzantine(held, lie, 11))
     assert np.all((honest.min(0) <= found) & (found <= honest.max(0)))
-    assert np.all(at_star(trimmed, with_liars(held + 1, 1e6, 11)) > 1e4)
+    assert np.all(at_star(trimmed, with_byzantine(held + 1, 1e6, 11)) > 1e4)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("lie", LIES)
 def test_a_geometric_median_holds_below_half(lie):
     honest = cloud(1, 11)[:6]
-    found = at_star(messages.geometric_median(), with_liars(5, lie, 11))
+    found = at_star(messages.geometric_median(), with_byzantine(5, lie, 11))
     # The bound of the exact one: 2 (n - f) / (n - 2 f) times the radius of the honest.
     spread = np.linalg.norm(honest - honest.mean(0), axis=1).max()
     assert np.linalg.norm(found - honest.mean(0)) < 12 * spread
-    moved = at_star(messages.geometric_median(), with_liars(6, 1e6, 11))
+    moved = at_star(messages.geometric_median(), with_byzantine(6, 1e6, 11))
     np.testing.assert_allclose(moved, 1e6, rtol=1e-3)
 
 
 @pytest.mark.thorough
 def test_the_geometric_median_forgets_how_far_away_the_liars_are(x64):
     """After a fixed number of steps, too: from the mean they would keep a hold on it."""
-    found = [at_star(messages.geometric_median(), with_liars(4, lie)) for lie in (1e8, 1e12, 1e30)]
+    found = [
+        at_star(messages.geometric_median(), with_byzantine(4, lie)) for lie in (1e8, 1e12, 1e30)
+    ]
     np.testing.assert_allclose(found[0], found[2], atol=1e-6)
     np.testing.assert_allclose(found[1], found[2], atol=1e-9)
 
@@ -333,33 +337,33 @@ def test_the_geometric_median_forgets_how_far_away_the_liars_are(x64):
 @pytest.mark.parametrize("lie", LIES)
 def test_krum_chooses_an_honest_vector_up_to_what_it_is_told(lie):
     honest = cloud(1, 11)[:7].astype(np.float32)
-    assert at_star(messages.krum(4), with_liars(4, lie, 11)).tolist() in honest.tolist()
-    found = at_star(messages.multi_krum(4, 7), with_liars(4, lie, 11))
+    assert at_star(messages.krum(4), with_byzantine(4, lie, 11)).tolist() in honest.tolist()
+    found = at_star(messages.multi_krum(4, 7), with_byzantine(4, lie, 11))
     np.testing.assert_allclose(found, honest.mean(0), rtol=1e-5)
     # Six that agree have five near ones each, at no distance.
-    assert np.all(at_star(messages.krum(4), with_liars(6, 1e6, 11)) == 1e6)
+    assert np.all(at_star(messages.krum(4), with_byzantine(6, 1e6, 11)) == 1e6)
 
 
 @pytest.mark.thorough
 def test_the_mean_is_moved_by_one_and_passes_on_what_is_not_finite():
-    assert np.all(at_star(messages.mean(), with_liars(1, 1e6)) > 1e4)
-    assert np.isnan(at_star(messages.mean(), with_liars(1, np.nan))).all()
+    assert np.all(at_star(messages.mean(), with_byzantine(1, 1e6)) > 1e4)
+    assert np.isnan(at_star(messages.mean(), with_byzantine(1, np.nan))).all()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("lie", [1e6, 1e30, 3e38])
 def test_liars_move_what_is_shortened_by_their_share_of_the_radius(lie):
-    silent = at_star(messages.norm_bounding(2.0), with_liars(3, 0))
-    told = at_star(messages.norm_bounding(2.0), with_liars(3, lie))
+    silent = at_star(messages.norm_bounding(2.0), with_byzantine(3, 0))
+    told = at_star(messages.norm_bounding(2.0), with_byzantine(3, lie))
     np.testing.assert_allclose(np.linalg.norm(told - silent), 0.3 * 2, rtol=1e-5)
 
-    clip, x = messages.centred_clipping(2.0), jnp.asarray(with_liars(3, lie), jnp.float32)
+    clip, x = messages.centred_clipping(2.0), jnp.asarray(with_byzantine(3, lie), jnp.float32)
     at = jnp.zeros(10, jnp.int32)
     honest = in_groups(clip, x, jnp.ones(10).at[7:].set(0), at, jnp.zeros((1, 3)))
     first = in_groups(clip, x, jnp.ones(10), at, jnp.zeros((1, 3)))
     np.testing.assert_allclose(first, 0.7 * honest + 0.3 * 2 / np.sqrt(3), rtol=1e-5)
-    # Round after round it goes on, where the liars are more than half.
-    many, v = jnp.asarray(with_liars(6, lie), jnp.float32), jnp.zeros((1, 3))
+    # Round after round it goes on, where the Byzantine senders are more than half.
+    many, v = jnp.asarray(with_byzantine(6, lie), jnp.float32), jnp.zeros((1, 3))
     for _ in range(50):
         v = in_groups(clip, many, jnp.ones(10), at, v)
     assert jnp.linalg.norm(v) > 15
@@ -370,7 +374,7 @@ def test_liars_move_what_is_shortened_by_their_share_of_the_radius(lie):
     "name", ["median", "trimmed", "geometric", "krum", "multi_krum", "bounding"]
 )
 def test_who_sends_what_is_not_finite_counts_as_absent(name):
-    told = at_star(RULES[name][0], with_liars(2, np.nan))
+    told = at_star(RULES[name][0], with_byzantine(2, np.nan))
     np.testing.assert_array_equal(told, at_star(RULES[name][0], cloud(), np.arange(10) < 8))
 
 

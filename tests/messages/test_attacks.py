@@ -1,4 +1,4 @@
-"""What liars say, against loops over senders; who lies; and what nobody can be told wrong."""
+"""Attacks against loops over senders, the choice of Byzantine senders, and wrong arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -152,7 +152,7 @@ def test_z_is_the_published_one(x64):
 @pytest.mark.thorough
 def test_z_is_finite_where_the_formula_has_none(x64):
     values = np.random.default_rng(0).standard_normal((9, 2))
-    for f in range(1, 10):  # from five on liars are the majority
+    for f in range(1, 10):  # from five on Byzantine senders are the majority
         bad = np.arange(9) < f
         told, _ = tell(messages.a_little_is_enough(who=bad), values, bad, np.ones(9, bool))
         assert np.isfinite(told).all()
@@ -204,7 +204,7 @@ def test_where_nobody_is_honest_those_who_need_them_say_the_truth(name):
 def lying(shares, number):
     """Return how many lie of each share."""
     key = jax.random.key(0)
-    draw = jax.vmap(lambda share: messages.liars(share).draw(jax.random.clone(key), number))
+    draw = jax.vmap(lambda share: messages.byzantine(share).draw(jax.random.clone(key), number))
     return jax.jit(draw)(shares).sum(1)
 
 
@@ -231,7 +231,7 @@ def test_liars_are_uniform_and_a_larger_share_only_adds_some():
     keys = jax.random.split(jax.random.key(1), 4000)
 
     def draw(share):
-        drawn = jax.vmap(lambda key: messages.liars(share).draw(key, 10))
+        drawn = jax.vmap(lambda key: messages.byzantine(share).draw(key, 10))
         return np.asarray(drawn(jax.random.clone(keys)))
 
     few, many = draw(0.3), draw(0.6)
@@ -245,7 +245,7 @@ def test_liars_are_uniform_and_a_larger_share_only_adds_some():
 def test_named_liars_are_exactly_these_and_nobody_is_none():
     who = messages.sign_flip(who=BAD).who(jax.random.key(0), K)
     np.testing.assert_array_equal(who, BAD)
-    honest = messages.nobody()
+    honest = messages.no_attack()
     assert not honest.who(jax.random.key(0), K).any()
     values = jnp.ones((K, 2))
     np.testing.assert_array_equal(tell(honest, values)[0], values)

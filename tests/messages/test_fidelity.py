@@ -45,7 +45,7 @@ def drawn(solver, problem, state):
     return {
         "server": state.server,
         "duals": state.clients.duals,
-        "draws": state.post.up[0].channel[1],
+        "draws": state.exchange.up[0].channel[1],
     }
 
 
@@ -142,7 +142,7 @@ def test_fsmdm_with_a_trimmed_mean_is_the_loop_over_clients(asynchronous):
     problem = localization(anchors, distances, start=np.zeros(3))
 
     def states(solver, problem, state):
-        return {"w": state.server, "zeta": state.client.zeta, "q": state.client.q}
+        return {"w": state.server, "zeta": state.clients.zeta, "q": state.clients.q}
 
     trace = fa.run(
         solver,
@@ -160,7 +160,7 @@ def test_fsmdm_with_a_trimmed_mean_is_the_loop_over_clients(asynchronous):
 
 
 def test_fed_admm_with_liars_and_a_median_is_the_loop_over_clients():
-    """Liars say minus what they should, and go on with what they know."""
+    """Byzantine senders say minus what they should, and go on with what they know."""
     hessians, linear = draw()
     rho = np.linspace(0.8, 1.2, CLIENTS)
     who = np.zeros(CLIENTS, bool)
@@ -183,7 +183,7 @@ def test_fed_admm_with_liars_and_a_median_is_the_loop_over_clients():
         rho=rho,
         arrives=lambda index, client, message: message,
         location=aggregators.coordinate_median,
-        liars=np.flatnonzero(who),
+        byzantine=np.flatnonzero(who),
         lie=lambda message: -message,
     )
     np.testing.assert_allclose(trace["server"], servers, atol=1e-9, rtol=0)

@@ -5,7 +5,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import messages
-from fedjax_admm.messages import Mailbox
+from fedjax_admm.messages import ChannelState
 from fedjax_admm.testing import check_solver
 from tests.bits import TOLERANCE
 from tests.solvers import conformance
@@ -19,7 +19,7 @@ REFUSED = {
     "DecentralizedADMM": NO_DOWN,
     "EXTRA": NO_DOWN,
     "PG-EXTRA": NO_DOWN,
-    "ProxSkip": {"delay": "must not delay messages, because the server answers in the round"},
+    "ProxSkip": {"delay": "must not delay messages, because the server answers in the same round"},
     "Personal": {"down": "must let models reach the clients as they are"},
     "PrivateNetworkedADMM": NO_DOWN | NO_AGGREGATOR,
     "PrivateSubgradient": NO_DOWN,
@@ -83,8 +83,8 @@ def kept(name, clients):
     own = CLIENTS.get(name, SOLVERS[name].clients)
 
     def of(state):
-        found = jax.tree.leaves(state, is_leaf=lambda part: isinstance(part, Mailbox))
-        boxes = [box for box in found if isinstance(box, Mailbox)]
+        found = jax.tree.leaves(state, is_leaf=lambda part: isinstance(part, ChannelState))
+        boxes = [box for box in found if isinstance(box, ChannelState)]
         # Where the ends of edges send, or levels of a tree, links are no clients'.
         return own(state), [box.channel for box in boxes if box.bad.shape == (clients,)]
 
@@ -133,6 +133,6 @@ def test_every_solver_keeps_its_dtype_with_all_that_it_takes(name):
         for solver in (SOLVERS[name].solver(), sends)
     )
     assert found.estimate == plain.estimate
-    assert jax.tree.leaves(found.state, is_leaf=lambda part: isinstance(part, Mailbox)) != (
+    assert jax.tree.leaves(found.state, is_leaf=lambda part: isinstance(part, ChannelState)) != (
         jax.tree.leaves(plain.state)
     )

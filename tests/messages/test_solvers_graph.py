@@ -12,7 +12,7 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, messages, participation, penalties
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import exchange
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import decentralized_admm, extra, gtv_primal_dual, pg_extra
 from tests.messages.loud import Loud
 from tests.reference import graph_peers as reference
@@ -61,8 +61,8 @@ def test_what_changes_nothing_changes_nothing():
     problem, active = nodes(start=first_models()), jnp.arange(8) % 3 > 0
 
     def once(solver):
-        turn = Turn(jnp.int32(0), jax.random.key(1), active)
-        return solver.step(problem, solver.init(problem, jax.random.key(0)), turn)
+        info = RoundInfo(jnp.int32(0), jax.random.key(1), active)
+        return solver.step(problem, solver.init(problem, jax.random.key(0)), info)
 
     @jax.jit
     def steps(solvers):

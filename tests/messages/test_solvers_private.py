@@ -11,7 +11,7 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, messages, participation, privacy
 from fedjax_admm.messages import exchange
 from fedjax_admm.problems import consensus_regression
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from tests.solvers.private import cases
 
@@ -65,8 +65,8 @@ def test_the_ledger_does_not_ask_what_happens_to_messages():
     problem, active = cases.problem_of(cases.draw()), jnp.arange(cases.CLIENTS) % 3 > 0
 
     def once(solver):
-        turn = Turn(jnp.int32(0), jax.random.key(1), active)
-        return solver.step(problem, solver.init(problem, jax.random.key(0)), turn)
+        info = RoundInfo(jnp.int32(0), jax.random.key(1), active)
+        return solver.step(problem, solver.init(problem, jax.random.key(0)), info)
 
     @jax.jit
     def steps(solvers):

@@ -8,10 +8,10 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import messages, participation, penalties
-from fedjax_admm._checks import InputError
 from fedjax_admm.messages import Exchange, differences, exchange, qsgd, top_k
 from fedjax_admm.solvers import (
-    anderson,
+    balanced_penalty,
+    fed_admm,
     fed_dr,
     fed_dyn,
     fed_pd,
@@ -19,7 +19,6 @@ from fedjax_admm.solvers import (
     federated_subgradient,
     ifca,
     local_prox,
-    personal,
     prox_skip,
     scaffold,
 )
@@ -42,6 +41,7 @@ def by(build, *args, **settings):
 
 
 BUILDERS = {
+    "adaptive": by(fed_admm, balanced_penalty(period=3, ratio=1.5)),
     "fed_dr": by(fed_dr),
     "fed_dyn": by(fed_dyn),
     "fed_pd": by(fed_pd, averaging=0.6),
@@ -91,12 +91,11 @@ def check_loud(name, draws, weight=0.0, rounds=30):
     plain = run(BUILDERS[name](None, weight), rounds, DRAWS[draws])
     found = run(BUILDERS[name](loud(), weight), rounds, DRAWS[draws])
     chex.assert_trees_all_close(found.trace, plain.trace, rtol=0, atol=1e-12)
-    post = found.state.solver.post
-    for box in post.up:
+    memory = found.state.solver.exchange
+    for box in memory.up:
         assert int(jnp.sum(box.channel)) == int(jnp.sum(plain.trace["messages"]))
-    for links in post.down:
-        np.testing.assert_array_equal(links, post.up[0].channel)
-    assert plain.state.solver.post == ()
+    for links in memory.down:
+        np.testing.assert_array_equal(links, memory.up[0].channel)
 
 
 @pytest.mark.kin(1)
@@ -104,14 +103,14 @@ def check_loud(name, draws, weight=0.0, rounds=30):
 def test_a_state_keeps_its_shapes(name):
     """Even where clients are gathered, messages wait, and links and aggregators remember."""
     solver, problem = BUILDERS[name](loud()), quadratics()
-    turn = fa.protocol.Turn(
+    info = fa.protocol.RoundInfo(
         jnp.int32(0),
         jax.random.key(2),
         jnp.arange(CLIENTS) < 2,
-        selected=jnp.arange(2, dtype=jnp.int32),
+        sampled=jnp.arange(2, dtype=jnp.int32),
     )
     state = jax.eval_shape(solver.init, problem, jax.random.key(1))
-    after = jax.eval_shape(solver.step, problem, state, turn)
+    after = jax.eval_shape(solver.step, problem, state, info)
     chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
 
 
@@ -129,7 +128,7 @@ def test_bits_are_those_of_the_channels(name):
     problem, counted = quadratics(), BUILDERS[name](loud()).traffic(quadratics())
     plain = BUILDERS[name]().traffic(problem)
     assert (counted.up, counted.down, counted.before) == (plain.up, plain.down, plain.before)
-    wanted = {"scaffold": (14, 14), "ifca": (7 + 32, 7)}.get(name, (7, 7))
+    wanted = {"scaffold": (14, 14), "ifca": (7 + 32, 7), "adaptive": (14, 7 + 32)}.get(name, (7, 7))
     assert (counted.up_bits, counted.down_bits) == wanted
 
 
@@ -146,18 +145,11 @@ def test_coded_differences_end_at_the_minimiser(name, coded):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["fed_dyn", "scaffold"])
+@pytest.mark.parametrize("name", ["fed_dyn"])
 def test_late_and_lost_messages_do_not_move_the_limit(name):
     waits = messages.lossy(0.2, messages.bounded_delay(3))
     found = run(EXACT[name](exchange(delay=waits)), 1500, participation.bernoulli(0.5))
     np.testing.assert_allclose(found.estimate, minimizer(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_largest_entries_alone_end_elsewhere():
-    found = run(EXACT["fed_dyn"](exchange(top_k(2))), 300)
-    assert np.linalg.norm(found.estimate - minimizer()) > 0.1
 
 
 @pytest.mark.thorough
@@ -171,32 +163,32 @@ def test_fed_pd_stays_fed_dr_under_compression():
     )
     found = run(fed_pd(0.8, exchange=exchange(qsgd(2))), 5).state.solver
     told = found.clients.x + 0.8 * found.clients.dual
-    np.testing.assert_allclose(told, found.post.up[0].known, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(told, found.exchange.up[0].known, rtol=0, atol=1e-12)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_h_add_up_to_nothing_when_messages_are_compressed():
     found = run(prox_skip(probability=1.0, exchange=exchange(qsgd(2))), 3)
-    clients = found.state.solver.client
+    clients = found.state.solver.clients
     assert float(jnp.max(jnp.abs(clients.control))) > 1e-3
     np.testing.assert_allclose(jnp.sum(clients.control, 0), 0, atol=1e-12)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["fed_dr", "fed_dyn", "fed_pd", "fed_plt", "scaffold"])
+@pytest.mark.parametrize("name", ["adaptive", "fed_dr", "fed_dyn", "fed_plt", "scaffold"])
 def test_both_ends_hold_the_same(name):
     noisy = exchange(qsgd(2), qsgd(2))
     found = run(BUILDERS[name](noisy), 20, participation.bernoulli(0.5)).state.solver
     held = {
-        "fed_dr": lambda s: s.clients.reflected(),
+        "adaptive": lambda s: s.clients.duals,
+        "fed_dr": lambda s: 2 * s.clients.x - s.clients.y,
         "fed_dyn": lambda s: s.clients.slope,
-        "fed_pd": lambda s: s.clients.sent,
         "fed_plt": lambda s: s.clients.z,
-        "scaffold": lambda s: s.controls,
+        "scaffold": lambda s: s.clients,
     }[name](found)
-    np.testing.assert_allclose(held, found.post.up[-1].known, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(held, found.exchange.up[-1].known, rtol=0, atol=1e-12)
 
 
 @pytest.mark.thorough
@@ -206,47 +198,13 @@ def test_absent_clients_keep_their_links(name):
     solver, problem = BUILDERS[name](CODED["both ways"]()), quadratics()
     present = np.arange(CLIENTS) % 3 == 0
     masks = participation.replay(np.broadcast_to(present, (20, CLIENTS)))
-    before = solver.init(problem, jax.random.key(1)).post
-    after = run(solver, 20, masks).state.solver.post
+    before = solver.init(problem, jax.random.key(1)).exchange
+    after = run(solver, 20, masks).state.solver.exchange
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         if new.shape[:1] == (CLIENTS,):
             np.testing.assert_array_equal(new[~present], old[~present])
     for old, new in zip(before.up, after.up, strict=True):
         assert np.all(np.any(np.asarray(new.known != old.known)[present], -1))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["fed_dyn", "ifca"])
-def test_one_trace_for_all_numbers_of_an_exchange(name):
-    traced = []
-
-    @jax.jit
-    def last(solver, problem):
-        traced.append(name)
-        return fa.run(solver, problem, jax.random.key(0), rounds=3).estimate
-
-    found = []
-    for step, radius, value in ((0.5, 1.0, 3.0), (0.7, 2.0, -1.0)):
-        chosen = exchange(
-            differences(qsgd(4), step),
-            aggregator=messages.centred_clipping(radius),
-            attack=messages.constant_message(0.2, value),
-        )
-        found.append(last(BUILDERS[name](chosen), quadratics()))
-    assert len(traced) == 1
-    assert float(jnp.max(jnp.abs(found[0] - found[1]))) > 0
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["scaffold"])
-def test_a_median_holds_against_liars(name):
-    lie = messages.constant_message(0.2, 1e6)
-    by_median = exchange(attack=lie, aggregator=messages.coordinate_median())
-    found = run(EXACT[name](by_median), 300)
-    assert np.linalg.norm(found.estimate - minimizer()) < 10
-    found = run(EXACT[name](exchange(attack=lie)), 300)
-    assert np.linalg.norm(found.estimate - minimizer()) > 1e3
 
 
 @pytest.mark.thorough
@@ -267,23 +225,4 @@ def test_a_late_gradient_counts_for_the_model_of_its_choice():
         if len(waiting) > late:
             for j, slope in zip(*waiting.pop(0), strict=True):
                 models[j] = models[j] - rate / CLIENTS * slope
-    np.testing.assert_allclose(found.state.solver.models, models, rtol=0, atol=1e-12)
-
-
-def test_prox_skip_does_not_wait():
-    with pytest.raises(InputError, match="must not delay messages"):
-        prox_skip(exchange=exchange(delay=messages.fixed_delay(1)))
-
-
-def test_anderson_wants_one_map():
-    solver = anderson(fed_dr(exchange=exchange(qsgd(4))))
-    with pytest.raises(InputError, match="must have an exchange that changes no message"):
-        solver.check(quadratics(), 1)
-    anderson(fed_dr()).check(quadratics(), 1)
-
-
-def test_personal_parts_want_models_as_they_are():
-    with pytest.raises(InputError, match="must let models reach the clients as they are"):
-        personal(scaffold(exchange=exchange(down=qsgd(4))))
-    above = exchange(qsgd(4))
-    assert personal(scaffold(exchange=above)).exchange is above
+    np.testing.assert_allclose(found.state.solver.server, models, rtol=0, atol=1e-12)

@@ -33,7 +33,7 @@ STOREYS = (
     ("fedjax_admm.search",),
     ("fedjax_admm.privacy",),
     ("fedjax_admm.solvers",),
-    ("fedjax_admm.direct", "fedjax_admm.experimental", "fedjax_admm.testing"),
+    ("fedjax_admm.direct", "fedjax_admm.testing"),
     ("fedjax_admm.trials.files",),
     ("fedjax_admm.trials.folders",),
     ("fedjax_admm.trials.engine", "fedjax_admm.trials.tables"),

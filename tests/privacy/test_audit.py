@@ -14,7 +14,7 @@ import fedjax_admm as fa
 from fedjax_admm import graphs, participation
 from fedjax_admm.privacy import approximate_plan, gaussian_release, zcdp_plan
 from fedjax_admm.problems import consensus_regression, with_loss
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from tests.reference import zcdp as reference
@@ -82,7 +82,7 @@ def messages(solver, problem, state, active, x, y):
     Returns:
       Shape (clients, choices, clients, dim), and the same of the messages without noise.
     """
-    turn = Turn(jnp.array(5, jnp.int32), jax.random.key(3), active)
+    info = RoundInfo(jnp.array(5, jnp.int32), jax.random.key(3), active)
 
     def one(k, x, y):
         features = problem.features.at[k, 0].set(x)
@@ -90,7 +90,7 @@ def messages(solver, problem, state, active, x, y):
         other = replace(problem, features=features, targets=targets)
         # Building the problem anew is part of what is audited.
         other = with_loss(other, problem.loss, l1=problem.l1, l2=problem.l2)
-        after = solver.step(other, state, turn)
+        after = solver.step(other, state, info)
         return solver.estimate(after), solver.unprotected(after)
 
     places = jnp.arange(problem.num_clients, dtype=jnp.int32)

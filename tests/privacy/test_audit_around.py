@@ -21,7 +21,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import exchange
 from fedjax_admm.privacy import GaussianRelease, exact_release, gaussian_release, ledger, zcdp_plan
 from fedjax_admm.problems import with_loss
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import Anderson, Personal
 from tests.messages.conformance import AGGREGATORS, ATTACKS, CHANNELS, DELAYS
 from tests.privacy.test_audit import choices, distances, own
@@ -96,8 +96,8 @@ def follow(solver, problem, x, y):
 
         def step(state, index):
             active = (jnp.arange(problem.num_clients) % 4 != 1) | (index > 0)
-            turn = Turn(index, jax.random.fold_in(jax.random.key(1), index), active)
-            state = solver.step(other, state, turn)
+            info = RoundInfo(index, jax.random.fold_in(jax.random.key(1), index), active)
+            state = solver.step(other, state, info)
             return state, parts_of(solver, state)
 
         return jax.lax.scan(step, first, jnp.arange(ROUNDS, dtype=jnp.int32))[1]
@@ -200,8 +200,8 @@ class Mean:
     def init(self, problem, key):
         return {"inner": self.solver.init(problem, key)}
 
-    def step(self, problem, state, turn):
-        return {"inner": self.solver.step(problem, state["inner"], turn)}
+    def step(self, problem, state, info):
+        return {"inner": self.solver.step(problem, state["inner"], info)}
 
     def estimate(self, state):
         return jnp.mean(self.solver.estimate(state["inner"]), 0)

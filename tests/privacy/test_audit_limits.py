@@ -26,7 +26,7 @@ from fedjax_admm.privacy import (
     zcdp_plan_of_budget,
 )
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import private_subgradient
 from tests.privacy.test_audit import (
     CLIP,
@@ -243,7 +243,7 @@ def test_noise_is_larger_than_the_steps_of_large_models(name, size):
     def one(key, x, y):
         features, targets = problem.features.at[0, 0].set(x), problem.targets.at[0, 0].set(y)
         other = replace(problem, features=features, targets=targets)
-        after = solver.step(other, state, Turn(jnp.int32(0), key, everybody))
+        after = solver.step(other, state, RoundInfo(jnp.int32(0), key, everybody))
         return solver.estimate(after)[0], solver.unprotected(after)[0]
 
     keys = jax.random.split(jax.random.key(1), 400)

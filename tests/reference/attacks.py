@@ -1,4 +1,4 @@
-"""Independent NumPy float64 reference of what liars say, sender by sender and entry by entry.
+"""Independent NumPy float64 reference of attacks, sender by sender and entry by entry.
 
 Every function takes the honest messages of all rows, who lies and who is present, and returns what
 is told. The attacks are those of C. Xie, O. Koyejo, I. Gupta, "Fall of Empires", arXiv:1903.03936;
@@ -17,7 +17,7 @@ def honest_rows(bad, present):
     return [i for i in range(len(bad)) if present[i] and not bad[i]]
 
 
-def liars_in(bad, present):
+def byzantine_in(bad, present):
     return [i for i in range(len(bad)) if present[i] and bad[i]]
 
 
@@ -30,7 +30,7 @@ def mean_of(values, rows):
 
 def sign_flip(values, bad, present, scale):
     told = values.copy()
-    for i in liars_in(bad, present):
+    for i in byzantine_in(bad, present):
         told[i] = -scale * values[i]
     return told
 
@@ -39,7 +39,7 @@ def scaled_noise(values, bad, present, deviation, normals, around):
     """`normals` are standard, of the shape of the values."""
     honest = honest_rows(bad, present)
     told = values.copy()
-    for i in liars_in(bad, present):
+    for i in byzantine_in(bad, present):
         if around == "zero":
             told[i] = deviation * normals[i]
         elif honest:
@@ -49,7 +49,7 @@ def scaled_noise(values, bad, present, deviation, normals, around):
 
 def constant_message(values, bad, present, value):
     told = values.copy()
-    for i in liars_in(bad, present):
+    for i in byzantine_in(bad, present):
         told[i] = value
     return told
 
@@ -68,7 +68,7 @@ def mimic(values, bad, present, whom):
         leading = np.linalg.eigh(moments)[1][:, -1]
         reach = {i: abs(apart[i] @ leading) for i in honest}
         chosen = max(honest, key=lambda i: reach[i])
-    for i in liars_in(bad, present):
+    for i in byzantine_in(bad, present):
         told[i] = values[chosen]
     return told
 
@@ -87,7 +87,7 @@ def a_little_is_enough(values, bad, present, z=None):
     told = values.copy()
     if not honest:
         return told
-    lying = liars_in(bad, present)
+    lying = byzantine_in(bad, present)
     if z is None:
         z = unnoticed(len(honest), len(lying))
     centre = mean_of(values, honest)
@@ -104,7 +104,7 @@ def inner_product_manipulation(values, bad, present, epsilon):
     told = values.copy()
     if not honest:
         return told
-    for i in liars_in(bad, present):
+    for i in byzantine_in(bad, present):
         told[i] = -epsilon * mean_of(values, honest)
     return told
 

@@ -14,7 +14,7 @@ import numpy as np
 
 
 def fed_admm_exchanged(
-    hessians, linear, *, rounds, rho, arrives, location=None, masks=None, liars=(), lie=None
+    hessians, linear, *, rounds, rho, arrives, location=None, masks=None, byzantine=(), lie=None
 ):
     """FedADMM on quadratic clients with exact solutions.
 
@@ -26,8 +26,7 @@ def fed_admm_exchanged(
       arrives: `(round, client, message) -> what the server reads`.
       location: `(uploads, weights) -> z`; the weighted mean if None.
       masks: who takes part (rounds, N).
-      liars: clients that say `lie(message)` in the place of their messages, and go on as if they
-        had not.
+      byzantine: clients that say `lie(message)` in the place of their messages.
       lie: what they say.
 
     Returns:
@@ -47,7 +46,7 @@ def fed_admm_exchanged(
             w[i] = np.linalg.solve(bent, linear[i] + rho[i] * z - before)
             y[i] = before + rho[i] * (w[i] - z)
             upload = w[i] + y[i] / rho[i]
-            if i in liars:
+            if i in byzantine:
                 known[i] = arrives(index, i, lie(upload))
             else:
                 known[i] = arrives(index, i, upload)

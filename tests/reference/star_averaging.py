@@ -38,7 +38,7 @@ def averaged(update, x, masks, length, weight):
         if sent:
             x = soft(sum(sent) / len(sent), length * weight)
         models.append(x)
-    return {"model": np.array(models)}
+    return {"server": np.array(models)}
 
 
 def fed_avg(A, b, x, masks, rate, steps, weight=0.0):

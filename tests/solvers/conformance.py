@@ -234,12 +234,12 @@ def noisy() -> privacy.GaussianRelease:
 
 
 SOLVERS = {
-    "FSMDM": Case(fsmdm, lambda build: build(), localization, lambda state: state.client),
+    "FSMDM": Case(fsmdm, lambda build: build(), localization, lambda state: state.clients),
     "FSMDM tuned, 3 local": Case(
         fsmdm,
         lambda build: build("tuned", local_updates=3),
         localization,
-        lambda state: state.client,
+        lambda state: state.clients,
         thorough=True,
     ),
     "FederatedSubgradient": Case(
@@ -398,13 +398,13 @@ SOLVERS = {
         scaffold,
         lambda build: build(local_steps=2),
         network,
-        lambda state: state.controls,
+        lambda state: state.clients,
     ),
     "SCAFFOLD, l1": Case(
         scaffold,
         lambda build: build(0.05, local_steps=1, regularizer=penalties.l1(0.05)),
         network,
-        lambda state: state.controls,
+        lambda state: state.clients,
         thorough=True,
     ),
     "ProxSkip": Case(
@@ -412,13 +412,13 @@ SOLVERS = {
         lambda build: build(probability=0.6),
         network,
         # With tails the controls stay as they are.
-        lambda state: state.client.model,
+        lambda state: state.clients.model,
     ),
     "ProxSkip, always, group l2": Case(
         prox_skip,
         lambda build: build(0.1, probability=1.0, regularizer=penalties.group_l2(0.05)),
         network,
-        lambda state: state.client.control,
+        lambda state: state.clients.control,
         thorough=True,
     ),
     "FedDR": Case(fed_dr, lambda build: build(0.5), network, lambda state: state.clients),
@@ -474,7 +474,7 @@ SOLVERS = {
         fsmdm,
         lambda build: build("tuned", regularizer=penalties.l1(0.05)),
         localization,
-        lambda state: state.client,
+        lambda state: state.clients,
         thorough=True,
     ),
     "IFCA, l1": Case(

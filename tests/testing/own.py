@@ -116,9 +116,9 @@ class Averaging:
         first = first_model(problem)
         return State(first, jnp.broadcast_to(first, (problem.num_clients, *first.shape)))
 
-    def found(self, problem, state, turn):
+    def found(self, problem, state, info):
         here = jnp.broadcast_to(state.server, state.models.shape)
-        draw, batch = jax.random.split(turn.key)
+        draw, batch = jax.random.split(info.key)
         noise = self.noise * jax.random.normal(draw, here.shape, here.dtype)
         return here - self.rate * problem.gradients(here, batch) + noise
 
@@ -131,10 +131,10 @@ class Averaging:
         number = jnp.sum(share)
         return jnp.where(number > 0, total / jnp.maximum(number, 1), state.server)
 
-    def step(self, problem, state, turn):
-        new = self.found(problem, state, turn)
-        server = self.average(state, new, turn.active)
-        return State(server, self.kept(turn.active, new, state.models))
+    def step(self, problem, state, info):
+        new = self.found(problem, state, info)
+        server = self.average(state, new, info.active)
+        return State(server, self.kept(info.active, new, state.models))
 
     def estimate(self, state):
         return state.server

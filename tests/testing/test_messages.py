@@ -353,7 +353,7 @@ BROKEN = {
             )
         },
         "rows",
-        "must change nothing but what liars say who are present, but it changes row 0, which is "
+        "must change the rows of present Byzantine senders alone, but it changes row 0, which is "
         "absent",
     ),
     ("attack", "the honest lie"): (

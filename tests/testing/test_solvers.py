@@ -49,10 +49,10 @@ def test_what_belongs_to_clients_is_found_by_leaving_one_out():
 
 
 def step_of(change):
-    """Return a step whose result is changed by `change(self, problem, state, turn, new)`."""
+    """Return a step whose result is changed by `change(self, problem, state, info, new)`."""
 
-    def step(self, problem, state, turn):
-        return change(self, problem, state, turn, Averaging.step(self, problem, state, turn))
+    def step(self, problem, state, info):
+        return change(self, problem, state, info, Averaging.step(self, problem, state, info))
 
     return step
 
@@ -63,12 +63,12 @@ class StaticRate(Averaging):
     rate: float = field(metadata={"static": True})
 
 
-def branching(self, problem, state, turn, new):
+def branching(self, problem, state, info, new):
     return new if float(jnp.sum(new.server)) > 0 else state
 
 
-def hidden(self, problem, state, turn, new):
-    # A number that follows neither from the state nor from the turn.
+def hidden(self, problem, state, info, new):
+    # A number that follows neither from the state nor from the info.
     hidden.calls += 1
     return new._replace(server=new.server + 0.1 * hidden.calls)
 
@@ -76,9 +76,9 @@ def hidden(self, problem, state, turn, new):
 hidden.calls = 0
 
 
-def key_twice(self, problem, state, turn):
+def key_twice(self, problem, state, info):
     here = jnp.broadcast_to(state.server, state.models.shape)
-    noise = jax.random.normal(turn.key, here.shape) + jax.random.uniform(turn.key, here.shape)
+    noise = jax.random.normal(info.key, here.shape) + jax.random.uniform(info.key, here.shape)
     return here - self.rate * problem.gradients(here) + self.noise * noise
 
 
@@ -119,7 +119,7 @@ BROKEN = {
     "changes the dtype": (
         {
             "step": step_of(
-                lambda self, p, state, turn, new: State(new.server.astype("float16"), new.models)
+                lambda self, p, state, info, new: State(new.server.astype("float16"), new.models)
             )
         },
         "structure",
@@ -147,7 +147,7 @@ BROKEN = {
         r"The estimates of MineAveraging before and after a round without anybody differ: entry",
     ),
     "moves nobody": (
-        {"step": lambda self, problem, state, turn: state},
+        {"step": lambda self, problem, state, info: state},
         "absent",
         "A round with 2 clients changed nothing at all",
     ),
@@ -157,11 +157,11 @@ BROKEN = {
                 lambda leaf: leaf.astype(jnp.float16), Averaging.init(self, p, key)
             ),
             "step": step_of(
-                lambda self, p, state, turn, new: jax.tree.map(
+                lambda self, p, state, info, new: jax.tree.map(
                     lambda leaf: leaf.astype(jnp.float16), new
                 )
             ),
-            "found": lambda self, p, state, turn: state.models + self.rate.astype(jnp.float16),
+            "found": lambda self, p, state, info: state.models + self.rate.astype(jnp.float16),
         },
         "dtype",
         r"must follow the problem's data, which are float32, but \.server of the state of "
@@ -209,9 +209,9 @@ def test_static_numbers_are_caught():
 
 @pytest.mark.thorough
 def test_one_that_keeps_half_of_its_state_outside_does_not_resume():
-    def step(self, problem, state, turn, new):
+    def step(self, problem, state, info, new):
         # The first round of every call is another one: what a state does not hold.
-        first = jnp.where(turn.index % 4 == 0, hidden.calls, 0)
+        first = jnp.where(info.index % 4 == 0, hidden.calls, 0)
         hidden.calls += 1
         return new._replace(server=new.server + first)
 

@@ -44,9 +44,9 @@ class Averaging:
     def init(self, problem, key):
         return jnp.zeros_like(problem.points[0])
 
-    def step(self, problem, state, turn):
+    def step(self, problem, state, info):
         state = state + self.rate * (jnp.mean(problem.points, 0) - state)
-        broken = problem.faulty & (self.fails > 0) & (turn.index + 1 >= FAULT_ROUND)
+        broken = problem.faulty & (self.fails > 0) & (info.index + 1 >= FAULT_ROUND)
         return jnp.where(broken, jnp.nan, state)
 
     def estimate(self, state):

@@ -1,7 +1,7 @@
-"""Figures of liars and of late messages: tasks below or beside each other.
+"""Figures of Byzantine senders and of late messages: tasks below or beside each other.
 
-A method's name says its task before a colon, and among liars the attack after the last comma:
-"FSMDM: median, sign flip".
+A method's name says its task before a colon, and among Byzantine senders the attack after the last
+comma: "FSMDM: median, sign flip".
 """
 
 from collections.abc import Sequence

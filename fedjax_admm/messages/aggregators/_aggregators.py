@@ -17,11 +17,11 @@ whatever stands in the vector; a group in which all are absent keeps its previou
     norm_bounding         mean of x_l min(1, tau / ||x_l||)
 
 Weights are votes: half of the weight, not of the clients, moves a median anywhere. Where weights
-follow from what clients say, such as their number of samples, a liar would take all; so all but the
-mean cap them, at `cap` times the median weight of those present in the group. With the median
-weight w, liars that claim all they can have half of the votes where f cap w = (n - f) w: from a
-share 1 / (1 + cap) of the clients on, one quarter at the default cap of 3, one half at 1. Weights
-that differ less than that among the honest stay as they are.
+follow from what clients say, such as their number of samples, a Byzantine sender would take all;
+so all but the mean cap them, at `cap` times the median weight of those present in the group. With
+the median weight w, Byzantine senders that claim all they can have half of the votes where f cap w
+= (n - f) w: from a share 1 / (1 + cap) of the clients on, one quarter at the default cap of 3, one
+half at 1. Weights that differ less than that among the honest stay as they are.
 
 All but the mean take a vector with an entry that is not finite for absent: it says nothing, and
 its sender loses a vote.
@@ -125,7 +125,7 @@ class NormBounding(AnyNumber):
 
 
 def mean() -> Mean:
-    """Build the weighted mean of all that was said: one liar moves it anywhere.
+    """Build the weighted mean of all that was said: one Byzantine sender moves it anywhere.
 
         sum_l s_l x_l / sum_l s_l
 
@@ -140,10 +140,10 @@ def centred_clipping(radius: ArrayLike, steps: int = 1, *, cap: ArrayLike = CAP)
 
         v <- v + sum_l s_l (x_l - v) min(1, tau / ||x_l - v||) / sum_l s_l
 
-    from the previous vector on, `steps` times. Liars with a share p of the votes move v by at most
-    p tau per step. There is no share that it withstands for ever: what they tell adds up over
-    rounds, until the honest pull as hard. The honest all count in full once they are within the
-    radius. The fixed point is a Huber location of the vectors.
+    from the previous vector on, `steps` times. Byzantine senders with a share p of the votes move
+    v by at most p tau per step. There is no share that it withstands for ever: what they tell adds
+    up over rounds, until the honest pull as hard. The honest all count in full once they are
+    within the radius. The fixed point is a Huber location of the vectors.
 
     Args:
       radius: tau, in the unit of the vectors, positive; a leaf.
@@ -169,9 +169,9 @@ def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
 
         sum_l s_l x_l min(1, tau / ||x_l||) / sum_l s_l
 
-    Liars with a share p of the votes add at most p tau to what the others say, and the result never
-    leaves the ball. Meant for differences and gradients: vectors are shortened towards 0, and so
-    the rule does not follow a shift of all of them.
+    Byzantine senders with a share p of the votes add at most p tau to what the others say, and the
+    result never leaves the ball. Meant for differences and gradients: vectors are shortened
+    towards 0, and so the rule does not follow a shift of all of them.
 
     Args:
       radius: tau, in the unit of the vectors, positive; a leaf.

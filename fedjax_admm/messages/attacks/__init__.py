@@ -1,1 +1,1 @@
-"""What liars say in the place of their messages."""
+"""What Byzantine senders say in the place of their messages."""

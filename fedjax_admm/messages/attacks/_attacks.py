@@ -1,4 +1,4 @@
-r"""Attacks: what liars among the senders say instead of the truth.
+r"""Attacks: what Byzantine senders among the senders say instead of the truth.
 
 An attack is a pytree with
 
@@ -6,7 +6,7 @@ An attack is a pytree with
     init(values) -> memory                               of all senders, before the first message
     __call__(values, bad, present, memory, key) -> (told, memory)
 
-A liar l who would honestly say x_l says
+A Byzantine sender l who would honestly say x_l says
 
     sign flip            -c x_l
     scaled noise         N(0, c^2 I), or mu + N(0, c^2 I), mu the mean of the honest who are present
@@ -26,13 +26,19 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, number, one_of, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.messages.attacks._liars import Liars, Lie, honest_mean, liars, told
+from fedjax_admm.messages.attacks._byzantine import (
+    ByzantineAttack,
+    ByzantineClients,
+    byzantine,
+    honest_mean,
+    told,
+)
 
 CENTRES = ("zero", "mean")
 
 
 class Attack(Protocol):
-    """What liars say."""
+    """What Byzantine senders say."""
 
     def who(self, key: jax.Array, number: int) -> jax.Array:
         """Return who of some senders lies in a run with this key, bool, shape (number,)."""
@@ -62,8 +68,8 @@ class Attack(Protocol):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Honest:
-    """Nobody lies; build it with `nobody`."""
+class NoAttack:
+    """Nobody lies; build it with `no_attack`."""
 
     def who(self, key, number):
         """Return False for everybody."""
@@ -80,10 +86,10 @@ class Honest:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class SignFlip(Lie):
+class SignFlip(ByzantineAttack):
     """The message turned around; build it with `sign_flip`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     scale: jax.Array  # shape=()
 
     def __call__(self, values, bad, present, memory, key):
@@ -93,10 +99,10 @@ class SignFlip(Lie):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class ScaledNoise(Lie):
-    """Normal noise, every liar with its own; build it with `scaled_noise`."""
+class ScaledNoise(ByzantineAttack):
+    """Normal noise, every Byzantine sender with its own; build it with `scaled_noise`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     deviation: jax.Array  # shape=(), in the unit of the messages
     around: str = field(metadata={"static": True})  # "zero" or "mean"
 
@@ -112,10 +118,10 @@ class ScaledNoise(Lie):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class ConstantMessage(Lie):
+class ConstantMessage(ByzantineAttack):
     """The same message always; build it with `constant_message`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     value: jax.Array  # of a shape that broadcasts to that of a message
 
     def __call__(self, values, bad, present, memory, key):
@@ -148,10 +154,10 @@ class Past(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class StaleReplay(Lie):
+class StaleReplay(ByzantineAttack):
     """The truth of some time ago; build it with `stale_replay`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     age: int = field(metadata={"static": True})  # in messages of the sender
 
     def init(self, values):
@@ -172,25 +178,25 @@ class StaleReplay(Lie):
         return told(values, lies, bad & present), past
 
 
-def nobody() -> Honest:
+def no_attack() -> NoAttack:
     """Build the attack in which nobody lies."""
-    return Honest()
+    return NoAttack()
 
 
 def sign_flip(
     share: ArrayLike | None = None, scale: ArrayLike = 1.0, *, who: ArrayLike | None = None
 ) -> SignFlip:
-    """Build the attack of liars who say -c times their own message.
+    """Build the attack of Byzantine senders who say -c times their own message.
 
     Args:
-      share: of liars, in [0, 1): `floor(share n)` of n senders, drawn uniformly for every run.
+      share: of Byzantine senders, in [0, 1): `floor(share n)` of n, drawn uniformly for every run.
       scale: c, not negative.
       who: bool, shape (senders,), in the place of a share: exactly these lie.
 
     Raises:
       InputError: both or none of share and who are given, or a number is out of range.
     """
-    return SignFlip(liars(share, who), scalar("scale", scale, at_least=0))
+    return SignFlip(byzantine(share, who), scalar("scale", scale, at_least=0))
 
 
 def scaled_noise(
@@ -200,7 +206,7 @@ def scaled_noise(
     around: str = "zero",
     who: ArrayLike | None = None,
 ) -> ScaledNoise:
-    """Build the attack of liars who say normal noise, each its own in every message.
+    """Build the attack of Byzantine senders who say normal noise, each its own in every message.
 
     Args:
       share: as in `sign_flip`.
@@ -212,13 +218,13 @@ def scaled_noise(
       InputError: as `sign_flip`; or `around` is another word.
     """
     one_of("around", around, CENTRES)
-    return ScaledNoise(liars(share, who), scalar("deviation", deviation, at_least=0), around)
+    return ScaledNoise(byzantine(share, who), scalar("deviation", deviation, at_least=0), around)
 
 
 def constant_message(
     share: ArrayLike | None = None, value: ArrayLike = 0.0, *, who: ArrayLike | None = None
 ) -> ConstantMessage:
-    """Build the attack of liars who always say the same.
+    """Build the attack of Byzantine senders who always say the same.
 
     Args:
       share: as in `sign_flip`.
@@ -228,13 +234,13 @@ def constant_message(
     Raises:
       InputError: as `sign_flip`; or the value is not finite.
     """
-    return ConstantMessage(liars(share, who), number("value", value))
+    return ConstantMessage(byzantine(share, who), number("value", value))
 
 
 def stale_replay(
     share: ArrayLike | None = None, age: int = 10, *, who: ArrayLike | None = None
 ) -> StaleReplay:
-    """Build the attack of liars who say what they would have said some messages ago.
+    """Build the attack of Byzantine senders who say what they would have said some messages ago.
 
     Until there are as many, it is the first message. It remembers `age` messages of every sender.
 
@@ -246,4 +252,4 @@ def stale_replay(
     Raises:
       InputError: as `sign_flip`; or the age is no positive whole number.
     """
-    return StaleReplay(liars(share, who), count("age", age))
+    return StaleReplay(byzantine(share, who), count("age", age))

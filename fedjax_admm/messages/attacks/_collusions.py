@@ -1,11 +1,11 @@
-r"""Attacks of liars who know what all honest senders say, and agree on one message.
+r"""Attacks of Byzantine senders who know what all honest senders say, and agree on one message.
 
     mimic                          x_i of one honest i
     a little is enough             mu - z sigma
     inner product manipulation     -epsilon mu
 
 with mu the mean and sigma the standard deviations (per entry, divided by the number, not by one
-less) of the honest senders who are present. Where there are none, liars say the truth.
+less) of the honest senders who are present. Where there are none, Byzantine senders say the truth.
 
 References: S. P. Karimireddy, L. He, M. Jaggi, "Byzantine-Robust Learning on Heterogeneous Datasets
 via Bucketing", ICLR 2022, arXiv:2006.09365 (mimic); G. Baruch, M. Baruch, Y. Goldberg, "A Little Is
@@ -24,12 +24,12 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import one_of, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages.attacks._liars import (
-    Liars,
-    Lie,
+from fedjax_admm.messages.attacks._byzantine import (
+    ByzantineAttack,
+    ByzantineClients,
+    byzantine,
     honest_mean,
     honest_number,
-    liars,
     rows_of,
     told,
 )
@@ -41,10 +41,10 @@ _STEPS = 8
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Mimic(Lie):
+class Mimic(ByzantineAttack):
     """The message of one honest sender, over-represented; build it with `mimic`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     whom: str = field(metadata={"static": True})  # "extreme" or "first"
 
     def __call__(self, values, bad, present, memory, key):
@@ -59,10 +59,10 @@ class Mimic(Lie):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class ALittleIsEnough(Lie):
+class ALittleIsEnough(ByzantineAttack):
     """As far from the mean as goes unnoticed; build it with `a_little_is_enough`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     z: jax.Array | None  # shape=(); None: from the counts of those who are present
 
     def __call__(self, values, bad, present, memory, key):
@@ -78,10 +78,10 @@ class ALittleIsEnough(Lie):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class InnerProductManipulation(Lie):
+class InnerProductManipulation(ByzantineAttack):
     """Against the mean of the honest; build it with `inner_product_manipulation`."""
 
-    liars: Liars
+    byzantine: ByzantineClients
     epsilon: jax.Array  # shape=()
 
     def __call__(self, values, bad, present, memory, key):
@@ -94,7 +94,7 @@ class InnerProductManipulation(Lie):
 def mimic(
     share: ArrayLike | None = None, whom: str = "extreme", *, who: ArrayLike | None = None
 ) -> Mimic:
-    """Build the attack of liars who all copy one honest sender, whose vote thus counts too much.
+    """Build the attack in which all copy one honest sender, whose vote thus counts too much.
 
     No message is out of the ordinary: it hurts where honest senders differ. The published attack
     learns a direction over many rounds and then copies one sender for good; here the choice is made
@@ -115,23 +115,24 @@ def mimic(
     Datasets via Bucketing", ICLR 2022, arXiv:2006.09365.
     """
     one_of("whom", whom, MODELS)
-    return Mimic(liars(share, who), whom)
+    return Mimic(byzantine(share, who), whom)
 
 
 def a_little_is_enough(
     share: ArrayLike | None = None, z: ArrayLike | None = None, *, who: ArrayLike | None = None
 ) -> ALittleIsEnough:
-    r"""Build the attack of liars who all say mu - z sigma.
+    r"""Build the attack of Byzantine senders who all say mu - z sigma.
 
-    With n senders present, f of them liars, and h = n - f, the largest z at which a majority of the
-    senders is farther from the mean than the liars are, if messages are normal, is
+    With n senders present, f of them Byzantine senders, and h = n - f, the largest z at which a
+    majority of the senders is farther from the mean than the Byzantine senders are, if messages
+    are normal, is
 
         z = \Phi^{-1}((h - s) / h),   s = floor(n / 2 + 1) - f
 
-    where s is the number of honest senders that the liars need on their side; for a single liar it
-    is zero (odd n) or a little below. The formula needs 0 < s < h: outside s is moved to the
-    nearest of 1 and h - 1, so that liars in the majority say the largest finite z, and with fewer
-    than two honest senders, where sigma is 0, they say mu.
+    where s is the number of honest senders that the Byzantine senders need on their side; for a
+    single Byzantine sender it is zero (odd n) or a little below. The formula needs 0 < s < h:
+    outside s is moved to the nearest of 1 and h - 1, so that Byzantine senders in the majority say
+    the largest finite z, and with fewer than two honest senders, where sigma is 0, they say mu.
 
     Args:
       share: as in `sign_flip`.
@@ -145,13 +146,13 @@ def a_little_is_enough(
     Reference: G. Baruch, M. Baruch, Y. Goldberg, "A Little Is Enough: Circumventing Defenses For
     Distributed Learning", NeurIPS 2019, arXiv:1902.06156, Algorithm 3.
     """
-    return ALittleIsEnough(liars(share, who), None if z is None else scalar("z", z))
+    return ALittleIsEnough(byzantine(share, who), None if z is None else scalar("z", z))
 
 
 def inner_product_manipulation(
     share: ArrayLike | None = None, epsilon: ArrayLike = 0.5, *, who: ArrayLike | None = None
 ) -> InnerProductManipulation:
-    """Build the attack of liars who all say -epsilon mu.
+    """Build the attack of Byzantine senders who all say -epsilon mu.
 
     Against the mean of n messages of which f are lies, it turns the direction around if epsilon >
     (n - f) / f; a small one hides among honest messages that differ much.
@@ -167,7 +168,7 @@ def inner_product_manipulation(
     Reference: C. Xie, O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by
     Inner Product Manipulation", UAI 2019, arXiv:1903.03936.
     """
-    return InnerProductManipulation(liars(share, who), scalar("epsilon", epsilon, at_least=0))
+    return InnerProductManipulation(byzantine(share, who), scalar("epsilon", epsilon, at_least=0))
 
 
 def _reach(values: jax.Array, honest: jax.Array) -> jax.Array:

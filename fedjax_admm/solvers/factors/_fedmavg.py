@@ -38,7 +38,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.kernels import gram_gradient
-from fedjax_admm.messages import Exchange, Identity, Mailbox, check_exchange
+from fedjax_admm.messages import ChannelState, Exchange, Identity, check_exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import SquaredL2
 from fedjax_admm.ratings import (
@@ -51,7 +51,7 @@ from fedjax_admm.ratings import (
     uniform_start,
     user_quadratics,
 )
-from fedjax_admm.solvers._present import open_post
+from fedjax_admm.solvers._star import Said, Upload, init_exchange
 from fedjax_admm.traffic import Traffic
 
 SETTINGS = ("fair", "paper")
@@ -95,18 +95,20 @@ class FedMAvg:
         """Start at the factors of `start`."""
         users, items = self.start(problem, key)
         copies = jnp.broadcast_to(items, (problem.num_clients, *items.shape))
-        post = open_post(self.exchange, key, (copies,), items)
+        post = ()
+        if not self.exchange.plain:
+            post = init_exchange(self.exchange, key, Said((copies,)), Upload(), items)
         return FedMAvgState(users, items, post)
 
-    def step(self, problem, state: FedMAvgState, turn) -> FedMAvgState:
+    def step(self, problem, state: FedMAvgState, info) -> FedMAvgState:
         """Return the state after one round."""
         everyone = problem.by_user.everyone
-        chosen = everyone if turn.selected is None else turn.selected
-        active = turn.active[chosen]
+        chosen = everyone if info.sampled is None else info.sampled
+        active = info.active[chosen]
         users, read, post = state.users, state.items, state.post
         if not isinstance(self.exchange.down, Identity):
-            read, down = self.exchange.read(
-                turn.key, post.down, read, active, problem.num_clients, turn.selected
+            read, down = self.exchange.send_down(
+                info.key, post.down, read, active, problem.num_clients, info.sampled
             )
             post = post._replace(down=down)
         if self.all_users:
@@ -118,17 +120,17 @@ class FedMAvg:
             users = users.at[chosen].set(own, unique_indices=True)
         moved = self._fit_items(problem, chosen, own, read)
         if not self.exchange.plain:
-            items, box = self._send(state, turn, active, moved)
+            items, box = self._send(state, info, active, moved)
             return FedMAvgState(users, items, post._replace(up=(box,)))
         total = jnp.sum(jnp.where(active[:, None, None], moved, 0), 0)
         number = jnp.sum(active).astype(total.dtype)
         mean = total / jnp.maximum(number, 1)
         return FedMAvgState(users, jnp.where(number > 0, mean, state.items))
 
-    def _send(self, state: FedMAvgState, turn, active, moved) -> tuple[jax.Array, Mailbox]:
+    def _send(self, state: FedMAvgState, info, active, moved) -> tuple[jax.Array, ChannelState]:
         """Return V after messages to which something happens, and their box."""
-        delivery, box = self.exchange.send(
-            turn.key, turn.index, state.post.up[0], moved, active, rows=turn.selected
+        delivery, box = self.exchange.send_up(
+            info.key, info.index, state.post.up[0], moved, active, rows=info.sampled
         )
         heavy = jnp.where(delivery.arrived, delivery.weights, 0)
         # V stays where nobody is heard.

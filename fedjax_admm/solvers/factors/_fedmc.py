@@ -68,7 +68,7 @@ from fedjax_admm.ratings import (
     user_quadratics,
     user_steps,
 )
-from fedjax_admm.solvers._present import Post, open_post
+from fedjax_admm.solvers._star import ExchangeState, Said, Upload, init_exchange
 from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
 from fedjax_admm.traffic import Traffic
 
@@ -129,30 +129,32 @@ class FedMCADMM:
         clients = FedMCClients(users, copies, duals)
         uploads = copies + duals / self.beta
         total = jnp.sum(uploads, 0)
-        post = open_post(self.exchange, key, (uploads,), items)
+        post = ()
+        if not self.exchange.plain:
+            post = init_exchange(self.exchange, key, Said(), Upload((uploads,)), items)
         return FedMCState(clients, items, (total, jnp.zeros_like(total)), post)
 
-    def step(self, problem, state: FedMCState, turn) -> FedMCState:
+    def step(self, problem, state: FedMCState, info) -> FedMCState:
         """Return the state after one round."""
-        everyone = turn.selected is None
-        chosen = problem.by_user.everyone if everyone else turn.selected
+        everyone = info.sampled is None
+        chosen = problem.by_user.everyone if everyone else info.sampled
         # Over devices, gathered rows would leave them: everybody's stay where they are.
         old = state.clients
         if not everyone:
             old = jax.tree.map(lambda array: array[chosen], state.clients)
         read, down = state.items[None], ()
         if not self.exchange.plain:
-            present = at_rows(turn.selected, turn.active)
-            read, down = self.exchange.read(
-                turn.key, state.post.down, state.items, present, problem.num_clients, turn.selected
+            present = at_rows(info.sampled, info.active)
+            read, down = self.exchange.send_down(
+                info.key, state.post.down, state.items, present, problem.num_clients, info.sampled
             )
         users = self._users(problem, chosen, old.users, old.copies)
         copies = self._copies(problem, chosen, users, old, read)
         new = FedMCClients(users, copies, old.duals + self.beta * (copies - read))
         if not self.exchange.plain:
-            return self._send(problem, state, turn, new, down)
+            return self._send(problem, state, info, new, down)
         if everyone:
-            new = where_active(turn.active, new, old)
+            new = where_active(info.active, new, old)
         change = (new.copies - old.copies) + (new.duals - old.duals) / self.beta
         total = compensated_sum(state.total, jnp.sum(change, 0))
         clients = new
@@ -165,20 +167,20 @@ class FedMCADMM:
         mean = (total[0] + total[1]) / problem.num_clients
         return FedMCState(clients, self._items(problem, mean), total)
 
-    def _send(self, problem, state: FedMCState, turn, new: FedMCClients, down) -> FedMCState:
+    def _send(self, problem, state: FedMCState, info, new: FedMCClients, down) -> FedMCState:
         """Return the state after messages to which something happens."""
-        rows = turn.selected
-        present = at_rows(rows, turn.active)
+        rows = info.sampled
+        present = at_rows(rows, info.active)
         uploads = new.copies + new.duals / self.beta
-        delivery, box = self.exchange.send(
-            turn.key, turn.index, state.post.up[0], uploads, present, rows=rows
+        delivery, box = self.exchange.send_up(
+            info.key, info.index, state.post.up[0], uploads, present, rows=rows
         )
         lost = (uploads - delivery.coded) / 2
         taken = new._replace(copies=new.copies - lost, duals=new.duals - self.beta * lost)
         new = where_active(delivery.bad, new, taken)
         clients = put_rows(rows, present, new, state.clients)
         last = self.exchange.aggregate(box.known, box.weights, box.last)
-        post = Post((box._replace(last=last),), down)
+        post = ExchangeState((box._replace(last=last),), down)
         return FedMCState(clients, self._items(problem, last[0]), state.total, post)
 
     def _items(self, problem, mean: jax.Array) -> jax.Array:

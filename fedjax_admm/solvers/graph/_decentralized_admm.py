@@ -62,8 +62,10 @@ from fedjax_admm.capabilities import OnGraph
 from fedjax_admm.graphs import Graph
 from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
-from fedjax_admm.solvers._local import LocalSolver, check_local, curvature_at_start, local_prox
-from fedjax_admm.solvers._present import work_present
+from fedjax_admm.solvers._declared import filled, open_fields
+from fedjax_admm.solvers._gradients import largest_curvature
+from fedjax_admm.solvers._local import LocalSolver, check_local, local_prox
+from fedjax_admm.solvers._star import work_present
 from fedjax_admm.solvers.graph._neighbours import (
     NeighbourSolver,
     averages,
@@ -111,9 +113,14 @@ class DecentralizedADMM(NeighbourSolver):
         return DecentralizedState(
             DecentralizedNodes(x, self.local.memory(problem, x)),
             letters,
-            curvature_at_start(problem, x, self.local, self.rho),
+            self._curvature(problem, x),
             self._open(graph, x, letters, key),
         )
+
+    def _curvature(self, problem, x) -> jax.Array:
+        if self.rho is None or open_fields(self.local):
+            return largest_curvature(problem, x)
+        return jnp.ones((), x.dtype)
 
     def check(self, problem, rounds: int) -> None:
         """Check that nodes have as many neighbours as the aggregator needs.
@@ -123,29 +130,31 @@ class DecentralizedADMM(NeighbourSolver):
         """
         check_groups(self.exchange, problem.graph, own=0)
 
-    def step(self, problem, state: DecentralizedState, turn) -> DecentralizedState:
+    def step(self, problem, state: DecentralizedState, info) -> DecentralizedState:
         """Return the state after one round: all nodes, then all letters."""
         graph, letters, post = problem.graph, state.letters, state.post
         degrees = jnp.maximum(graph.degrees, 1).astype(letters.dtype)
         if averages(self.exchange):
             means = _at_nodes(graph, letters) / degrees[:, None]
         else:
-            means = where_active(turn.active, self._made(graph, letters, post), post.last)
+            means = where_active(info.active, self._made(graph, letters, post), post.last)
             post = post._replace(last=means)
         centre = jnp.where(graph.isolated[:, None], state.nodes.x, means)
         weight = 2 * self.weight(problem, state) * degrees
 
+        local = filled(self.local, state.curvature)
+
         def work(present, clients, key):
             (x, memory), centre, weight = clients
-            solved = self.local(present, centre, weight, x, memory, key, state.curvature)
+            solved = local(present, centre, weight, x, memory, key)
             return DecentralizedNodes(*solved), centre, weight
 
-        nodes, _, _ = work_present(problem, turn, (state.nodes, centre, weight), work)
-        sent, speaks = 2 * nodes.x[_ends(graph)] - letters, turn.active[_ends(graph)]
+        nodes, _, _ = work_present(problem, info, (state.nodes, centre, weight), work)
+        sent, speaks = 2 * nodes.x[_ends(graph)] - letters, info.active[_ends(graph)]
         if not self.exchange.plain:
-            delivery, post = self.exchange.send(
-                turn.key,
-                turn.index,
+            delivery, post = self.exchange.send_up(
+                info.key,
+                info.index,
                 post,
                 sent.reshape(-1, sent.shape[-1]),
                 (speaks & graph.present[:, None]).reshape(-1),
@@ -173,9 +182,9 @@ class DecentralizedADMM(NeighbourSolver):
         if self.exchange.plain:
             return ()
         first = (2 * x[_ends(graph)] - letters).reshape(-1, x.shape[-1])
-        liars = self.exchange.liars(key, graph.num_nodes)
-        bad = liars[_ends(graph)].reshape(-1)
-        box = self.exchange.open(key, first, receivers=graph.num_nodes, bad=bad)
+        byzantine = self.exchange.byzantine(key, graph.num_nodes)
+        bad = byzantine[_ends(graph)].reshape(-1)
+        box = self.exchange.init_up(key, first, receivers=graph.num_nodes, bad=bad)
         return box._replace(last=x)
 
     def _made(self, graph: Graph, letters: jax.Array, post: Any) -> jax.Array:

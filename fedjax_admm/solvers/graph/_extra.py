@@ -62,9 +62,9 @@ from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
-from fedjax_admm.messages import Exchange, Mailbox
+from fedjax_admm.messages import ChannelState, Exchange
 from fedjax_admm.participation import where_active
-from fedjax_admm.solvers._present import largest_curvature
+from fedjax_admm.solvers._star import largest_curvature
 from fedjax_admm.solvers.graph._neighbours import (
     NeighbourSolver,
     among_present,
@@ -90,7 +90,7 @@ class ExtraState(NamedTuple):
 
     nodes: ExtraNodes
     curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
-    post: Mailbox | tuple[()] = ()  # what the exchange remembers, stacked over nodes
+    post: ChannelState | tuple[()] = ()  # what the exchange remembers, stacked over nodes
 
 
 @register_dataclass
@@ -120,16 +120,16 @@ class EXTRA(NeighbourSolver):
         """
         check_groups(self.exchange, problem.graph, own=1)
 
-    def step(self, problem, state: ExtraState, turn) -> ExtraState:
+    def step(self, problem, state: ExtraState, info) -> ExtraState:
         """Return the state after one round."""
         x, p = state.nodes
         s = 1 / (2 * state.curvature) if self.step_size is None else self.step_size
-        graph = among_present(problem.graph, turn.active)
-        away, post = apart(self.exchange, graph, turn, x, state.post)  # x - W x
+        graph = among_present(problem.graph, info.active)
+        away, post = apart(self.exchange, graph, info, x, state.post)  # x - W x
         away = self.mixing * away
-        moved = x - away - s * problem.gradients(x, turn.key) - p
+        moved = x - away - s * problem.gradients(x, info.key) - p
         nodes = ExtraNodes(self.regularized(moved, s), p + away / 2)
-        return ExtraState(where_active(turn.active, nodes, state.nodes), state.curvature, post)
+        return ExtraState(where_active(info.active, nodes, state.nodes), state.curvature, post)
 
     def regularized(self, points: jax.Array, step: jax.Array) -> jax.Array:
         """Return points (nodes, dim) as a regulariser of the nodes wants them: as they are."""

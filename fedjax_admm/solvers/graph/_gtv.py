@@ -100,25 +100,25 @@ class GTVPrimalDual:
         u = jnp.zeros((problem.graph.num_edges, w.shape[-1]), w.dtype)
         return GTVState(GTVNodes(w, problem.prox_memory(w)), u, open_box(self.exchange, key, w))
 
-    def step(self, problem, state: GTVState, turn) -> GTVState:
+    def step(self, problem, state: GTVState, info) -> GTVState:
         """Return the state after one round: all nodes, then all edges."""
         graph = problem.graph
         w, memory = state.nodes
         tau, sigma = self.steps(problem)
         v = w - tau[:, None] * graph.divergence(state.u)
         nodes = GTVNodes(*problem.prox(v, tau, memory))
-        speaks = turn.active & (graph.degrees > 0)
+        speaks = info.active & (graph.degrees > 0)
         nodes = where_active(speaks, nodes, state.nodes)
         new, old, post = nodes.w, w, state.post
         if not self.exchange.plain:
             old = post.known
-            post = broadcast(self.exchange, turn, post, nodes.w, speaks)
+            post = broadcast(self.exchange, info, post, nodes.w, speaks)
             new = post.known
         ahead = 2 * new - old
 
         def flow(u, heads, tails, radius):
             moved = u + sigma * edge_difference(ahead, heads, tails)
-            working = turn.active[heads] & turn.active[tails]
+            working = info.active[heads] & info.active[tails]
             return jnp.where(working[:, None], self.penalty.prox_conjugate(moved, radius, sigma), u)
 
         edges = (graph.heads, graph.tails, self.radius(problem))

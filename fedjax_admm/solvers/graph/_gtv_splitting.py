@@ -153,7 +153,7 @@ class GTVSplitting:
         u = jnp.zeros((graph.num_edges, w.shape[-1]), w.dtype)
         return GTVSplittingState(GTVModels(w), u, answers, graph.difference(w), weights, units)
 
-    def step(self, problem, state: GTVSplittingState, turn) -> GTVSplittingState:
+    def step(self, problem, state: GTVSplittingState, info) -> GTVSplittingState:
         """Return the state after one round: the models, then all nodes and all edges."""
         graph, units = problem.graph, state.units
         (x, y, memory), z = state.answers, state.z
@@ -169,7 +169,7 @@ class GTVSplitting:
         steps = jnp.broadcast_to(1 / mu, (problem.num_clients,))
         answer, memory = units.prox(problem, moved + y / mu, steps, memory)
         new = GTVAnswers(answer, y + mu * (moved - answer), memory)
-        new = where_active(turn.active, new, state.answers)
+        new = where_active(info.active, new, state.answers)
 
         difference = reach * graph.difference(v)
         apart = z + self.relaxation * (difference - z)
@@ -182,7 +182,7 @@ class GTVSplitting:
             problem,
             state,
             _Residuals(
-                _square(jnp.where(turn.active[:, None], v - x, 0)).sum(),
+                _square(jnp.where(info.active[:, None], v - x, 0)).sum(),
                 _square(new.x - x).sum(),
                 _square(new.x).sum(),
             ),
@@ -196,7 +196,7 @@ class GTVSplitting:
         models = GTVModels(units.models(v))
         after = GTVSplittingState(models, u, new, between, weights, units)
         # A round without anybody leaves everything as it is, edges too.
-        somebody = jnp.any(turn.active)
+        somebody = jnp.any(info.active)
         return jax.tree.map(lambda one, other: jnp.where(somebody, one, other), after, state)
 
     @property

@@ -16,9 +16,9 @@ from jax.ops import segment_sum
 
 from fedjax_admm._checks import InputError, is_concrete
 from fedjax_admm.graphs import Graph, metropolis_weights
-from fedjax_admm.messages import Exchange, Identity, Mailbox, Mean, check_exchange
+from fedjax_admm.messages import ChannelState, Exchange, Identity, Mean, check_exchange
 from fedjax_admm.participation import where_active
-from fedjax_admm.solvers._present import copies
+from fedjax_admm.solvers._star import copies
 from fedjax_admm.traffic import Traffic
 
 
@@ -54,7 +54,7 @@ def among_present(graph: Graph, active: jax.Array) -> Graph:
 # --- messages ---
 
 
-def open_box(exchange: Exchange, key: jax.Array, models: jax.Array) -> Mailbox | tuple[()]:
+def open_box(exchange: Exchange, key: jax.Array, models: jax.Array) -> ChannelState | tuple[()]:
     """Return the box of nodes that know each other's models; nothing where nothing happens.
 
     Args:
@@ -64,24 +64,24 @@ def open_box(exchange: Exchange, key: jax.Array, models: jax.Array) -> Mailbox |
     """
     if exchange.plain:
         return ()
-    box = exchange.open(key, models, receivers=models.shape[0])
+    box = exchange.init_up(key, models, receivers=models.shape[0])
     return box._replace(last=models)
 
 
 def broadcast(
-    exchange: Exchange, turn: Any, box: Any, models: jax.Array, active: jax.Array | None = None
-) -> Mailbox:
+    exchange: Exchange, info: Any, box: Any, models: jax.Array, active: jax.Array | None = None
+) -> ChannelState:
     """Return the box after nodes have sent their models; in it is what everybody knows of them.
 
     Args:
       exchange: of the solver, not plain.
-      turn: of the round.
+      info: of the round.
       box: from before.
       models: shape (nodes, dim).
       active: who sends, bool, shape (nodes,); who takes part if None.
     """
-    speaks = turn.active if active is None else active
-    return exchange.send(turn.key, turn.index, box, models, speaks)[1]
+    speaks = info.active if active is None else active
+    return exchange.send_up(info.key, info.index, box, models, speaks)[1]
 
 
 def neighbourhoods(
@@ -118,7 +118,7 @@ def neighbourhoods(
 
 
 def apart(
-    exchange: Exchange, graph: Graph, turn: Any, models: jax.Array, box: Any
+    exchange: Exchange, graph: Graph, info: Any, models: jax.Array, box: Any
 ) -> tuple[jax.Array, Any]:
     """Return `x - W x` with the Metropolis weights of a graph, (nodes, dim), and the box.
 
@@ -129,18 +129,18 @@ def apart(
     Args:
       exchange: of the solver.
       graph: of those who are present.
-      turn: of the round.
+      info: of the round.
       models: x, shape (nodes, dim).
       box: from before.
     """
     weights = metropolis_weights(graph).astype(models.dtype)
     known = models
     if not exchange.plain:
-        box = broadcast(exchange, turn, box, models)
+        box = broadcast(exchange, info, box, models)
         known = box.known
     if averages(exchange):
         return graph.divergence(weights[:, None] * graph.difference(known)), box
-    last = neighbourhoods(exchange, graph, weights, known, box.last, turn.active)
+    last = neighbourhoods(exchange, graph, weights, known, box.last, info.active)
     return known - last, box._replace(last=last)
 
 

@@ -30,7 +30,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._present import check_regularizer
+from fedjax_admm.solvers._declared import check_regularizer
 from fedjax_admm.solvers.graph._extra import EXTRA, share_of_mixing, step_length
 from fedjax_admm.solvers.graph._neighbours import check_peers
 

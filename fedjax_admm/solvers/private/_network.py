@@ -115,7 +115,7 @@ class PrivateSolver(NeighbourSolver):
         self,
         problem: Any,
         clients: PrivateClients,
-        turn: Any,
+        info: Any,
         w: jax.Array,
         gain: jax.Array,
         size: jax.Array,
@@ -125,7 +125,7 @@ class PrivateSolver(NeighbourSolver):
         Args:
           problem: the clients and their graph.
           clients: before the round.
-          turn: of the round.
+          info: of the round.
           w: the new models, shape (clients, dim).
           gain: by how much they move per unit of the gradient, shape (clients,).
           size: the lengths of the public vectors of which they are made, added up, (clients,).
@@ -133,7 +133,7 @@ class PrivateSolver(NeighbourSolver):
         n = clients.releases + 1
         room = rounding_room(self.release.clip, gain, size, problem.sizes, w.shape[-1])
         gain = gain + room
-        v = self.release(turn.key, w, gain, problem.sizes, n)
+        v = self.release(info.key, w, gain, problem.sizes, n)
         # A release that does not say what it costs has no bound.
         costs = (
             self.release.costs(n).astype(clients.spent.dtype)
@@ -154,10 +154,10 @@ class PrivateSolver(NeighbourSolver):
         kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
         post = clients.post
         new = PrivateClients(w, v, n, *kept)
-        new = where_active(turn.active, new, clients._replace(post=()))
+        new = where_active(info.active, new, clients._replace(post=()))
         if self.exchange.plain:
             return new
-        post = broadcast(self.exchange, turn, post, v)
+        post = broadcast(self.exchange, info, post, v)
         return new._replace(v=post.known, post=post)
 
     def check_start(self, state: Any) -> None:
@@ -218,7 +218,7 @@ class DualFlows(PrivateSolver):
         self,
         problem,
         state: PrivateState,
-        turn,
+        info,
         w: jax.Array,
         gain: jax.Array,
         size: jax.Array,
@@ -230,14 +230,14 @@ class DualFlows(PrivateSolver):
         Args:
           problem: the clients and their graph.
           state: before the round.
-          turn: of the round.
+          info: of the round.
           w: the new models, shape (clients, dim).
           gain: by how much they move per unit of the gradient, shape (clients,).
           size: the lengths of the public vectors of which they are made, added up, (clients,).
         """
         graph = problem.graph
-        clients = self.sent(problem, state.clients, turn, w, gain, size)
-        working = turn.active[graph.heads] & turn.active[graph.tails]
+        clients = self.sent(problem, state.clients, info, w, gain, size)
+        working = info.active[graph.heads] & info.active[graph.tails]
         u = state.u + self.rho * graph.difference(clients.v)
         return PrivateState(clients, jnp.where(working[:, None], u, state.u))
 

@@ -73,7 +73,7 @@ class PrivateNetworkedADMM(DualFlows):
         check_releases(self.release, rounds, problem)
         check_stability(problem, self.rho, self.step_size, rounds, self.release.clip is not None)
 
-    def step(self, problem, state: PrivateState, turn) -> PrivateState:
+    def step(self, problem, state: PrivateState, info) -> PrivateState:
         """Return the state after one round."""
         v = state.clients.v
         gain = self.gains(problem, state.releases + 1)
@@ -81,7 +81,7 @@ class PrivateNetworkedADMM(DualFlows):
         pull = self.pull(problem, state)
         w = v - gain[:, None] * (gradient + pull)
         size = public_sizes(v) + gain * (public_sizes(pull) + regulariser_sizes(problem, v))
-        return self.send(problem, state, turn, w, gain, size)
+        return self.send(problem, state, info, w, gain, size)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return a_k, by how much w_k moves per unit of the gradient, shape (clients,)."""

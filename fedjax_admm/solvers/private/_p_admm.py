@@ -81,7 +81,7 @@ class PADMM(DualFlows):
                 remedy="use private_networked_admm",
             )
 
-    def step(self, problem, state: PrivateState, turn) -> PrivateState:
+    def step(self, problem, state: PrivateState, info) -> PrivateState:
         """Return the state after one round."""
         old = state.clients
         weight = 2 * self.rho * problem.graph.degrees.astype(self.rho.dtype)
@@ -91,7 +91,7 @@ class PADMM(DualFlows):
         gain = self.gains(problem, state.releases + 1)
         # Around the minimiser without data, pull and model cancel.
         size = 4 * gain * public_sizes(pull)
-        return self.send(problem, state, turn, w, gain, size)
+        return self.send(problem, state, info, w, gain, size)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return by how much w_k moves at most per unit of the gradient, shape (clients,)."""

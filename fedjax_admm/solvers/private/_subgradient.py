@@ -71,7 +71,7 @@ class PrivateSubgradient(PrivateSolver):
         """Start where everybody knows it: nothing is sent."""
         return first_clients(problem, self.exchange, key)
 
-    def step(self, problem, state: PrivateClients, turn) -> PrivateClients:
+    def step(self, problem, state: PrivateClients, info) -> PrivateClients:
         """Return the state after one round."""
         graph = problem.graph
         eta = self.gains(problem, state.releases + 1)
@@ -80,11 +80,11 @@ class PrivateSubgradient(PrivateSolver):
             mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
         else:
             last = state.post.last
-            mixed = neighbourhoods(self.exchange, graph, weights, state.v, last, turn.active)
+            mixed = neighbourhoods(self.exchange, graph, weights, state.v, last, info.active)
             state = state._replace(post=state.post._replace(last=mixed))
         w = mixed - eta[:, None] * released_gradients(problem, self.release, state.v)
         size = public_sizes(mixed) + eta * regulariser_sizes(problem, state.v)
-        return self.sent(problem, state, turn, w, eta, size)
+        return self.sent(problem, state, info, w, eta, size)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return eta_n, by how much w_k moves per unit of the gradient, shape (clients,)."""

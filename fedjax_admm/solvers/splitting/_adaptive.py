@@ -15,16 +15,18 @@ course: the rules below then choose what they choose there.
 An adaptive ADMM is proven to converge only if the penalty settles; `until` ends the adaptation.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, flag, number, scalar
+from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm.solvers._declared import build, counted, declared, flagged, positive
 
 
 @short_repr
@@ -37,6 +39,10 @@ class Agreement(NamedTuple):
     rho: jax.Array  # shape=(clients,)
     active: jax.Array  # shape=(clients,), bool: who took part
     regularized: bool  # whether the server has a regulariser
+
+
+def _until(name: str, value: Any) -> int | None:
+    return None if value is None else count(name, value, at_least=0)
 
 
 class AdaptivePenalty(Protocol):
@@ -69,12 +75,18 @@ class SpectralMemory(NamedTuple):
 class BalancedPenalty:
     """Balance of relative residuals; build it with `balanced_penalty`."""
 
-    initial: jax.Array | None  # shape=() or (clients,)
-    ratio: jax.Array  # shape=(): how unequal residuals may be, mu
-    factor: jax.Array  # shape=(): by which rho is multiplied or divided, tau
-    target: jax.Array  # shape=(): of the primal residual over the dual one, xi
-    period: int = field(metadata={"static": True})
-    until: int | None = field(metadata={"static": True})
+    initial: jax.Array | None = positive(  # shape=() or (clients,)
+        stacked=True, curvature=lambda largest: largest
+    )
+    ratio: jax.Array = declared(
+        partial(scalar, at_least=1)
+    )  # shape=(): how unequal residuals may be, mu
+    factor: jax.Array = declared(
+        partial(scalar, above=1)
+    )  # shape=(): by which rho is multiplied or divided, tau
+    target: jax.Array = positive()  # shape=(): of the primal residual over the dual one, xi
+    period: int = counted()
+    until: int | None = declared(_until, static=True)
 
     def memory(self, seen: Agreement) -> jax.Array:
         """Return the count of rounds in which somebody took part, shape (), int32."""
@@ -96,12 +108,18 @@ class BalancedPenalty:
 class SpectralPenalty:
     """Spectral penalty parameters; build it with `spectral_penalty`."""
 
-    initial: jax.Array | None  # shape=() or (clients,)
-    correlation: jax.Array  # shape=(): estimates from less correlated differences do not count
-    bound: jax.Array  # shape=(): rho changes by a factor of at most 1 + bound / count^2
-    period: int = field(metadata={"static": True})
-    node_wise: bool = field(metadata={"static": True})
-    until: int | None = field(metadata={"static": True})
+    initial: jax.Array | None = positive(  # shape=() or (clients,)
+        stacked=True, curvature=lambda largest: largest
+    )
+    correlation: jax.Array = declared(
+        partial(scalar, at_least=0, at_most=1)
+    )  # shape=(): estimates from less correlated differences do not count
+    bound: jax.Array = declared(
+        partial(scalar, at_least=0)
+    )  # shape=(): rho changes by a factor of at most 1 + bound / count^2
+    period: int = counted()
+    node_wise: bool = flagged()
+    until: int | None = declared(_until, static=True)
 
     def memory(self, seen: Agreement) -> SpectralMemory:
         """Return an empty store."""
@@ -197,13 +215,14 @@ def balanced_penalty(
     Reference: B. Wohlberg, "ADMM Penalty Parameter Selection by Residual Balancing",
     arXiv:1704.06209 (2017).
     """
-    return BalancedPenalty(
-        None if initial is None else number("initial", initial, above=0),
-        scalar("ratio", ratio, at_least=1),
-        scalar("factor", factor, above=1),
-        scalar("target", target, above=0),
-        count("period", period),
-        None if until is None else count("until", until, at_least=0),
+    return build(
+        BalancedPenalty,
+        initial=initial,
+        ratio=ratio,
+        factor=factor,
+        target=target,
+        period=period,
+        until=until,
     )
 
 
@@ -252,13 +271,14 @@ def spectral_penalty(
     Selection", arXiv:1605.07246 (2017); node-wise: Z. Xu, G. Taylor, H. Li, M. Figueiredo, X. Yuan,
     T. Goldstein, "Adaptive Consensus ADMM for Distributed Optimization", arXiv:1706.02869 (2017).
     """
-    return SpectralPenalty(
-        None if initial is None else number("initial", initial, above=0),
-        scalar("correlation", correlation, at_least=0, at_most=1),
-        scalar("bound", bound, at_least=0),
-        count("period", period),
-        flag("node_wise", node_wise),
-        None if until is None else count("until", until, at_least=0),
+    return build(
+        SpectralPenalty,
+        initial=initial,
+        correlation=correlation,
+        bound=bound,
+        period=period,
+        node_wise=node_wise,
+        until=until,
     )
 
 

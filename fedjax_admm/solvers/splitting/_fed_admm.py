@@ -54,36 +54,33 @@ Eckstein, D. Bertsekas, "On the Douglas-Rachford Splitting Method and the Proxim
 for Maximal Monotone Operators", Math. Program. 55 (1992).
 """
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, number, scalar
+from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty, Zero
-from fedjax_admm.solvers._local import (
-    LocalSolver,
-    check_curvature,
-    check_local,
-    curvature_at_start,
-)
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    copies,
+from fedjax_admm.solvers._declared import (
+    build,
+    counted,
+    declared,
     exchanged,
-    open_post,
+    mean_alone,
+    positive,
+    regularized,
+    unchanged,
 )
+from fedjax_admm.solvers._local import LocalSolver, locally
+from fedjax_admm.solvers._messages import Each, Received, Said, StarState, Upload
+from fedjax_admm.solvers._star import StarSolver
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
-from fedjax_admm.traffic import Traffic
 
 
 @short_repr
@@ -92,20 +89,8 @@ class FedADMMClients(NamedTuple):
 
     models: jax.Array  # shape=(clients, dim): w_i
     duals: jax.Array  # shape=(clients, dim): y_i, about -grad f_i(w_i)
-    memory: Any  # of the local solver
-
-
-@short_repr
-class FedADMMState(NamedTuple):
-    """The server's model, the stacked clients, and the penalty parameters."""
-
-    server: jax.Array  # shape=(dim,): z, sent to those who take part
-    centre: jax.Array  # shape=(dim,): c, what z is the prox of
-    clients: FedADMMClients
     rho: jax.Array  # shape=(clients,): rho_i
-    curvature: jax.Array  # shape=(): of the losses, about; 1 where nothing asks for it
-    penalty: Any  # what an adaptive penalty remembers
-    post: Post | tuple[()] = ()  # what the exchange remembers
+    memory: Any  # of the local solver
 
 
 @register_dataclass
@@ -113,31 +98,17 @@ class FedADMMState(NamedTuple):
 class FedADMM(StarSolver):
     """Consensus ADMM on a star; build it with `fed_admm`."""
 
-    rho: jax.Array | AdaptivePenalty | None  # shape=() or (clients,); from the curvature if None
-    local: LocalSolver
-    server_step: jax.Array | None  # shape=(): eta; |S| / N if None
-    relaxation: jax.Array  # shape=(): a
-    regularizer: Penalty  # g
-    exchange: Exchange  # of w_i + y_i / rho_i, with weights rho_i
-    dual_updates: int = field(metadata={"static": True})
+    rho: jax.Array | None = positive(  # shape=() or (clients,)
+        stacked=True, curvature=lambda largest: largest
+    )
+    local: LocalSolver = locally()
+    relaxation: jax.Array = positive(at_most=2)  # shape=(): a
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of w_i + y_i / rho_i, with weights rho_i
+    dual_updates: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
-
-    def init(self, problem, key) -> FedADMMState:
-        """Start every model at the problem's start and every dual at zero."""
-        model = first_model(problem)
-        models = copies(model, problem)
-        clients = FedADMMClients(models, jnp.zeros_like(models), self.local.memory(problem, models))
-        first = self._first_rho()
-        curvature = curvature_at_start(problem, models, self.local, first)
-        first = curvature if first is None else first
-        rho = jnp.broadcast_to(first, (problem.num_clients,)).astype(model.dtype)
-        adaptive, penalty = _adaptive(self.rho), ()
-        if adaptive is not None:
-            active = jnp.zeros(problem.num_clients, bool)
-            penalty = adaptive.memory(self._seen(model, clients, rho, active))
-        post = open_post(self.exchange, key, (models,), model, rho)
-        return FedADMMState(model, model, clients, rho, curvature, penalty, post)
+    fixed_weights: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
         """Check that rho fits the clients, and can be found where it is not given.
@@ -145,8 +116,8 @@ class FedADMM(StarSolver):
         Raises:
           InputError: it has another shape, or is None and the problem has no gradients.
         """
-        rho = self._first_rho()
-        check_curvature(problem, "rho", rho)
+        super().check(problem, rounds)
+        rho = self.first_rho()
         if rho is not None and rho.shape not in ((), (problem.num_clients,)):
             raise InputError(
                 f"must have shape () or ({problem.num_clients},), but it has {rho.shape}",
@@ -155,109 +126,182 @@ class FedADMM(StarSolver):
                 remedy="give one number for all clients, or one per client",
             )
 
-    def step(self, problem, state: FedADMMState, turn) -> FedADMMState:
-        """Return the state after one round."""
+    def first_rho(self) -> jax.Array | None:
+        """Return rho before the first round."""
+        return self.rho
 
-        def update(problem, given, read, key):
-            client, rho = given
-            new = self._client(problem, client, rho, read, key, state.curvature)
-            weight = rho[:, None]
-            difference = weight * (new.models - client.models) + new.duals - client.duals
-            return (new, rho), Message((new.models + new.duals / weight,), rho, difference)
+    def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
+        """Start every model at the first one and every dual variable at zero."""
+        rho = jnp.broadcast_to(self.first_rho(), models.shape[:1]).astype(models.dtype)
+        memory = self.local.memory(problem, models)
+        return FedADMMClients(models, jnp.zeros_like(models), rho, memory), Said()
 
-        def absorb(given, values):
-            client, rho = given
-            weight = rho[:, None]
-            lost = (client.models + client.duals / weight - values[0]) / 2
-            models, duals = client.models - lost, client.duals - weight * lost
-            return client._replace(models=models, duals=duals), rho
+    def client(self, problem, clients: FedADMMClients, z, key) -> tuple[FedADMMClients, Said]:
+        """Return w_i and y_i after all dual updates, begun at z."""
+        rho = clients.rho[:, None]
+        e = self.relaxation * z + (1 - self.relaxation) * clients.models
 
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            (state.clients, state.rho),
-            state.server,
-            update,
-            kept=(True,),
-            absorb=absorb,
-        )
-        clients, _ = mail.clients
-        if not self.exchange.plain:
-            centre = mail.values[0]
-            server = self._server(centre, state.rho)
-            return state._replace(server=server, centre=centre, clients=clients, post=mail.post)
-
-        present = jnp.sum(turn.active, dtype=jnp.int32)
-        share = mail.sums / jnp.sum(state.rho)
-        if self.server_step is not None:
-            drawn = jnp.maximum(present, 1).astype(share.dtype)
-            centre = state.centre + share * (self.server_step * problem.num_clients / drawn)
-        elif turn.selected is not None:
-            centre = state.centre + share
-        else:  # the same number, without rounding that adds up over rounds
-            centre = _centre(clients, state.rho)
-        server = jnp.where(present > 0, self._server(centre, state.rho), state.server)
-        adaptive = _adaptive(self.rho)
-        if adaptive is None:
-            return state._replace(server=server, centre=centre, clients=clients)
-
-        seen = self._seen(server, clients, state.rho, turn.active)
-        rho, penalty = adaptive.update(seen, state.penalty)
-        centre = jnp.where(present > 0, _centre(clients, rho), centre)
-        server = jnp.where(present > 0, self._server(centre, rho), server)
-        return FedADMMState(server, centre, clients, rho, state.curvature, penalty, state.post)
-
-    def estimate(self, state: FedADMMState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.server
-
-    def client_models(self, state: FedADMMState) -> jax.Array:
-        """Return the clients' own models, shape (clients, dim)."""
-        return state.clients.models
-
-    def client_slopes(self, state: FedADMMState) -> jax.Array:
-        """Return `-y_i in df_i(x_i)` of every client, shape (clients, dim)."""
-        return -state.clients.duals
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers each way; with an adaptive rho w_i and y_i up, and rho_i down too."""
-        dim = problem.start.shape[-1]
-        if _adaptive(self.rho) is None:
-            return self.exchange.traffic(up=[(dim,)], down=[(dim,)])
-        return Traffic(up=2 * dim, down=dim + 1)
-
-    def _client(self, problem, client: FedADMMClients, rho, start, key, curvature):
-        """Return what clients of a problem hold after the round, begun at what they read."""
-        weight = rho[:, None]
-        e = self.relaxation * start + (1 - self.relaxation) * client.models
-
-        def once(client, key):
-            centre = e - client.duals / weight
-            models, memory = self.local(problem, centre, rho, start, client.memory, key, curvature)
-            return FedADMMClients(models, client.duals + weight * (models - e), memory)
+        def once(clients, key):
+            centre = e - clients.duals / rho
+            w, memory = self.local(problem, centre, clients.rho, z, clients.memory, key)
+            return FedADMMClients(w, clients.duals + rho * (w - e), clients.rho, memory)
 
         if self.dual_updates == 1:
-            return once(client, key)
+            return once(clients, key), Said()
 
-        def again(client, data):
-            return once(client, jax.random.wrap_key_data(data, impl=kind)), None
+        def again(clients, data):
+            return once(clients, jax.random.wrap_key_data(data, impl=kind)), None
 
         # As numbers: JAX's check of reused keys loses count of keys in nested scans under vmap.
         kind, keys = jax.random.key_impl(key), jax.random.split(key, self.dual_updates)
-        return jax.lax.scan(again, client, jax.random.key_data(keys))[0]
+        return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], Said()
 
-    def _server(self, centre: jax.Array, rho: jax.Array) -> jax.Array:
+    def upload(self, clients: FedADMMClients) -> Upload:
+        """Return u_i = w_i + y_i / rho_i, with the weight rho_i."""
+        (w, y, rho), weight = clients[:3], clients.rho[:, None]
+        return Upload((w + y / weight,), rho, (weight * w + y,))
+
+    def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
+        """Return clients whose upload is the value: half of the difference in w_i, half in y_i."""
+        rho = clients.rho[:, None]
+        error = (clients.models + clients.duals / rho - values[0]) / 2
+        return clients._replace(models=clients.models - error, duals=clients.duals - rho * error)
+
+    def server(self, server, received: Received, info) -> Any:
+        """Return z, the prox of g at c."""
+        step = 1 / (received.weight / received.num_clients)
+        return self.regularizer.prox(received.means[0], step)
+
+    def client_models(self, state: StarState) -> jax.Array:
+        """Return the clients' own models, shape (clients, dim)."""
+        return state.clients.models
+
+    def client_slopes(self, state: StarState) -> jax.Array:
+        """Return `-y_i in df_i(x_i)` of every client, shape (clients, dim)."""
+        return -state.clients.duals
+
+
+@short_repr
+class CentreServer(NamedTuple):
+    """What the server of `ScaledFedADMM` holds."""
+
+    model: jax.Array  # shape=(dim,): z
+    centre: jax.Array  # shape=(dim,): c
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class ScaledFedADMM(FedADMM):
+    """FedADMM whose server takes steps of one length: `c <- c + eta mean of the changes of u_i`."""
+
+    server_step: jax.Array = positive()  # shape=(): eta
+    exchange: Exchange = exchanged(unchanged("the server adds up changes with {server_step}"))
+
+    def start_server(self, model, num_clients) -> CentreServer:
+        """Start c and z at the first model."""
+        return CentreServer(model, model)
+
+    def broadcast(self, server: CentreServer) -> jax.Array:
+        """Send z."""
+        return server.model
+
+    def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
+        """Start as FedADMM does; nothing has changed."""
+        clients, _ = super().start_clients(problem, models, key)
+        return clients, Said((jnp.zeros_like(models),))
+
+    def client(self, problem, clients: FedADMMClients, z, key) -> tuple[FedADMMClients, Said]:
+        """Return w_i and y_i, and say rho_i u_i - (rho_i u_i of before)."""
+        new, _ = super().client(problem, clients, z, key)
+        rho = clients.rho[:, None]
+        return new, Said((rho * (new.models - clients.models) + new.duals - clients.duals,))
+
+    def upload(self, clients: FedADMMClients) -> Upload:
+        """Return nothing: the server adds up changes."""
+        return Upload()
+
+    def server(self, server: CentreServer, received: Received, info) -> CentreServer:
+        """Return z and c."""
+        rho = jnp.mean(self.rho)
+        centre = server.centre + received.means[0] / rho * self.server_step
+        return CentreServer(self.regularizer.prox(centre, 1 / rho), centre)
+
+    def model(self, server: CentreServer) -> jax.Array:
+        """Return z."""
+        return server.model
+
+
+@short_repr
+class AdaptiveServer(NamedTuple):
+    """What the server of `AdaptiveFedADMM` holds."""
+
+    model: jax.Array  # shape=(dim,): z
+    rho: jax.Array  # shape=(clients,)
+    penalty: Any  # what the adaptive penalty remembers
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class AdaptiveFedADMM(FedADMM):
+    """FedADMM whose server chooses rho_i: w_i and y_i go up, z and rho_i go down."""
+
+    rho: AdaptivePenalty = declared(lambda _, value: value)
+    exchange: Exchange = exchanged(  # of w_i and of y_i
+        mean_alone("a {rho} that adapts looks at every client's model and dual variable")
+    )
+
+    looks_at_each: ClassVar[bool] = True
+
+    def first_rho(self) -> jax.Array | None:
+        """Return rho before the first round."""
+        return self.rho.initial
+
+    def start_server(self, model, num_clients) -> AdaptiveServer:
+        """Start at the first model."""
+        models = jnp.broadcast_to(model, (num_clients, *model.shape))
+        rho = jnp.broadcast_to(self.first_rho(), (num_clients,)).astype(model.dtype)
+        active = jnp.zeros(num_clients, bool)
+        seen = self._seen(models, jnp.zeros_like(models), model, rho, active)
+        return AdaptiveServer(model, rho, self.rho.memory(seen))
+
+    def broadcast(self, server: AdaptiveServer) -> tuple[jax.Array, Each]:
+        """Send z to all, and to every client its rho_i."""
+        return server.model, Each(server.rho)
+
+    def client(
+        self, problem, clients: FedADMMClients, received, key
+    ) -> tuple[FedADMMClients, Said]:
+        """Return w_i and y_i with the rho_i that was read."""
+        z, rho = received
+        return super().client(problem, clients._replace(rho=rho), z, key)
+
+    def upload(self, clients: FedADMMClients) -> Upload:
+        """Return w_i and y_i."""
+        return Upload((clients.models, clients.duals), clients.rho)
+
+    def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
+        """Take over the model and the dual variable that arrived."""
+        return clients._replace(models=values[0], duals=values[1])
+
+    def server(self, server: AdaptiveServer, received: Received, info) -> AdaptiveServer:
+        """Return z and rho_i: z with the rho_i of before is what the next rho_i are chosen by."""
+        models, duals, _ = received.known
+        model = self._model(models, duals, server.rho)
+        seen = self._seen(models, duals, model, server.rho, info.active)
+        rho, penalty = self.rho.update(seen, server.penalty)
+        return AdaptiveServer(self._model(models, duals, rho), rho, penalty)
+
+    def model(self, server: AdaptiveServer) -> jax.Array:
+        """Return z."""
+        return server.model
+
+    def _model(self, models, duals, rho) -> jax.Array:
+        centre = jnp.sum(rho[:, None] * models + duals, 0) / jnp.sum(rho)
         return self.regularizer.prox(centre, 1 / jnp.mean(rho))
 
-    def _seen(self, server, clients: FedADMMClients, rho, active) -> Agreement:
+    def _seen(self, models, duals, server, rho, active) -> Agreement:
         regularized = not isinstance(self.regularizer, Zero)
-        return Agreement(clients.models, clients.duals, server, rho, active, regularized)
-
-    def _first_rho(self) -> jax.Array | None:
-        adaptive = _adaptive(self.rho)
-        return cast("jax.Array | None", self.rho) if adaptive is None else adaptive.initial
+        return Agreement(models, duals, server, rho, active, regularized)
 
 
 def fed_admm(
@@ -283,19 +327,30 @@ def fed_admm(
         |S| / N; not with a rho that adapts.
       relaxation: a, above 0 and at most 2; 1.5 to 1.8 is often faster than 1.
       regularizer: g, one of `fedjax_admm.penalties`, at the server; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. The server then
-        takes c from what it heard last of everybody; not with a rho that adapts, for which it reads
-        the clients' models and duals, and not with `server_step`.
+      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. With a rho that
+        adapts the server reads every model and dual variable, and there is no aggregator; with
+        `server_step` there is no exchange.
 
     Returns:
       The solver; its numbers are leaves.
 
     Raises:
       InputError: a number is out of range, `local` is no local solver, the regulariser has no
-        prox, `server_step` is given beside a rho that adapts, or one of them beside an exchange.
+        prox, `server_step` is given beside a rho that adapts or beside an exchange, or an
+        aggregator beside a rho that adapts.
     """
-    adaptive = _adaptive(rho)
-    if adaptive is not None and server_step is not None:
+    given: dict[str, Any] = {
+        "rho": rho,
+        "local": local,
+        "relaxation": relaxation,
+        "regularizer": regularizer,
+        "exchange": exchange,
+        "dual_updates": dual_updates,
+    }
+    adapts = hasattr(rho, "initial") and not isinstance(rho, type)
+    if server_step is None:
+        return build(AdaptiveFedADMM if adapts else FedADMM, **given)
+    if adapts:
         raise InputError(
             "does not go with a {rho} that adapts",
             argument="server_step",
@@ -303,33 +358,4 @@ def fed_admm(
             remedy="leave it out, or give a number as {rho}",
             others=["rho"],
         )
-    given = {"rho": adaptive, "server_step": server_step}
-    chosen = check_exchange(exchange)
-    for name, value in given.items():
-        if value is not None and not chosen.plain:
-            raise InputError(
-                "needs messages as they are, but something happens to them in the {exchange}",
-                argument=name,
-                value=value,
-                remedy="leave one of the two out",
-                others=["exchange"],
-            )
-    return FedADMM(
-        adaptive or (None if rho is None else number("rho", cast(ArrayLike, rho), above=0)),
-        check_local(local),
-        None if server_step is None else scalar("server_step", server_step, above=0),
-        scalar("relaxation", relaxation, above=0, at_most=2),
-        check_regularizer(regularizer),
-        chosen,
-        count("dual_updates", dual_updates),
-    )
-
-
-def _centre(clients: FedADMMClients, rho: jax.Array) -> jax.Array:
-    """Return c of what all clients hold, shape (dim,)."""
-    return jnp.sum(rho[:, None] * clients.models + clients.duals, 0) / jnp.sum(rho)
-
-
-def _adaptive(rho: Any) -> AdaptivePenalty | None:
-    """Return what adapts penalty parameters, None if they are numbers."""
-    return rho if hasattr(rho, "initial") and not isinstance(rho, type) else None
+    return build(ScaledFedADMM, server_step=server_step, **given)

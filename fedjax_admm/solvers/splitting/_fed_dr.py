@@ -50,28 +50,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import (
-    LocalSolver,
-    check_curvature,
-    check_local,
-    curvature_at_start,
-)
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    copies,
-    exchanged,
-    open_post,
-)
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers._declared import build, exchanged, positive, regularized
+from fedjax_admm.solvers._local import LocalSolver, locally
+from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
@@ -82,112 +69,57 @@ class FedDRClients(NamedTuple):
     x: jax.Array  # shape=(clients, dim): model
     memory: Any  # of the local solver, stacked
 
-    def reflected(self) -> jax.Array:
-        """Return x_hat = 2 x - y, shape (clients, dim): what they sent last."""
-        return 2 * self.x - self.y
-
-
-@short_repr
-class FedDRState(NamedTuple):
-    """The server and the stacked clients."""
-
-    server: jax.Array  # shape=(dim,): x_bar
-    mean: jax.Array  # shape=(dim,): of what all clients sent last
-    clients: FedDRClients
-    curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
-    post: Post | tuple[()] = ()  # what the exchange remembers
-
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class FedDR(StarSolver):
     """Randomised Douglas-Rachford splitting; build it with `fed_dr`."""
 
-    length: jax.Array | None  # shape=(): eta, of the proximal steps; 1 / curvature if None
-    relaxation: jax.Array  # shape=(): alpha, between 0 and 2
-    local: LocalSolver
-    regularizer: Penalty  # g
-    exchange: Exchange  # of x_hat_i
+    length: jax.Array | None = positive(  # shape=(): eta, of the proximal steps
+        argument="step", curvature=lambda largest: 1 / largest
+    )
+    relaxation: jax.Array = positive(at_most=2)  # shape=(): alpha
+    local: LocalSolver = locally()
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of x_hat_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
+    uploads_first: ClassVar[bool] = True
 
-    def init(self, problem, key) -> FedDRState:
-        """Start everybody at the problem's start, with one proximal step of all."""
-        start = copies(first_model(problem), problem)
-        curvature = curvature_at_start(problem, start, self.local, self.length)
-        clients = FedDRClients(start, start, self.local.memory(problem, start))
-        clients = self._prox(problem, start, clients, key, curvature)
-        sent = clients.reflected()
-        mean = jnp.mean(sent, 0)
-        server = self._serve(mean, curvature)
-        post = open_post(self.exchange, key, (sent,), server)
-        return FedDRState(server, mean, clients, curvature, post)
+    def start_clients(self, problem, models, key) -> tuple[FedDRClients, Said]:
+        """Start everybody with one proximal step at the first model."""
+        clients = FedDRClients(models, models, self.local.memory(problem, models))
+        return self._prox(problem, models, clients, key), Said()
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that the length of the steps is given, or can be found.
+    def client(self, problem, clients: FedDRClients, x_bar, key) -> tuple[FedDRClients, Said]:
+        """Return y_i and x_i."""
+        y = clients.y + self.relaxation * (x_bar - clients.x)
+        return self._prox(problem, y, clients, key), Said()
 
-        Raises:
-          InputError: it is None, and the problem has no gradients.
-        """
-        check_curvature(problem, "step", self.length)
+    def upload(self, clients: FedDRClients) -> Upload:
+        """Return x_hat_i = 2 x_i - y_i."""
+        return Upload((2 * clients.x - clients.y,))
 
-    def step(self, problem, state: FedDRState, turn) -> FedDRState:
-        """Return the state after one round."""
+    def apply_decoded(self, clients: FedDRClients, values) -> FedDRClients:
+        """Go on from the model of which the value would have been sent."""
+        return clients._replace(x=(values[0] + clients.y) / 2)
 
-        def update(problem, clients, read, key):
-            y = clients.y + self.relaxation * (read - clients.x)
-            new = self._prox(problem, y, clients, key, state.curvature)
-            sent = new.reflected()
-            return new, Message((sent,), sums=sent - clients.reflected())
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return x_bar."""
+        return self.regularizer.prox(received.means[0], self.length)
 
-        def absorb(clients, values):
-            return clients._replace(x=(values[0] + clients.y) / 2)
-
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.clients,
-            state.server,
-            update,
-            kept=(True,),
-            absorb=absorb,
-        )
-        mean = mail.values[0]
-        if self.exchange.plain:
-            mean = state.mean + mail.sums / problem.num_clients
-        server = self._serve(mean, state.curvature)
-        return FedDRState(server, mean, mail.clients, state.curvature, mail.post)
-
-    def estimate(self, state: FedDRState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.server
-
-    def client_models(self, state: FedDRState) -> jax.Array:
+    def client_models(self, state: StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: FedDRState) -> jax.Array:
+    def client_slopes(self, state: StarState) -> jax.Array:
         """Return `(y_i - x_i) / eta in df_i(x_i)` of every client, shape (clients, dim)."""
-        return (state.clients.y - state.clients.x) / self._length(state.curvature)
+        return (state.clients.y - state.clients.x) / self.settled(state).length
 
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers up and dim down, and the start: dim numbers up from everybody."""
-        dim = problem.start.shape[-1]
-        start = problem.num_clients * dim
-        return self.exchange.traffic(up=[(dim,)], down=[(dim,)], before=start)
-
-    def _length(self, curvature: jax.Array) -> jax.Array:
-        return 1 / curvature if self.length is None else self.length
-
-    def _prox(self, problem, y, clients: FedDRClients, key, curvature) -> FedDRClients:
-        weight = jnp.broadcast_to(1 / self._length(curvature), y.shape[:1])
-        x, memory = self.local(problem, y, weight, clients.x, clients.memory, key, curvature)
+    def _prox(self, problem, y, clients: FedDRClients, key) -> FedDRClients:
+        weight = jnp.broadcast_to(1 / self.length, y.shape[:1])
+        x, memory = self.local(problem, y, weight, clients.x, clients.memory, key)
         return FedDRClients(y, x, memory)
-
-    def _serve(self, mean: jax.Array, curvature: jax.Array) -> jax.Array:
-        return self.regularizer.prox(mean, self._length(curvature))
 
 
 def fed_dr(
@@ -216,10 +148,11 @@ def fed_dr(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return FedDR(
-        None if step is None else scalar("step", step, above=0),
-        scalar("relaxation", relaxation, above=0, at_most=2),
-        check_local(local),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
+    return build(
+        FedDR,
+        step=step,
+        relaxation=relaxation,
+        local=local,
+        regularizer=regularizer,
+        exchange=exchange,
     )

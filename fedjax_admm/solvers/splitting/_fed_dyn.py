@@ -46,26 +46,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import (
-    LocalSolver,
-    check_curvature,
-    check_local,
-    curvature_at_start,
-)
-from fedjax_admm.solvers._present import (
-    Message,
-    StarSolver,
-    check_regularizer,
-    copies,
-    exchanged,
-    open_post,
-)
+from fedjax_admm.solvers._declared import build, exchanged, positive, regularized
+from fedjax_admm.solvers._local import LocalSolver, locally
+from fedjax_admm.solvers._messages import Received, Said, Upload
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
@@ -76,91 +65,43 @@ class FedDynClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@short_repr
-class FedDynState(NamedTuple):
-    """The server and the stacked clients."""
-
-    server: jax.Array  # shape=(dim,): x
-    slope: jax.Array  # shape=(dim,): h, the mean of all clients' slopes
-    clients: FedDynClients
-    curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
-    post: Any = ()  # what the exchange remembers
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class FedDyn(StarSolver):
     """Dynamic regularisation; build it with `fed_dyn`."""
 
-    rho: jax.Array | None  # shape=(): weight of the penalty; the curvature if None
-    local: LocalSolver
-    regularizer: Penalty  # g
-    exchange: Exchange  # of c_i
+    rho: jax.Array | None = positive(curvature=lambda largest: largest)  # shape=()
+    local: LocalSolver = locally()
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of c_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
+    hears_changes: ClassVar[bool] = True
 
-    def init(self, problem, key) -> FedDynState:
-        """Start at the problem's start, every slope at zero."""
-        start = first_model(problem)
-        models = copies(start, problem)
-        curvature = curvature_at_start(problem, models, self.local, self.rho)
+    def start_clients(self, problem, models, key) -> tuple[FedDynClients, Said]:
+        """Start with every slope at zero."""
         memory = self.local.memory(problem, models)
-        clients = FedDynClients(jnp.zeros_like(models), memory)
-        post = open_post(self.exchange, key, (clients.slope,), start)
-        return FedDynState(start, jnp.zeros_like(start), clients, curvature, post)
+        return FedDynClients(jnp.zeros_like(models), memory), Said()
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that rho is given, or can be found.
+    def client(self, problem, clients: FedDynClients, x, key) -> tuple[FedDynClients, Said]:
+        """Return c_i; w_i follows from it."""
+        centre = x + clients.slope / self.rho
+        weight = jnp.broadcast_to(self.rho, x.shape[:1])
+        w, memory = self.local(problem, centre, weight, x, clients.memory, key)
+        return FedDynClients(clients.slope - self.rho * (w - x), memory), Said()
 
-        Raises:
-          InputError: it is None, and the problem has no gradients.
-        """
-        check_curvature(problem, "rho", self.rho)
+    def upload(self, clients: FedDynClients) -> Upload:
+        """Return c_i."""
+        return Upload((clients.slope,))
 
-    def step(self, problem, state: FedDynState, turn) -> FedDynState:
-        """Return the state after one round."""
-        rho = state.curvature if self.rho is None else self.rho
+    def apply_decoded(self, clients: FedDynClients, values) -> FedDynClients:
+        """Take over the slope that arrived."""
+        return clients._replace(slope=values[0])
 
-        def update(problem, clients, x, key):
-            w, memory = self.local(
-                problem,
-                x + clients.slope / rho,
-                jnp.broadcast_to(rho, clients.slope.shape[:1]),
-                x,
-                clients.memory,
-                key,
-                state.curvature,
-            )
-            slope = clients.slope - rho * (w - x)
-            return FedDynClients(slope, memory), Message((slope,), sums=w - x)
-
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.clients,
-            state.server,
-            update,
-            kept=(True,),
-            absorb=lambda clients, values: clients._replace(slope=values[0]),
-        )
-        number = mail.number
-        if self.exchange.plain:
-            slope = state.slope - rho * mail.sums / problem.num_clients
-            move = mail.sums / jnp.maximum(number, 1).astype(slope.dtype)
-        else:
-            slope = mail.values[0]
-            moves = (state.post.up[0].known - mail.post.up[0].known) / rho
-            none = jnp.zeros_like(state.server)[None]
-            move = self.exchange.aggregate(moves, mail.arrived, none)[0]
-        server = self.regularizer.prox(state.server + move - slope / rho, 1 / rho)
-        server = jnp.where(number > 0, server, state.server)
-        return FedDynState(server, slope, mail.clients, state.curvature, mail.post)
-
-    def estimate(self, state: FedDynState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.server
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return x: the mean of w_i - x is minus that of the changes of slopes over rho."""
+        (h,), (change,) = received.means, received.changes
+        return self.regularizer.prox(server - (change + h) / self.rho, 1 / self.rho)
 
 
 def fed_dyn(
@@ -186,9 +127,4 @@ def fed_dyn(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return FedDyn(
-        None if rho is None else scalar("rho", rho, above=0),
-        check_local(local),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
-    )
+    return build(FedDyn, rho=rho, local=local, regularizer=regularizer, exchange=exchange)

@@ -44,28 +44,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import (
-    LocalSolver,
-    check_curvature,
-    check_local,
-    curvature_at_start,
-)
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    answered,
-    check_regularizer,
-    copies,
-    exchanged,
-    open_post,
-)
+from fedjax_admm.solvers._declared import build, exchanged, positive, regularized
+from fedjax_admm.solvers._local import LocalSolver, locally
+from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
@@ -75,19 +62,7 @@ class FedPDClients(NamedTuple):
     x: jax.Array  # shape=(clients, dim): model
     dual: jax.Array  # shape=(clients, dim): l, minus the gradient at x if exact
     copy: jax.Array  # shape=(clients, dim): c, of the shared model
-    sent: jax.Array  # shape=(clients, dim): the c that was sent last
     memory: Any  # of the local solver, stacked
-
-
-@short_repr
-class FedPDState(NamedTuple):
-    """The server and the stacked clients."""
-
-    server: jax.Array  # shape=(dim,): the last average, after the prox of g
-    mean: jax.Array  # shape=(dim,): of what all clients sent last
-    clients: FedPDClients
-    curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
-    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
@@ -95,105 +70,60 @@ class FedPDState(NamedTuple):
 class FedPD(StarSolver):
     """Primal-dual steps with averages by a coin; build it with `fed_pd`."""
 
-    length: jax.Array | None  # shape=(): eta, of the steps; 1 / curvature if None
-    averaging: jax.Array  # shape=(): probability of an average in a round
-    local: LocalSolver
-    regularizer: Penalty  # g
-    exchange: Exchange  # of c_i
+    length: jax.Array | None = positive(  # shape=(): eta, of the steps
+        argument="step", curvature=lambda largest: 1 / largest
+    )
+    averaging: jax.Array = positive(at_most=1)  # shape=(): probability of an average in a round
+    local: LocalSolver = locally()
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of c_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
+    replies: ClassVar[bool] = True
 
-    def init(self, problem, key) -> FedPDState:
-        """Start at the problem's start, every dual variable at zero."""
-        start = first_model(problem)
-        models = copies(start, problem)
-        curvature = curvature_at_start(problem, models, self.local, self.length)
+    def start_clients(self, problem, models, key) -> tuple[FedPDClients, Said]:
+        """Start at the first model, every dual variable at zero."""
         memory = self.local.memory(problem, models)
-        clients = FedPDClients(models, jnp.zeros_like(models), models, models, memory)
-        post = open_post(self.exchange, key, (models,), start)
-        return FedPDState(start, start, clients, curvature, post)
+        return FedPDClients(models, jnp.zeros_like(models), models, memory), Said()
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that the length of the steps is given, or can be found.
+    def coin(self, key) -> tuple[jax.Array, jax.Array]:
+        """Return whether the round ends with an average, and the key of the local solver."""
+        coin_key, key = jax.random.split(key)
+        return jax.random.bernoulli(coin_key, self.averaging), key
 
-        Raises:
-          InputError: it is None, and the problem has no gradients.
-        """
-        check_curvature(problem, "step", self.length)
+    def client(self, problem, clients: FedPDClients, _, key) -> tuple[FedPDClients, Said]:
+        """Return x_i, l_i and c_i before the average."""
+        centre = clients.copy - self.length * clients.dual
+        weight = jnp.broadcast_to(1 / self.length, clients.x.shape[:1])
+        x, memory = self.local(problem, centre, weight, clients.x, clients.memory, key)
+        dual = clients.dual + (x - clients.copy) / self.length
+        return FedPDClients(x, dual, x + self.length * dual, memory), Said()
 
-    def step(self, problem, state: FedPDState, turn) -> FedPDState:
-        """Return the state after one round, with or without an average."""
-        coin_key, local_key = jax.random.split(turn.key)
-        coin = jax.random.bernoulli(coin_key, self.averaging)
-        length = 1 / state.curvature if self.length is None else self.length
+    def upload(self, clients: FedPDClients) -> Upload:
+        """Return c_i."""
+        return Upload((clients.copy,))
 
-        def update(problem, clients, read, key):
-            x, memory = self.local(
-                problem,
-                clients.copy - length * clients.dual,
-                jnp.broadcast_to(1 / length, clients.x.shape[:1]),
-                clients.x,
-                clients.memory,
-                key,
-                state.curvature,
-            )
-            dual = clients.dual + (x - clients.copy) / length
-            copy = x + length * dual
-            sent = jnp.where(coin, copy, clients.sent)
-            message = Message((sent,), sums=sent - clients.sent)
-            return FedPDClients(x, dual, copy, sent, memory), message
+    def apply_decoded(self, clients: FedPDClients, values) -> FedPDClients:
+        """Return the clients with the value as c_i, and half of the difference in x_i and l_i."""
+        error = (clients.copy - values[0]) / 2
+        x, dual = clients.x - error, clients.dual - error / self.length
+        return clients._replace(x=x, dual=dual, copy=values[0])
 
-        def absorb(clients, values):
-            lost = (clients.copy - values[0]) / 2
-            x, dual = clients.x - lost, clients.dual - lost / length
-            return clients._replace(x=x, dual=dual, copy=values[0], sent=values[0])
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return the average, after the prox of g."""
+        return self.regularizer.prox(received.means[0], self.length)
 
-        turn = turn._replace(key=local_key)
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.clients,
-            (),
-            update,
-            kept=(True,),
-            absorb=absorb,
-            talking=coin,
-        )
-        mean = mail.values[0]
-        if self.exchange.plain:
-            mean = state.mean + mail.sums / problem.num_clients
-        average = self.regularizer.prox(mean, length)
-        server = jnp.where(coin & jnp.any(turn.active), average, state.server)
-        clients, post = answered(
-            problem,
-            turn,
-            self.exchange,
-            mail.post,
-            mail.clients,
-            server,
-            lambda clients, read: clients._replace(copy=read),
-            talking=coin,
-        )
-        return FedPDState(server, mean, clients, state.curvature, post)
+    def reply(self, clients: FedPDClients, average) -> FedPDClients:
+        """Return the clients with the average as c_i."""
+        return clients._replace(copy=average)
 
-    def estimate(self, state: FedPDState) -> jax.Array:
-        """Return the last average, shape (dim,)."""
-        return state.server
-
-    def client_models(self, state: FedPDState) -> jax.Array:
+    def client_models(self, state: StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: FedPDState) -> jax.Array:
+    def client_slopes(self, state: StarState) -> jax.Array:
         """Return `-l_i in df_i(x_i)` of every client, shape (clients, dim)."""
         return -state.clients.dual
-
-    def heard(self, turn) -> jax.Array:
-        """Return who talks in a round, shape (clients,): nobody without an average."""
-        coin_key, _ = jax.random.split(jax.random.clone(turn.key))
-        return turn.active & jax.random.bernoulli(coin_key, self.averaging)
 
 
 def fed_pd(
@@ -223,10 +153,11 @@ def fed_pd(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return FedPD(
-        None if step is None else scalar("step", step, above=0),
-        scalar("averaging", averaging, above=0, at_most=1),
-        check_local(local),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
+    return build(
+        FedPD,
+        step=step,
+        averaging=averaging,
+        local=local,
+        regularizer=regularizer,
+        exchange=exchange,
     )

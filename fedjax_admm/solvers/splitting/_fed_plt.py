@@ -38,27 +38,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import (
-    LocalSolver,
-    check_curvature,
-    check_local,
-    curvature_at_start,
-)
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    copies,
-    exchanged,
-    open_post,
-)
+from fedjax_admm.solvers._declared import build, exchanged, positive, regularized
+from fedjax_admm.solvers._local import LocalSolver, locally
+from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
@@ -70,99 +58,53 @@ class FedPLTClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@short_repr
-class FedPLTState(NamedTuple):
-    """The server and the stacked clients."""
-
-    server: jax.Array  # shape=(dim,): y, to be sent in the next round
-    mean: jax.Array  # shape=(dim,): of the z of all clients
-    clients: FedPLTClients
-    curvature: jax.Array  # shape=(): about the largest of the losses, 1 where nobody needs it
-    post: Post | tuple[()] = ()  # what the exchange remembers
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class FedPLT(StarSolver):
     """Peaceman-Rachford splitting with local training; build it with `fed_plt`."""
 
-    length: jax.Array | None  # shape=(): s, of the proximal steps; 1 / curvature if None
-    local: LocalSolver
-    regularizer: Penalty  # g
-    exchange: Exchange  # of z_i
+    length: jax.Array | None = positive(  # shape=(): s, of the proximal steps
+        argument="step", curvature=lambda largest: 1 / largest
+    )
+    local: LocalSolver = locally()
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of z_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
 
-    def init(self, problem, key) -> FedPLTState:
-        """Start everybody at the problem's start."""
-        start = first_model(problem)
-        models = copies(start, problem)
-        curvature = curvature_at_start(problem, models, self.local, self.length)
-        clients = FedPLTClients(models, models, self.local.memory(problem, models))
-        server = self._serve(start, curvature)
-        post = open_post(self.exchange, key, (models,), server)
-        return FedPLTState(server, start, clients, curvature, post)
+    def start_server(self, model, num_clients) -> jax.Array:
+        """Return the y of the first round."""
+        return self.regularizer.prox(model, self.length)
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that the length of the steps is given, or can be found.
+    def start_clients(self, problem, models, key) -> tuple[FedPLTClients, Said]:
+        """Start everybody at the first model."""
+        return FedPLTClients(models, models, self.local.memory(problem, models)), Said()
 
-        Raises:
-          InputError: it is None, and the problem has no gradients.
-        """
-        check_curvature(problem, "step", self.length)
+    def client(self, problem, clients: FedPLTClients, y, key) -> tuple[FedPLTClients, Said]:
+        """Return x_i and z_i."""
+        weight = jnp.broadcast_to(1 / self.length, y.shape[:1])
+        x, memory = self.local(problem, 2 * y - clients.z, weight, clients.x, clients.memory, key)
+        return FedPLTClients(x, clients.z + 2 * (x - y), memory), Said()
 
-    def step(self, problem, state: FedPLTState, turn) -> FedPLTState:
-        """Return the state after one round."""
-        weight = 1 / self._length(state.curvature)
+    def upload(self, clients: FedPLTClients) -> Upload:
+        """Return z_i."""
+        return Upload((clients.z,))
 
-        def update(problem, clients, y, key):
-            x, memory = self.local(
-                problem,
-                2 * y - clients.z,
-                jnp.broadcast_to(weight, clients.x.shape[:1]),
-                clients.x,
-                clients.memory,
-                key,
-                state.curvature,
-            )
-            change = 2 * (x - y)
-            z = clients.z + change
-            return FedPLTClients(x, z, memory), Message((z,), sums=change)
+    def apply_decoded(self, clients: FedPLTClients, values) -> FedPLTClients:
+        """Take over the z_i that arrived."""
+        return clients._replace(z=values[0])
 
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.clients,
-            state.server,
-            update,
-            kept=(True,),
-            absorb=lambda clients, values: clients._replace(z=values[0]),
-        )
-        mean = mail.values[0]
-        if self.exchange.plain:
-            mean = state.mean + mail.sums / problem.num_clients
-        server = self._serve(mean, state.curvature)
-        return FedPLTState(server, mean, mail.clients, state.curvature, mail.post)
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return the y of the next round."""
+        return self.regularizer.prox(received.means[0], self.length)
 
-    def estimate(self, state: FedPLTState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.server
-
-    def client_models(self, state: FedPLTState) -> jax.Array:
+    def client_models(self, state: StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: FedPLTState) -> jax.Array:
+    def client_slopes(self, state: StarState) -> jax.Array:
         """Return `(x_i - z_i) / s in df_i(x_i)` of every client, shape (clients, dim)."""
-        return (state.clients.x - state.clients.z) / self._length(state.curvature)
-
-    def _length(self, curvature: jax.Array) -> jax.Array:
-        return 1 / curvature if self.length is None else self.length
-
-    def _serve(self, mean: jax.Array, curvature: jax.Array) -> jax.Array:
-        return self.regularizer.prox(mean, self._length(curvature))
+        return (state.clients.x - state.clients.z) / self.settled(state).length
 
 
 def fed_plt(
@@ -189,9 +131,4 @@ def fed_plt(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return FedPLT(
-        None if step is None else scalar("step", step, above=0),
-        check_local(local),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
-    )
+    return build(FedPLT, step=step, local=local, regularizer=regularizer, exchange=exchange)

@@ -32,50 +32,31 @@ the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Cl
 Learning via Generalized Total Variation Minimization", 2023.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, scalar
+from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import (
-    Access,
-    Gradients,
-    OnGraph,
-    OnStar,
-    Prox,
-    first_model,
-    has,
-)
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import Gradients, OnGraph, OnStar, Prox
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._local import LocalProx, LocalSolver, check_local, curvature_at_start
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    copies,
-    descend,
+from fedjax_admm.solvers._declared import (
+    build,
+    counted,
+    declared,
     exchanged,
-    largest_curvature,
-    open_post,
+    positive,
+    regularized,
 )
-
-
-@short_repr
-class AveragingState(NamedTuple):
-    """The shared model, and what clients and server remember."""
-
-    model: jax.Array  # shape=(dim,)
-    clients: Any  # what every client keeps, stacked: of FedProx the memory of its local solver; of
-    # GTV's proxes the lengths, shape (nodes,)
-    curvature: jax.Array  # shape=(): estimated at the start where a length follows from it, else 1
-    post: Post | tuple[()] = ()  # what the exchange remembers
+from fedjax_admm.solvers._gradients import descend
+from fedjax_admm.solvers._local import LocalProx, LocalSolver, locally
+from fedjax_admm.solvers._messages import Received, Said
+from fedjax_admm.solvers._star import StarSolver
 
 
 @register_dataclass
@@ -83,21 +64,25 @@ class AveragingState(NamedTuple):
 class GradientUpdate:
     """Gradient steps on the local loss."""
 
-    rate: jax.Array | None  # shape=(); 0.2 / curvature if None
-    steps: int = field(metadata={"static": True})
+    rate: jax.Array | None = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
+    local_steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
-    def first(self, problem, model):
-        """Return what clients remember, nothing, and the curvature, shape ()."""
-        known = jnp.ones((), model.dtype)
-        return (), largest_curvature(problem, model) if self.rate is None else known
+    def memory(self, problem, models):
+        """Return nothing."""
+        return ()
 
-    def __call__(self, problem, shared, clients, key, curvature):
-        """Return the models after the steps, (clients, dim), what is remembered, K times rate."""
-        rate = 0.2 / curvature if self.rate is None else self.rate
-        moved = descend(problem, shared, key, rate, self.steps)
-        return moved, clients, jnp.broadcast_to(self.steps * rate, (problem.num_clients,))
+    def __call__(self, problem, shared, memory, key):
+        """Return the models after the steps, (clients, dim), and nothing."""
+        return descend(problem, shared, key, self.rate, self.local_steps), memory
+
+    def beside(self, memory):
+        """Return nothing: the server knows the length."""
+
+    def length(self, received):
+        """Return K times the rate."""
+        return self.local_steps * self.rate
 
 
 @register_dataclass
@@ -105,45 +90,57 @@ class GradientUpdate:
 class ProximalUpdate:
     """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
 
-    penalty: jax.Array | None  # shape=(); the curvature if None
-    local: LocalSolver
+    penalty: jax.Array | None = declared(  # shape=()
+        partial(scalar, at_least=0), curvature=lambda largest: largest
+    )
+    local: LocalSolver = locally()
 
     @property
     def requires(self) -> tuple[type, ...]:
         """What the local solver requires."""
         return self.local.requires
 
-    def first(self, problem, model):
-        """Return what the local solvers remember, and the curvature, shape ()."""
-        memory = self.local.memory(problem, copies(model, problem))
-        return memory, curvature_at_start(problem, model, self.local, self.penalty)
+    def memory(self, problem, models):
+        """Return what the local solvers remember."""
+        return self.local.memory(problem, models)
 
-    def __call__(self, problem, shared, clients, key, curvature):
-        """Return the models, (clients, dim), what is remembered, and lengths, (clients,)."""
-        penalty = curvature if self.penalty is None else self.penalty
-        weight = jnp.broadcast_to(penalty, (problem.num_clients,))
-        moved, memory = self.local(problem, shared, weight, shared, clients, key, curvature)
-        length = self.local.length(penalty, curvature)
-        return moved, memory, jnp.broadcast_to(length, (problem.num_clients,))
+    def __call__(self, problem, shared, memory, key):
+        """Return the models, (clients, dim), and what the local solvers remember."""
+        weight = jnp.broadcast_to(self.penalty, shared.shape[:1])
+        return self.local(problem, shared, weight, shared, memory, key)
+
+    def beside(self, memory):
+        """Return nothing: the server knows the length."""
+
+    def length(self, received):
+        """Return the length of the gradient step that it amounts to."""
+        return self.local.length(self.penalty)
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class ProxUpdate:
-    """One proximal step, with the steps `ratio / degree_i` of GTV minimisation."""
+    """One proximal step, with the steps `tau_i = ratio / degree_i` of GTV minimisation."""
 
-    ratio: jax.Array  # shape=()
+    ratio: jax.Array = positive()  # shape=()
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox)
 
-    def first(self, problem, model):
-        """Return the lengths of the steps, shape (nodes,), and no curvature: 1."""
-        degrees = jnp.maximum(problem.graph.degrees, 1).astype(model.dtype)
-        return self.ratio / degrees, jnp.ones((), model.dtype)
+    def memory(self, problem, models):
+        """Return tau_i, shape (nodes,)."""
+        return self.ratio / jnp.maximum(problem.graph.degrees, 1).astype(models.dtype)
 
-    def __call__(self, problem, shared, clients, key, curvature):
-        """Return the models after the prox, shape (nodes, dim), and the lengths twice."""
-        return problem.prox(shared, clients, problem.prox_memory(shared))[0], clients, clients
+    def __call__(self, problem, shared, tau, key):
+        """Return the models after the prox, (nodes, dim), and tau_i."""
+        return problem.prox(shared, tau, problem.prox_memory(shared))[0], tau
+
+    def beside(self, tau):
+        """Return tau_i, which travels beside the models."""
+        return tau
+
+    def length(self, received):
+        """Return the mean of tau_i."""
+        return received.beside
 
 
 @register_dataclass
@@ -151,50 +148,26 @@ class ProxUpdate:
 class FederatedAveraging(StarSolver):
     """Averaging; built by `federated_averaging`, `fed_prox`, `federated_proximal_averaging`."""
 
-    update: GradientUpdate | ProximalUpdate | ProxUpdate  # what clients do
-    regularizer: Penalty  # g
-    exchange: Exchange  # of the clients' models
+    update: GradientUpdate | ProximalUpdate | ProxUpdate  # the work of the clients
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of the clients' models
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the update requires
+    obeys_access: ClassVar[bool] = True
 
-    def init(self, problem, key) -> AveragingState:
-        """Start at the mean of the problem's starts."""
-        model = first_model(problem)
-        clients, curvature = self.update.first(problem, model)
-        post = open_post(self.exchange, key, (copies(model, problem),), model)
-        return AveragingState(model, clients, curvature, post)
+    def start_clients(self, problem, models, key) -> tuple[Any, Said]:
+        """Return the memories of the updates; everybody knows the first model."""
+        memory = self.update.memory(problem, models)
+        return memory, Said((models,), beside=self.update.beside(memory))
 
-    def step(self, problem, state: AveragingState, turn) -> AveragingState:
-        """Return the state after one round."""
+    def client(self, problem, memory, model, key) -> tuple[Any, Said]:
+        """Return the memory, and say the client's model."""
+        moved, memory = self.update(problem, model, memory, key)
+        return memory, Said((moved,), beside=self.update.beside(memory))
 
-        def update(problem, clients, read, key):
-            moved, clients, lengths = self.update(problem, read, clients, key, state.curvature)
-            heard = jnp.ones(lengths.shape, bool)
-            if has(problem, Access):
-                heard = problem.accessible
-                moved, lengths = jnp.where(heard[:, None], moved, 0), jnp.where(heard, lengths, 0)
-            heard = heard.astype(jnp.int32)
-            return clients, Message((moved,), heard, (lengths, heard))
-
-        mail = exchanged(
-            problem, turn, self.exchange, state.post, state.clients, state.model, update
-        )
-        (total,), number, (length, active) = mail.values, mail.number, mail.sums
-        mean = total / jnp.maximum(number, 1).astype(total.dtype)
-        # A prox of length 0 may divide by it.
-        length = jnp.where(active > 0, length / jnp.maximum(active, 1).astype(total.dtype), 1)
-        model = self.regularizer.prox(mean, length)
-        model = jnp.where(number > 0, model, state.model)
-        return AveragingState(model, mail.clients, state.curvature, mail.post)
-
-    def estimate(self, state: AveragingState) -> jax.Array:
-        """Return the shared model, shape (dim,)."""
-        return state.model
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Count the clients that are present and whose data, where this is said, are accessible."""
-        heard = active & problem.accessible if has(problem, Access) else active
-        return jnp.sum(heard, dtype=jnp.int32)
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return the mean of the models, after the prox of g."""
+        return self.regularizer.prox(received.means[0], self.update.length(received))
 
 
 def federated_averaging(
@@ -220,11 +193,11 @@ def federated_averaging(
     Raises:
       InputError: a number is out of range, or the regulariser has no prox.
     """
-    rate = None if rate is None else scalar("rate", rate, above=0)
-    return FederatedAveraging(
-        GradientUpdate(rate, count("local_steps", local_steps)),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
+    return build(
+        FederatedAveraging,
+        update=build(GradientUpdate, rate=rate, local_steps=local_steps),
+        regularizer=regularizer,
+        exchange=exchange,
     )
 
 
@@ -252,13 +225,10 @@ def fed_prox(
       InputError: the penalty is negative, or 0 with a prox; the local solver is none; or the
         regulariser has no prox.
     """
-    local = check_local(local)
-    if penalty is not None:
-        exact = isinstance(local, LocalProx)
-        penalty = scalar("penalty", penalty, **({"above": 0} if exact else {"at_least": 0}))
-    return FederatedAveraging(
-        ProximalUpdate(penalty, local), check_regularizer(regularizer), check_exchange(exchange)
-    )
+    update = build(ProximalUpdate, penalty=penalty, local=local)
+    if penalty is not None and isinstance(update.local, LocalProx):
+        scalar("penalty", penalty, above=0)
+    return build(FederatedAveraging, update=update, regularizer=regularizer, exchange=exchange)
 
 
 def federated_proximal_averaging(
@@ -272,8 +242,9 @@ def federated_proximal_averaging(
     Raises:
       InputError: the ratio is not positive, or the regulariser has no prox.
     """
-    return FederatedAveraging(
-        ProxUpdate(scalar("ratio", ratio, above=0)),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
+    return build(
+        FederatedAveraging,
+        update=build(ProxUpdate, ratio=ratio),
+        regularizer=regularizer,
+        exchange=exchange,
     )

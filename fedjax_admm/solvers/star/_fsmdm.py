@@ -46,7 +46,7 @@ Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing
 Localization", arXiv:2503.09497 (2025), Algorithm 1. Numbers in brackets are its equations.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -54,26 +54,21 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import _checks
+from fedjax_admm._checks import count
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import DifferenceOfConvex, OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
-from fedjax_admm.penalties import Penalty, zero
+from fedjax_admm.capabilities import DifferenceOfConvex, OnStar
+from fedjax_admm.messages import Exchange
+from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    exchanged,
-    open_post,
-)
+from fedjax_admm.solvers._declared import build, declared, exchanged, regularized
+from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
+from fedjax_admm.solvers._star import StarSolver
 from fedjax_admm.solvers.star._fsmdm_constants import (
     FSMDM_PRESETS,
     check_product,
     check_schedules,
 )
-from fedjax_admm.traffic import Traffic
 
 
 @short_repr
@@ -90,15 +85,6 @@ class FSMDMClients(NamedTuple):
     updates: jax.Array  # shape=(clients,), int32: local updates done
 
 
-@short_repr
-class FSMDMState(NamedTuple):
-    """The server's model and the stacked clients."""
-
-    server: jax.Array  # shape=(dim,): w, broadcast to the active clients
-    client: FSMDMClients
-    post: Post | tuple[()] = ()  # what the exchange remembers
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class FSMDM(StarSolver):
@@ -109,23 +95,17 @@ class FSMDM(StarSolver):
     sigma_xi: Schedule  # penalty parameter of x = g and w = q
     mu_h: Schedule  # smoothing of the link, in the unit of the model
     omega: jax.Array  # shape=(): weight of the link, above the largest |partial derivative| of f_l
-    regularizer: Penalty = field(default_factory=zero)  # g, at the server
-    # of q_l - zeta_l / s_l, with weights s_l
-    exchange: Exchange = field(default_factory=Exchange)
-    local_updates: int = field(default=1, metadata={"static": True})
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of q_l - zeta_l / s_l, with weights s_l
+    local_updates: int = declared(count, static=True, default=1)
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, DifferenceOfConvex)
     sums_losses: ClassVar[bool] = True  # beside the regulariser
 
-    def init(self, problem, key) -> FSMDMState:
-        """Start every copy at the problem's start, every dual at zero."""
-        server = first_model(problem)
-        copies = jnp.broadcast_to(server, (problem.num_clients, *server.shape))
-        duals = jnp.zeros_like(copies)
-        counts = jnp.zeros(problem.num_clients, jnp.int32)
-        client = FSMDMClients(copies, copies, copies, copies, duals, duals, duals, counts)
-        share = self.sigma_xi(counts + 1)
-        return FSMDMState(server, client, open_post(self.exchange, key, (copies,), server, share))
+    def start_clients(self, problem, models, key) -> tuple[FSMDMClients, Said]:
+        """Start every copy at the first model, every dual variable at zero."""
+        duals, counts = jnp.zeros_like(models), jnp.zeros(len(models), jnp.int32)
+        return FSMDMClients(*[models] * 4, *[duals] * 3, counts), Said()
 
     def check(self, problem, rounds: int) -> None:
         """Check that the z-step has a minimiser inside the ball in all of so many rounds.
@@ -135,55 +115,33 @@ class FSMDM(StarSolver):
         """
         check_schedules(self.mu_phi, self.sigma_psi, rounds * self.local_updates)
 
-    def step(self, problem, state: FSMDMState, turn) -> FSMDMState:
-        """Return the state after one global round."""
+    def client(self, problem, clients: FSMDMClients, server, key) -> tuple[FSMDMClients, Said]:
+        """Return the clients after all local updates, (15)-(26)."""
 
-        def update(problem, clients, read, key):
-            def once(client, _):
-                return self._local_update(problem, read, client), None
+        def once(clients, _):
+            return self._local_update(problem, server, clients), None
 
-            new = jax.lax.scan(once, clients, length=self.local_updates)[0]
-            share = self.sigma_xi(new.updates + 1)
-            return new, Message((new.q - new.zeta / share[:, None],), share)
+        return jax.lax.scan(once, clients, length=self.local_updates)[0], Said()
 
-        def absorb(clients, values):
-            share = self.sigma_xi(clients.updates + 1)[:, None]
-            lost = (clients.q - clients.zeta / share - values[0]) / 2
-            return clients._replace(q=clients.q - lost, zeta=clients.zeta + share * lost)
+    def upload(self, clients: FSMDMClients) -> Upload:
+        """Return q_l - zeta_l / s_l, with the weight s_l."""
+        weight = self.sigma_xi(clients.updates + 1)
+        s = weight[:, None]
+        return Upload((clients.q - clients.zeta / s,), weight, (s * clients.q - clients.zeta,))
 
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.client,
-            state.server,
-            update,
-            kept=(True,),
-            absorb=absorb,
-        )
-        client = mail.clients
-        if not self.exchange.plain:
-            server = self.regularizer.prox(mail.values[0], 1 / mail.weight)
-            return FSMDMState(server, client, mail.post)
-        # From the stored state, so that absent clients count with their last upload.
-        share = self.sigma_xi(client.updates + 1)[:, None]
-        total = jnp.sum(share, 0)
-        server = jnp.sum(share * client.q - client.zeta, 0) / total
-        return FSMDMState(self.regularizer.prox(server, 1 / total[0]), client)
+    def apply_decoded(self, clients: FSMDMClients, values) -> FSMDMClients:
+        """Return clients whose upload is the value: half of the difference in q, half in zeta."""
+        s = self.sigma_xi(clients.updates + 1)[:, None]
+        error = (clients.q - clients.zeta / s - values[0]) / 2
+        return clients._replace(q=clients.q - error, zeta=clients.zeta + s * error)
 
-    def estimate(self, state: FSMDMState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.server
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return (27), and what minimises g besides."""
+        return self.regularizer.prox(received.means[0], 1 / received.weight)
 
-    def client_models(self, state: FSMDMState) -> jax.Array:
+    def client_models(self, state: StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
-        return state.client.x
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim + 1 numbers up (message and weight) and dim down."""
-        dim = problem.start.shape[-1]
-        return self.exchange.traffic(up=[(dim,)], down=[(dim,)], more_up=1)
+        return state.clients.x
 
     def _local_update(self, problem, server: jax.Array, client: FSMDMClients) -> FSMDMClients:
         """Return the clients after an update against what each read of the server's model."""
@@ -277,15 +235,16 @@ def fsmdm(
         name: _checks.scalar(name, FSMDM_PRESETS[preset][name] if value is None else value, above=0)
         for name, value in given.items()
     }
-    solver = FSMDM(
+    solver = build(
+        FSMDM,
         **{
             name: make(chosen[constant]) if whole is None else as_schedule(name, whole, above=0)
             for name, (whole, constant, make) in schedules.items()
         },
         omega=chosen["omega"],
-        regularizer=check_regularizer(regularizer),
-        exchange=check_exchange(exchange),
-        local_updates=_checks.count("local_updates", local_updates),
+        regularizer=regularizer,
+        exchange=exchange,
+        local_updates=local_updates,
     )
     if sigma_psi is None and mu_phi is None:
         check_product(chosen["alpha"], chosen["c"])

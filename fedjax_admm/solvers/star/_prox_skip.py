@@ -46,23 +46,14 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import Gradients, OnStar, first_model
-from fedjax_admm.messages import Exchange, Prompt, check_exchange
+from fedjax_admm.capabilities import Gradients, OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    answered,
-    check_regularizer,
-    copies,
-    exchanged,
-    largest_curvature,
-    open_post,
-)
+from fedjax_admm.solvers._declared import build, exchanged, positive, prompt_alone, regularized
+from fedjax_admm.solvers._messages import Received, Said, StarState
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
@@ -73,90 +64,59 @@ class ProxSkipClients(NamedTuple):
     control: jax.Array  # shape=(clients, dim): h_i
 
 
-@short_repr
-class ProxSkipState(NamedTuple):
-    """The server's last answer and the stacked clients."""
-
-    server: jax.Array  # shape=(dim,): x of the last round in which anybody sent
-    client: ProxSkipClients
-    curvature: jax.Array  # shape=(): estimated at the start where the step follows from it, else 1
-    post: Post | tuple[()] = ()  # what the exchange remembers
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class ProxSkip(StarSolver):
     """ProxSkip; build it with `prox_skip`."""
 
-    step_size: jax.Array | None  # shape=(): gamma; 1 / curvature if None
-    probability: jax.Array  # shape=(): p
-    regularizer: Penalty  # g
-    exchange: Exchange  # of x~_i - (gamma / p) h_i
+    step_size: jax.Array | None = positive(  # shape=(): gamma
+        argument="step", curvature=lambda largest: 1 / largest
+    )
+    probability: jax.Array = positive(at_most=1)  # shape=(): p
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged(
+        prompt_alone("the server answers in the same round")
+    )  # of x~_i - (gamma / p) h_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
+    replies: ClassVar[bool] = True
 
-    def init(self, problem, key) -> ProxSkipState:
-        """Start everybody at the problem's start, with h_i = 0."""
-        server = first_model(problem)
-        models, one = copies(server, problem), jnp.ones((), server.dtype)
-        curvature = largest_curvature(problem, server) if self.step_size is None else one
-        clients = ProxSkipClients(models, jnp.zeros_like(models))
-        post = open_post(self.exchange, key, (models,), server)
-        return ProxSkipState(server, clients, curvature, post)
+    @property
+    def stretch(self) -> jax.Array:
+        """Return gamma / p, shape ()."""
+        return self.step_size / self.probability
 
-    def step(self, problem, state: ProxSkipState, turn) -> ProxSkipState:
-        """Return the state after one gradient step, and perhaps an average."""
-        gamma = 1 / state.curvature if self.step_size is None else self.step_size
-        stretch = gamma / self.probability
-        coin_key, batch_key = jax.random.split(turn.key)
-        heads = jax.random.bernoulli(coin_key, self.probability)
-        turn = turn._replace(key=batch_key)
+    def start_clients(self, problem, models, key) -> tuple[ProxSkipClients, Said]:
+        """Start everybody at the first model, with h_i = 0."""
+        return ProxSkipClients(models, jnp.zeros_like(models)), Said((models,))
 
-        def update(problem, client, read, key):
-            slopes = problem.gradients(client.model, key)
-            moved = client.model - gamma * (slopes - client.control)
-            sent = moved - stretch * client.control
-            return client._replace(model=moved), Message((sent,))
+    def coin(self, key) -> tuple[jax.Array, jax.Array]:
+        """Return heads, and the key of the minibatches."""
+        coin_key, key = jax.random.split(key)
+        return jax.random.bernoulli(coin_key, self.probability), key
 
-        def absorb(client, values):
-            return client._replace(model=values[0] + stretch * client.control)
+    def client(self, problem, clients: ProxSkipClients, _, key) -> tuple[ProxSkipClients, Said]:
+        """Return x~_i in the place of x_i, and say x~_i - (gamma / p) h_i."""
+        slopes = problem.gradients(clients.model, key)
+        moved = clients.model - self.step_size * (slopes - clients.control)
+        sent = moved - self.stretch * clients.control
+        return clients._replace(model=moved), Said((sent,))
 
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.client,
-            (),
-            update,
-            absorb=absorb,
-            talking=heads,
-        )
-        (sent,), number = mail.values, mail.number
-        mean = sent / jnp.maximum(number, 1).astype(sent.dtype)
-        average = self.regularizer.prox(mean, stretch)
+    def apply_decoded(self, clients: ProxSkipClients, values) -> ProxSkipClients:
+        """Go on from the model of which the value would have been sent."""
+        return clients._replace(model=values[0] + self.stretch * clients.control)
 
-        def take(client, read):
-            return ProxSkipClients(read, client.control + (read - client.model) / stretch)
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return x."""
+        return self.regularizer.prox(received.means[0], self.stretch)
 
-        client, post = answered(
-            problem, turn, self.exchange, mail.post, mail.clients, average, take, talking=heads
-        )
-        server = jnp.where(heads & (number > 0), average, state.server)
-        return ProxSkipState(server, client, state.curvature, post)
+    def reply(self, clients: ProxSkipClients, x) -> ProxSkipClients:
+        """Return x and the new h_i."""
+        return ProxSkipClients(x, clients.control + (x - clients.model) / self.stretch)
 
-    def heard(self, turn) -> jax.Array:
-        """Return who is present and talks: nobody where the coin of the round shows tails."""
-        coin_key, _ = jax.random.split(jax.random.clone(turn.key))
-        return turn.active & jax.random.bernoulli(coin_key, self.probability)
-
-    def estimate(self, state: ProxSkipState) -> jax.Array:
-        """Return the server's last answer, shape (dim,)."""
-        return state.server
-
-    def client_models(self, state: ProxSkipState) -> jax.Array:
+    def client_models(self, state: StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
-        return state.client.model
+        return state.clients.model
 
 
 def prox_skip(
@@ -183,17 +143,6 @@ def prox_skip(
     Raises:
       InputError: a number is out of range, the regulariser has no prox, or messages are delayed.
     """
-    chosen = check_exchange(exchange)
-    if not isinstance(chosen.delay, Prompt):
-        raise InputError(
-            "must not delay messages, because the server answers in the round in which it is told",
-            argument="exchange",
-            value=exchange,
-            remedy="leave the delay out, or take fed_admm() or scaffold()",
-        )
-    return ProxSkip(
-        None if step is None else scalar("step", step, above=0),
-        scalar("probability", probability, above=0, at_most=1),
-        check_regularizer(regularizer),
-        chosen,
+    return build(
+        ProxSkip, step=step, probability=probability, regularizer=regularizer, exchange=exchange
     )

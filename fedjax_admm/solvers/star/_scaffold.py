@@ -37,112 +37,79 @@ Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.0
 option II.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import Gradients, OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.capabilities import Gradients, OnStar
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    copies,
-    descend,
-    exchanged,
-    largest_curvature,
-    open_post,
-)
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers._declared import build, counted, exchanged, positive, regularized
+from fedjax_admm.solvers._gradients import descend
+from fedjax_admm.solvers._messages import Received, Said, Upload
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
-class ScaffoldState(NamedTuple):
-    """Models travel together with control variates."""
+class ScaffoldServer(NamedTuple):
+    """What goes down."""
 
     model: jax.Array  # shape=(dim,): x
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
-    controls: jax.Array  # shape=(clients, dim): c_i; absent clients keep theirs
-    curvature: jax.Array  # shape=(): estimated at the start where the rate follows from it, else 1
-    post: Post | tuple[()] = ()  # what the exchange remembers
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class Scaffold(StarSolver):
-    """SCAFFOLD; build it with `scaffold`."""
+    """SCAFFOLD; build it with `scaffold`. What a client keeps is c_i, shape (clients, dim)."""
 
-    rate: jax.Array | None  # shape=(): eta; 0.2 / curvature if None
-    server_step: jax.Array  # shape=(): eta_g
-    regularizer: Penalty  # g
-    exchange: Exchange  # of the moves, and of c_i
-    local_steps: int = field(default=5, metadata={"static": True})  # K
+    rate: jax.Array | None = positive(curvature=lambda largest: 0.2 / largest)  # shape=(): eta
+    server_step: jax.Array = positive()  # shape=(): eta_g
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of the moves, and of c_i
+    local_steps: int = counted()  # K
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
-    def init(self, problem, key) -> ScaffoldState:
-        """Start at the problem's start, with control variates of zero."""
-        model = first_model(problem)
-        none, one = jnp.zeros_like(model), jnp.ones((), model.dtype)
-        curvature = largest_curvature(problem, model) if self.rate is None else one
-        controls = copies(none, problem)
-        post = open_post(self.exchange, key, (controls, controls), (model, none))
-        return ScaffoldState(model, none, controls, curvature, post)
+    def start_server(self, model, num_clients) -> ScaffoldServer:
+        """Start at the first model, with c = 0."""
+        return ScaffoldServer(model, jnp.zeros_like(model))
 
-    def step(self, problem, state: ScaffoldState, turn) -> ScaffoldState:
-        """Return the state after one round."""
-        rate = 0.2 / state.curvature if self.rate is None else self.rate
-        walk = self.local_steps * rate
+    def start_clients(self, problem, models, key) -> tuple[jax.Array, Said]:
+        """Start with c_i = 0; no client has moved."""
+        none = jnp.zeros_like(models)
+        return none, Said((none,))
 
-        def update(problem, own, read, key):
-            shared, control = read
-            correction = control - own
-            moved = descend(problem, shared, key, rate, self.local_steps, lambda _: correction)
-            new = (shared - moved) / walk - correction
-            return new, Message((moved - shared, new), sums=new - own)
+    def client(self, problem, own, received: ScaffoldServer, key) -> tuple[jax.Array, Said]:
+        """Return c_i+, and say y_i - x."""
+        x, correction = received.model, received.control - own
+        moved = descend(problem, x, key, self.rate, self.local_steps, lambda _: correction)
+        new = (x - moved) / (self.local_steps * self.rate) - correction
+        return new, Said((moved - x,))
 
-        mail = exchanged(
-            problem,
-            turn,
-            self.exchange,
-            state.post,
-            state.controls,
-            (state.model, state.control),
-            update,
-            kept=(False, True),
-            absorb=lambda own, values: values[1],
-        )
-        (moves, control), number = mail.values, mail.number
-        if self.exchange.plain:
-            control = state.control + mail.sums / problem.num_clients
-        mean = moves / jnp.maximum(number, 1).astype(moves.dtype)
-        model = self.regularizer.prox(
-            state.model + self.server_step * mean, walk * self.server_step
-        )
-        return ScaffoldState(
-            jnp.where(number > 0, model, state.model),
-            control,
-            mail.clients,
-            state.curvature,
-            mail.post,
-        )
+    def upload(self, own) -> Upload:
+        """Return c_i."""
+        return Upload((own,))
 
-    def estimate(self, state: ScaffoldState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.model
+    def apply_decoded(self, own, values) -> jax.Array:
+        """Take over the control variate that arrived."""
+        return values[1]
 
-    def traffic(self, problem) -> Traffic:
-        """Return 2 dim numbers each way: a model and a control variate."""
-        dim = problem.start.shape[-1]
-        return self.exchange.traffic(up=[(dim,), (dim,)], down=[(dim,), (dim,)])
+    def server(self, server: ScaffoldServer, received: Received, info) -> ScaffoldServer:
+        """Return x and c."""
+        move, control = received.means
+        length = self.local_steps * self.rate * self.server_step
+        moved = server.model + self.server_step * move
+        return ScaffoldServer(self.regularizer.prox(moved, length), control)
+
+    def model(self, server: ScaffoldServer) -> jax.Array:
+        """Return x."""
+        return server.model
 
 
 def scaffold(
@@ -170,10 +137,11 @@ def scaffold(
     Raises:
       InputError: a number is out of range, or the regulariser has no prox.
     """
-    return Scaffold(
-        None if rate is None else scalar("rate", rate, above=0),
-        scalar("server_step", server_step, above=0),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
-        count("local_steps", local_steps),
+    return build(
+        Scaffold,
+        rate=rate,
+        local_steps=local_steps,
+        server_step=server_step,
+        regularizer=regularizer,
+        exchange=exchange,
     )

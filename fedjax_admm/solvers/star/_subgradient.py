@@ -20,36 +20,20 @@ Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked F
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import Gradients, OnStar, first_model
-from fedjax_admm.messages import Exchange, check_exchange
-from fedjax_admm.penalties import Penalty, zero
-from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay, sqrt_decay
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    StarSolver,
-    check_regularizer,
-    copies,
-    exchanged,
-    open_post,
-)
-
-
-@short_repr
-class FederatedSubgradientState(NamedTuple):
-    """The server's model; the clients keep nothing."""
-
-    server: jax.Array  # shape=(dim,)
-    rounds: jax.Array  # shape=(), int32: rounds done
-    post: Post | tuple[()] = ()  # what the exchange remembers
+from fedjax_admm.capabilities import Gradients, OnStar
+from fedjax_admm.messages import Exchange
+from fedjax_admm.penalties import Penalty
+from fedjax_admm.schedules import Schedule, ScheduleLike, power_decay, sqrt_decay
+from fedjax_admm.solvers._declared import build, exchanged, regularized, scheduled
+from fedjax_admm.solvers._messages import Received, Said
+from fedjax_admm.solvers._star import StarSolver
 
 
 @register_dataclass
@@ -57,40 +41,30 @@ class FederatedSubgradientState(NamedTuple):
 class FederatedSubgradient(StarSolver):
     """Federated subgradient descent; build it with `federated_subgradient`."""
 
-    step_size: (
-        Schedule  # eta_k, of the global round k from 1; in units of the model per subgradient
-    )
-    regularizer: Penalty = field(default_factory=zero)  # g
-    exchange: Exchange = field(default_factory=Exchange)  # of u_l
+    step_size: Schedule = scheduled()  # eta_k, of the global round k from 1; in units of the model
+    # per subgradient
+    regularizer: Penalty = regularized()  # g
+    exchange: Exchange = exchanged()  # of u_l
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
-    def init(self, problem, key) -> FederatedSubgradientState:
-        """Start at the problem's start."""
-        model = first_model(problem)
-        post = open_post(self.exchange, key, (copies(jnp.zeros_like(model), problem),), model)
-        return FederatedSubgradientState(model, jnp.zeros((), jnp.int32), post)
+    def start_clients(self, problem, models, key) -> tuple[tuple[()], Said]:
+        """Start without subgradients; clients keep nothing."""
+        return (), Said((jnp.zeros_like(models),))
 
-    def step(self, problem, state: FederatedSubgradientState, turn) -> FederatedSubgradientState:
-        """Return the state after one global round."""
-        count = state.rounds + 1
+    def client(self, problem, clients, server, key) -> tuple[tuple[()], Said]:
+        """Say u_l, a subgradient at the server's model."""
+        return (), Said((problem.gradients(server, key),))
 
-        def update(problem, clients, read, key):
-            return clients, Message((problem.gradients(read, key),))
-
-        mail = exchanged(problem, turn, self.exchange, state.post, (), state.server, update)
-        (total,), number = mail.values, mail.number
-        length = self.step_size(count)
-        server = state.server - length * (total / problem.num_clients)
+    def server(self, server, received: Received, info) -> jax.Array:
+        """Return `prox_{eta_k a_k g}(w - eta_k a_k mean of u_l)`."""
+        length, (total,) = self.step_size(info.index + 1), received.sums
+        share = received.number.astype(total.dtype) / received.num_clients
         # A prox of length 0 may divide by it.
-        share = jnp.maximum(number, 1).astype(total.dtype) / problem.num_clients
-        kept = self.regularizer.prox(server, length * share)
-        server = jnp.where(number > 0, kept, state.server)
-        return FederatedSubgradientState(server, count, mail.post)
-
-    def estimate(self, state: FederatedSubgradientState) -> jax.Array:
-        """Return the server's model, shape (dim,)."""
-        return state.server
+        share = jnp.where(received.number > 0, share, 1)
+        return self.regularizer.prox(
+            server - length * (total / received.num_clients), length * share
+        )
 
 
 def federated_subgradient(
@@ -117,11 +91,11 @@ def federated_subgradient(
       InputError: `step_size` is not a schedule, or a number that is not positive, or the
         regulariser has no prox.
     """
-    chosen = sqrt_decay(16.0) if step_size is None else step_size
-    return FederatedSubgradient(
-        as_schedule("step_size", chosen, above=0),
-        check_regularizer(regularizer),
-        check_exchange(exchange),
+    return build(
+        FederatedSubgradient,
+        step_size=sqrt_decay(16.0) if step_size is None else step_size,
+        regularizer=regularizer,
+        exchange=exchange,
     )
 
 

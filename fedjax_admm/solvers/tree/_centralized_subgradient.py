@@ -8,8 +8,8 @@ Step lengths s_k: any schedule (geometric and 1/sqrt(k) are usual), or Polyak's
 
 Its iterates do not depend on where the data are: over a tree, one step costs one message up and one
 down per link (the sum of subgradients, the model), and that is how its traffic is counted. Absent
-clients' terms are left out of the sum of subgradients; P is the server's and stays, and Polyak's
-F(w) counts everybody.
+clients' terms are left out of the sum of subgradients, and of Polyak's F(w), for which a client
+sends f_n(w) beside its subgradient; P is the server's and stays.
 
 Where something happens to messages, the clients' subgradients are messages to the cloud; with m of
 them heard, each g_n as it arrives,
@@ -24,7 +24,7 @@ weakly convex functions", Journal of Optimization Theory and Applications 179 (2
 Algorithms 1 (Polyak) and 2 (geometric).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -35,28 +35,22 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import number
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values, first_model
+from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values
 from fedjax_admm.kernels import safe_norm, safe_ratio
-from fedjax_admm.messages import Exchange, check_exchange
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
-from fedjax_admm.solvers._present import (
-    Message,
-    Post,
-    check_regularizer,
-    exchanged,
-    open_post,
-)
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers._declared import build, declared, exchanged, regularized
+from fedjax_admm.solvers._messages import Received, Said, StarState
+from fedjax_admm.solvers._star import StarSolver
 
 
 @short_repr
-class CentralizedState(NamedTuple):
-    """The one model."""
+class CentralServer(NamedTuple):
+    """The one model, and the steps that it has taken."""
 
-    model: jax.Array  # shape=(dim,)
-    rounds: jax.Array  # shape=(), int32: steps taken
-    post: Post | tuple[()] = ()  # what the exchange remembers
+    model: jax.Array  # shape=(dim,): w
+    rounds: jax.Array  # shape=(), int32
 
 
 @register_dataclass
@@ -65,6 +59,9 @@ class ScheduledStep:
     """A step length that depends on the count alone."""
 
     schedule: Schedule  # of the step from 1
+
+    def beside(self, problem, models):
+        """Return nothing: no client sends its loss."""
 
     def __call__(self, count, value, norm):
         """Return the length of step `count`."""
@@ -76,7 +73,11 @@ class ScheduledStep:
 class PolyakStep:
     """Polyak's step length `(F(w) - F*)_+ / ||g||`, at most what reaches F*; an oracle's."""
 
-    optimum: jax.Array  # shape=(): F*
+    optimum: jax.Array = declared(number)  # shape=(): F*
+
+    def beside(self, problem, models):
+        """Return f_n(w), shape (clients,)."""
+        return problem.values(models)
 
     def __call__(self, count, value, norm):
         """Return the length for a value of F and a norm of its subgradient."""
@@ -85,60 +86,56 @@ class PolyakStep:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class CentralizedSubgradient:
+class CentralizedSubgradient(StarSolver):
     """Normalised subgradient descent; build it with `centralized_subgradient`."""
 
     step_length: ScheduledStep | PolyakStep
-    regularizer: Penalty
-    exchange: Exchange = field(default_factory=Exchange)  # of subgradients
+    regularizer: Penalty = regularized()
+    exchange: Exchange = exchanged()  # of subgradients
 
     requires: ClassVar[tuple[type, ...]] = (OnTree, Values, Gradients, Projection)
 
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(clients,)`."""
-        return (problem.num_clients,)
+    def start_server(self, model, num_clients) -> CentralServer:
+        """Start at the first model."""
+        return CentralServer(model, jnp.zeros((), jnp.int32))
 
-    def init(self, problem, key) -> CentralizedState:
-        """Start at the problem's start."""
-        start = first_model(problem)
-        slopes = jnp.zeros((problem.num_clients, *start.shape), start.dtype)
-        post = open_post(self.exchange, key, (slopes,), start)
-        return CentralizedState(start, jnp.zeros((), jnp.int32), post)
+    def broadcast(self, server: CentralServer) -> jax.Array:
+        """Send the model."""
+        return server.model
 
-    def step(self, problem, state: CentralizedState, turn) -> CentralizedState:
-        """Return the state after one step."""
-        count, model = state.rounds + 1, state.model
-        copies = jnp.broadcast_to(model, (problem.num_clients, *model.shape))
-        mean, post = self._mean(problem, state, turn, copies)
+    def start_clients(self, problem, models, key) -> tuple[tuple[()], Said]:
+        """Start without subgradients."""
+        beside = self.step_length.beside(problem, models)
+        return (), Said((jnp.zeros_like(models),), beside=beside)
+
+    def client(self, problem, clients, model, key) -> tuple[tuple[()], Said]:
+        """Say g_n, and f_n(w) where it is asked for."""
+        beside = self.step_length.beside(problem, model)
+        return (), Said((problem.gradients(model, key),), beside=beside)
+
+    def server(self, server: CentralServer, received: Received, info) -> CentralServer:
+        """Return the model after a step, before it is projected."""
+        model, count = server.model, server.rounds + 1
         penalty, slope = jax.value_and_grad(self.regularizer.value)(model)
-        gradient = mean + slope
+        gradient = received.sums[0] / received.num_clients + slope
         norm = safe_norm(gradient)
-        value = jnp.sum(problem.values(copies)) / problem.num_clients + penalty
+        value = penalty if received.beside is None else received.beside + penalty
         length = self.step_length(count, value, norm)
-        moved = model - length * safe_ratio(gradient, norm)
-        return CentralizedState(problem.project(moved), count, post)
+        return CentralServer(model - length * safe_ratio(gradient, norm), count)
 
-    def _mean(self, problem, state: CentralizedState, turn, copies: jax.Array):
-        """Return the sum of the subgradients that are heard over all clients, and the post."""
-        if self.exchange.plain:
-            terms = jnp.where(turn.active[:, None], problem.gradients(copies, turn.key), 0)
-            return jnp.mean(terms, 0), ()
+    def model(self, server: CentralServer) -> jax.Array:
+        """Return the model."""
+        return server.model
 
-        def update(problem, clients, read, key):
-            return clients, Message((problem.gradients(read, key),))
+    def rounds(self, state: StarState) -> jax.Array:
+        """Return the steps taken, shape (), int32."""
+        return state.server.rounds
 
-        everybody = turn._replace(selected=None)
-        mail = exchanged(problem, everybody, self.exchange, state.post, (), state.model, update)
-        return mail.values[0] / problem.num_clients, mail.post
-
-    def estimate(self, state: CentralizedState) -> jax.Array:
-        """Return the model, shape (dim,)."""
-        return state.model
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers up (a sum of subgradients) and dim down (the model)."""
-        dim = problem.start.shape[-1]
-        return self.exchange.traffic(up=[(dim,)], down=[(dim,)])
+    def step(self, problem, state: StarState, info) -> StarState:
+        """Return the state after one step and the projection."""
+        state = super().step(problem, state, info)
+        projected = problem.project(state.server.model)
+        return state._replace(server=state.server._replace(model=projected))
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count one message per active client, and one per server below the root.
@@ -178,7 +175,9 @@ def centralized_subgradient(
     rule = step_length
     if not isinstance(rule, PolyakStep):
         rule = ScheduledStep(as_schedule("step_length", rule, above=0))
-    return CentralizedSubgradient(rule, check_regularizer(regularizer), check_exchange(exchange))
+    return build(
+        CentralizedSubgradient, step_length=rule, regularizer=regularizer, exchange=exchange
+    )
 
 
 def polyak(optimum: ArrayLike) -> PolyakStep:
@@ -187,4 +186,4 @@ def polyak(optimum: ArrayLike) -> PolyakStep:
     Raises:
       InputError: it is not a finite number.
     """
-    return PolyakStep(number("optimum", optimum))
+    return build(PolyakStep, optimum=optimum)

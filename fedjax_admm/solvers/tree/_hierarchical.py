@@ -54,7 +54,7 @@ from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.messages import Exchange, check_exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import Penalty, zero
-from fedjax_admm.solvers._present import check_regularizer
+from fedjax_admm.solvers._declared import check_regularizer
 from fedjax_admm.solvers.tree._client_updates import (
     CLIENT_UPDATES,
     LinearizedClients,
@@ -164,15 +164,15 @@ class HierarchicalADMM:
         post = open_tree_post(self.exchange, key, tree, start, weights)
         return HierarchyState(start, servers, clients, memory, post)
 
-    def step(self, problem, state: HierarchyState, turn) -> HierarchyState:
+    def step(self, problem, state: HierarchyState, info) -> HierarchyState:
         """Return the state after one round: all passes, then the root."""
         if not self.exchange.plain:
-            return self._step_with_post(problem, state, turn)
+            return self._step_with_post(problem, state, info)
 
         def one_pass(state, active):
             return self._pass(problem, state, active), None
 
-        state, _ = jax.lax.scan(one_pass, state, turn.active)
+        state, _ = jax.lax.scan(one_pass, state, info.active)
         total, weight = self._from_clients(problem.tree, state.clients)[0]
         if state.servers:
             more = self._from_servers(problem.tree, state.servers[0], 1)
@@ -223,19 +223,19 @@ class HierarchicalADMM:
             servers[level - 1] = nodes
         return HierarchyState(state.root, tuple(servers), clients, memory)
 
-    def _step_with_post(self, problem, state: HierarchyState, turn) -> HierarchyState:
+    def _step_with_post(self, problem, state: HierarchyState, info) -> HierarchyState:
         """Return the state after one round in which something happens to messages."""
 
         def one_pass(state, given):
             return self._pass_with_post(problem, state, *given), None
 
-        anybody, at_root = jnp.any(turn.active, 0)[None], _at_root(problem.tree)[None]
+        anybody, at_root = jnp.any(info.active, 0)[None], _at_root(problem.tree)[None]
         number = jnp.arange(self.passes, dtype=jnp.int32)
         # With the root all its children exchange one message per round.
-        reads = jnp.where(at_root, (number == 0)[:, None] & anybody, turn.active)
-        speaks = jnp.where(at_root, (number == self.passes - 1)[:, None] & anybody, turn.active)
-        index, keys = turn.index * self.passes + number, jax.random.split(turn.key, self.passes)
-        state, _ = jax.lax.scan(one_pass, state, (turn.active, reads, speaks, index, keys))
+        reads = jnp.where(at_root, (number == 0)[:, None] & anybody, info.active)
+        speaks = jnp.where(at_root, (number == self.passes - 1)[:, None] & anybody, info.active)
+        index, keys = info.index * self.passes + number, jax.random.split(info.key, self.passes)
+        state, _ = jax.lax.scan(one_pass, state, (info.active, reads, speaks, index, keys))
         total, weight, boxes = hear(self.exchange, problem.tree, list(state.post.up), 0)
         root = self.regularizers[0].prox(total / weight, 1 / weight)
         return state._replace(root=root[0], post=state.post._replace(up=tuple(boxes)))

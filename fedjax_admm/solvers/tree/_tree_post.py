@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._shown import short_repr
-from fedjax_admm.messages import Exchange, Identity, Mailbox
+from fedjax_admm.messages import ChannelState, Exchange, Identity
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
 from fedjax_admm.trees import Tree
@@ -41,7 +41,9 @@ class Reading(NamedTuple):
 class TreePost(NamedTuple):
     """What a tree remembers of its messages: of the clients, then of the servers level by level."""
 
-    up: tuple[Mailbox, ...]  # `last` of a level of servers is that of their parents, `last` of the
+    up: tuple[
+        ChannelState, ...
+    ]  # `last` of a level of servers is that of their parents, `last` of the
     # clients that of the deepest servers
     down: tuple[Reading | tuple[()], ...]  # nothing where models arrive as they are
 
@@ -64,7 +66,7 @@ def open_tree_post(
     boxes, readings = [], []
     for bad, weight, number in zip(_liars(exchange, key, tree), weights, receivers, strict=True):
         values = _copies(start, weight.shape[0])
-        box = exchange.open(key, values, weight, 0, bad)
+        box = exchange.init_up(key, values, weight, 0, bad)
         boxes.append(box._replace(last=_copies(start, number)))
         if isinstance(exchange.down, Identity):
             readings.append(())
@@ -77,11 +79,11 @@ def send_up(
     exchange: Exchange,
     key: jax.Array,
     index: jax.Array,
-    box: Mailbox,
+    box: ChannelState,
     link: TreeLink,
     nodes: TreeNodes,
     speaks: jax.Array,
-) -> tuple[TreeNodes, Mailbox]:
+) -> tuple[TreeNodes, ChannelState]:
     """Let nodes of a level send, and return what they hold then, and the box.
 
     Args:
@@ -94,14 +96,14 @@ def send_up(
       speaks: who sends, bool, shape (nodes,).
     """
     uploads, sigma = link.upload(nodes)
-    delivery, box = exchange.send(key, index, box, uploads, speaks, sigma[:, 0])
+    delivery, box = exchange.send_up(key, index, box, uploads, speaks, sigma[:, 0])
     taken = link.absorb(nodes, delivery.coded)
     return where_active(speaks & ~delivery.bad, taken, nodes), box
 
 
 def hear(
-    exchange: Exchange, tree: Tree, boxes: list[Mailbox], level: int
-) -> tuple[jax.Array, jax.Array, list[Mailbox]]:
+    exchange: Exchange, tree: Tree, boxes: list[ChannelState], level: int
+) -> tuple[jax.Array, jax.Array, list[ChannelState]]:
     """Return what the servers of a level make of what they heard last of their children.
 
     Args:
@@ -160,11 +162,11 @@ def read_down(
 def _liars(exchange: Exchange, key: jax.Array, tree: Tree) -> list[jax.Array]:
     """Return who lies, level by level: a share of the clients, or whom a mask over links names."""
     links = tree.num_links
-    named = getattr(getattr(exchange.attack, "liars", None), "who", None)
+    named = getattr(getattr(exchange.attack, "byzantine", None), "who", None)
     if named is not None and named.shape == (links,):
-        return jnp.split(exchange.liars(key, links), tree.link_offsets)
+        return jnp.split(exchange.byzantine(key, links), tree.link_offsets)
     honest = [jnp.zeros(size, bool) for size in tree.level_sizes[1:]]
-    return [exchange.liars(key, tree.num_clients), *honest]
+    return [exchange.byzantine(key, tree.num_clients), *honest]
 
 
 def _copies(start: jax.Array, number: int) -> jax.Array:

@@ -40,7 +40,7 @@ from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import in_dtype_of
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
-from fedjax_admm.protocol import Solver, Turn
+from fedjax_admm.protocol import RoundInfo, Solver
 from fedjax_admm.solvers.wrappers._around import Around
 
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -122,18 +122,18 @@ class Anderson(Around):
         )
         return AndersonState(inner, history)
 
-    def step(self, problem, state: AndersonState, turn) -> AndersonState:
+    def step(self, problem, state: AndersonState, info) -> AndersonState:
         """Return the state after one round: one round of the solver inside."""
-        stepped = self.solver.step(problem, state.inner, turn)
+        stepped = self.solver.step(problem, state.inner, info)
         if self.memory == 0:
             return AndersonState(stepped, state.history)
         history, x, g = state.history, _flat(state.inner), _flat(stepped)
         f = g - x
         size = jnp.linalg.norm(jax.lax.stop_gradient(f))
-        worthwhile = jnp.all(turn.active) & (size > _rounding(x, f))
+        worthwhile = jnp.all(info.active) & (size > _rounding(x, f))
         # Written so that a residual that is no number is refused.
         grown = ~(size <= self.safeguard * history.size)
-        refused = jnp.all(turn.active) & (history.rows > 0) & grown
+        refused = jnp.all(info.active) & (history.rows > 0) & grown
         taken = worthwhile & ~refused
         pushed = _push(history, x, f, taken & history.known)
         kept = AndersonHistory(
@@ -188,8 +188,8 @@ def _draws(solver: Solver, problem: Any) -> bool:
 def _first_round(solver: Solver, problem: Any, start: jax.Array, key: jax.Array) -> Any:
     solver = in_dtype_of(solver, problem)
     everybody = jnp.ones(solver.participants(problem), bool)
-    turn = Turn(jnp.zeros((), jnp.int32), key, everybody)
-    return solver.step(problem, solver.init(problem, start), turn)
+    info = RoundInfo(jnp.zeros((), jnp.int32), key, everybody)
+    return solver.step(problem, solver.init(problem, start), info)
 
 
 def _push(history: AndersonHistory, x: jax.Array, f: jax.Array, new: jax.Array) -> AndersonHistory:

@@ -69,10 +69,10 @@ class Around:
         if check is not None:
             check(problem, rounds)
 
-    def heard(self, turn: Any) -> jax.Array:
-        """Return who of those present talks in a round, as the solver inside says."""
-        heard = getattr(self.solver, "heard", None)
-        return turn.active if heard is None else heard(turn)
+    def transmitting(self, info: Any) -> jax.Array:
+        """Return who takes part and sends in a round, as the solver inside says."""
+        transmitting = getattr(self.solver, "transmitting", None)
+        return info.active if transmitting is None else transmitting(info)
 
     def client_models(self, state: Any) -> jax.Array:
         """Return the clients' models of the solver inside, or its estimate where it tells none."""

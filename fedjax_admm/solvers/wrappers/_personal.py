@@ -40,7 +40,7 @@ from fedjax_admm.capabilities import (
 )
 from fedjax_admm.messages import Identity
 from fedjax_admm.protocol import Solver
-from fedjax_admm.solvers._present import work_present
+from fedjax_admm.solvers._star import work_present
 from fedjax_admm.solvers.wrappers._around import Around
 
 
@@ -67,12 +67,12 @@ class Personal(Around):
         """Start both parts where the problem does."""
         return PersonalState(self.solver.init(problem, key), problem.private)
 
-    def step(self, problem, state: PersonalState, turn) -> PersonalState:
+    def step(self, problem, state: PersonalState, info) -> PersonalState:
         """Return the state after one round."""
         read = self._read(problem, state)
-        fit = _clients_turn(problem, turn)
+        fit = _clients_turn(problem, info)
         _, private = work_present(problem, fit, (read, state.private), self._fit)
-        inner = self.solver.step(problem.with_private(private), state.inner, turn)
+        inner = self.solver.step(problem.with_private(private), state.inner, info)
         return PersonalState(inner, private)
 
     def estimate(self, state: PersonalState) -> jax.Array:
@@ -102,15 +102,15 @@ class Personal(Around):
         return read, jax.lax.scan(descend, private, draws)[0]
 
 
-def _clients_turn(problem, turn):
-    """Return the turn of the clients alone, with a key of its own.
+def _clients_turn(problem, info):
+    """Return the round information of the clients alone, with a key of its own.
 
     A tree's mask has passes and servers, too: a client takes part that does so in any pass.
     """
-    key = jax.random.fold_in(jax.random.clone(turn.key), 1)
-    active = jnp.any(turn.active.reshape(-1, turn.active.shape[-1]), 0)[: problem.num_clients]
-    selected = turn.selected if turn.active.shape == active.shape else None
-    return turn._replace(key=key, active=active, selected=selected)
+    key = jax.random.fold_in(jax.random.clone(info.key), 1)
+    active = jnp.any(info.active.reshape(-1, info.active.shape[-1]), 0)[: problem.num_clients]
+    selected = info.sampled if info.active.shape == active.shape else None
+    return info._replace(key=key, active=active, sampled=selected)
 
 
 def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Personal:

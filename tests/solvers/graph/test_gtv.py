@@ -581,8 +581,8 @@ def test_fixed_points_do_not_depend_on_who_is_present():
     limit = fa.run(solver, problem, jax.random.key(0), rounds=20000).state.solver
     for seed in range(3):
         mask = jnp.asarray(np.random.default_rng(seed).random(len(network.nodes)) < 0.5)
-        turn = fa.Turn(jnp.int32(0), jax.random.key(0), mask)
-        moved = solver.step(problem, limit, turn)
+        info = fa.RoundInfo(jnp.int32(0), jax.random.key(0), mask)
+        moved = solver.step(problem, limit, info)
         chex.assert_trees_all_close(limit, moved, atol=1e-10)
 
 

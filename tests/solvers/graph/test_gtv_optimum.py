@@ -18,7 +18,7 @@ from fedjax_admm.problems import (
     networked_regression,
     networked_training,
 )
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import gtv_primal_dual, gtv_step_ratio
 
 # Nodes 7 and 8 have no neighbours; the data of 2, 5 and 8 are not accessible.
@@ -398,8 +398,8 @@ def test_a_gap_makes_one_residual():
     solver = gtv_primal_dual(problem, LAM)
     state = solver.init(problem, jax.random.key(0))
     assert gap_within(10.0)(solver, problem, state) == duality_gap(solver, problem, state, 10.0)
-    state = solver.step(problem, state, Turn(None, None, jnp.ones(NODES, bool)))
-    state = solver.step(problem, state, Turn(None, None, jnp.ones(NODES, bool)))
+    state = solver.step(problem, state, RoundInfo(None, None, jnp.ones(NODES, bool)))
+    state = solver.step(problem, state, RoundInfo(None, None, jnp.ones(NODES, bool)))
     assert duality_gap(solver, problem, state, 20.0) > duality_gap(solver, problem, state, 10.0)
 
 

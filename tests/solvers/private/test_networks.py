@@ -19,7 +19,7 @@ from fedjax_admm.privacy import (
     ledger,
     zcdp_plan,
 )
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.schedules import constant, power_decay
 from fedjax_admm.solvers import (
     PrivateState,
@@ -485,8 +485,8 @@ def test_no_release_beyond_the_plan(build):
     counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
     clients = clients._replace(releases=counts)
     state = state._replace(clients=clients) if isinstance(state, PrivateState) else clients
-    turn = Turn(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
-    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, turn)))
+    info = RoundInfo(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
+    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, info)))
     np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
 
 

@@ -15,7 +15,7 @@ from fedjax_admm import InputError, graphs, participation
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.problems import consensus_regression
-from fedjax_admm.protocol import Turn
+from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import PrivateState, p_admm
 from tests.reference import zcdp as reference
 from tests.solvers.private.cases import (
@@ -321,8 +321,8 @@ def test_no_release_beyond_the_plan():
     state = part.state.solver
     counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
     state = state._replace(clients=state.clients._replace(releases=counts))
-    turn = Turn(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
-    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, turn)))
+    info = RoundInfo(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
+    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, info)))
     np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
 
 

@@ -39,7 +39,8 @@ def star(curvatures, centres, scale=1.0):
 
 def whole_state(solver, problem, state):
     w = state.clients.models
-    return {"z": state.server, "w": w, "y": state.clients.duals, "rho": state.rho}
+    rho = getattr(state.server, "rho", state.clients.rho)
+    return {"z": solver.estimate(state), "w": w, "y": state.clients.duals, "rho": rho}
 
 
 def trace(solver, problem, rounds=ROUNDS, process=None):

@@ -12,7 +12,7 @@ import fedjax_admm as fa
 from fedjax_admm import participation, penalties
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.participation import Presence, WithoutReplacement
-from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_gradient, local_prox
+from fedjax_admm.solvers import FallingGradient, fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
 from tests.solvers.quadratics import Quadratics, minimizer, quadratics
 from tests.solvers.splitting.paths import L1, ORIGIN, START, everybody, finish, path, scaled, server
 
@@ -76,7 +76,8 @@ def test_gradient_steps_end_at_the_optimum_of_kinked_losses(build):
 
 @pytest.mark.usefixtures("x64")
 def test_steps_shorten_where_they_overshoot():
-    given, local, rng = quadratics(), local_gradient(steps=4), np.random.default_rng(0)
+    given, rng = quadratics(), np.random.default_rng(0)
+    local = FallingGradient(curvature=jnp.ones(()), steps=4)
     centre, weight = rng.normal(size=(2, 10, 5)), rng.uniform(0.5, 2, 10)
     kinked = Absolute(given.hessians, given.linear, given.start)
     for problem, smooth in ((kinked, False), (given, True)):
@@ -89,9 +90,8 @@ def test_steps_shorten_where_they_overshoot():
                 slope = np.asarray(problem.gradients(jnp.asarray(w))) + pull
                 counts += (slope * before).sum(1) < 0
                 w, before = w - (slope.T / ((1 + weight) * np.sqrt(1 + counts))).T, slope
-            found, memory = local(
-                problem, one, jnp.asarray(weight), found, memory, jax.random.key(0), jnp.ones(())
-            )
+            given_weight, key = jnp.asarray(weight), jax.random.key(0)
+            found, memory = local(problem, one, given_weight, found, memory, key)
         np.testing.assert_allclose(found, w, atol=1e-12)
         np.testing.assert_array_equal(memory, counts)
         assert np.all(counts == 0) == smooth
@@ -128,7 +128,7 @@ def test_an_empty_round_changes_nothing(build):
     first = solver.init(problem, jax.random.key(0))
     later = finish(solver, everybody(5)).state.solver
     for state in (first, later):
-        nobody = fa.Turn(jnp.int32(5), jax.random.key(2), jnp.zeros(10, bool))
+        nobody = fa.RoundInfo(jnp.int32(5), jax.random.key(2), jnp.zeros(10, bool))
         chex.assert_trees_all_equal(jax.jit(solver.step)(problem, state, nobody), state)
 
 

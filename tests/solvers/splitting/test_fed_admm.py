@@ -24,13 +24,13 @@ def soft(v, step):
 
 
 def whole_state(solver, problem, state):
-    return {"z": state.server, "w": state.clients.models, "y": state.clients.duals}
+    return {"z": solver.estimate(state), "w": state.clients.models, "y": state.clients.duals}
 
 
 def slopes(solver, problem, state):
-    here = jnp.broadcast_to(state.server, state.clients.duals.shape)
+    here = jnp.broadcast_to(solver.estimate(state), state.clients.duals.shape)
     return {
-        "z": state.server,
+        "z": solver.estimate(state),
         "drift": jnp.mean(jnp.linalg.norm(state.clients.duals + problem.gradients(here), axis=-1)),
     }
 
@@ -212,15 +212,15 @@ def test_drawn_clients_alone_give_what_masks_give(setting):
         "eta": fed_admm(OWN, server_step=0.4, **options),
     }[setting]
     problem = quadratics(START)
-    step = jax.jit(lambda state, turn: solver.step(problem, state, turn))
+    step = jax.jit(lambda state, info: solver.step(problem, state, info))
     drawn = everybody = solver.init(problem, jax.random.key(0))
     for index in range(6):
         process, key = participation.without_replacement(3), jax.random.key(index)
         _, presence = process.draw((), jnp.int32(index), key, (CLIENTS,))
         one, other = (
-            fa.Turn(jnp.int32(index), jax.random.key(99), presence.active) for _ in range(2)
+            fa.RoundInfo(jnp.int32(index), jax.random.key(99), presence.active) for _ in range(2)
         )
-        drawn = step(drawn, one._replace(selected=presence.selected))
+        drawn = step(drawn, one._replace(sampled=presence.sampled))
         everybody = step(everybody, other)
     for one, other in zip(jax.tree.leaves(drawn), jax.tree.leaves(everybody), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
@@ -243,10 +243,10 @@ def test_absent_clients_cost_nothing():
     state = solver.init(problem, jax.random.key(0))
     looked_at.clear()
     drawn = jnp.array([1, 4], jnp.int32)
-    turn = fa.Turn(
+    info = fa.RoundInfo(
         jnp.int32(0), jax.random.key(0), jnp.zeros(CLIENTS, bool).at[drawn].set(True), drawn
     )
-    jax.eval_shape(lambda state: solver.step(problem, state, turn), state)
+    jax.eval_shape(lambda state: solver.step(problem, state, info), state)
     assert set(looked_at) == {2}
 
 

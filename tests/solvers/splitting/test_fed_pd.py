@@ -36,8 +36,8 @@ def coins_of_a_run(averaging, rounds=ROUNDS):
     """Return the coins that the run of `finish` tosses: the first key of each round's."""
 
     def coin(index):
-        turn = jax.random.split(jax.random.fold_in(jax.random.key(KEY), index))[1]
-        return jax.random.bernoulli(jax.random.split(turn)[0], averaging)
+        info = jax.random.split(jax.random.fold_in(jax.random.key(KEY), index))[1]
+        return jax.random.bernoulli(jax.random.split(info)[0], averaging)
 
     return np.asarray(jax.vmap(coin)(jnp.arange(rounds)))
 
@@ -51,8 +51,8 @@ def tossed(solver, coins):
         def advance(state, coin):
             # A coin of probability 0 or 1 falls as it must.
             certain = dataclasses.replace(solver, averaging=coin)
-            turn = fa.Turn(jnp.int32(0), jax.random.key(0), jnp.ones(10, bool))
-            state = certain.step(problem, state, turn)
+            info = fa.RoundInfo(jnp.int32(0), jax.random.key(0), jnp.ones(10, bool))
+            state = certain.step(problem, state, info)
             return state, jnp.mean(state.clients.copy, 0)
 
         return jax.lax.scan(advance, solver.init(problem, jax.random.key(0)), coins)[1]
@@ -133,6 +133,6 @@ def test_one_round_without_an_average_leaves_the_minimizer():
     problem = quadratics(limit)
     state = finish(solver, everybody(1000), problem=problem).state.solver
     silent = dataclasses.replace(solver, averaging=jnp.zeros(()))
-    turn = fa.Turn(jnp.int32(0), jax.random.key(0), jnp.ones(10, bool))
-    left = silent.step(problem, state, turn).clients.copy
+    info = fa.RoundInfo(jnp.int32(0), jax.random.key(0), jnp.ones(10, bool))
+    left = silent.step(problem, state, info).clients.copy
     np.testing.assert_allclose(left, limit - 0.7 * slopes(limit), atol=1e-12)

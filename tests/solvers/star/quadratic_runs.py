@@ -15,8 +15,10 @@ PRESENT = {"everybody": np.ones((1000, CLIENTS), bool), "some": masks()}
 
 
 def whole_state(solver, problem, state):
-    """Measure all of the state."""
-    return state._asdict()
+    """Measure what the server and the clients hold, by name."""
+    server, clients = state.server, state.clients
+    held = server._asdict() if hasattr(server, "_asdict") else {"server": server}
+    return held | ({"controls": clients} if isinstance(clients, jax.Array) else {"client": clients})
 
 
 def follow(solver, problem=None, rounds=ROUNDS, present="some", measure=whole_state):

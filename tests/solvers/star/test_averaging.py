@@ -88,7 +88,7 @@ def test_trajectory_is_the_reference(name, weight, present):
 )
 def test_distances_that_others_found(build, full, some):
     for present, wanted in (("everybody", full), ("some", some)):
-        models = follow(build(), quadratics(), 200, present).trace["model"]
+        models = follow(build(), quadratics(), 200, present).trace["server"]
         near(distances(models, minimizer()), wanted)
 
 
@@ -127,7 +127,7 @@ def test_one_step_of_everybody_is_the_proximal_gradient_method():
         models.append(x)
     solver = federated_averaging(0.8, regularizer=l1())
     trace = follow(solver, present="everybody").trace
-    np.testing.assert_allclose(trace["model"], models, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(trace["server"], models, rtol=0, atol=1e-13)
     found = follow(solver, rounds=600, present="everybody").estimate
     np.testing.assert_allclose(found, reference.lasso(A, b, WEIGHT), rtol=0, atol=1e-13)
 
@@ -137,7 +137,7 @@ def test_one_step_of_everybody_is_the_proximal_gradient_method():
 def test_fed_prox_without_penalty_is_fed_avg():
     mine = fed_prox(0.0, local=local_gradient(0.2, steps=5), regularizer=l1())
     other = federated_averaging(0.2, local_steps=5, regularizer=l1())
-    found, wanted = (follow(solver).trace["model"] for solver in (mine, other))
+    found, wanted = (follow(solver).trace["server"] for solver in (mine, other))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
 
 
@@ -186,10 +186,10 @@ def test_drawn_clients_alone_do_what_masked_ones_do(name):
     drawn = jnp.array([1, 4, 7], jnp.int32)
     active = jnp.zeros(10, bool).at[drawn].set(True)
     key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active))
+    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
     key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active, drawn))
-    np.testing.assert_allclose(gathered.model, masked.model, rtol=0, atol=1e-15)
+    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
+    np.testing.assert_allclose(gathered.server, masked.server, rtol=0, atol=1e-15)
 
 
 @register_dataclass
@@ -213,10 +213,10 @@ def test_clients_whose_data_are_not_accessible_are_not_heard(selected):
     active = jnp.zeros(10, bool).at[drawn].set(True)
     for solver, loop in ((build(l1()), loop) for build, loop in METHODS.values()):
         state = solver.init(problem, jax.random.key(0))
-        turn = fa.Turn(jnp.int32(0), jax.random.key(1), active, drawn if selected else None)
+        info = fa.RoundInfo(jnp.int32(0), jax.random.key(1), active, drawn if selected else None)
         masks = np.asarray(active & accessible)[None]
-        wanted = loop(*draw(), START, masks, weight=WEIGHT)["model"][0]
-        found = solver.step(problem, state, turn).model
+        wanted = loop(*draw(), START, masks, weight=WEIGHT)["server"][0]
+        found = solver.step(problem, state, info).server
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
         assert int(solver.messages(problem, active)) == 2
 

@@ -101,7 +101,9 @@ def test_a_regulariser_counts_as_much_as_the_losses_of_those_who_take_part():
     slopes = problem.gradients(jnp.ones((10, 5)))
     for present in (0, 3):
         active = jnp.arange(10) < present
-        new = solver.step(problem, state, fa.Turn(jnp.int32(0), jax.random.key(present), active))
+        new = solver.step(
+            problem, state, fa.RoundInfo(jnp.int32(0), jax.random.key(present), active)
+        )
         walked = jnp.ones(5) - 0.08 * jnp.sum(slopes[:present], 0)
         np.testing.assert_allclose(new.server, l1.prox(walked, 0.08 * present), rtol=0, atol=1e-15)
 

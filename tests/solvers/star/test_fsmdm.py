@@ -25,7 +25,7 @@ def problem_of(anchors, distances, target=None):
 
 
 def whole_state(solver, problem, state):
-    return {"server": state.server, **state.client._asdict()}
+    return {"server": state.server, **state.clients._asdict()}
 
 
 def run_cases(solver, cases, rounds, measure, every=1):
@@ -192,7 +192,7 @@ def test_consensus_gap_is_the_smoothing_over_omega():
 
 
 def largest_gaps(solver, problem, state):
-    client = state.client
+    client = state.clients
     return {
         "link": jnp.max(jnp.abs(client.x - state.server[None])),
         "split": jnp.max(jnp.abs(client.x - client.z)),

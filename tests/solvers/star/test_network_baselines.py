@@ -88,7 +88,7 @@ def follow(solver, problem, masks=None, measure=None, rounds=ROUNDS):
 
 
 def whole_state(solver, problem, state):
-    return state._asdict()
+    return {"server": state.server, "clients": state.clients}
 
 
 # --- federated averaging ------------------------------------------------------------------------
@@ -107,8 +107,8 @@ def round_by_round(nodes, masks, average):
 
 def check_averaging(solver, problem, wanted, masks=None):
     run = follow(solver, problem, masks, whole_state)
-    np.testing.assert_allclose(run.trace["model"], wanted, rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(run.estimate, run.trace["model"][-1])
+    np.testing.assert_allclose(run.trace["server"], wanted, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(run.estimate, run.trace["server"][-1])
     assert np.abs(np.diff(wanted[1:], axis=0)).max() > 1e-2
 
 
@@ -201,7 +201,7 @@ def test_averaging_single_steps_ends_at_the_pooled_model():
 
 
 def clusters_in_use(solver, problem, state):
-    return {**whole_state(solver, problem, state), "nonempty": solver.nonempty(state)}
+    return {**whole_state(solver, problem, state), "nonempty": solver.nonempty(problem, state)}
 
 
 def first_models(nodes, count=3):
@@ -224,10 +224,10 @@ def check_clustering(nodes, start, rate, masks=None):
         models, choices = np.array(models), np.array(choices)
         used = [len(set(row.tolist()) - {-1}) for row in choices]
     heard = access_of(nodes)
-    np.testing.assert_allclose(run.trace["models"], models, rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(run.trace["choice"][:, heard], choices[:, heard])
+    np.testing.assert_allclose(run.trace["server"], models, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(run.trace["clients"][:, heard], choices[:, heard])
     assert np.all(choices[:, ~heard] == -1)
-    assert np.all(run.trace["choice"][:, ~heard] == 0)  # they read the first model
+    assert np.all(run.trace["clients"][:, ~heard] == 0)  # they read the first model
     np.testing.assert_array_equal(run.trace["nonempty"], used)
     chosen = models[-1][np.where(heard, choices[-1], 0)]
     np.testing.assert_allclose(run.estimate, chosen, rtol=0, atol=1e-9)
@@ -278,10 +278,10 @@ def test_clustering_finds_what_the_oracle_knows_from_a_good_start():
     run = follow(solver, problem, rounds=1000)
     heard = access_of(nodes)
     np.testing.assert_allclose(run.estimate[heard], oracle[heard], rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(run.state.solver.choice[heard], LABELS[heard])
+    np.testing.assert_array_equal(run.state.solver.clients[heard], LABELS[heard])
     mine = pool(problem, LABELS).oracle
     np.testing.assert_allclose(run.estimate[heard], mine[heard], rtol=0, atol=1e-9)
-    assert int(solver.nonempty(run.state.solver)) == 2
+    assert int(solver.nonempty(problem, run.state.solver)) == 2
 
 
 @pytest.mark.usefixtures("x64")
@@ -291,10 +291,10 @@ def test_a_model_that_nobody_uses_is_told():
     start = np.array([[90.0, 90.0, 90.0], [0.0, 0.0, 0.0], [-80.0, 90.0, -90.0]])
     solver = ifca(start, 0.3)
     run = follow(solver, problem, rounds=20)
-    assert int(solver.nonempty(run.state.solver)) == 1
+    assert int(solver.nonempty(problem, run.state.solver)) == 1
     # The inaccessible nodes read the first model, which does not count as its use.
-    np.testing.assert_array_equal(run.state.solver.choice, np.where(access_of(nodes), 1, 0))
-    np.testing.assert_array_equal(run.state.solver.models[::2], start[::2])
+    np.testing.assert_array_equal(run.state.solver.clients, np.where(access_of(nodes), 1, 0))
+    np.testing.assert_array_equal(run.state.solver.server[::2], start[::2])
 
 
 @pytest.mark.thorough
@@ -306,20 +306,20 @@ def test_clustering_with_a_regulariser_is_stationary_whoever_says_what_is_access
     solver = ifca(start, rate, regularizer=penalties.l1(0.05))
     run = fa.run(solver, problem, jax.random.key(0), rounds=2000)
     state = run.state.solver
-    assert int(solver.nonempty(state)) == 2
+    assert int(solver.nonempty(problem, state)) == 2
     slopes = problem.gradients(run.estimate)
     for j in range(2):
-        slope = jnp.sum(jnp.where((state.choice == j)[:, None], slopes, 0), 0) / 10
-        off = penalties.l1(0.05).optimality(state.models[j], slope)
+        slope = jnp.sum(jnp.where((state.clients == j)[:, None], slopes, 0), 0) / 10
+        off = penalties.l1(0.05).optimality(state.server[j], slope)
         np.testing.assert_allclose(off, 0, atol=1e-10)
     assert np.any(np.asarray(state.models) == 0)
     # Where few take part, the regulariser counts no more than the losses do, and nobody is no step.
-    nobody = fa.Turn(jnp.int32(0), jax.random.key(1), jnp.zeros(10, bool))
+    nobody = fa.RoundInfo(jnp.int32(0), jax.random.key(1), jnp.zeros(10, bool))
     np.testing.assert_array_equal(solver.step(problem, state, nobody).models, state.models)
-    one = fa.Turn(jnp.int32(0), jax.random.key(2), jnp.arange(10) == 3)
+    one = fa.RoundInfo(jnp.int32(0), jax.random.key(2), jnp.arange(10) == 3)
     moved = solver.step(problem, state, one).models
     j = int(state.choice[3])
-    wanted = penalties.l1(0.05).prox(state.models[j] - rate / 10 * slopes[3], rate / 10)
+    wanted = penalties.l1(0.05).prox(state.server[j] - rate / 10 * slopes[3], rate / 10)
     np.testing.assert_allclose(moved[j], wanted, rtol=0, atol=1e-14)
 
 

@@ -78,8 +78,8 @@ def with_coins(solver, problem, coins):
 
     def advance(state, tossed):
         key = jax.lax.select(tossed, jax.random.clone(heads), jax.random.clone(tails))
-        new = solver.step(problem, state, fa.Turn(jnp.int32(0), key, everybody))
-        return new, (new.client.model, new.server)
+        new = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, everybody))
+        return new, (new.clients.model, new.server)
 
     with jax.debug_key_reuse(False):  # the two keys stand for all rounds: nothing else is drawn
         state = solver.init(problem, jax.random.key(0))
@@ -106,7 +106,7 @@ def test_distances_that_others_found(weight, always, some):
     near(distances(np.mean(models, 1), goal), some)
     np.testing.assert_allclose(state.server, goal, rtol=0, atol=6e-15)
     slopes = np.einsum("cij,j->ci", draw()[0], goal) - draw()[1]
-    np.testing.assert_allclose(state.client.control, slopes, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(state.clients.control, slopes, rtol=0, atol=1e-13)
 
 
 @thorough
@@ -115,7 +115,7 @@ def test_always_talking_is_the_proximal_gradient_method():
     mine = prox_skip(0.8, probability=1.0, regularizer=penalties.l1(WEIGHT))
     other = federated_averaging(0.8, regularizer=penalties.l1(WEIGHT))
     found = follow(mine, present="everybody").trace["server"]
-    wanted = follow(other, present="everybody").trace["model"]
+    wanted = follow(other, present="everybody").trace["server"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13)
 
 
@@ -157,9 +157,9 @@ def test_drawn_clients_alone_do_what_masked_ones_do():
     drawn = jnp.array([1, 4, 7], jnp.int32)
     active = jnp.zeros(CLIENTS, bool).at[drawn].set(True)
     key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active))
+    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
     key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active, drawn))
+    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
     for mine, other in zip(jax.tree.leaves(gathered), jax.tree.leaves(masked), strict=True):
         np.testing.assert_allclose(mine, other, rtol=0, atol=1e-15)
 

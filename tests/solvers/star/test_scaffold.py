@@ -1,5 +1,6 @@
 """SCAFFOLD on quadratic clients: trajectories, the mean of controls, limits, weights."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,20 +62,18 @@ def test_distances_that_others_found(present, wanted):
 def test_ends_at_the_minimiser_with_the_gradients_there():
     A, b = draw()
     state = follow(scaffold(0.2), rounds=400).state.solver
-    np.testing.assert_allclose(state.model, minimizer(), rtol=0, atol=6e-15)
+    np.testing.assert_allclose(state.server.model, minimizer(), rtol=0, atol=6e-15)
     slopes = A @ minimizer() - b
-    np.testing.assert_allclose(state.controls, slopes, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(state.control, 0, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(state.clients, slopes, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(state.server.control, 0, rtol=0, atol=1e-14)
 
 
 @thorough
 @pytest.mark.usefixtures("x64")
 def test_one_step_of_everybody_is_gradient_descent():
     one = scaffold(0.4, local_steps=1, server_step=1.5)
-    found, wanted = (
-        follow(solver, present="everybody").trace["model"]
-        for solver in (one, federated_averaging(0.4 * 1.5))
-    )
+    found = follow(one, present="everybody").trace["model"]
+    wanted = follow(federated_averaging(0.4 * 1.5), present="everybody").trace["server"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
 
 
@@ -135,11 +134,11 @@ def test_drawn_clients_alone_do_what_masked_ones_do():
     drawn = jnp.array([1, 4, 7], jnp.int32)
     active = jnp.zeros(CLIENTS, bool).at[drawn].set(True)
     key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active))
+    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
     key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.Turn(jnp.int32(0), key, active, drawn))
-    for mine, other in zip(gathered, masked, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-15)
+    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
+    parts = ((state.server, state.clients) for state in (gathered, masked))
+    chex.assert_trees_all_close(*parts, rtol=0, atol=1e-15)
 
 
 def test_numbers_sent_and_mistakes():

@@ -365,7 +365,7 @@ def test_order_of_columns_is_clients_then_servers_level_by_level():
 
 
 def turn_of(active):
-    return fa.Turn(jnp.int32(0), jax.random.key(0), jnp.asarray(active))
+    return fa.RoundInfo(jnp.int32(0), jax.random.key(0), jnp.asarray(active))
 
 
 # --- invariants at every round ------------------------------------------------------------------

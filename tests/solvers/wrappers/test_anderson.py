@@ -53,7 +53,7 @@ class Map:
         zero = jnp.zeros_like(self.offset)
         return MapState(zero[:4].reshape(2, 2), zero[4:], jnp.zeros((), jnp.int32))
 
-    def step(self, problem: Any, state: MapState, turn: Any) -> MapState:
+    def step(self, problem: Any, state: MapState, info: Any) -> MapState:
         x = self.estimate(state)
         x = self.matrix @ x + self.offset + self.kick * jnp.sin(x)
         return MapState(x[:4].reshape(2, 2), x[4:], state.count + 1)
@@ -164,16 +164,19 @@ def test_what_grows_is_refused_and_forgotten():
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_a_point_that_is_no_number_is_refused():
-    solver, turn = anderson(mapped(0.0), memory=6), fa.Turn(0, jax.random.key(0), jnp.ones(2, bool))
+    solver, info = (
+        anderson(mapped(0.0), memory=6),
+        fa.RoundInfo(0, jax.random.key(0), jnp.ones(2, bool)),
+    )
     states = [solver.init(None, jax.random.key(0))]
     for _ in range(3):
-        states.append(solver.step(None, states[-1], turn))
+        states.append(solver.step(None, states[-1], info))
     spoilt = states[-1]._replace(inner=jax.tree.map(spoil, states[-1].inner))
-    saved = solver.step(None, spoilt, turn)
+    saved = solver.step(None, spoilt, info)
     np.testing.assert_array_equal(solver.estimate(saved), states[-1].history.plain)
     after = [saved]
     for _ in range(12):
-        after.append(solver.step(None, after[-1], turn))
+        after.append(solver.step(None, after[-1], info))
     limit = np.linalg.solve(np.eye(6) - MATRIX, OFFSET)
     np.testing.assert_allclose(solver.estimate(after[-1]), limit, rtol=1e-6)
 

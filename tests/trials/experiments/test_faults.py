@@ -1,4 +1,4 @@
-"""Liars and late messages: what is chosen by number, who lies, laws of delays, small runs."""
+"""Byzantine senders and late messages: choices by number, laws of delays, small runs."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from fedjax_admm.trials.experiments.peers._roster import Setting
 from fedjax_admm.trials.figures import attacks_figure, delays_figure
 from tests.trials.results.made import made
 
-(LIARS,) = byzantine.EXPERIMENTS
+(BYZANTINE,) = byzantine.EXPERIMENTS
 (LATE,) = delay.EXPERIMENTS
 SMALL = {"samples": "4", "dim": "3"}
 
@@ -77,7 +77,7 @@ def test_rules_are_told_how_many_liars_to_expect():
     assert (krum.bad, multi.bad, multi.kept) == (8, 8, 13)
     assert float(trimmed.share) == pytest.approx(0.4)
     krum.check(21)  # as many as it needs
-    for senders in {target.senders(LIARS.defaults()) for target in attacked.TARGETS.values()}:
+    for senders in {target.senders(BYZANTINE.defaults()) for target in attacked.TARGETS.values()}:
         attacked.aggregators(senders, byzantine.EXPECTED, attacked.Radii(1.0, 1.0))[4].check(
             senders
         )
@@ -94,20 +94,20 @@ def test_what_cannot_be_chosen_by_number_is_told():
         by_number.one_of_delays([ordered], 0)
 
 
-# --- liars ---
+# --- Byzantine senders ---
 
 
 @pytest.mark.parametrize(
-    ("share", "number", "liars"),
+    ("share", "number", "byzantine"),
     [(0.0, 21, 0), (0.1, 21, 2), (0.2, 10, 2), (0.3, 10, 3), (0.4, 21, 8), (0.45, 20, 9)],
 )
-def test_a_share_is_rounded_down(share, number, liars):
-    np.testing.assert_array_equal(attacked.first_of(share, number), np.arange(number) < liars)
+def test_a_share_is_rounded_down(share, number, byzantine):
+    np.testing.assert_array_equal(attacked.first_of(share, number), np.arange(number) < byzantine)
 
 
 @pytest.mark.thorough
 def test_all_methods_have_names():
-    names = LIARS.method_names()
+    names = BYZANTINE.method_names()
     pairs = sum(len(attacked.SHOWN[task]) for task in attacked.TARGETS)
     assert len(names) == len(set(names)) == 8 * pairs
     names = LATE.method_names()
@@ -143,7 +143,7 @@ def run_small(experiment, given, rounds, names):
 def test_without_liars_attacks_are_nothing_and_with_them_the_mean_is_lost():
     attacks = ("constant", "label flip", "a little is enough")
     names = [f"FedADMM: {rule}, {each}" for rule in ("mean", "median") for each in attacks]
-    found = run_small(LIARS, {**SMALL, "shift": "0.2", "share": "0,0.3"}, 40, names)
+    found = run_small(BYZANTINE, {**SMALL, "shift": "0.2", "share": "0,0.3"}, 40, names)
     errors = {name: found[f"{name}/error"][:, -1] for name in names}
     for rule in ("mean", "median"):
         alike = [errors[f"FedADMM: {rule}, {each}"][0] for each in attacks]
@@ -157,7 +157,7 @@ def test_without_liars_attacks_are_nothing_and_with_them_the_mean_is_lost():
 
 @pytest.mark.thorough
 def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
-    settings = {**LIARS.resolve(SMALL), "rounds": 10}
+    settings = {**BYZANTINE.resolve(SMALL), "rounds": 10}
     name, share = "FedADMM: geometric median, inner product", 0.3
     method = byzantine.methods_of(settings, share)[name]
     problem = {"FedADMM": attacked.TARGETS["FedADMM"].draw(settings, share, jax.random.key(3))}
@@ -167,7 +167,7 @@ def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
         asked.problem,
         method.chosen,
         messages.exchange(
-            attack=messages.inner_product_manipulation(who=asked.liars),
+            attack=messages.inner_product_manipulation(who=asked.byzantine),
             aggregator=messages.geometric_median(),
         ),
     )

@@ -1,1 +1,1 @@
-"""Messages on their way: compressed, from liars, delayed."""
+"""Messages on their way: compressed, from Byzantine senders, delayed."""

@@ -1,4 +1,4 @@
-r"""What is solved among liars: three tasks and a solver beside, and what is measured.
+r"""What is solved among Byzantine senders: three tasks and a solver beside, and what is measured.
 
     FSMDM      range localisation with lying sensors; ranges have Cauchy noise. The error is the
                distance of the server's position from the target, in metres
@@ -11,8 +11,8 @@ The last three have the data of `_tasks`, and their error is `||w - w*|| / ||w*|
 minimiser of the mean loss of all HONEST clients' samples: what a server could know at best. It is
 found by ADMM on these samples together.
 
-Liars are the first `floor(share n)` of n sensors, clients or edge servers; all are drawn alike, so
-that which of them lie is of no account. With a larger share there are only more.
+Byzantine senders are the first `floor(share n)` of n sensors, clients or edge servers; all are
+drawn alike, so that which of them lie is of no account. With a larger share there are only more.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ from fedjax_admm.messages import (
     mean,
     mimic,
     multi_krum,
-    nobody,
+    no_attack,
     norm_bounding,
     scaled_noise,
     sign_flip,
@@ -121,8 +121,8 @@ class Attackable(NamedTuple):
     """A problem, who lies, and what is to be found."""
 
     problem: Any
-    false: Any  # the same problem as liars with false labels have it
-    liars: jax.Array  # shape=(senders,), bool
+    false: Any  # the same problem as Byzantine senders with false labels have it
+    byzantine: jax.Array  # shape=(senders,), bool
     wanted: jax.Array  # shape=(dim,)
     unit: jax.Array  # shape=(): of the error
 
@@ -141,7 +141,7 @@ class Target(NamedTuple):
 
     draw: Callable[[Settings, Any, jax.Array], Attackable]
     build: Callable[[Any, Any, Exchange], Any]  # (problem, number, exchange) -> solver
-    senders: Callable[[Settings], int]  # among whom there are liars
+    senders: Callable[[Settings], int]  # among whom there are Byzantine senders
     reach: float  # how far noise and constant messages are off, in the unit of the messages
     grid: tuple[float, ...]  # values of the solver's number that are tried
     radii: tuple[float, ...]  # of clipping and bounding that are tried
@@ -149,16 +149,16 @@ class Target(NamedTuple):
 
 def first_of(share: Any, number_of_all: int) -> jax.Array:
     """Return a share of all, rounded down: the first ones, bool, shape (number_of_all,)."""
-    liars = jnp.floor(jnp.asarray(share) * number_of_all * (1 + _ROUNDING)).astype(jnp.int32)
-    return jnp.arange(number_of_all, dtype=jnp.int32) < liars
+    byzantine = jnp.floor(jnp.asarray(share) * number_of_all * (1 + _ROUNDING)).astype(jnp.int32)
+    return jnp.arange(number_of_all, dtype=jnp.int32) < byzantine
 
 
 def _cube(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
     problem = draw_localization(key, noise, clients=settings["sensors"])
-    liars = first_of(share, settings["sensors"])
+    byzantine = first_of(share, settings["sensors"])
     target = jnp.asarray(problem.target)
-    return Attackable(problem, problem, liars, target, jnp.ones((), target.dtype))
+    return Attackable(problem, problem, byzantine, target, jnp.ones((), target.dtype))
 
 
 def _honest_minimiser(data: Data, honest: jax.Array) -> jax.Array:
@@ -171,16 +171,16 @@ def _honest_minimiser(data: Data, honest: jax.Array) -> jax.Array:
 
 def _star(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     data = draw_data(settings, key)
-    liars = first_of(share, settings["clients"])
+    byzantine = first_of(share, settings["clients"])
     problem = federated(
         pinball,
         {"x": data.x, "y": data.y, "tau": jnp.full_like(data.y, 0.5)},
         jnp.zeros(data.x.shape[-1], data.x.dtype),
         inner=PinballProx(data.y.shape[1], PASSES),
     )
-    false, _ = flip_labels(problem, who=liars, label="y")
-    wanted = _honest_minimiser(data, ~liars)
-    return Attackable(problem, false, liars, wanted, safe_norm(wanted))
+    false, _ = flip_labels(problem, who=byzantine, label="y")
+    wanted = _honest_minimiser(data, ~byzantine)
+    return Attackable(problem, false, byzantine, wanted, safe_norm(wanted))
 
 
 def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
@@ -249,9 +249,9 @@ def draw_problems(settings: Settings, share: Any, key: jax.Array) -> dict[str, A
     }
 
 
-def attacks(liars: jax.Array, reach: float) -> tuple[Attack, ...]:
+def attacks(byzantine: jax.Array, reach: float) -> tuple[Attack, ...]:
     """Return the attacks in the order of `ATTACKS`; who has false labels tells the truth."""
-    who: dict[str, Any] = {"who": liars}
+    who: dict[str, Any] = {"who": byzantine}
     return (
         sign_flip(**who),
         scaled_noise(deviation=reach, around="mean", **who),
@@ -260,12 +260,12 @@ def attacks(liars: jax.Array, reach: float) -> tuple[Attack, ...]:
         a_little_is_enough(**who),
         inner_product_manipulation(**who),
         stale_replay(age=AGE, **who),
-        nobody(),
+        no_attack(),
     )
 
 
 def aggregators(senders: int, expected: float, radii: Radii) -> tuple[Aggregator, ...]:
-    """Return the aggregators in the order of `AGGREGATORS`, told to expect a share of liars."""
+    """Return the aggregators in the order of `AGGREGATORS`, which expect a share of bad senders."""
     bad = int(expected * senders * (1 + _ROUNDING))
     return (
         mean(),
@@ -304,7 +304,7 @@ class Attacked(Method):
             solved = jax.tree.map(
                 lambda true, told: jnp.where(false, told, true), solved, asked.false
             )
-        solver = self.solver(solved, asked.liars)
+        solver = self.solver(solved, asked.byzantine)
 
         def advance(start, rounds, every):
             result = run(
@@ -318,10 +318,10 @@ class Attacked(Method):
         error = safe_norm(models - asked.wanted[None]) / asked.unit
         return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
 
-    def solver(self, problem: Any, liars: jax.Array) -> Any:
-        """Return the solver of a problem, among liars."""
+    def solver(self, problem: Any, byzantine: jax.Array) -> Any:
+        """Return the solver of a problem, among Byzantine senders."""
         target = TARGETS[self.task]
-        lies = dict(zip(ATTACKS, attacks(liars, target.reach), strict=True))
+        lies = dict(zip(ATTACKS, attacks(byzantine, target.reach), strict=True))
         lies = [lies[name] for name in SHOWN[self.task]]
         rules = aggregators(self.senders, self.expected, self.radii)
         return target.build(
@@ -336,7 +336,7 @@ class Attacked(Method):
     def traffic(self, problem):
         """Return what the solver says."""
         asked = problem[self.task]
-        return jax.eval_shape(self.solver, asked.problem, asked.liars).traffic(asked.problem)
+        return jax.eval_shape(self.solver, asked.problem, asked.byzantine).traffic(asked.problem)
 
 
 def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:

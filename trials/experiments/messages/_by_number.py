@@ -72,15 +72,15 @@ def _padded(vector: jax.Array, size: int) -> jax.Array:
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class AnAttack:
-    """One of several attacks, by the same liars; build it with `one_of_attacks`."""
+    """One of several attacks, by the same Byzantine senders; build it with `one_of_attacks`."""
 
     attacks: tuple[Attack, ...]
     place: jax.Array  # shape=(), int32
 
     @property
-    def liars(self) -> Any:
+    def byzantine(self) -> Any:
         """Return who lies, where the first attack says it."""
-        return getattr(self.attacks[0], "liars", None)
+        return getattr(self.attacks[0], "byzantine", None)
 
     def who(self, key, number):
         """Return who lies, as the first attack says."""

@@ -2,8 +2,9 @@
 
 What `python benchmarks/tune_exchanges.py messages-byzantine` prints, on 8 problems of other seeds:
 of every solver the best of 12 numbers, by the mean error after the last round with the mean and
-without liars; and with it the best of 12 radii of centred clipping and of norm bounding, by the
-mean over the task's attacks of the mean error at the share 0.2 of liars.
+without Byzantine senders; and with it the best of 12 radii of centred clipping and of norm
+bounding, by the mean over the task's attacks of the mean error at the share 0.2 of Byzantine
+senders.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Error against the share of liars, by aggregator and attack."""
+"""Error against the share of Byzantine senders, by aggregator and attack."""
 
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from fedjax_admm.trials.experiments.messages._attacked import (
 from fedjax_admm.trials.experiments.messages._tuned_byzantine import CHOSEN
 
 EXPECTED = 0.4
-"""The share of liars that trimmed means, Krum and multi-Krum are told to expect."""
+"""The share of Byzantine senders that trimmed means, Krum and multi-Krum are told to expect."""
 COLUMNS = ("sign flip", "mimic", "a little is enough")
 
 
@@ -45,7 +45,7 @@ EXPERIMENTS = (
     Experiment(
         name="messages-byzantine",
         usual_seconds=280,
-        title="error against the share of liars, by aggregator and attack",
+        title="error against the share of Byzantine senders, by aggregator and attack",
         paper="each attack's and each aggregator's docstring names its paper",
         findings=(
             "100 trials, seed 2025, 80 rounds; mean error at shares 0 / 0.1 / 0.2 / 0.4 / 0.45 of "
@@ -65,10 +65,10 @@ EXPERIMENTS = (
             "against what is far off rules help: all but norm bounding keep FedADMM below 0.28 "
             "under noise, constants and sign flips of a fifth. That holds in letter only: a median "
             "protects up to one half. Its error stays bounded, but at 0.4 it is as long as the "
-            "model itself, and 40 m in a cube of 60 m: clients differ, and liars choose among "
+            "model itself, and 40 m in a cube of 60 m: clients differ, and attacks choose among "
             "them. Trimmed means and multi-Krum, told to expect 0.4, do no better than the mean at "
-            "0.45. Robustness has its price: without liars FedADMM's error is 29 times the mean's "
-            "with medians, 55 times with Krum, 12 times with geometric medians and centred "
+            "0.45. Robustness has its price: without an attack FedADMM's error is 29 times the "
+            "mean's with medians, 55 times with Krum, 12 times with geometric medians and centred "
             "clipping; FedAvg, which has a bias of 0.033 anyway, pays factors of 3.4, 6.7, 1.7 and "
             "1.4. It is another fixed point, reached exactly, which more rounds do not mend; with "
             "equal models of all clients (shift=0, 32 trials) about half is left. Krum, which "
@@ -86,7 +86,7 @@ EXPERIMENTS = (
             "0.4: it is the rule that decides, not the solver. Numbers were chosen on 8 problems "
             "of other seeds, radii at the share 0.2."
         ),
-        sweep=Sweep("share", "share of liars", (0.0, 0.1, 0.2, 0.4, 0.45)),
+        sweep=Sweep("share", "share of Byzantine senders", (0.0, 0.1, 0.2, 0.4, 0.45)),
         problem=draw_problems,
         methods=methods_of,
         figure=partial(figures.attacks_figure, metric="error", attacks=COLUMNS),

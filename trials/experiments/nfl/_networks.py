@@ -105,7 +105,7 @@ class Pooled(Method):
 def _measure(solver: Any, problem: Networked, state: Any) -> dict[str, jax.Array]:
     measured = _errors(problem, solver.estimate(state))
     if hasattr(solver, "nonempty"):
-        measured["models_in_use"] = solver.nonempty(state).astype(measured["error"].dtype)
+        measured["models_in_use"] = solver.nonempty(problem, state).astype(measured["error"].dtype)
     return measured
 
 

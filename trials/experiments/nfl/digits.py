@@ -321,7 +321,7 @@ class Clustering:
 
 
 def _clustered(solver: Any, problem: Digits, state: Any) -> dict[str, jax.Array]:
-    used = solver.nonempty(state).astype(problem.start.dtype)
+    used = solver.nonempty(problem, state).astype(problem.start.dtype)
     return {**problem.accuracies(solver.estimate(state)), "clusters": used}
 
 

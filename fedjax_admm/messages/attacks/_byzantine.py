@@ -15,26 +15,26 @@ from fedjax_admm._pytrees import register_dataclass
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
-class Liars(Protocol):
+class ByzantineClients(Protocol):
     """Who lies."""
 
     def draw(self, key: Any, number: int) -> jax.Array:
         """Return who of some senders lies, bool, shape (number,).
 
         Args:
-          key: a typed key, of a run; where liars are named it is not looked at.
+          key: a typed key, of a run; where Byzantine senders are named it is not looked at.
           number: how many senders there are.
 
         Raises:
-          InputError: liars are named among another number of senders.
+          InputError: Byzantine senders are named among another number of senders.
         """
         ...
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class DrawnLiars:
-    """A share of the senders; build it with `liars`. With the same key a larger one only adds."""
+class DrawnByzantine:
+    """A share of the senders; build it with `byzantine`. A larger one only adds, with one key."""
 
     share: jax.Array  # shape=(), in [0, 1)
 
@@ -47,8 +47,8 @@ class DrawnLiars:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class NamedLiars:
-    """Exactly some senders; build it with `liars`."""
+class NamedByzantine:
+    """Exactly some senders; build it with `byzantine`."""
 
     who: jax.Array  # shape=(senders,), bool
 
@@ -63,7 +63,9 @@ class NamedLiars:
         return self.who
 
 
-def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> DrawnLiars | NamedLiars:
+def byzantine(
+    share: ArrayLike | None = None, who: ArrayLike | None = None
+) -> DrawnByzantine | NamedByzantine:
     """Say who lies: `floor(share n)` of n senders, drawn uniformly, or those of a mask.
 
     Args:
@@ -79,7 +81,7 @@ def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> Drawn
             raise InputError(
                 f"must be less than 1, but it is {float(given):g}", argument="share", value=share
             )
-        return DrawnLiars(given)
+        return DrawnByzantine(given)
     if share is not None or who is None:
         raise InputError(
             "must be a number in [0, 1), or be left out where {who} says who lies",
@@ -94,17 +96,17 @@ def liars(share: ArrayLike | None = None, who: ArrayLike | None = None) -> Drawn
             argument="who",
             value=who,
         )
-    return NamedLiars(jnp.asarray(mask))
+    return NamedByzantine(jnp.asarray(mask))
 
 
-class Lie:
-    """What attacks have in common: they draw their liars, and most remember nothing."""
+class ByzantineAttack:
+    """What attacks have in common: they draw their Byzantine senders, and most remember nothing."""
 
-    liars: Liars
+    byzantine: ByzantineClients
 
     def who(self, key, number):
         """Draw a share of the senders, or return those that are named."""
-        return self.liars.draw(key, number)
+        return self.byzantine.draw(key, number)
 
     def init(self, values) -> Any:
         """Remember nothing."""

@@ -1,5 +1,0 @@
-"""What is not settled yet: interfaces may change between versions."""
-
-from fedjax_admm._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

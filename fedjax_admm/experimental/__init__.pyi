@@ -1,1 +1,0 @@
-from fedjax_admm.experimental import on_chip as on_chip

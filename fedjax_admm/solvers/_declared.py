@@ -1,0 +1,187 @@
+"""How a solver declares its numbers: range, kind and default stand with the field.
+
+    rate: jax.Array | None = positive(curvature=lambda largest: 0.2 / largest)
+    local_steps: int = counted()
+
+`build(Class, **arguments)` checks and converts all of them. A number that is None follows from the
+largest curvature of the losses, which a run estimates before the first round and fills in.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, field, fields, is_dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+
+from fedjax_admm._checks import InputError, count, flag, number, one_line, scalar
+from fedjax_admm.messages import Mean, Prompt, check_exchange
+from fedjax_admm.penalties import zero
+from fedjax_admm.schedules import as_schedule
+
+Class = TypeVar("Class")
+Rule = Callable[[jax.Array], jax.Array]
+
+
+def declared(
+    check: Callable[[str, Any], Any],
+    *,
+    argument: str | None = None,
+    curvature: Rule | None = None,
+    static: bool = False,
+    default: Any = MISSING,
+) -> Any:
+    """Declare a field of a solver.
+
+    Args:
+      check: `(name, value) -> value`, which raises `InputError`.
+      argument: what a builder calls it, if not as the field.
+      curvature: where None is allowed, what it stands for, of the largest curvature, shape ().
+      static: whether it is a part of the structure.
+      default: of the field.
+    """
+    metadata = {"check": check, "argument": argument, "static": static}
+    if curvature is not None:
+        metadata["curvature"] = curvature
+    if callable(default):
+        return field(default_factory=default, metadata=metadata, kw_only=True)
+    return field(default=default, metadata=metadata, kw_only=True)
+
+
+def positive(
+    *,
+    at_most: float | None = None,
+    stacked: bool = False,
+    argument: str | None = None,
+    curvature: Rule | None = None,
+) -> Any:
+    """Declare a positive number; with `stacked` also one per client."""
+    limits = {"above": 0} if at_most is None else {"above": 0, "at_most": at_most}
+    check = partial(number if stacked else scalar, **limits)
+    return declared(check, argument=argument, curvature=curvature)
+
+
+def counted(*, at_least: int = 1) -> Any:
+    """Declare a static whole number."""
+    return declared(partial(count, at_least=at_least), static=True)
+
+
+def flagged() -> Any:
+    """Declare a static flag."""
+    return declared(flag, static=True)
+
+
+def scheduled() -> Any:
+    """Declare a schedule: one of ours, an optax schedule, a function of the count, or a number."""
+    return declared(partial(as_schedule, above=0))
+
+
+def regularized() -> Any:
+    """Declare g, a penalty at the server; None stands for no penalty."""
+    return declared(lambda _, value: check_regularizer(value), default=zero)
+
+
+def exchanged(check: Callable[[Any], Any] = check_exchange) -> Any:
+    """Declare what happens to messages; None stands for nothing."""
+    return declared(lambda _, value: check(value), default=lambda: check_exchange(None))
+
+
+def mean_alone(why: str) -> Callable[[Any], Any]:
+    """Return the check of an exchange without an aggregator; `why` ends the sentence."""
+    return partial(
+        _check_exchange,
+        lambda chosen: isinstance(chosen.aggregator, Mean),
+        f"must have no aggregator but the mean, because {why}",
+        "leave the aggregator out",
+    )
+
+
+def prompt_alone(why: str) -> Callable[[Any], Any]:
+    """Return the check of an exchange without delays; `why` ends the sentence."""
+    return partial(
+        _check_exchange,
+        lambda chosen: isinstance(chosen.delay, Prompt),
+        f"must not delay messages, because {why}",
+        "leave the delay out",
+    )
+
+
+def unchanged(why: str) -> Callable[[Any], Any]:
+    """Return the check that nothing happens to messages; `why` ends the sentence."""
+    return partial(
+        _check_exchange,
+        lambda chosen: chosen.plain,
+        f"must leave messages as they are, because {why}",
+        "leave one of the two out",
+    )
+
+
+def _check_exchange(allows: Callable[[Any], bool], told: str, remedy: str, given: Any) -> Any:
+    chosen = check_exchange(given)
+    if not allows(chosen):
+        others = re.findall(r"{(\w+)}", told)
+        raise InputError(told, argument="exchange", value=given, remedy=remedy, others=others)
+    return chosen
+
+
+def build(cls: type[Class], **arguments: Any) -> Class:
+    """Build a solver from a user's arguments, checked and converted as its fields declare.
+
+    Raises:
+      InputError: an argument is out of range or of another kind.
+    """
+    values = {}
+    for each in fields(cls):  # pyright: ignore[reportArgumentType]
+        name = each.metadata.get("argument") or each.name
+        if name not in arguments:
+            continue
+        value, check = arguments[name], each.metadata.get("check")
+        follows = value is None and "curvature" in each.metadata
+        values[each.name] = value if follows or check is None else check(name, value)
+    return cls(**values)
+
+
+def check_regularizer(regularizer: Any) -> Any:
+    """Return a penalty, no penalty if it is None.
+
+    Raises:
+      InputError: it has no prox.
+    """
+    if regularizer is None:
+        return zero()
+    if isinstance(regularizer, type) or not hasattr(regularizer, "prox"):
+        raise InputError(
+            f"must be a penalty such as penalties.l1(0.1), but it is {one_line(regularizer)}",
+            argument="regularizer",
+            value=regularizer,
+        )
+    return regularizer
+
+
+def open_fields(solver: Any) -> list[str]:
+    """Return the arguments of a solver, and of the parts of it, that follow from the curvature."""
+    if not is_dataclass(solver):
+        return []
+    found = []
+    for each in fields(solver):
+        value = getattr(solver, each.name)
+        if value is None and "curvature" in each.metadata:
+            found.append(each.metadata.get("argument") or each.name)
+        elif not each.metadata.get("static"):
+            found += open_fields(value)
+    return found
+
+
+def filled(solver: Any, curvature: jax.Array) -> Any:
+    """Return a solver whose numbers that follow from the curvature, shape (), are filled in."""
+    if not is_dataclass(solver) or not open_fields(solver):
+        return solver
+    values = {}
+    for each in fields(solver):
+        value = getattr(solver, each.name)
+        if value is None and "curvature" in each.metadata:
+            values[each.name] = each.metadata["curvature"](curvature)
+        elif not each.metadata.get("static"):
+            values[each.name] = filled(value, curvature)
+    return replace(solver, **values)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,101 @@
+"""Gradient steps of clients, and the curvature of their losses, by which steps are chosen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
+
+# The curvature is estimated on so many clients, evenly spaced.
+_LOOKED_AT = 32
+_POWER_STEPS = 20
+
+
+def copies(model: jax.Array, problem: Any) -> jax.Array:
+    """Return a model (dim,) for every client of a problem, shape (clients, dim)."""
+    return jnp.broadcast_to(model, (problem.num_clients, *model.shape))
+
+
+def descend(
+    problem: Any,
+    start: jax.Array,
+    key: jax.Array,
+    rate: jax.Array,
+    steps: int,
+    pull: Callable[[jax.Array], jax.Array] | None = None,
+) -> jax.Array:
+    """Take gradient steps `w <- w - rate (g_l(w) + pull(w))`, each with its own minibatch.
+
+    Args:
+      problem: of the clients that take part.
+      start: shape (clients, dim).
+      key: is split, one key per step; a problem with minibatches takes them from it in turn.
+      rate: shape () or (clients, 1).
+      steps: how many.
+      pull: what is added to the gradients, (clients, dim) to the same; nothing if None.
+
+    Returns:
+      Shape (clients, dim).
+    """
+
+    def step(w: jax.Array, key: Any) -> tuple[jax.Array, None]:
+        slope = problem.gradients(w, key)
+        return w - rate * (slope if pull is None else slope + pull(w)), None
+
+    return jax.lax.scan(step, start, draws(problem, key, steps))[0]
+
+
+def draws(problem: Any, key: jax.Array, steps: int) -> Any:
+    """Return what `problem.gradients` takes for a key in each of some steps, stacked: (steps,)."""
+    return (
+        problem.batches(key, steps) if has(problem, Minibatches) else jax.random.split(key, steps)
+    )
+
+
+def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:
+    """Estimate the largest curvature of the clients' losses, by which steps are chosen.
+
+    It is the largest |eigenvalue| that 20 steps of the power method find in the Hessians of up to
+    32 clients (evenly spaced ones, where the problem can leave the others out), at the given points
+    and one gradient step further, with a margin of 5 %. It is an estimate and no bound: the
+    curvature elsewhere may be larger. Where there is none, as for piecewise linear losses, it is 1,
+    and so it is where a problem has a prox and no gradients.
+
+    Args:
+      problem: with gradients, if it has them.
+      points: shape (clients, dim) or (dim,): models near which the solver begins.
+
+    Returns:
+      Shape ().
+    """
+    points = copies(points, problem) if points.ndim == 1 else points
+    if not has(problem, Gradients):
+        return jnp.ones((), points.dtype)
+    if has(problem, Subset) and problem.num_clients > _LOOKED_AT:
+        spaced = [i * problem.num_clients // _LOOKED_AT for i in range(_LOOKED_AT)]
+        looked_at = jnp.asarray(spaced, jnp.int32)
+        problem, points = problem.take(looked_at), points[looked_at]
+    at_start = _curvatures(problem, points)
+    slopes = problem.gradients(points)
+    onwards = points - slopes / jnp.where(at_start > 0, at_start, 1)[:, None]
+    found = 1.05 * jnp.max(jnp.maximum(at_start, _curvatures(problem, onwards)))
+    usable = jnp.isfinite(found) & (found > jnp.sqrt(jnp.finfo(found.dtype).tiny))
+    return jax.lax.stop_gradient(jnp.where(usable, found, 1))
+
+
+def _curvatures(problem: Any, points: jax.Array) -> jax.Array:
+    """Return the largest |eigenvalue| of each client's Hessian, about, shape (clients,)."""
+    direction = jax.random.normal(jax.random.key(0), points.shape, points.dtype)
+
+    def length(v: jax.Array) -> jax.Array:
+        return jnp.sqrt(jnp.sum(v * v, -1))
+
+    def power(v: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        size = length(v)[:, None]
+        v = v / jnp.where(size > 0, size, 1)
+        bent = jax.jvp(problem.gradients, (points,), (v,))[1]
+        return bent, length(bent)
+
+    return jax.lax.scan(power, direction, length=_POWER_STEPS)[1][-1]
