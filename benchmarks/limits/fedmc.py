@@ -66,7 +66,7 @@ def pack(problem) -> list[np.ndarray]:
         *_table(clients, items, "item_columns", "item_rows", "item_values"),
         *state.clients,
         state.items,
-        state.total[0],
+        state.exchange.sums[0],
     ]
 
 
@@ -89,7 +89,7 @@ def numpy(problem):
     def go():
         users = [np.array(u[: c["m"]]) for u, c in zip(state.clients.users, clients, strict=True)]
         copies, duals = np.array(state.clients.copies), np.array(state.clients.duals)
-        shared, total = np.array(state.items), np.array(state.total[0])
+        shared, total = np.array(state.items), np.array(state.exchange.sums[0])
         for chosen in problem["chosen"]:
             for i in chosen:
                 old = copies[i] + duals[i] / beta

@@ -49,7 +49,6 @@ class CopiesState(Protocol):
 
     clients: Any  # with `users`, `copies` and `duals`
     items: jax.Array  # shape=(items, rank)
-    total: tuple[jax.Array, jax.Array]
 
 
 class FlowState(Protocol):

@@ -1,3 +1,9 @@
+from fedjax_admm.solvers._graph import (
+    FlowSolver as FlowSolver,
+    GraphSolver as GraphSolver,
+    Heard as Heard,
+    LetterSolver as LetterSolver,
+)
 from fedjax_admm.solvers._local import (
     FallingGradient as FallingGradient,
     LocalGradient as LocalGradient,
@@ -15,13 +21,10 @@ from fedjax_admm.solvers._messages import (
 from fedjax_admm.solvers._star import StarSolver as StarSolver
 from fedjax_admm.solvers.factors._fedmavg import (
     FedMAvg as FedMAvg,
-    FedMAvgState as FedMAvgState,
     fedmavg as fedmavg,
 )
 from fedjax_admm.solvers.factors._fedmc import (
     FedMCADMM as FedMCADMM,
-    FedMCClients as FedMCClients,
-    FedMCState as FedMCState,
     fedmc_admm as fedmc_admm,
 )
 from fedjax_admm.solvers.factors._fedmc_constants import (
@@ -31,33 +34,22 @@ from fedjax_admm.solvers.factors._fedmc_constants import (
 )
 from fedjax_admm.solvers.graph._decentralized_admm import (
     DecentralizedADMM as DecentralizedADMM,
-    DecentralizedNodes as DecentralizedNodes,
-    DecentralizedState as DecentralizedState,
     decentralized_admm as decentralized_admm,
 )
 from fedjax_admm.solvers.graph._extra import (
     EXTRA as EXTRA,
-    ExtraNodes as ExtraNodes,
-    ExtraState as ExtraState,
     extra as extra,
 )
 from fedjax_admm.solvers.graph._gtv import (
-    GTVNodes as GTVNodes,
     GTVPrimalDual as GTVPrimalDual,
-    GTVState as GTVState,
     gtv_primal_dual as gtv_primal_dual,
     gtv_step_ratio as gtv_step_ratio,
 )
 from fedjax_admm.solvers.graph._gtv_splitting import (
     GTVSplitting as GTVSplitting,
-    GTVSplittingState as GTVSplittingState,
     gtv as gtv,
 )
 from fedjax_admm.solvers.graph._pg_extra import PGEXTRA as PGEXTRA, pg_extra as pg_extra
-from fedjax_admm.solvers.private._network import (
-    PrivateClients as PrivateClients,
-    PrivateState as PrivateState,
-)
 from fedjax_admm.solvers.private._networked_admm import (
     PrivateNetworkedADMM as PrivateNetworkedADMM,
     private_networked_admm as private_networked_admm,
@@ -147,7 +139,6 @@ from fedjax_admm.solvers.tree._hfsad import (
 )
 from fedjax_admm.solvers.tree._hierarchical import (
     HierarchicalADMM as HierarchicalADMM,
-    HierarchyState as HierarchyState,
     consensus_admm as consensus_admm,
     hierarchical_admm as hierarchical_admm,
 )

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import jax
 
 from fedjax_admm._checks import InputError, count, flag, number, one_line, scalar
-from fedjax_admm.messages import Mean, Prompt, check_exchange
+from fedjax_admm.messages import Identity, Mean, Prompt, check_exchange
 from fedjax_admm.penalties import zero
 from fedjax_admm.schedules import as_schedule
 
@@ -82,9 +82,19 @@ def regularized() -> Any:
     return declared(lambda _, value: check_regularizer(value), default=zero)
 
 
-def exchanged(check: Callable[[Any], Any] = check_exchange) -> Any:
-    """Declare what happens to messages; None stands for nothing."""
-    return declared(lambda _, value: check(value), default=lambda: check_exchange(None))
+def exchanged(*checks: Callable[[Any], Any]) -> Any:
+    """Declare what happens to messages; None stands for nothing.
+
+    Args:
+      *checks: of the exchange, such as `mean_alone(...)`.
+    """
+
+    def checked(_: str, given: Any) -> Any:
+        for check in checks:
+            check(given)
+        return check_exchange(given)
+
+    return declared(checked, default=lambda: check_exchange(None))
 
 
 def mean_alone(why: str) -> Callable[[Any], Any]:
@@ -104,6 +114,16 @@ def prompt_alone(why: str) -> Callable[[Any], Any]:
         lambda chosen: isinstance(chosen.delay, Prompt),
         f"must not delay messages, because {why}",
         "leave the delay out",
+    )
+
+
+def up_alone(why: str, remedy: str) -> Callable[[Any], Any]:
+    """Return the check of an exchange without a channel down; `why` ends the sentence."""
+    return partial(
+        _check_exchange,
+        lambda chosen: isinstance(chosen.down, Identity),
+        f"must have no channel down, because {why}",
+        remedy,
     )
 
 

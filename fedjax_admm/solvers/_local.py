@@ -105,7 +105,7 @@ class FallingGradient:
     inner products.
     """
 
-    curvature: jax.Array | None = positive(curvature=lambda largest: largest)  # shape=()
+    curvature: jax.Array = positive(curvature=lambda largest: largest)  # shape=()
     steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)

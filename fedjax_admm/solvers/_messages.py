@@ -54,6 +54,8 @@ class Memory(NamedTuple):
     sums: tuple[jax.Array, ...]  # of all clients' weighted uploads
     weight: jax.Array  # shape=(): of all clients' weights
     known: Any  # the last Upload of every client, where they are silent in some rounds
+    lost: tuple[jax.Array, ...] = ()  # what rounding has cut off the sums, for a solver with
+    # `compensates`
 
 
 @short_repr

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm.capabilities import Access, Gradients, Subset, first_model, has
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
@@ -80,22 +81,26 @@ class StarSolver:
     obeys_access: ClassVar[bool] = False  # clients whose data are not accessible are silent
     looks_at_each: ClassVar[bool] = False  # the server reads `Received.known`
     hears_changes: ClassVar[bool] = False  # the server reads `Received.changes`
+    steps_always: ClassVar[bool] = False  # the server takes a step in rounds of nobody, too
+    compensates: ClassVar[bool] = False  # sums of uploads keep what rounding cuts off
 
     # The roles.
 
-    def start_server(self, model: jax.Array, num_clients: int) -> Any:
+    def start_server(self, model: jax.Array, num_clients: int, /) -> Any:
         """Return what the server holds before the first round, for a first model (dim,)."""
         return model
 
-    def start_clients(self, problem: Any, models: jax.Array, key: jax.Array) -> tuple[Any, Said]:
+    def start_clients(self, problem: Any, models: jax.Array, key: jax.Array, /) -> tuple[Any, Said]:
         """Return what clients hold, for first models (clients, dim), and what counts as said."""
         return (), Said()
 
-    def broadcast(self, server: Any) -> Any:
+    def broadcast(self, server: Any, /) -> Any:
         """Return the pytree of arrays that goes down."""
         return server
 
-    def client(self, problem: Any, clients: Any, received: Any, key: jax.Array) -> tuple[Any, Said]:
+    def client(
+        self, problem: Any, clients: Any, received: Any, key: jax.Array, /
+    ) -> tuple[Any, Said]:
         """Return what clients hold after their work, and what they say.
 
         Args:
@@ -106,11 +111,11 @@ class StarSolver:
         """
         raise NotImplementedError
 
-    def upload(self, clients: Any) -> Upload:
+    def upload(self, clients: Any, /) -> Upload:
         """Return what these clients send for the server to remember."""
         return Upload()
 
-    def apply_decoded(self, clients: Any, values: tuple[jax.Array, ...]) -> Any:
+    def apply_decoded(self, clients: Any, values: tuple[jax.Array, ...], /) -> Any:
         """Return the clients once the channel has made these values of their messages.
 
         The upload of the clients that are returned should be what arrives; else the two ends hold
@@ -128,7 +133,7 @@ class StarSolver:
         """
         return clients
 
-    def server(self, server: Any, received: Received, info: RoundInfo | None) -> Any:
+    def server(self, server: Any, received: Received, info: Any, /) -> Any:
         """Return what the server holds after a round in which it hears a client.
 
         Args:
@@ -138,11 +143,11 @@ class StarSolver:
         """
         raise NotImplementedError
 
-    def reply(self, clients: Any, answer: Any) -> Any:
+    def reply(self, clients: Any, answer: Any, /) -> Any:
         """Return the clients after they have read the broadcast at the end of a round."""
         return clients
 
-    def coin(self, key: jax.Array) -> tuple[jax.Array | None, jax.Array]:
+    def coin(self, key: jax.Array, /) -> tuple[jax.Array | None, jax.Array]:
         """Return whether messages are sent in a round, None for always, and the key for the rest.
 
         Args:
@@ -154,11 +159,17 @@ class StarSolver:
         """Return the number of the server's models where messages are for one of several."""
         return None
 
-    def first_model(self, problem: Any) -> jax.Array:
-        """Return the model before the first round, shape (dim,)."""
+    def first_model(self, problem: Any, key: jax.Array, /) -> jax.Array:
+        """Return the model before the first round, shape (dim,); the key is that of `init`."""
         return first_model(problem)
 
-    def model(self, server: Any) -> jax.Array:
+    def computed(self, problem: Any, info: RoundInfo, /) -> tuple[jax.Array | None, Any]:
+        """Return the clients whose rows are computed, all if None, and the problem of these."""
+        if info.sampled is None or not has(problem, Subset):
+            return None, problem
+        return info.sampled, problem.take(info.sampled)
+
+    def model(self, server: Any, /) -> jax.Array:
         """Return the model in what the server holds."""
         return server
 
@@ -184,7 +195,7 @@ class StarSolver:
 
     def init(self, problem: Any, key: jax.Array) -> StarState:
         """Return the state before the first round."""
-        model, exchange = self.first_model(problem), self.exchange
+        model, exchange = self.first_model(problem, key), self.exchange
         curvature = jnp.ones((), model.dtype)
         if open_fields(self):
             curvature = largest_curvature(problem, model)
@@ -199,7 +210,8 @@ class StarSolver:
             server = solver.server(server, first, None)
         if exchange.plain:
             known = upload if self._tosses() else ()
-            return StarState(server, clients, curvature, Memory(sums, weight, known))
+            lost = tuple(map(jnp.zeros_like, sums)) if self.compensates else ()
+            return StarState(server, clients, curvature, Memory(sums, weight, known, lost))
         shared, _ = parts(solver.broadcast(server))
         start = init_exchange(exchange, key, said, upload, shared, self.groups() or 1)
         return StarState(server, clients, curvature, start)
@@ -207,7 +219,7 @@ class StarSolver:
     def step(self, problem: Any, state: StarState, info: RoundInfo) -> StarState:
         """Return the state after one round."""
         solver, memory = filled(self, state.curvature), state.exchange
-        rows = info.sampled if has(problem, Subset) else None
+        rows, present = self.computed(problem, info)
         talks, key = self.coin(info.key)
         active = info.active & problem.accessible if self._silences(problem) else info.active
         own, active = at_rows(rows, (state.clients, active))
@@ -217,18 +229,18 @@ class StarSolver:
         received = ()
         if not self.replies:
             received, memory = self._down(memory, solver.broadcast(state.server), active, now)
-        present = problem if rows is None else problem.take(rows)
         new, said = solver.client(present, own, received, key)
         up = solver._up if self.exchange.plain else solver._exchanged_up
         clients, heard, memory = up(memory, state.clients, own, new, said, now)
         server = solver.server(state.server, heard, now.info)
-        somebody = jnp.any(heard.number > 0)
-        server = jax.tree.map(lambda a, b: jnp.where(somebody, a, b), server, state.server)
+        if not self.steps_always:
+            somebody = jnp.any(heard.number > 0)
+            server = jax.tree.map(lambda a, b: jnp.where(somebody, a, b), server, state.server)
         if self.replies:
             answer, memory = self._down(memory, solver.broadcast(server), speaks, now)
             replied = solver.reply(at_rows(rows, clients), answer)
             clients = put_rows(rows, speaks, replied, clients)
-        return StarState(server, clients, state.curvature, memory)
+        return state._replace(server=server, clients=clients, exchange=memory)
 
     def estimate(self, state: StarState) -> jax.Array:
         """Return the server's model."""
@@ -251,14 +263,14 @@ class StarSolver:
     def traffic(self, problem: Any) -> Traffic:
         """Return the numbers in a message each way, as the roles send them."""
 
-        def messages(problem: Any, key: jax.Array) -> Any:
-            model = self.first_model(problem)
-            solver = filled(self, jnp.ones((), model.dtype))
+        def messages(solver: Any, problem: Any, key: jax.Array) -> Any:
+            model = solver.first_model(problem, key)
+            solver = filled(solver, jnp.ones((), model.dtype))
             clients, said = solver.start_clients(problem, copies(model, problem), key)
             server = solver.start_server(model, problem.num_clients)
             return said, solver.upload(clients), solver.broadcast(server)
 
-        said, upload, sends = jax.eval_shape(messages, problem, jax.random.key(0))
+        said, upload, sends = jax.eval_shape(messages, self, problem, jax.random.key(0))
         shapes = [value.shape[1:] for value in (*said.values, *upload.values)]
         shared, each = parts(sends)
         weighs = upload.weights is not None and not self.fixed_weights
@@ -310,23 +322,28 @@ class StarSolver:
         if self._tosses():
             known = put_rows(rows, speaks, after, known)
         every = known if self._tosses() else self.upload(clients)
+        lost = memory.lost
         if rows is None:
             totals, weight = add_up(every, now.num_clients, memory.weight.dtype)
+            lost = tuple(map(jnp.zeros_like, lost))
         else:
-            was, is_now = weighted(before), weighted(after)
-            totals = tuple(
-                total + at_groups(b - a, None, None, speaks)
-                for total, a, b in zip(memory.sums, was, is_now, strict=True)
-            )
+            pairs = zip(weighted(before), weighted(after), strict=True)
+            steps = [at_groups(b - a, None, None, speaks) for a, b in pairs]
+            if self.compensates:
+                before_step = zip(memory.sums, lost, strict=True)
+                totals, lost = zip(*map(compensated_sum, before_step, steps), strict=True)
+            else:
+                totals = tuple(map(jnp.add, memory.sums, steps))
             weight = memory.weight
-            if after.weights is not None:
+            if after.weights is not None and before.weights is not None:
                 weight += at_groups(after.weights - before.weights, None, None, speaks)
         changes = ()
         if self.hears_changes:
             pairs = zip(before.values, after.values, strict=True)
             changes = tuple(over(at_groups(b - a, None, None, speaks), number) for a, b in pairs)
+        exact = tuple(map(jnp.add, totals, lost)) if lost else totals
         received = Received(
-            (*(over(total, number) for total in sums), *(total / weight for total in totals)),
+            (*(over(total, number) for total in sums), *(total / weight for total in exact)),
             sums,
             number,
             weight,
@@ -337,7 +354,7 @@ class StarSolver:
             changes,
             beside(said, speaks),
         )
-        return clients, received, Memory(totals, weight, known)
+        return clients, received, Memory(totals, weight, known, lost)
 
     def _exchanged_up(self, memory, clients, own, new, said: Said, now: _Round):
         """Return all clients, what the server receives through the exchange, and the memory."""

@@ -90,7 +90,7 @@ def test_flows_are_conserved_and_within_capacity_and_the_gap_is_theirs():
     u = np.random.default_rng(0).standard_normal((len(PAIRS) + 2, DIM))
     u[len(PAIRS) :] = 0
     w = jnp.asarray(np.random.default_rng(1).standard_normal((NODES, DIM)))
-    state = state._replace(nodes=state.nodes._replace(w=w), u=jnp.asarray(u))
+    state = state._replace(nodes=state.nodes._replace(w=w), edges=jnp.asarray(u))
     assert np.isinf(duality_gap(solver, problem, state))
     found = np.asarray(jax.jit(feasible_flows)(solver, problem, state.u))
     np.testing.assert_array_equal(found[len(PAIRS) :], 0)

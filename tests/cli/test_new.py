@@ -56,7 +56,7 @@ def test_a_solver_is_a_class_and_a_function(command, tmp_path, name, title):
     tree = ast.parse((tmp_path / f"{name}.py").read_text())
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    assert (classes, functions) == (["State", title], [name])
+    assert (classes, functions) == ([title], [name])
 
 
 @pytest.mark.parametrize(

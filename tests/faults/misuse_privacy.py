@@ -97,7 +97,8 @@ def whole_after_another_continuation(key):
 def edited_state(key):
     state = go(key=key).state
     go(key=key, start=state)
-    models = state.solver._replace(v=state.solver.v + 1)
+    nodes = state.solver.nodes
+    models = state.solver._replace(nodes=nodes._replace(v=nodes.v + 1))
     go(key=key, start=state._replace(solver=models))
 
 
@@ -110,7 +111,7 @@ def rewound_state(key):
 @watched
 def run_until_after_run(key):
     def size(solver, problem, state):
-        return jnp.sum(state.v**2)
+        return jnp.sum(state.nodes.v**2)
 
     go(key=key)
     fa.run_until(solver_of(2.0), problem_of(), key, residual=size, tolerance=0.0, max_rounds=2)

@@ -274,7 +274,7 @@ ROWS = [
     _ratings("beyond-float32", RATINGS + "7,2,1e39\n", "finite in float32"),
     _ratings("deviation", RATINGS + "7,2,3e38\n7,3,-3e38\n", "must be smaller|must not"),
     _ratings("formula", RATINGS + "=1+1,2,3\n", "whole number"),
-    _ratings("obeyed", RATINGS + "\x1b[2J,2,3\n", r"'\\x1b\[2J'"),
+    _ratings("obeyed", RATINGS + "1,2,\x1b[2J\n", r"'\\x1b\[2J'"),
     _ratings("nul", RATINGS + "7,\0,3\n", "UTF-8"),
     _ratings("utf-16", RATINGS.encode("utf-16"), "UTF-8"),
     _ratings("zip", b"PK\x03\x04\x00\n" + RATINGS.encode(), "UTF-8"),

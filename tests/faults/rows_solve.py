@@ -142,7 +142,7 @@ ROWS = [
     _completed("validation-of-none", "no rating to judge", "--validation", "1e-9"),
     _completed("validation-nan", "--validation must lie", "--validation", "nan"),
     _completed("top-unknown", "99", "--top", "99"),
-    _completed("top-negative", "--top must be at least 0", "--top", "-1"),
+    _completed("top-negative", "--top must be a whole number", "--top", "-1"),
     _completed("top-beyond", "--top|9999", "--top", "9" * 30),
     _completed("top-count-none", "--top-count must be at least 1", "--top-count", "0"),
     _completed("user-unknown", "no column 'z'", "--user", "z"),

@@ -17,7 +17,9 @@ from fedjax_admm.measures import (
 from fedjax_admm.measures._ratings import squared_error
 from fedjax_admm.problems import matrix_completion_of_clients
 from fedjax_admm.ratings import BLOCK, ClientRatings, Factors
-from fedjax_admm.solvers import FedMCClients, FedMCState, fedmc_admm, fedmc_theory_beta
+from fedjax_admm.solvers import fedmc_admm, fedmc_theory_beta
+from fedjax_admm.solvers._factors import FactorsState
+from fedjax_admm.solvers.factors._fedmc import FedMCClients
 from tests.reference import fedmc
 
 SIZES, ITEMS, RANK, BETA = (4, 2, 3), 7, 2, 0.6
@@ -84,7 +86,7 @@ def padded(U):
 
 def as_state(state, dtype):
     U, W, Y, V = (jnp.asarray(part, dtype) for part in (padded(state["U"]), *map(state.get, "WYV")))
-    return FedMCState(FedMCClients(U, W, Y), V, (V, V))
+    return FactorsState(V, FedMCClients(U, W, Y), jnp.ones((), dtype), ())
 
 
 def solver_of(kind):

@@ -80,10 +80,8 @@ def parts_of(solver, state):
     """Return models without noise, numbers of releases, and all that others get or can read."""
     wraps = hasattr(solver, "solver")
     inside = state["inner"] if isinstance(state, dict) else state.inner if wraps else state
-    clients = getattr(inside, "clients", inside)
-    hidden = clients._replace(w=())
-    others = inside._replace(clients=hidden) if clients is not inside else hidden
-    return clients.w, clients.releases, (solver.estimate(state), others)
+    others = inside._replace(nodes=inside.nodes._replace(w=()))
+    return inside.nodes.w, inside.nodes.releases, (solver.estimate(state), others)
 
 
 @jax.jit
@@ -254,7 +252,7 @@ def test_every_wrapper_refuses_every_private_solver(name, private):
 
 def test_a_run_refuses_what_no_builder_has_seen():
     problem = heads()[0]
-    for wrong in (Mean(inside()), Hidden(inside()), Personal(inside(), jnp.ones(()), 1)):
+    for wrong in (Mean(inside()), Hidden(inside()), Personal(inside(), rate=jnp.ones(()), steps=1)):
         with pytest.raises(InputError, match=f"be private inside {type(wrong).__name__}, because"):
             fa.run(wrong, problem, jax.random.key(0), rounds=1)
 
@@ -265,9 +263,11 @@ def test_the_audit_finds_what_wrappers_lose():
     """Past the builders, which refuse: parts of a model's own, and models without noise."""
     audit(ProvenMean(inside()), *heads())
     with pytest.raises(AssertionError):
-        audit(Personal(inside(), jnp.asarray(0.1), 5), *heads())
+        audit(Personal(inside(), rate=jnp.asarray(0.1), steps=5), *heads())
     with pytest.raises(AssertionError):
-        audit(Anderson(inside(), 3, None, jnp.asarray(2.0)), *heads())
+        audit(
+            Anderson(inside(), memory=3, regularization=None, safeguard=jnp.asarray(2.0)), *heads()
+        )
 
 
 @pytest.mark.thorough

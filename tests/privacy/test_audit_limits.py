@@ -116,7 +116,7 @@ def test_one_finite_sample_leaves_everybodys_messages_numbers():
     release = gaussian_release(zcdp_plan(2.0, 1e-5, 40), 20.0)
     run = fa.run(private_subgradient(release, step_size=5.0), problem, jax.random.key(0), rounds=40)
     assert int(run.status.nonfinite) == 0
-    assert np.isfinite(run.state.solver.v).all()
+    assert np.isfinite(run.state.solver.nodes.v).all()
 
 
 def as_once(self, points, clip, key=None):
@@ -231,12 +231,7 @@ def test_noise_is_larger_than_the_steps_of_large_models(name, size):
     solver = cast(SOLVERS[name](gaussian_release(plan, 0.05)), "float32")
     first = solver.init(problem, jax.random.key(0))
     v = size + jnp.asarray(np.random.default_rng(0).standard_normal((CLIENTS, DIM)), jnp.float32)
-    inner = {"v": v, "w": v}
-    state = (
-        first._replace(clients=first.clients._replace(**inner))
-        if hasattr(first, "clients")
-        else first._replace(**inner)
-    )
+    state = first._replace(nodes=first.nodes._replace(v=v, w=v))
     everybody = jnp.ones(CLIENTS, bool)
 
     @jax.jit

@@ -60,7 +60,9 @@ def test_what_is_refused_and_what_repeats(key):
         {"solver": solver_of(clip=100.0)},
         {"solver": solver_of(step=0.2)},
         {"solver": private_networked_admm(solver_of().release)},
-        {"solver": Personal(solver_of(), jnp.ones(()), 1)},  # or one of one's own around it
+        {
+            "solver": Personal(solver_of(), rate=jnp.ones(()), steps=1)
+        },  # or one of one's own around it
         {"problem": problem_of(1)},
         {"process": participation.bernoulli(0.5)},
     ):
@@ -152,7 +154,7 @@ def test_runs_remember_their_states(key):
 @pytest.mark.thorough
 def test_a_run_that_failed_has_used_nothing(key):
     def no_dict(solver, problem, state):
-        return state.v
+        return state.nodes.v
 
     with pytest.raises(InputError, match="measure must return a dict"):
         fa.run(solver_of(), problem_of(), key, rounds=1, measure=no_dict)
@@ -162,7 +164,7 @@ def test_a_run_that_failed_has_used_nothing(key):
 @pytest.mark.thorough
 def test_run_until_uses_what_it_ran(key):
     def never(solver, problem, state):
-        return {"distance": jnp.sum(state.v**2) + 1}
+        return {"distance": jnp.sum(state.nodes.v**2) + 1}
 
     arguments = (problem_of(), key)
     fa.run_until(solver_of(), *arguments, residual=never, tolerance=0.0, max_rounds=3)

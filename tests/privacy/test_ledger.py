@@ -295,7 +295,7 @@ def test_the_estimate_is_what_was_sent(build):
     solver = build(gaussian_release(zcdp_plan(1.0, DELTA, 3), 1.0))
     run = fa.run(solver, problem_of(), KEY, rounds=2)
     state = run.state.solver
-    sent = getattr(state, "clients", state).v
+    sent = state.nodes.v
     np.testing.assert_array_equal(run.estimate, sent)
     assert np.all(np.abs(run.estimate - solver.unprotected(state)) > 1e-6)
 

@@ -20,8 +20,8 @@ what is left of it on its way, as the server heard it last,
 
     V <- prox of R / (p beta) at Agg_i(M_i^)
 
-and half of the loss W_i + Y_i / beta - M_i^ is taken from W_i, half of it, times beta, from Y_i at
-honest clients, so that both ends hold the same. These are matrices, one per client.
+Half of the difference W_i + Y_i / beta - M_i^ is then taken from W_i, and half of it, times beta,
+from Y_i. These are matrices, one per client.
 
 Over devices (see `devices`) each works for its own clients, and sums of (items, rank) are what
 they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
@@ -32,8 +32,7 @@ Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. What i
 items a client rated, and the dual variable is its gradient: nothing is private but ratings and U_i.
 """
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -41,191 +40,122 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
-from fedjax_admm._checks import (
-    InputError,
-    count,
-    flag,
-    one_line,
-    one_of,
-    scalar,
-)
-from fedjax_admm._linear_algebra import compensated_sum
+from fedjax_admm._checks import InputError, one_line, one_of
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import FactorData
-from fedjax_admm.messages import Exchange, at_rows, check_exchange, put_rows
-from fedjax_admm.participation import where_active
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.ratings import (
     CURVATURE_BOUNDS,
-    Factors,
     FactorStart,
-    check_factor_start,
     copy_steps,
     curvature_bound,
     item_gradients,
-    uniform_start,
     user_quadratics,
     user_steps,
 )
-from fedjax_admm.solvers._star import ExchangeState, Said, Upload, init_exchange
+from fedjax_admm.solvers._declared import build, counted, declared, exchanged, flagged, positive
+from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
+from fedjax_admm.solvers._messages import Received, Said, Upload
 from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
 @short_repr
 class FedMCClients(NamedTuple):
-    """What every client keeps; the server keeps the last W and Y that it was sent."""
+    """What every client keeps; the server remembers the last W_i + Y_i / beta of each."""
 
     users: jax.Array  # shape=(clients, users_per_client, rank): U_i, zero where there is no user
     copies: jax.Array  # shape=(clients, items, rank): W_i
     duals: jax.Array  # shape=(clients, items, rank): Y_i
 
 
-@short_repr
-class FedMCState(NamedTuple):
-    """The state of FedMC-ADMM."""
+def _check_penalty(name: str, given: Any) -> Any:
+    """Return a penalty, small squares if None.
 
-    clients: FedMCClients
-    items: jax.Array  # shape=(items, rank): V
-    total: tuple[jax.Array, jax.Array]  # each shape=(items, rank): sum of W_i + Y_i / beta over
-    # all clients, and what rounding has cut off: a plain running sum would drift
-    post: Any = ()  # Post: what the exchange remembers; the sum then stays what it was
+    Raises:
+      InputError: it has no prox.
+    """
+    if given is None:
+        return penalties.squared_l2(1e-6)
+    if isinstance(given, type) or not hasattr(given, "prox"):
+        raise InputError(
+            f"must be a penalty such as penalties.squared_l2(1e-6), but it is {one_line(given)}",
+            argument=name,
+            value=given,
+        )
+    return given
 
-    @property
-    def factors(self) -> Factors:
-        """Return what predicts: each client's own U_i, possibly stale, and the shared V."""
-        return Factors(self.clients.users, self.items)
+
+def _check_bound(name: str, given: Any) -> Any:
+    one_of(name, given, CURVATURE_BOUNDS)
+    return given
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class FedMCADMM:
+class FedMCADMM(FactorSolver):
     """FedMC-ADMM; build it with `fedmc_admm`."""
 
-    beta: jax.Array  # shape=(): weight of the constraint W_i = V
-    user_penalty: Penalty  # R_i
-    item_penalty: Penalty  # R
-    start: FactorStart
-    inner_steps: int = field(metadata={"static": True})  # N
-    bound: str = field(metadata={"static": True})  # "fro", "spec" or "row"
-    zero_dual: bool = field(metadata={"static": True})
-    combined: bool = field(metadata={"static": True})  # whether clients send W + Y / beta only
-    exchange: Exchange = field(default_factory=Exchange)  # of W + Y / beta
+    beta: jax.Array = positive()  # shape=(): weight of the constraint W_i = V
+    user_penalty: Penalty = declared(_check_penalty)  # R_i
+    item_penalty: Penalty = declared(_check_penalty)  # R
+    start: FactorStart = started()
+    exchange: Exchange = exchanged()  # of W_i + Y_i / beta
+    inner_steps: int = counted()  # N
+    bound: str = declared(_check_bound, static=True)  # "fro", "spec" or "row"
+    zero_dual: bool = flagged()
+    combined: bool = flagged()  # whether clients send W_i + Y_i / beta only
 
-    requires: ClassVar[tuple[type, ...]] = (FactorData,)
+    steps_always: ClassVar[bool] = True
+    compensates: ClassVar[bool] = True  # a plain running sum would drift
 
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(clients,)`."""
-        return (problem.num_clients,)
-
-    def init(self, problem, key) -> FedMCState:
+    def start_clients(self, problem, models, key) -> tuple[FedMCClients, Said]:
         """Start all copies at V, and the duals at minus the gradient or at zero."""
-        users, items = factors = self.start(problem, key)
-        copies = jnp.broadcast_to(items, (problem.num_clients, *items.shape))
-        duals = jnp.zeros_like(copies)
+        factors, duals = self.first_factors(problem, key), jnp.zeros_like(models)
         if not self.zero_dual:
             duals = -item_gradients(problem, factors) / problem.num_clients
-        clients = FedMCClients(users, copies, duals)
-        uploads = copies + duals / self.beta
-        total = jnp.sum(uploads, 0)
-        post = ()
-        if not self.exchange.plain:
-            post = init_exchange(self.exchange, key, Said(), Upload((uploads,)), items)
-        return FedMCState(clients, items, (total, jnp.zeros_like(total)), post)
+        return FedMCClients(factors.users, models, duals), Said()
 
-    def step(self, problem, state: FedMCState, info) -> FedMCState:
-        """Return the state after one round."""
-        everyone = info.sampled is None
-        chosen = problem.by_user.everyone if everyone else info.sampled
-        # Over devices, gathered rows would leave them: everybody's stay where they are.
-        old = state.clients
-        if not everyone:
-            old = jax.tree.map(lambda array: array[chosen], state.clients)
-        read, down = state.items[None], ()
-        if not self.exchange.plain:
-            present = at_rows(info.sampled, info.active)
-            read, down = self.exchange.send_down(
-                info.key, state.post.down, state.items, present, problem.num_clients, info.sampled
-            )
-        users = self._users(problem, chosen, old.users, old.copies)
-        copies = self._copies(problem, chosen, users, old, read)
-        new = FedMCClients(users, copies, old.duals + self.beta * (copies - read))
-        if not self.exchange.plain:
-            return self._send(problem, state, info, new, down)
-        if everyone:
-            new = where_active(info.active, new, old)
-        change = (new.copies - old.copies) + (new.duals - old.duals) / self.beta
-        total = compensated_sum(state.total, jnp.sum(change, 0))
-        clients = new
-        if not everyone:
-            clients = jax.tree.map(
-                lambda array, rows: array.at[chosen].set(rows, unique_indices=True),
-                state.clients,
-                new,
-            )
-        mean = (total[0] + total[1]) / problem.num_clients
-        return FedMCState(clients, self._items(problem, mean), total)
-
-    def _send(self, problem, state: FedMCState, info, new: FedMCClients, down) -> FedMCState:
-        """Return the state after messages to which something happens."""
-        rows = info.sampled
-        present = at_rows(rows, info.active)
-        uploads = new.copies + new.duals / self.beta
-        delivery, box = self.exchange.send_up(
-            info.key, info.index, state.post.up[0], uploads, present, rows=rows
+    def client(
+        self, ratings: RatingsOf, clients: FedMCClients, items, key
+    ) -> tuple[FedMCClients, Said]:
+        """Return U_i, W_i and Y_i after N steps of each block."""
+        users = self.fit_users(ratings, clients.users, clients.copies)
+        pull, share = self.beta * items - clients.duals, 1.0 / ratings.problem.num_clients
+        copies = copy_steps(
+            *ratings, users, clients.copies, pull, self.beta, self.bound, share, self.inner_steps
         )
-        lost = (uploads - delivery.coded) / 2
-        taken = new._replace(copies=new.copies - lost, duals=new.duals - self.beta * lost)
-        new = where_active(delivery.bad, new, taken)
-        clients = put_rows(rows, present, new, state.clients)
-        last = self.exchange.aggregate(box.known, box.weights, box.last)
-        post = ExchangeState((box._replace(last=last),), down)
-        return FedMCState(clients, self._items(problem, last[0]), state.total, post)
+        return FedMCClients(users, copies, clients.duals + self.beta * (copies - items)), Said()
 
-    def _items(self, problem, mean: jax.Array) -> jax.Array:
-        """Return V, given the mean of what the clients sent last."""
-        return self.item_penalty.prox(mean, 1 / (problem.num_clients * self.beta))
+    def upload(self, clients: FedMCClients) -> Upload:
+        """Return W_i + Y_i / beta."""
+        return Upload((clients.copies + clients.duals / self.beta,))
 
-    def fresh(self, problem, state: FedMCState) -> Factors:
-        """Return factors whose users took N more steps against the shared V, for prediction."""
-        everyone = problem.by_user.everyone
-        return Factors(self._users(problem, everyone, *state.factors), state.items)
+    def apply_decoded(self, clients: FedMCClients, values) -> FedMCClients:
+        """Return clients whose upload is the value: half of the difference in W_i, half in Y_i."""
+        lost = (clients.copies + clients.duals / self.beta - values[0]) / 2
+        return clients._replace(
+            copies=clients.copies - lost, duals=clients.duals - self.beta * lost
+        )
 
-    def _users(self, problem, chosen, users, items) -> jax.Array:
-        """Return the users' factors of some clients after N steps with the items' fixed."""
-        quadratic = user_quadratics(problem, chosen, items)
+    def server(self, items, received: Received, info) -> jax.Array:
+        """Return V."""
+        return self.item_penalty.prox(received.means[0], 1 / (received.num_clients * self.beta))
+
+    def fit_users(self, ratings: RatingsOf, users, items) -> jax.Array:
+        """Return the users' factors of some clients after N steps."""
+        quadratic = user_quadratics(*ratings, items)
         curvature = curvature_bound(self.bound, quadratic, items)
-        here = problem.here[chosen]
-        return user_steps(quadratic, curvature, users, here, self.user_penalty, self.inner_steps)
-
-    def _copies(self, problem, chosen, users, old: FedMCClients, items) -> jax.Array:
-        """Return the copies of some clients after N steps with their users fixed.
-
-        V, `items`, has shape (1, items, rank), or (clients, items, rank) if each read its own.
-        """
-        pull = self.beta * items - old.duals
-        share, steps = 1.0 / problem.num_clients, self.inner_steps
-        return copy_steps(
-            problem, chosen, users, old.copies, pull, self.beta, self.bound, share, steps
+        return user_steps(
+            quadratic, curvature, users, ratings.here, self.user_penalty, self.inner_steps
         )
-
-    def estimate(self, state: FedMCState) -> jax.Array:
-        """Return the shared factors V, shape (items, rank)."""
-        return state.items
 
     def traffic(self, problem) -> Traffic:
         """Return V down, W and Y (or their combination) up; once before, Y where it is not zero."""
-        shape = (problem.num_items, self.start.rank)
-        return self.exchange.traffic(
-            up=[shape] if self.combined else [shape, shape],
-            down=[shape],
-            before=0 if self.zero_dual else problem.num_clients * math.prod(shape),
-        )
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Count the clients that take part."""
-        return jnp.sum(active, dtype=jnp.int32)
+        sent = super().traffic(problem)
+        before = 0 if self.zero_dual else problem.num_clients * sent.up
+        return sent._replace(up=sent.up if self.combined else 2 * sent.up, before=before)
 
 
 def fedmc_admm(
@@ -272,29 +202,16 @@ def fedmc_admm(
       InputError: the preset or the bound is unknown, or a number is out of range.
     """
     one_of("preset", preset, FEDMC_PRESETS)
-    one_of("bound", bound, CURVATURE_BOUNDS)
-    small = penalties.squared_l2(1e-6)
-    user_penalty = small if user_penalty is None else user_penalty
-    item_penalty = small if item_penalty is None else item_penalty
-    for name, penalty in (("user_penalty", user_penalty), ("item_penalty", item_penalty)):
-        if isinstance(penalty, type) or not hasattr(penalty, "prox"):
-            raise InputError(
-                "must be a penalty such as penalties.squared_l2(1e-6), but it is "
-                f"{one_line(penalty)}",
-                argument=name,
-                value=penalty,
-            )
-    start = uniform_start(rank=rank) if start is None else start
-    check_factor_start(start)
-    chosen = check_exchange(exchange)
-    return FedMCADMM(
-        scalar("beta", FEDMC_PRESETS[preset] if beta is None else beta, above=0),
-        user_penalty,
-        item_penalty,
-        start,
-        count("inner_steps", inner_steps),
-        bound,
-        flag("zero_dual", zero_dual),
-        flag("combined", combined) or not chosen.plain,
-        chosen,
+    solver = build(
+        FedMCADMM,
+        beta=FEDMC_PRESETS[preset] if beta is None else beta,
+        user_penalty=user_penalty,
+        item_penalty=item_penalty,
+        start=start_of(start, rank),
+        exchange=exchange,
+        inner_steps=inner_steps,
+        bound=bound,
+        zero_dual=zero_dual,
+        combined=combined,
     )
+    return replace(solver, combined=solver.combined or not solver.exchange.plain)

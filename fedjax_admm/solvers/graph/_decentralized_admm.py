@@ -52,158 +52,82 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.ops import segment_sum
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnGraph
-from fedjax_admm.graphs import Graph
 from fedjax_admm.messages import Exchange
-from fedjax_admm.participation import where_active
-from fedjax_admm.solvers._declared import filled, open_fields
-from fedjax_admm.solvers._gradients import largest_curvature
-from fedjax_admm.solvers._local import LocalSolver, check_local, local_prox
-from fedjax_admm.solvers._star import work_present
-from fedjax_admm.solvers.graph._neighbours import (
-    NeighbourSolver,
-    averages,
-    check_groups,
-    check_peers,
-    first_models,
-)
+from fedjax_admm.solvers._declared import build, flagged, positive
+from fedjax_admm.solvers._graph import GraphState, Heard, LetterSolver, to_neighbours
+from fedjax_admm.solvers._local import LocalSolver, local_prox, locally
 
 
 @short_repr
 class DecentralizedNodes(NamedTuple):
-    """What every node keeps."""
+    """What every node holds."""
 
     x: jax.Array  # shape=(nodes, dim): models
     memory: Any  # of the local solver, stacked over nodes
 
 
-@short_repr
-class DecentralizedState(NamedTuple):
-    """Models, and letters."""
-
-    nodes: DecentralizedNodes
-    letters: jax.Array  # shape=(edges, 2, dim): y, what lies at the head and at the tail of each
-    curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
-    post: Any = ()  # what the exchange remembers: a mailbox, stacked over 2 letters per edge
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class DecentralizedADMM(NeighbourSolver):
+class DecentralizedADMM(LetterSolver):
     """ADMM for consensus over a graph; build it with `decentralized_admm`."""
 
-    rho: jax.Array | None  # shape=(): weight of the constraints; from the curvature if None
-    relaxation: jax.Array  # shape=(): 1 is no relaxation
-    local: LocalSolver
-    exchange: Exchange  # of 2 x_i - y_ij
+    # shape=(): weight of the constraints
+    rho: jax.Array | None = positive(curvature=lambda largest: largest)
+    over_degrees: bool = flagged()  # whether the mean degree divides rho
+    relaxation: jax.Array = positive(at_most=2)  # shape=(): 1 is no relaxation
+    local: LocalSolver = locally(local_prox)
+    exchange: Exchange = to_neighbours()  # of 2 x_i - y_ij
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph,)
 
-    def init(self, problem, key) -> DecentralizedState:
-        """Start at the problem's start; neighbours know each other's models."""
-        graph, x = problem.graph, first_models(problem)
-        middle = (x[graph.heads] + x[graph.tails]) / 2
-        letters = jnp.stack([middle, middle], 1)
-        return DecentralizedState(
-            DecentralizedNodes(x, self.local.memory(problem, x)),
-            letters,
-            self._curvature(problem, x),
-            self._open(graph, x, letters, key),
+    def start_nodes(self, problem, models) -> DecentralizedNodes:
+        """Start at the first models."""
+        return DecentralizedNodes(models, self.local.memory(problem, models))
+
+    def start_edges(self, graph, models) -> jax.Array:
+        """Start with y_ij = (x_i + x_j) / 2, shape (edges, 2, dim): at heads, and at tails."""
+        middle = (models[graph.heads] + models[graph.tails]) / 2
+        return jnp.stack([middle, middle], 1)
+
+    def gather(self, graph, letters, known) -> jax.Array:
+        """Return 2 rho d_i, shape (nodes,), with 1 in the place of d_i where it is 0."""
+        return 2 * self.weight(graph) * jnp.maximum(graph.degrees, 1).astype(letters.dtype)
+
+    def node(self, problem, nodes: DecentralizedNodes, heard: Heard, key) -> DecentralizedNodes:
+        """Return about `argmin_x f_i(x) + rho d_i ||x - m_i||^2`."""
+        centre = jnp.where(heard.degrees[:, None] > 0, heard.mean, nodes.x)
+        return DecentralizedNodes(
+            *self.local(problem, centre, heard.gathered, nodes.x, nodes.memory, key)
         )
 
-    def _curvature(self, problem, x) -> jax.Array:
-        if self.rho is None or open_fields(self.local):
-            return largest_curvature(problem, x)
-        return jnp.ones((), x.dtype)
+    def message(self, nodes: DecentralizedNodes) -> jax.Array:
+        """Return x."""
+        return nodes.x
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that nodes have as many neighbours as the aggregator needs.
+    def letter(self, models, letters) -> jax.Array:
+        """Send 2 x_i - y_ij."""
+        return 2 * models - letters
 
-        Raises:
-          InputError: they have fewer.
-        """
-        check_groups(self.exchange, problem.graph, own=0)
-
-    def step(self, problem, state: DecentralizedState, info) -> DecentralizedState:
-        """Return the state after one round: all nodes, then all letters."""
-        graph, letters, post = problem.graph, state.letters, state.post
-        degrees = jnp.maximum(graph.degrees, 1).astype(letters.dtype)
-        if averages(self.exchange):
-            means = _at_nodes(graph, letters) / degrees[:, None]
-        else:
-            means = where_active(info.active, self._made(graph, letters, post), post.last)
-            post = post._replace(last=means)
-        centre = jnp.where(graph.isolated[:, None], state.nodes.x, means)
-        weight = 2 * self.weight(problem, state) * degrees
-
-        local = filled(self.local, state.curvature)
-
-        def work(present, clients, key):
-            (x, memory), centre, weight = clients
-            solved = local(present, centre, weight, x, memory, key)
-            return DecentralizedNodes(*solved), centre, weight
-
-        nodes, _, _ = work_present(problem, info, (state.nodes, centre, weight), work)
-        sent, speaks = 2 * nodes.x[_ends(graph)] - letters, info.active[_ends(graph)]
-        if not self.exchange.plain:
-            delivery, post = self.exchange.send_up(
-                info.key,
-                info.index,
-                post,
-                sent.reshape(-1, sent.shape[-1]),
-                (speaks & graph.present[:, None]).reshape(-1),
-            )
-            sent = delivery.values.reshape(sent.shape)
-            speaks = delivery.arrived.reshape(speaks.shape)
+    def edge(self, letters, received) -> jax.Array:
+        """Return (1 - a) y_ji + a (2 x_i - y_ij)."""
         a = self.relaxation / 2
-        received, written = sent[:, ::-1], speaks[:, ::-1, None]
-        letters = jnp.where(written, (1 - a) * letters + a * received, letters)
-        return DecentralizedState(nodes, letters, state.curvature, post)
+        return (1 - a) * letters + a * received
 
-    def weight(self, problem, state: DecentralizedState) -> jax.Array:
-        """Return rho, shape ()."""
-        if self.rho is not None:
+    def weight(self, graph) -> jax.Array:
+        """Return rho on a graph, shape ()."""
+        if not self.over_degrees:
             return self.rho
-        mean_degree = jnp.mean(problem.graph.degrees.astype(state.curvature.dtype))
-        return state.curvature / jnp.where(mean_degree > 0, mean_degree, 1)
+        degree = jnp.mean(graph.degrees.astype(self.rho.dtype))
+        return self.rho / jnp.where(degree > 0, degree, 1)
 
-    def estimate(self, state: DecentralizedState) -> jax.Array:
+    def estimate(self, state: GraphState) -> jax.Array:
         """Return the models, shape (nodes, dim), which agree at the limit."""
         return state.nodes.x
-
-    def _open(self, graph: Graph, x: jax.Array, letters: jax.Array, key: jax.Array):
-        """Return the box of the letters; who lies does so in all of its own."""
-        if self.exchange.plain:
-            return ()
-        first = (2 * x[_ends(graph)] - letters).reshape(-1, x.shape[-1])
-        byzantine = self.exchange.byzantine(key, graph.num_nodes)
-        bad = byzantine[_ends(graph)].reshape(-1)
-        box = self.exchange.init_up(key, first, receivers=graph.num_nodes, bad=bad)
-        return box._replace(last=x)
-
-    def _made(self, graph: Graph, letters: jax.Array, post: Any) -> jax.Array:
-        """Return what every node makes of its letters, shape (nodes, dim)."""
-        votes = jnp.repeat(graph.present.astype(letters.dtype), 2)
-        flat = letters.reshape(-1, letters.shape[-1])
-        return self.exchange.aggregate(flat, votes, post.last, _ends(graph).reshape(-1))
-
-
-def _ends(graph: Graph) -> jax.Array:
-    """Return the nodes at the two ends of every edge, shape (edges, 2)."""
-    return jnp.stack([graph.heads, graph.tails], 1)
-
-
-def _at_nodes(graph: Graph, letters: jax.Array) -> jax.Array:
-    """Add up every node's letters: (edges, 2, dim) to (nodes, dim)."""
-    there = jnp.where(graph.present[:, None, None], letters, 0)
-    at_heads = segment_sum(there[:, 0], graph.heads, graph.num_nodes, indices_are_sorted=True)
-    return at_heads + segment_sum(there[:, 1], graph.tails, graph.num_nodes)
 
 
 def decentralized_admm(
@@ -230,9 +154,11 @@ def decentralized_admm(
       InputError: a number is out of range, `local` is no local solver, or the exchange is none or
         has a channel down.
     """
-    return DecentralizedADMM(
-        None if rho is None else scalar("rho", rho, above=0),
-        scalar("relaxation", relaxation, above=0, at_most=2),
-        local_prox() if local is None else check_local(local),
-        check_peers(exchange),
+    return build(
+        DecentralizedADMM,
+        rho=rho,
+        over_degrees=rho is None,
+        relaxation=relaxation,
+        local=local,
+        exchange=exchange,
     )

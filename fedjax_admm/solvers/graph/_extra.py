@@ -52,110 +52,60 @@ Consensus Optimization", arXiv:1404.6264, 2015, Algorithm 1.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
-from fedjax_admm.messages import ChannelState, Exchange
-from fedjax_admm.participation import where_active
-from fedjax_admm.solvers._star import largest_curvature
-from fedjax_admm.solvers.graph._neighbours import (
-    NeighbourSolver,
-    among_present,
-    apart,
-    check_groups,
-    check_peers,
-    first_models,
-    open_box,
-)
+from fedjax_admm.messages import Exchange
+from fedjax_admm.solvers._declared import build, positive
+from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, to_neighbours
 
 
 @short_repr
 class ExtraNodes(NamedTuple):
-    """What every node keeps."""
+    """What every node holds."""
 
     x: jax.Array  # shape=(nodes, dim): models
     p: jax.Array  # shape=(nodes, dim): corrections, which add up to zero
 
 
-@short_repr
-class ExtraState(NamedTuple):
-    """The state of EXTRA and of PG-EXTRA."""
-
-    nodes: ExtraNodes
-    curvature: jax.Array  # shape=(): of the losses at the start; 1 where nothing follows from it
-    post: ChannelState | tuple[()] = ()  # what the exchange remembers, stacked over nodes
-
-
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class EXTRA(NeighbourSolver):
+class EXTRA(GraphSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
-    step_size: jax.Array | None  # shape=(): s; from the curvature if None
-    mixing: jax.Array  # shape=(): how much of W; all of it for 1
-    exchange: Exchange  # of x
+    step_size: jax.Array | None = positive(  # shape=(): s
+        argument="step", curvature=lambda largest: 1 / (2 * largest)
+    )
+    mixing: jax.Array = positive(at_most=1)  # shape=(): how much of W; all of it for 1
+    exchange: Exchange = to_neighbours()  # of x
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients)
+    mixes: ClassVar[bool] = True
+    speaks_first: ClassVar[bool] = True
 
-    def init(self, problem, key) -> ExtraState:
-        """Start at the problem's start, without corrections."""
-        x = first_models(problem)
-        one = jnp.ones((), x.dtype)
-        curvature = largest_curvature(problem, x) if self.step_size is None else one
-        post = open_box(self.exchange, key, x)
-        return ExtraState(ExtraNodes(x, jnp.zeros_like(x)), curvature, post)
+    def start_nodes(self, problem, models) -> ExtraNodes:
+        """Start without corrections."""
+        return ExtraNodes(models, jnp.zeros_like(models))
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that nodes have as many neighbours as the aggregator needs.
+    def message(self, nodes: ExtraNodes) -> jax.Array:
+        """Send x."""
+        return nodes.x
 
-        Raises:
-          InputError: they have fewer.
-        """
-        check_groups(self.exchange, problem.graph, own=1)
+    def node(self, problem, nodes: ExtraNodes, heard: Heard, key) -> ExtraNodes:
+        """Return x^+ and p^+."""
+        away = self.mixing * heard.apart
+        moved = nodes.x - away - self.step_size * problem.gradients(nodes.x, key) - nodes.p
+        return ExtraNodes(moved, nodes.p + away / 2)
 
-    def step(self, problem, state: ExtraState, info) -> ExtraState:
-        """Return the state after one round."""
-        x, p = state.nodes
-        s = 1 / (2 * state.curvature) if self.step_size is None else self.step_size
-        graph = among_present(problem.graph, info.active)
-        away, post = apart(self.exchange, graph, info, x, state.post)  # x - W x
-        away = self.mixing * away
-        moved = x - away - s * problem.gradients(x, info.key) - p
-        nodes = ExtraNodes(self.regularized(moved, s), p + away / 2)
-        return ExtraState(where_active(info.active, nodes, state.nodes), state.curvature, post)
-
-    def regularized(self, points: jax.Array, step: jax.Array) -> jax.Array:
-        """Return points (nodes, dim) as a regulariser of the nodes wants them: as they are."""
-        return points
-
-    def estimate(self, state: ExtraState) -> jax.Array:
+    def estimate(self, state: GraphState) -> jax.Array:
         """Return the models, shape (nodes, dim), which agree at the limit."""
         return state.nodes.x
-
-
-def step_length(step: ArrayLike | None) -> Any:
-    """Return the field `step_size`.
-
-    Raises:
-      InputError: the step is not positive.
-    """
-    return None if step is None else scalar("step", step, above=0)
-
-
-def share_of_mixing(mixing: ArrayLike) -> jax.Array:
-    """Return the field `mixing`.
-
-    Raises:
-      InputError: it is not above 0 and at most 1.
-    """
-    return scalar("mixing", mixing, above=0, at_most=1)
 
 
 def extra(
@@ -178,4 +128,4 @@ def extra(
     Raises:
       InputError: a number is out of range, or the exchange is none or has a channel down.
     """
-    return EXTRA(step_length(step), share_of_mixing(mixing), check_peers(exchange))
+    return build(EXTRA, step=step, mixing=mixing, exchange=exchange)

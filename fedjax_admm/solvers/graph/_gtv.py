@@ -32,7 +32,7 @@ Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A prim
 method for convex optimization involving Lipschitzian, proximable and linear composite terms", 2013.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -43,103 +43,91 @@ from fedjax_admm._checks import InputError, count, number, one_line, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
-from fedjax_admm.kernels import edge_difference, safe_ratio
+from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.messages import Exchange
-from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty, network_lasso
-from fedjax_admm.solvers.graph._blocks import replace_rows
-from fedjax_admm.solvers.graph._neighbours import (
-    broadcast,
-    check_flows,
-    open_box,
-    peer_traffic,
-)
-from fedjax_admm.traffic import Traffic
+from fedjax_admm.solvers._declared import build, declared, mean_alone, positive
+from fedjax_admm.solvers._graph import FlowSolver, FlowsState, Heard, to_neighbours
 
 
 @short_repr
 class GTVNodes(NamedTuple):
-    """What every node keeps."""
+    """What every node holds."""
 
     w: jax.Array  # shape=(nodes, dim): models
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
-@short_repr
-class GTVState(NamedTuple):
-    """Models and flows."""
-
-    nodes: GTVNodes
-    u: jax.Array  # shape=(edges, dim): flows
-    post: Any = ()  # what the exchange remembers: a mailbox, stacked over nodes
+def of_edges() -> Any:
+    """Declare phi, a penalty of edges with a dual prox; None stands for the network lasso."""
+    return declared(lambda _, value: check_edge_penalty(value), default=network_lasso)
 
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class GTVPrimalDual:
+class GTVPrimalDual(FlowSolver):
     """The primal-dual method for GTV minimisation; build it with `gtv_primal_dual`."""
 
-    lam: jax.Array  # shape=(): strength of the coupling
-    ratio: jax.Array  # shape=(): c, the ratio of primal to dual steps
-    margin: jax.Array  # shape=(): sigma tau_i degree_i, at most 1/2
-    penalty: EdgePenalty  # phi
-    exchange: Exchange = field(default_factory=Exchange)  # of w^+
+    lam: jax.Array = positive()  # shape=(): strength of the coupling
+    ratio: jax.Array = positive()  # shape=(): c, the ratio of primal to dual steps
+    margin: jax.Array = positive(at_most=0.5)  # shape=(): sigma tau_i degree_i
+    penalty: EdgePenalty = of_edges()  # phi
+    exchange: Exchange = to_neighbours(  # of w^+
+        mean_alone("here a neighbour moves a node by at most lam A_e, whatever it says")
+    )
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 
-    def participants(self, problem) -> tuple[int, ...]:
-        """Return `(nodes,)`."""
-        return (problem.num_clients,)
+    def takes_part(self, graph, active) -> jax.Array:
+        """Return who is active and has a neighbour: a node alone stays at its own minimiser."""
+        return active & (graph.degrees > 0)
 
-    def init(self, problem, key) -> GTVState:
-        """Start at the problem's start without flows; isolated nodes at their own minimiser."""
+    def start_nodes(self, problem, models) -> GTVNodes:
+        """Start at the first models; isolated nodes at their own minimiser."""
         isolated = problem.graph.degrees == 0
         # Learning alone can be dear: it is left out where nobody needs it.
-        alone = jax.lax.cond(jnp.any(isolated), problem.minimizers, lambda: problem.start)
-        w = jnp.where(isolated[:, None], alone, problem.start)
-        u = jnp.zeros((problem.graph.num_edges, w.shape[-1]), w.dtype)
-        return GTVState(GTVNodes(w, problem.prox_memory(w)), u, open_box(self.exchange, key, w))
+        alone = jax.lax.cond(jnp.any(isolated), problem.minimizers, lambda: models)
+        w = jnp.where(isolated[:, None], alone, models)
+        return GTVNodes(w, problem.prox_memory(w))
 
-    def step(self, problem, state: GTVState, info) -> GTVState:
-        """Return the state after one round: all nodes, then all edges."""
-        graph = problem.graph
-        w, memory = state.nodes
-        tau, sigma = self.steps(problem)
-        v = w - tau[:, None] * graph.divergence(state.u)
-        nodes = GTVNodes(*problem.prox(v, tau, memory))
-        speaks = info.active & (graph.degrees > 0)
-        nodes = where_active(speaks, nodes, state.nodes)
-        new, old, post = nodes.w, w, state.post
-        if not self.exchange.plain:
-            old = post.known
-            post = broadcast(self.exchange, info, post, nodes.w, speaks)
-            new = post.known
-        ahead = 2 * new - old
+    def gather(self, graph, u, known) -> jax.Array:
+        """Return D^T u."""
+        return graph.divergence(u)
 
-        def flow(u, heads, tails, radius):
-            moved = u + sigma * edge_difference(ahead, heads, tails)
-            working = info.active[heads] & info.active[tails]
-            return jnp.where(working[:, None], self.penalty.prox_conjugate(moved, radius, sigma), u)
+    def node(self, problem, nodes: GTVNodes, heard: Heard, key) -> GTVNodes:
+        """Return w^+, the prox of the loss at v."""
+        tau = self._tau(heard.degrees)
+        v = nodes.w - tau[:, None] * heard.gathered
+        return GTVNodes(*problem.prox(v, tau, nodes.memory))
 
-        edges = (graph.heads, graph.tails, self.radius(problem))
-        return GTVState(nodes, replace_rows(flow, state.u, edges, self.penalty), post)
+    def message(self, nodes: GTVNodes) -> jax.Array:
+        """Send w^+."""
+        return nodes.w
+
+    def ahead(self, before, after) -> jax.Array:
+        """Return 2 w^+ - w."""
+        return 2 * after - before
+
+    def edge(self, flows, difference, weights) -> jax.Array:
+        """Return u^+, the dual prox at s."""
+        sigma = self.margin / self.ratio
+        moved = flows + sigma * difference
+        return self.penalty.prox_conjugate(moved, self.lam * weights, sigma)
+
+    def _tau(self, degrees) -> jax.Array:
+        return self.ratio / jnp.maximum(degrees, 1).astype(self.ratio.dtype)
 
     def steps(self, problem) -> tuple[jax.Array, jax.Array]:
         """Return tau, shape (nodes,), and sigma, shape ()."""
-        degrees = jnp.maximum(problem.graph.degrees, 1).astype(self.ratio.dtype)
-        return self.ratio / degrees, self.margin / self.ratio
+        return self._tau(problem.graph.degrees), self.margin / self.ratio
 
     def radius(self, problem) -> jax.Array:
         """Return lam A_e, shape (edges,)."""
         return self.lam * problem.graph.weights
 
-    def estimate(self, state: GTVState) -> jax.Array:
+    def estimate(self, state: FlowsState) -> jax.Array:
         """Return the models, shape (nodes, dim)."""
         return state.nodes.w
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim numbers each way along an edge."""
-        return peer_traffic(self.exchange, problem.start.shape[-1])
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count the edges that are there and whose ends are both present."""
@@ -179,14 +167,14 @@ def gtv_primal_dual(
     """
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
-    penalty = network_lasso() if penalty is None else penalty
-    check_edge_penalty(penalty)
-    return GTVPrimalDual(
-        lam,
-        gtv_step_ratio(problem, lam, rounds) if ratio is None else scalar("ratio", ratio, above=0),
-        scalar("margin", margin, above=0, at_most=0.5),
-        penalty,
-        check_flows(exchange, "here a neighbour moves a node by at most lam A_e, whatever it says"),
+    penalty = check_edge_penalty(penalty)
+    return build(
+        GTVPrimalDual,
+        lam=lam,
+        ratio=gtv_step_ratio(problem, lam, rounds) if ratio is None else ratio,
+        margin=margin,
+        penalty=penalty,
+        exchange=exchange,
     )
 
 
@@ -215,8 +203,14 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
     return jnp.maximum(1, safe_ratio(reach, lam.astype(length.dtype)))
 
 
-def check_edge_penalty(penalty: Any) -> None:
-    """Check that a penalty is one of edges, with a dual prox."""
+def check_edge_penalty(penalty: Any) -> EdgePenalty:
+    """Return a penalty of edges, the network lasso if it is None.
+
+    Raises:
+      InputError: it has no dual prox.
+    """
+    if penalty is None:
+        return network_lasso()
     if not hasattr(penalty, "prox_conjugate"):
         raise InputError(
             f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
@@ -225,3 +219,4 @@ def check_edge_penalty(penalty: Any) -> None:
             remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go "
             "on the links of a tree (tree_link)",
         )
+    return penalty

@@ -52,13 +52,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._checks import InputError, count
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
-from fedjax_admm.penalties import EdgePenalty, network_lasso
+from fedjax_admm.penalties import EdgePenalty
+from fedjax_admm.solvers._declared import build, declared, positive
+from fedjax_admm.solvers._graph import FlowsState
 from fedjax_admm.solvers.graph._agreement import (
     Agreement,
     Diagonal,
@@ -66,12 +68,7 @@ from fedjax_admm.solvers.graph._agreement import (
     can_be_decomposed,
     eigenvectors,
 )
-from fedjax_admm.solvers.graph._gtv import (
-    GTVNodes,
-    GTVPrimalDual,
-    GTVState,
-    check_edge_penalty,
-)
+from fedjax_admm.solvers.graph._gtv import GTVNodes, GTVPrimalDual, of_edges
 from fedjax_admm.solvers.graph._units import BalancedUnits, GivenUnits, units_of
 from fedjax_admm.traffic import Traffic
 
@@ -125,10 +122,10 @@ class GTVSplittingState(NamedTuple):
 class GTVSplitting:
     """The splitting method for GTV minimisation; build it with `gtv`."""
 
-    lam: jax.Array  # shape=(): strength of the coupling
-    relaxation: jax.Array  # shape=(): alpha, between 0 and 2
-    penalty: EdgePenalty  # phi
-    agreement: Agreement  # how the system of w is solved
+    lam: jax.Array = positive()  # shape=(): strength of the coupling
+    relaxation: jax.Array = positive(at_most=1.95)  # shape=(): alpha
+    penalty: EdgePenalty = of_edges()  # phi
+    agreement: Agreement = declared(lambda _, value: value)  # how the system of w is solved
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 
@@ -247,16 +244,18 @@ class GTVSplitting:
         """Return the steps of `primal_dual` at first, of shapes (nodes,) and ()."""
         return self._published(problem, units_of(problem).metric).steps(problem)
 
-    def primal_dual(self, problem, state: GTVSplittingState) -> tuple[GTVPrimalDual, GTVState]:
+    def primal_dual(self, problem, state: GTVSplittingState) -> tuple[GTVPrimalDual, FlowsState]:
         """Return the published iteration at the same models and flows, which judges these."""
         w = state.nodes.w
-        there = GTVState(GTVNodes(w, problem.prox_memory(w)), state.u)
+        one = jnp.ones((), w.dtype)
+        there = FlowsState(GTVNodes(w, problem.prox_memory(w)), state.u, one)
         return self._published(problem, state.units.metric), there
 
     def _published(self, problem, metric) -> GTVPrimalDual:
         degree = jnp.maximum(jnp.mean(problem.graph.degrees.astype(metric.dtype)), 1)
         half = jnp.full((), 0.5, metric.dtype)
-        return GTVPrimalDual(self.lam, degree / jnp.max(metric), half, self.penalty)
+        ratio = degree / jnp.max(metric)
+        return GTVPrimalDual(lam=self.lam, ratio=ratio, margin=half, penalty=self.penalty)
 
     def estimate(self, state: GTVSplittingState) -> jax.Array:
         """Return the models, shape (nodes, dim)."""
@@ -328,10 +327,6 @@ def gtv(
       InputError: a number is out of range, the penalty has no dual prox, or the losses are trained
         by an optimiser, which answers no prox.
     """
-    lam = scalar("lam", lam, above=0)
-    relaxation = scalar("relaxation", relaxation, above=0, at_most=1.95)
-    penalty = network_lasso() if penalty is None else penalty
-    check_edge_penalty(penalty)
     if hasattr(getattr(problem, "local", None), "anchor"):
         raise InputError(
             "must have losses with a prox, but these are trained by an optimiser",
@@ -346,4 +341,4 @@ def gtv(
         agreement = eigenvectors(graph)
     else:
         agreement = Diagonal(_STEPS)
-    return GTVSplitting(lam, relaxation, penalty, agreement)
+    return build(GTVSplitting, lam=lam, relaxation=relaxation, penalty=penalty, agreement=agreement)

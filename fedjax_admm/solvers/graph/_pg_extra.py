@@ -24,15 +24,14 @@ DOI 10.1109/TSP.2015.2461520.
 
 from dataclasses import dataclass
 
-import jax
 from jax.typing import ArrayLike
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import check_regularizer
-from fedjax_admm.solvers.graph._extra import EXTRA, share_of_mixing, step_length
-from fedjax_admm.solvers.graph._neighbours import check_peers
+from fedjax_admm.solvers._declared import build, regularized
+from fedjax_admm.solvers._graph import Heard
+from fedjax_admm.solvers.graph._extra import EXTRA, ExtraNodes
 
 
 @register_dataclass
@@ -40,11 +39,12 @@ from fedjax_admm.solvers.graph._neighbours import check_peers
 class PGEXTRA(EXTRA):
     """EXTRA with proximal maps; build it with `pg_extra`."""
 
-    regularizer: Penalty
+    regularizer: Penalty = regularized()
 
-    def regularized(self, points: jax.Array, step: jax.Array) -> jax.Array:
-        """Return the proximal map of the regulariser, of points (nodes, dim)."""
-        return self.regularizer.prox(points, step)
+    def node(self, problem, nodes: ExtraNodes, heard: Heard, key) -> ExtraNodes:
+        """Return x^+, the proximal map at h, and p^+."""
+        h, p = super().node(problem, nodes, heard, key)
+        return ExtraNodes(self.regularizer.prox(h, self.step_size), p)
 
 
 def pg_extra(
@@ -69,9 +69,4 @@ def pg_extra(
       InputError: a number is out of range, the regulariser has no prox, or the exchange is none or
         has a channel down.
     """
-    return PGEXTRA(
-        step_length(step),
-        share_of_mixing(mixing),
-        check_peers(exchange),
-        check_regularizer(regularizer),
-    )
+    return build(PGEXTRA, step=step, regularizer=regularizer, mixing=mixing, exchange=exchange)

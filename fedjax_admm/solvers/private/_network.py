@@ -1,16 +1,18 @@
 """What the private solvers share: clients that send noisy models along the edges of a graph.
 
-What happens to messages (`exchange`) comes after the release: v^, what everybody knows of a client,
-is made of what was released, by the channel, the delay and the attack, none of which sees data. So
-the ledger is the same with and without: what is computed from a private release is as private. It
-is v^ that takes the place of v everywhere, at the client itself too, whose next step begins at a
-public point as before. Attackers see and replace what is sent; what they do with data of their own
-is theirs to lose. Before the release there is no place for a compressor: it can move a message by
-more than the data of one sample do, so that the clipping norm does not bound what one sample
-changes. Messages are heard by all neighbours at the same time.
+The work of a client ends with a release, and what it has released is its message: noise comes
+before anything leaves it, and there is no other way out. What happens to messages (`exchange`)
+comes after the release: v^, what everybody knows of a client, is made of what was released, by the
+channel, the delay and the attack, none of which sees data. So the ledger is the same with and
+without: what is computed from a private release is as private. It is v^ that takes the place of v
+everywhere, at the client itself too, whose next step begins at a public point as before. Attackers
+see and replace what is sent; what they do with data of their own is theirs to lose. Before the
+release there is no place for a compressor: it can move a message by more than the data of one
+sample do, so that the clipping norm does not bound what one sample changes. Messages are heard by
+all neighbours at the same time.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -20,20 +22,18 @@ from fedjax_admm._checks import InputError, is_concrete, one_line
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.messages import Exchange
-from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import ExactRelease, Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
-from fedjax_admm.solvers.graph._neighbours import NeighbourSolver, broadcast, open_box
-
-NO_MEAN = "here duals are sums of flows, and no client takes a mean of models"
+from fedjax_admm.solvers._declared import declared, mean_alone
+from fedjax_admm.solvers._graph import FlowSolver, GraphSolver, GraphState, to_neighbours
 
 
 @short_repr
 class PrivateClients(NamedTuple):
-    """What every client keeps."""
+    """What every client holds."""
 
     w: jax.Array  # shape=(clients, dim): models without noise, private
-    v: jax.Array  # shape=(clients, dim): what was sent last, as it is known to all neighbours
+    v: jax.Array  # shape=(clients, dim): what was released last
     releases: jax.Array  # shape=(clients,), int32: how often the client has sent
     spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2 over its releases, rounded up; infinite
     # after one without noise
@@ -41,99 +41,115 @@ class PrivateClients(NamedTuple):
     tails: jax.Array  # shape=(clients,): how much the ends of its noise may have added to delta
     deviation: jax.Array  # shape=(clients,), public: of the noise in what was sent last; 0 where
     # the release does not say it
-    post: Any = ()  # what the exchange remembers: a box, stacked over clients; () where nothing
-    # happens to messages
 
 
 @short_repr
-class PrivateState(NamedTuple):
-    """The state of private networked ADMM."""
-
-    clients: PrivateClients
-    u: jax.Array  # shape=(edges, dim): flows, the dual variables are their divergence
+class PrivateState(GraphState):
+    """The state of a private solver: its nodes are `PrivateClients`."""
 
     @property
     def releases(self) -> jax.Array:
         """Return how often every client has sent, shape (clients,), int32."""
-        return self.clients.releases
+        return self.nodes.releases
 
     @property
     def spent(self) -> jax.Array:
         """Return the sum of 1 / z_n^2 over every client's releases, shape (clients,)."""
-        return self.clients.spent
+        return self.nodes.spent
 
     @property
     def nominal(self) -> jax.Array:
         """Return which clients have sent with gradients not clipped, shape (clients,), bool."""
-        return self.clients.nominal
+        return self.nodes.nominal
 
     @property
     def tails(self) -> jax.Array:
         """Return what the ends of every client's noise may have added to delta, (clients,)."""
-        return self.clients.tails
+        return self.nodes.tails
 
     @property
     def deviation(self) -> jax.Array:
         """Return the deviation of the noise in what every client sent last, shape (clients,)."""
-        return self.clients.deviation
+        return self.nodes.deviation
 
 
-def first_clients(problem: Any, exchange: Exchange, key: jax.Array) -> PrivateClients:
-    """Return clients that have sent nothing, at a public start; zero where none is known.
+def released() -> Any:
+    """Declare how messages are made public."""
+    return declared(lambda _, value: check_release(value))
 
-    Args:
-      problem: the clients.
-      exchange: what happens to messages.
-      key: of `init`; who lies is drawn from it.
+
+def stepped() -> Any:
+    """Declare eta, by a client's own count of releases; a number falls like 1 / sqrt(n)."""
+    return declared(lambda _, value: step_schedule(value))
+
+
+class PrivateSolver(GraphSolver):
+    """A solver whose clients keep a model to themselves and send it with noise.
+
+    The work of all clients is computed, even where some are drawn: the noise of a release is drawn
+    for all of them at once.
     """
-    public = has(problem, PublicStart)
-    w = problem.public_start if public else jnp.zeros_like(problem.start)
-    clients = problem.num_clients
-    return PrivateClients(
-        w,
-        w,
-        jnp.zeros(clients, jnp.int32),
-        jnp.zeros(clients, w.dtype),
-        jnp.zeros(clients, bool),
-        jnp.zeros(clients, w.dtype),
-        jnp.zeros(clients, w.dtype),
-        open_box(exchange, key, w),
-    )
-
-
-class PrivateSolver(NeighbourSolver):
-    """A solver whose clients keep a model to themselves and send it with noise."""
 
     release: Release
+
+    works_whole: ClassVar[bool] = True
 
     @property
     def noisy(self) -> bool:
         """Return whether a key hides anything: a run refuses to use it twice then."""
         return not isinstance(self.release, ExactRelease)
 
-    def sent(
+    def check(self, problem, rounds: int) -> None:
+        """Check that the noise is planned for so many rounds, and what the aggregator needs.
+
+        Raises:
+          InputError: it is not, or a client has fewer neighbours than the aggregator needs.
+        """
+        check_releases(self.release, rounds, problem)
+        super().check(problem, rounds)
+
+    def first_models(self, problem) -> jax.Array:
+        """Return a public start, shape (clients, dim); zero where none is known."""
+        public = has(problem, PublicStart)
+        return problem.public_start if public else jnp.zeros_like(problem.start)
+
+    def init(self, problem, key) -> PrivateState:
+        """Start where everybody knows it: nothing is sent."""
+        return PrivateState(*super().init(problem, key))
+
+    def start_nodes(self, problem, models) -> PrivateClients:
+        """Return clients that have sent nothing."""
+        none = jnp.zeros(len(models), models.dtype)
+        counts, never = jnp.zeros(len(models), jnp.int32), jnp.zeros(len(models), bool)
+        return PrivateClients(models, models, counts, none, never, none, none)
+
+    def message(self, nodes: PrivateClients) -> jax.Array:
+        """Send v, which was released."""
+        return nodes.v
+
+    def published(
         self,
         problem: Any,
         clients: PrivateClients,
-        info: Any,
         w: jax.Array,
         gain: jax.Array,
         size: jax.Array,
+        key: jax.Array,
     ) -> PrivateClients:
-        """Return the clients after those that take part have sent new models, and paid for it.
+        """Return clients with new models that they have released, and paid for.
 
         Args:
           problem: the clients and their graph.
           clients: before the round.
-          info: of the round.
           w: the new models, shape (clients, dim).
           gain: by how much they move per unit of the gradient, shape (clients,).
           size: the lengths of the public vectors of which they are made, added up, (clients,).
+          key: of the round.
         """
         n = clients.releases + 1
         room = rounding_room(self.release.clip, gain, size, problem.sizes, w.shape[-1])
         gain = gain + room
-        v = self.release(info.key, w, gain, problem.sizes, n)
+        v = self.release(key, w, gain, problem.sizes, n)
         # A release that does not say what it costs has no bound.
         costs = (
             self.release.costs(n).astype(clients.spent.dtype)
@@ -152,13 +168,7 @@ class PrivateSolver(NeighbourSolver):
             said = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
             deviation = said.astype(deviation.dtype)
         kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
-        post = clients.post
-        new = PrivateClients(w, v, n, *kept)
-        new = where_active(info.active, new, clients._replace(post=()))
-        if self.exchange.plain:
-            return new
-        post = broadcast(self.exchange, info, post, v)
-        return new._replace(v=post.known, post=post)
+        return PrivateClients(w, v, n, *kept)
 
     def check_start(self, state: Any) -> None:
         """Check that a run may go on from a state: all noise must be in one unit.
@@ -170,7 +180,7 @@ class PrivateSolver(NeighbourSolver):
         Raises:
           InputError: they are not; a traced state is not looked at.
         """
-        if not isinstance(state, PrivateState | PrivateClients) or not self.noisy:
+        if not isinstance(state, PrivateState) or not self.noisy:
             return
         if not is_concrete(state):
             return
@@ -189,69 +199,38 @@ class PrivateSolver(NeighbourSolver):
                 remedy="begin anew, with start=None",
             )
 
-    def estimate(self, state: Any) -> jax.Array:
+    def estimate(self, state: PrivateState) -> jax.Array:
         """Return what everybody may know, shape (clients, dim): the models as they were heard."""
-        return state.v
+        return self.known(state)
 
-    def unprotected(self, state: Any) -> jax.Array:
+    def unprotected(self, state: PrivateState) -> jax.Array:
         """Return the models without noise, shape (clients, dim): each for its client alone."""
-        return state.w
+        return state.nodes.w
 
 
-class DualFlows(PrivateSolver):
+class DualFlows(PrivateSolver, FlowSolver):
     """Networked ADMM whose dual variables are the divergence of flows on the edges."""
 
     rho: jax.Array
 
-    def init(self, problem, key) -> PrivateState:
-        """Start where everybody knows it: nothing is sent."""
-        clients = first_clients(problem, self.exchange, key)
-        u = jnp.zeros((problem.graph.num_edges, clients.w.shape[-1]), clients.w.dtype)
-        return PrivateState(clients, u)
-
-    def pull(self, problem, state: PrivateState) -> jax.Array:
+    def gather(self, graph, u, known) -> jax.Array:
         """Return `gamma + rho L v`, shape (clients, dim), in one pass over the edges."""
-        graph = problem.graph
-        return graph.divergence(state.u + self.rho * graph.difference(state.clients.v))
+        return graph.divergence(u + self.rho * graph.difference(known))
 
-    def send(
-        self,
-        problem,
-        state: PrivateState,
-        info,
-        w: jax.Array,
-        gain: jax.Array,
-        size: jax.Array,
-    ) -> PrivateState:
-        """Return the state after the clients that take part have sent new models.
-
-        A flow changes only where both ends are present.
-
-        Args:
-          problem: the clients and their graph.
-          state: before the round.
-          info: of the round.
-          w: the new models, shape (clients, dim).
-          gain: by how much they move per unit of the gradient, shape (clients,).
-          size: the lengths of the public vectors of which they are made, added up, (clients,).
-        """
-        graph = problem.graph
-        clients = self.sent(problem, state.clients, info, w, gain, size)
-        working = info.active[graph.heads] & info.active[graph.tails]
-        u = state.u + self.rho * graph.difference(clients.v)
-        return PrivateState(clients, jnp.where(working[:, None], u, state.u))
+    def edge(self, flows, difference, weights) -> jax.Array:
+        """Return u + rho D v."""
+        return flows + self.rho * difference
 
     def duals(self, problem, state: PrivateState) -> jax.Array:
         """Return gamma, shape (clients, dim); it adds up to zero."""
-        return problem.graph.divergence(state.u)
+        return problem.graph.divergence(state.edges)
 
-    def estimate(self, state: PrivateState) -> jax.Array:
-        """Return what everybody may know, shape (clients, dim): the models as they were heard."""
-        return state.clients.v
 
-    def unprotected(self, state: PrivateState) -> jax.Array:
-        """Return the models without noise, shape (clients, dim): each for its client alone."""
-        return state.clients.w
+def without_mean() -> Any:
+    """Declare what happens to messages of `DualFlows`."""
+    return to_neighbours(
+        mean_alone("here duals are sums of flows, and no client takes a mean of models")
+    )
 
 
 def released_gradients(problem: Any, release: Release, points: jax.Array) -> jax.Array:

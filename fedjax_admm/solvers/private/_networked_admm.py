@@ -31,24 +31,23 @@ from typing import ClassVar
 import jax
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
 from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
-from fedjax_admm.solvers.graph._neighbours import check_flows
+from fedjax_admm.solvers._declared import build, positive
+from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
-    NO_MEAN,
     DualFlows,
-    PrivateState,
-    check_release,
-    check_releases,
+    PrivateClients,
     public_sizes,
     regulariser_sizes,
+    released,
     released_gradients,
-    step_schedule,
+    stepped,
+    without_mean,
 )
 
 
@@ -57,10 +56,10 @@ from fedjax_admm.solvers.private._network import (
 class PrivateNetworkedADMM(DualFlows):
     """zCDP-NFL; build it with `private_networked_admm`."""
 
-    release: Release
-    rho: jax.Array  # shape=(): weight of the constraints
-    step_size: Schedule  # eta, by a client's own count of releases
-    exchange: Exchange  # of v, after the release
+    release: Release = released()
+    rho: jax.Array = positive()  # shape=(): weight of the constraints
+    step_size: Schedule = stepped()  # eta, by a client's own count of releases
+    exchange: Exchange = without_mean()  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
@@ -70,18 +69,17 @@ class PrivateNetworkedADMM(DualFlows):
         Raises:
           InputError: they are not; a traced solver or problem is not looked at.
         """
-        check_releases(self.release, rounds, problem)
+        super().check(problem, rounds)
         check_stability(problem, self.rho, self.step_size, rounds, self.release.clip is not None)
 
-    def step(self, problem, state: PrivateState, info) -> PrivateState:
-        """Return the state after one round."""
-        v = state.clients.v
-        gain = self.gains(problem, state.releases + 1)
+    def node(self, problem, nodes: PrivateClients, heard: Heard, key) -> PrivateClients:
+        """Return w_k, and v_k, which is w_k with noise."""
+        v, pull = heard.known, heard.gathered
+        gain = self.gains(problem, nodes.releases + 1)
         gradient = released_gradients(problem, self.release, v)
-        pull = self.pull(problem, state)
         w = v - gain[:, None] * (gradient + pull)
         size = public_sizes(v) + gain * (public_sizes(pull) + regulariser_sizes(problem, v))
-        return self.send(problem, state, info, w, gain, size)
+        return self.published(problem, nodes, w, gain, size, key)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return a_k, by how much w_k moves per unit of the gradient, shape (clients,)."""
@@ -118,9 +116,6 @@ def private_networked_admm(
       InputError: a number is not positive, the release is no release, or the exchange is none or
         has a channel down or an aggregator.
     """
-    return PrivateNetworkedADMM(
-        check_release(release),
-        scalar("rho", rho, above=0),
-        step_schedule(step_size),
-        check_flows(exchange, NO_MEAN),
+    return build(
+        PrivateNetworkedADMM, release=release, rho=rho, step_size=step_size, exchange=exchange
     )

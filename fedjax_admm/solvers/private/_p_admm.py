@@ -16,14 +16,14 @@ Reference: J. Ding, Y. Gong, M. Pan, Z. Han, "Optimal Differentially Private ADM
 Machine Learning", IEEE Big Data 2019.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, scalar
+from fedjax_admm._checks import InputError, is_concrete
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
@@ -31,15 +31,15 @@ from fedjax_admm.kernels import project_l2_ball, safe_norm
 from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
-from fedjax_admm.solvers.graph._neighbours import check_flows
+from fedjax_admm.solvers._declared import build, counted, positive
+from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
-    NO_MEAN,
     DualFlows,
-    PrivateState,
-    check_release,
-    check_releases,
+    PrivateClients,
     public_sizes,
+    released,
     released_gradients,
+    without_mean,
 )
 
 _HIGHEST = jax.lax.Precision.HIGHEST
@@ -52,10 +52,10 @@ _HALVINGS = 40
 class PADMM(DualFlows):
     """P-ADMM; build it with `p_admm`."""
 
-    release: Release
-    rho: jax.Array  # shape=(): weight of the constraints
-    exchange: Exchange  # of v, after the release
-    newton_steps: int = field(metadata={"static": True})
+    release: Release = released()
+    rho: jax.Array = positive()  # shape=(): weight of the constraints
+    exchange: Exchange = without_mean()  # of v, after the release
+    newton_steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients, LinearModels)
 
@@ -65,7 +65,7 @@ class PADMM(DualFlows):
         Raises:
           InputError: they are not.
         """
-        check_releases(self.release, rounds, problem)
+        super().check(problem, rounds)
         if not problem.loss.smooth:
             raise InputError(
                 f"must be smooth for P-ADMM, but it is {type(problem.loss).__name__}",
@@ -81,17 +81,16 @@ class PADMM(DualFlows):
                 remedy="use private_networked_admm",
             )
 
-    def step(self, problem, state: PrivateState, info) -> PrivateState:
-        """Return the state after one round."""
-        old = state.clients
+    def node(self, problem, nodes: PrivateClients, heard: Heard, key) -> PrivateClients:
+        """Return w_k, and v_k, which is w_k with noise."""
         weight = 2 * self.rho * problem.graph.degrees.astype(self.rho.dtype)
         # gamma_k - rho sum_l (v_k + v_l), as sum_l (v_k + v_l) = 2 d_k v_k - (L v)_k.
-        pull = self.pull(problem, state) - weight[:, None] * old.v
-        w = self._minimize(problem, old.w, pull, weight)
-        gain = self.gains(problem, state.releases + 1)
+        pull = heard.gathered - weight[:, None] * heard.known
+        w = self._minimize(problem, nodes.w, pull, weight)
+        gain = self.gains(problem, nodes.releases + 1)
         # Around the minimiser without data, pull and model cancel.
         size = 4 * gain * public_sizes(pull)
-        return self.send(problem, state, info, w, gain, size)
+        return self.published(problem, nodes, w, gain, size, key)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return by how much w_k moves at most per unit of the gradient, shape (clients,)."""
@@ -207,9 +206,4 @@ def p_admm(
       InputError: a number is out of range, the release is no release, or the exchange is none or
         has a channel down or an aggregator.
     """
-    return PADMM(
-        check_release(release),
-        scalar("rho", rho, above=0),
-        check_flows(exchange, NO_MEAN),
-        count("newton_steps", newton_steps),
-    )
+    return build(PADMM, release=release, rho=rho, exchange=exchange, newton_steps=newton_steps)

@@ -24,26 +24,19 @@ import jax
 
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
-from fedjax_admm.graphs import metropolis_weights
 from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
-from fedjax_admm.solvers.graph._neighbours import (
-    averages,
-    check_groups,
-    check_peers,
-    neighbourhoods,
-)
+from fedjax_admm.solvers._declared import build
+from fedjax_admm.solvers._graph import Heard, to_neighbours
 from fedjax_admm.solvers.private._network import (
     PrivateClients,
     PrivateSolver,
-    check_release,
-    check_releases,
-    first_clients,
     public_sizes,
     regulariser_sizes,
+    released,
     released_gradients,
-    step_schedule,
+    stepped,
 )
 
 
@@ -52,39 +45,20 @@ from fedjax_admm.solvers.private._network import (
 class PrivateSubgradient(PrivateSolver):
     """Private distributed subgradient steps; build it with `private_subgradient`."""
 
-    release: Release
-    step_size: Schedule  # eta, by a client's own count of releases
-    exchange: Exchange  # of v, after the release
+    release: Release = released()
+    step_size: Schedule = stepped()  # eta, by a client's own count of releases
+    exchange: Exchange = to_neighbours()  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
+    mixes: ClassVar[bool] = True
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and what the aggregator needs.
-
-        Raises:
-          InputError: it is not, or a client has fewer neighbours than the aggregator needs.
-        """
-        check_releases(self.release, rounds, problem)
-        check_groups(self.exchange, problem.graph, own=1)
-
-    def init(self, problem, key) -> PrivateClients:
-        """Start where everybody knows it: nothing is sent."""
-        return first_clients(problem, self.exchange, key)
-
-    def step(self, problem, state: PrivateClients, info) -> PrivateClients:
-        """Return the state after one round."""
-        graph = problem.graph
-        eta = self.gains(problem, state.releases + 1)
-        weights = metropolis_weights(graph).astype(state.v.dtype)
-        if averages(self.exchange):
-            mixed = state.v - graph.divergence(weights[:, None] * graph.difference(state.v))
-        else:
-            last = state.post.last
-            mixed = neighbourhoods(self.exchange, graph, weights, state.v, last, info.active)
-            state = state._replace(post=state.post._replace(last=mixed))
-        w = mixed - eta[:, None] * released_gradients(problem, self.release, state.v)
-        size = public_sizes(mixed) + eta * regulariser_sizes(problem, state.v)
-        return self.sent(problem, state, info, w, eta, size)
+    def node(self, problem, nodes: PrivateClients, heard: Heard, key) -> PrivateClients:
+        """Return w_k, and v_k, which is w_k with noise."""
+        eta = self.gains(problem, nodes.releases + 1)
+        gradient = released_gradients(problem, self.release, heard.known)
+        w = heard.mean - eta[:, None] * gradient
+        size = public_sizes(heard.mean) + eta * regulariser_sizes(problem, heard.known)
+        return self.published(problem, nodes, w, eta, size, key)
 
     def gains(self, problem, n: jax.Array) -> jax.Array:
         """Return eta_n, by how much w_k moves per unit of the gradient, shape (clients,)."""
@@ -115,6 +89,4 @@ def private_subgradient(
       InputError: a number is not positive, the release is no release, or the exchange is none or
         has a channel down.
     """
-    return PrivateSubgradient(
-        check_release(release), step_schedule(step_size), check_peers(exchange)
-    )
+    return build(PrivateSubgradient, release=release, step_size=step_size, exchange=exchange)

@@ -75,7 +75,7 @@ class SpectralMemory(NamedTuple):
 class BalancedPenalty:
     """Balance of relative residuals; build it with `balanced_penalty`."""
 
-    initial: jax.Array | None = positive(  # shape=() or (clients,)
+    initial: jax.Array = positive(  # shape=() or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
     ratio: jax.Array = declared(
@@ -108,7 +108,7 @@ class BalancedPenalty:
 class SpectralPenalty:
     """Spectral penalty parameters; build it with `spectral_penalty`."""
 
-    initial: jax.Array | None = positive(  # shape=() or (clients,)
+    initial: jax.Array = positive(  # shape=() or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
     correlation: jax.Array = declared(

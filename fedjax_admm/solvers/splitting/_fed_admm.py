@@ -98,7 +98,7 @@ class FedADMMClients(NamedTuple):
 class FedADMM(StarSolver):
     """Consensus ADMM on a star; build it with `fed_admm`."""
 
-    rho: jax.Array | None = positive(  # shape=() or (clients,)
+    rho: Any = positive(  # jax.Array of shape () or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
     local: LocalSolver = locally()
@@ -126,8 +126,8 @@ class FedADMM(StarSolver):
                 remedy="give one number for all clients, or one per client",
             )
 
-    def first_rho(self) -> jax.Array | None:
-        """Return rho before the first round."""
+    def first_rho(self) -> Any:
+        """Return rho before the first round; None where it is to be found."""
         return self.rho
 
     def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
@@ -136,7 +136,7 @@ class FedADMM(StarSolver):
         memory = self.local.memory(problem, models)
         return FedADMMClients(models, jnp.zeros_like(models), rho, memory), Said()
 
-    def client(self, problem, clients: FedADMMClients, z, key) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, z, key, /) -> tuple[FedADMMClients, Said]:
         """Return w_i and y_i after all dual updates, begun at z."""
         rho = clients.rho[:, None]
         e = self.relaxation * z + (1 - self.relaxation) * clients.models
@@ -210,7 +210,7 @@ class ScaledFedADMM(FedADMM):
         clients, _ = super().start_clients(problem, models, key)
         return clients, Said((jnp.zeros_like(models),))
 
-    def client(self, problem, clients: FedADMMClients, z, key) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, z, key, /) -> tuple[FedADMMClients, Said]:
         """Return w_i and y_i, and say rho_i u_i - (rho_i u_i of before)."""
         new, _ = super().client(problem, clients, z, key)
         rho = clients.rho[:, None]
@@ -245,15 +245,15 @@ class AdaptiveServer(NamedTuple):
 class AdaptiveFedADMM(FedADMM):
     """FedADMM whose server chooses rho_i: w_i and y_i go up, z and rho_i go down."""
 
-    rho: AdaptivePenalty = declared(lambda _, value: value)
+    rho: Any = declared(lambda _, value: value)  # an AdaptivePenalty
     exchange: Exchange = exchanged(  # of w_i and of y_i
         mean_alone("a {rho} that adapts looks at every client's model and dual variable")
     )
 
     looks_at_each: ClassVar[bool] = True
 
-    def first_rho(self) -> jax.Array | None:
-        """Return rho before the first round."""
+    def first_rho(self) -> Any:
+        """Return rho before the first round; None where it is to be found."""
         return self.rho.initial
 
     def start_server(self, model, num_clients) -> AdaptiveServer:

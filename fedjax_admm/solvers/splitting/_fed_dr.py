@@ -75,7 +75,7 @@ class FedDRClients(NamedTuple):
 class FedDR(StarSolver):
     """Randomised Douglas-Rachford splitting; build it with `fed_dr`."""
 
-    length: jax.Array | None = positive(  # shape=(): eta, of the proximal steps
+    length: jax.Array = positive(  # shape=(): eta, of the proximal steps
         argument="step", curvature=lambda largest: 1 / largest
     )
     relaxation: jax.Array = positive(at_most=2)  # shape=(): alpha

@@ -70,7 +70,7 @@ class FedDynClients(NamedTuple):
 class FedDyn(StarSolver):
     """Dynamic regularisation; build it with `fed_dyn`."""
 
-    rho: jax.Array | None = positive(curvature=lambda largest: largest)  # shape=()
+    rho: jax.Array = positive(curvature=lambda largest: largest)  # shape=()
     local: LocalSolver = locally()
     regularizer: Penalty = regularized()  # g
     exchange: Exchange = exchanged()  # of c_i

@@ -70,7 +70,7 @@ class FedPDClients(NamedTuple):
 class FedPD(StarSolver):
     """Primal-dual steps with averages by a coin; build it with `fed_pd`."""
 
-    length: jax.Array | None = positive(  # shape=(): eta, of the steps
+    length: jax.Array = positive(  # shape=(): eta, of the steps
         argument="step", curvature=lambda largest: 1 / largest
     )
     averaging: jax.Array = positive(at_most=1)  # shape=(): probability of an average in a round

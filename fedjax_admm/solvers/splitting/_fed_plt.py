@@ -63,7 +63,7 @@ class FedPLTClients(NamedTuple):
 class FedPLT(StarSolver):
     """Peaceman-Rachford splitting with local training; build it with `fed_plt`."""
 
-    length: jax.Array | None = positive(  # shape=(): s, of the proximal steps
+    length: jax.Array = positive(  # shape=(): s, of the proximal steps
         argument="step", curvature=lambda largest: 1 / largest
     )
     local: LocalSolver = locally()

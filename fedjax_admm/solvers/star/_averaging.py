@@ -64,7 +64,7 @@ from fedjax_admm.solvers._star import StarSolver
 class GradientUpdate:
     """Gradient steps on the local loss."""
 
-    rate: jax.Array | None = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
+    rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
     local_steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
@@ -77,10 +77,10 @@ class GradientUpdate:
         """Return the models after the steps, (clients, dim), and nothing."""
         return descend(problem, shared, key, self.rate, self.local_steps), memory
 
-    def beside(self, memory):
+    def beside(self, memory) -> Any:
         """Return nothing: the server knows the length."""
 
-    def length(self, received):
+    def length(self, received) -> Any:
         """Return K times the rate."""
         return self.local_steps * self.rate
 
@@ -90,7 +90,7 @@ class GradientUpdate:
 class ProximalUpdate:
     """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
 
-    penalty: jax.Array | None = declared(  # shape=()
+    penalty: jax.Array = declared(  # shape=()
         partial(scalar, at_least=0), curvature=lambda largest: largest
     )
     local: LocalSolver = locally()
@@ -109,10 +109,10 @@ class ProximalUpdate:
         weight = jnp.broadcast_to(self.penalty, shared.shape[:1])
         return self.local(problem, shared, weight, shared, memory, key)
 
-    def beside(self, memory):
+    def beside(self, memory) -> Any:
         """Return nothing: the server knows the length."""
 
-    def length(self, received):
+    def length(self, received) -> Any:
         """Return the length of the gradient step that it amounts to."""
         return self.local.length(self.penalty)
 
@@ -134,11 +134,11 @@ class ProxUpdate:
         """Return the models after the prox, (nodes, dim), and tau_i."""
         return problem.prox(shared, tau, problem.prox_memory(shared))[0], tau
 
-    def beside(self, tau):
+    def beside(self, tau) -> Any:
         """Return tau_i, which travels beside the models."""
         return tau
 
-    def length(self, received):
+    def length(self, received) -> Any:
         """Return the mean of tau_i."""
         return received.beside
 

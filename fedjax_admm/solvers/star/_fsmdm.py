@@ -105,7 +105,8 @@ class FSMDM(StarSolver):
     def start_clients(self, problem, models, key) -> tuple[FSMDMClients, Said]:
         """Start every copy at the first model, every dual variable at zero."""
         duals, counts = jnp.zeros_like(models), jnp.zeros(len(models), jnp.int32)
-        return FSMDMClients(*[models] * 4, *[duals] * 3, counts), Said()
+        clients = FSMDMClients(models, models, models, models, duals, duals, duals, counts)
+        return clients, Said()
 
     def check(self, problem, rounds: int) -> None:
         """Check that the z-step has a minimiser inside the ball in all of so many rounds.

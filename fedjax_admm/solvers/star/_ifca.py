@@ -80,7 +80,7 @@ class IFCA(StarSolver):
                 value=self.start,
             )
 
-    def first_model(self, problem) -> jax.Array:
+    def first_model(self, problem, key) -> jax.Array:
         """Return the first models, shape (clusters, dim)."""
         return self.start
 

@@ -69,7 +69,7 @@ class ProxSkipClients(NamedTuple):
 class ProxSkip(StarSolver):
     """ProxSkip; build it with `prox_skip`."""
 
-    step_size: jax.Array | None = positive(  # shape=(): gamma
+    step_size: jax.Array = positive(  # shape=(): gamma
         argument="step", curvature=lambda largest: 1 / largest
     )
     probability: jax.Array = positive(at_most=1)  # shape=(): p

@@ -68,7 +68,7 @@ class ScaffoldServer(NamedTuple):
 class Scaffold(StarSolver):
     """SCAFFOLD; build it with `scaffold`. What a client keeps is c_i, shape (clients, dim)."""
 
-    rate: jax.Array | None = positive(curvature=lambda largest: 0.2 / largest)  # shape=(): eta
+    rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=(): eta
     server_step: jax.Array = positive()  # shape=(): eta_g
     regularizer: Penalty = regularized()  # g
     exchange: Exchange = exchanged()  # of the moves, and of c_i

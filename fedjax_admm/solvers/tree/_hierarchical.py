@@ -25,13 +25,9 @@ number of passes, each updating the levels from the deepest to the first, and th
 An inactive node keeps everything, its count included; its parent uses what it sent last. Since
 clients have no children, all of them go first in a pass, wherever they hang.
 
-Where something happens to messages, every parent averages what it heard last of its children with
-the exchange's aggregator (see `_tree_post`), and
-
-    sum_c (sigma_c q_c - Gamma_c)  is  (sum_c sigma_c) Agg_sigma(u^_c),    u = q - Gamma / sigma
-
-The root's children send it one message per round, in the last pass, and read its model once, in the
-first; all others send and read in every pass in which they are active. Delays count passes.
+A node sends its parent the upload u = q - Gamma / sigma with the weight sigma, so that the sum over
+the children is that of sigma_c u_c; through an exchange it is (sum_c sigma_c) Agg_sigma(u^_c) (see
+`_tree`). Where u^ arrives, the node goes on with q - (u - u^) / 2 and Gamma + sigma (u - u^) / 2.
 
 The root update is printed with a plus sign before Gamma; the Lagrangian gives the minus sign, and
 with a plus the iterates blow up.
@@ -41,46 +37,32 @@ Federated Learning", Algorithm 1, here for trees of any depth.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count, flag, instance, is_concrete, one_of, several
+from fedjax_admm._checks import InputError, instance, one_of, several
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnTree, first_model
-from fedjax_admm.messages import Exchange, check_exchange
-from fedjax_admm.participation import where_active
+from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty, zero
-from fedjax_admm.solvers._declared import check_regularizer
+from fedjax_admm.solvers._declared import (
+    build,
+    check_regularizer,
+    counted,
+    declared,
+    exchanged,
+    flagged,
+)
+from fedjax_admm.solvers._tree import FromChildren, HierarchyState, TreeSolver, TreeUpload
 from fedjax_admm.solvers.tree._client_updates import (
     CLIENT_UPDATES,
     LinearizedClients,
     ProxClients,
 )
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
-from fedjax_admm.solvers.tree._tree_post import (
-    TreePost,
-    hear,
-    open_tree_post,
-    read_down,
-    send_up,
-)
-from fedjax_admm.traffic import Traffic
-from fedjax_admm.trees import Tree
-
-
-@short_repr
-class HierarchyState(NamedTuple):
-    """The models of all nodes, and what their links hold."""
-
-    root: jax.Array  # shape=(dim,): w_0, the cloud's model
-    servers: tuple[TreeNodes, ...]  # one per level from 1; empty for a star
-    clients: TreeNodes
-    memory: Any  # of the clients' inexact prox, stacked over clients; () of an exact one
-    post: Any = ()  # TreePost: what the exchange remembers; () where nothing happens to messages
 
 
 @short_repr
@@ -98,24 +80,46 @@ class RootRegularizer(NamedTuple):
         return self.level.prox(v[None], step)[0]
 
 
+def _link(name: str, given: Any) -> TreeLink:
+    instance(name, given, TreeLink, "a link as tree_link makes it")
+    return given
+
+
+def _links(name: str, given: Any) -> tuple[TreeLink, ...]:
+    several(name, given, "links, one per level")
+    return tuple(_link(f"{name}[{level}]", link) for level, link in enumerate(given))
+
+
+def _regularizers(name: str, given: Any) -> tuple[Penalty, ...] | None:
+    if given is None:
+        return None
+    several(name, given, "penalties, one per level of servers")
+    return tuple(map(check_regularizer, given))
+
+
+def _client_update(name: str, given: Any) -> ProxClients | LinearizedClients:
+    one_of(name, given, CLIENT_UPDATES)
+    return CLIENT_UPDATES[given]()
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class HierarchicalADMM:
+class HierarchicalADMM(TreeSolver):
     """Smoothing ADMM over a tree; `hierarchical_admm`, `consensus_admm` and `hfsad` build it."""
 
-    clients: TreeLink  # of the clients, at whatever level they hang
-    servers: tuple[TreeLink, ...]  # of the servers, one per level from 1
-    regularizers: tuple[Penalty, ...]  # of the servers, one per level, the root first
-    client_update: ProxClients | LinearizedClients
-    passes: int = field(default=1, metadata={"static": True})
-    personal: bool = field(default=False, metadata={"static": True})
-    exchange: Exchange = field(default_factory=Exchange)  # of q - Gamma / sigma, weights sigma
+    clients: TreeLink = declared(_link)  # of the clients, at whatever level they hang
+    servers: tuple[TreeLink, ...] = declared(_links)  # of the servers, one per level from 1
+    # Of the servers, one per level, the root first.
+    regularizers: tuple[Penalty, ...] = declared(_regularizers)
+    client_update: ProxClients | LinearizedClients = declared(_client_update)
+    passes: int = counted()
+    personal: bool = flagged()
+    exchange: Exchange = exchanged()  # of q - Gamma / sigma, with weights sigma
 
-    requires: ClassVar[tuple[type, ...]] = (OnTree,)  # and what the client update requires
     sums_losses: ClassVar[bool] = True  # beside the regularisers
 
     @property
-    def regularizer(self) -> "RootRegularizer":
+    def regularizer(self) -> RootRegularizer:
         """Return the regulariser of the root, for one model."""
         return RootRegularizer(self.regularizers[0])
 
@@ -125,194 +129,66 @@ class HierarchicalADMM:
         Raises:
           InputError: the tree has another number of levels than the solver.
         """
-        tree = problem.tree
-        if tree.depth != len(self.regularizers):
+        depth = problem.tree.depth
+        if depth != len(self.regularizers):
             raise InputError(
-                f"the tree's depth is {tree.depth}, but the solver is built for "
+                f"the tree's depth is {depth}, but the solver is built for "
                 f"{len(self.regularizers)}; give it one link per level below the root "
-                f"({tree.depth - 1}) and one regulariser per level ({tree.depth})."
+                f"({depth - 1}) and one regulariser per level ({depth})."
             )
-        return (self.passes, tree.num_links)
+        return super().participants(problem)
 
-    def check(self, problem, rounds: int) -> None:
-        """Check that every server has enough children for the exchange's aggregator.
+    def start_clients(self, problem, models: jax.Array) -> TreeNodes:
+        """Start every copy at the first model, and every dual variable at zero."""
+        nodes = self.start_servers(0, models)
+        return nodes._replace(memory=self.client_update.memory(problem, models))
 
-        Raises:
-          InputError: it has not.
-        """
-        if self.exchange.plain or not hasattr(self.exchange.aggregator, "check"):
-            return
-        for number in problem.tree.children():
-            if is_concrete(number):
-                self.exchange.aggregator.check(int(jnp.min(number)))
+    def start_servers(self, level: int, models: jax.Array) -> TreeNodes:
+        """Start every copy at the first model, and every dual variable at zero."""
+        counts = jnp.zeros(len(models), jnp.int32)
+        return TreeNodes(models, models, models, jnp.zeros_like(models), counts)
 
-    def init(self, problem, key) -> HierarchyState:
-        """Start every model and every copy at the problem's start, every dual at zero."""
-        start = first_model(problem)
+    def model(self, nodes: TreeNodes) -> jax.Array:
+        """Return w."""
+        return nodes.w
 
-        def nodes(number: int) -> TreeNodes:
-            copies = jnp.broadcast_to(start, (number, *start.shape))
-            counts = jnp.zeros(number, jnp.int32)
-            return TreeNodes(copies, copies, copies, jnp.zeros_like(copies), counts)
+    def client(self, problem, clients: TreeNodes, above: jax.Array, key) -> TreeNodes:
+        """Return the clients after an update."""
+        link, counts = self.clients, clients.updates + 1
+        sigma, mu = link.sigma(counts), link.mu(counts)
+        w, memory = self.client_update(problem, clients.z, clients.gamma, sigma, mu, clients.memory)
+        return link.update(clients._replace(memory=memory), w, above)
 
-        tree = problem.tree
-        servers = tuple(nodes(size) for size in tree.level_sizes[1:])
-        clients = nodes(tree.num_clients)
-        memory = self.client_update.memory(problem, clients.w)
-        links = zip((self.clients, *self.servers), (clients, *servers), strict=True)
-        weights = [link.upload(nodes)[1][:, 0] for link, nodes in links]
-        post = open_tree_post(self.exchange, key, tree, start, weights)
-        return HierarchyState(start, servers, clients, memory, post)
+    def server(
+        self, level: int, servers: TreeNodes, received: FromChildren, above: jax.Array
+    ) -> TreeNodes:
+        """Return the servers of a level after an update."""
+        link = self.servers[level - 1]
+        sigma = link.sigma(servers.updates + 1)[:, None]
+        v = 1 / (sigma + received.weight)
+        centre = v * (sigma * servers.z + servers.gamma + received.total)
+        return link.update(servers, self.regularizers[level].prox(centre, v), above)
 
-    def step(self, problem, state: HierarchyState, info) -> HierarchyState:
-        """Return the state after one round: all passes, then the root."""
-        if not self.exchange.plain:
-            return self._step_with_post(problem, state, info)
+    def upload(self, level: int, nodes: TreeNodes) -> TreeUpload:
+        """Return u = q - Gamma / sigma, with the weight sigma."""
+        return self._link(level).upload(nodes)
 
-        def one_pass(state, active):
-            return self._pass(problem, state, active), None
+    def apply_decoded(self, level: int, nodes: TreeNodes, values: jax.Array) -> TreeNodes:
+        """Return nodes whose upload is the value: half of the difference in q, half in Gamma."""
+        return self._link(level).apply_decoded(nodes, values)
 
-        state, _ = jax.lax.scan(one_pass, state, info.active)
-        total, weight = self._from_clients(problem.tree, state.clients)[0]
-        if state.servers:
-            more = self._from_servers(problem.tree, state.servers[0], 1)
-            total, weight = total + more[0], weight + more[1]
-        root = self.regularizers[0].prox(total / weight, 1 / weight)
-        return state._replace(root=root[0])
+    def root(self, received: FromChildren) -> jax.Array:
+        """Return w_0."""
+        total, weight = received
+        return self.regularizers[0].prox(total / weight, 1 / weight)[0]
 
     def estimate(self, state: HierarchyState) -> jax.Array:
         """Return the root's model (dim,), or the clients' (clients, dim) if `personal`."""
-        return state.clients.w if self.personal else state.root
+        return self.client_models(state) if self.personal else state.root
 
-    def client_models(self, state: HierarchyState) -> jax.Array:
-        """Return the clients' own models, shape (clients, dim)."""
-        return state.clients.w
-
-    def traffic(self, problem) -> Traffic:
-        """Return dim + 1 numbers up (sigma q - Gamma, and sigma) and dim down (the model)."""
-        dim = problem.start.shape[-1]
-        return self.exchange.traffic(up=[(dim,)], down=[(dim,)], more_up=1)
-
-    def messages(self, problem, active: jax.Array) -> jax.Array:
-        """Count the messages of a round: one per update, but one per round at the root.
-
-        The root reads and sends once per round, after all passes: its children send it their last
-        update only, and fetch its model once.
-        """
-        at_root = _at_root(problem.tree)
-        deeper = jnp.sum(active & ~at_root[None], dtype=jnp.int32)
-        return deeper + jnp.sum(jnp.any(active, 0) & at_root, dtype=jnp.int32)
-
-    def _pass(self, problem, state: HierarchyState, active: jax.Array) -> HierarchyState:
-        """Update all clients, then the servers level by level, from the deepest to the first."""
-        tree = problem.tree
-        present, *server_present = jnp.split(active, tree.link_offsets)
-        above = jnp.concatenate([state.root[None], *(nodes.w for nodes in state.servers)])
-        clients, memory = self._clients(problem, state, present, above[tree.client_parents])
-
-        # From the stored state, so that absent children count with what they sent last.
-        received = self._from_clients(tree, clients)
-        servers = list(state.servers)
-        parents = [state.root[None], *(nodes.w for nodes in servers)]
-        for level in range(tree.depth - 1, 0, -1):
-            above = parents[level - 1][tree.server_parents[level - 1]]
-            present = server_present[level - 1]
-            nodes = self._level(level, servers[level - 1], received[level], present, above)
-            more = self._from_servers(tree, nodes, level)
-            received[level - 1] = tuple(map(jnp.add, received[level - 1], more))
-            servers[level - 1] = nodes
-        return HierarchyState(state.root, tuple(servers), clients, memory)
-
-    def _step_with_post(self, problem, state: HierarchyState, info) -> HierarchyState:
-        """Return the state after one round in which something happens to messages."""
-
-        def one_pass(state, given):
-            return self._pass_with_post(problem, state, *given), None
-
-        anybody, at_root = jnp.any(info.active, 0)[None], _at_root(problem.tree)[None]
-        number = jnp.arange(self.passes, dtype=jnp.int32)
-        # With the root all its children exchange one message per round.
-        reads = jnp.where(at_root, (number == 0)[:, None] & anybody, info.active)
-        speaks = jnp.where(at_root, (number == self.passes - 1)[:, None] & anybody, info.active)
-        index, keys = info.index * self.passes + number, jax.random.split(info.key, self.passes)
-        state, _ = jax.lax.scan(one_pass, state, (info.active, reads, speaks, index, keys))
-        total, weight, boxes = hear(self.exchange, problem.tree, list(state.post.up), 0)
-        root = self.regularizers[0].prox(total / weight, 1 / weight)
-        return state._replace(root=root[0], post=state.post._replace(up=tuple(boxes)))
-
-    def _pass_with_post(self, problem, state: HierarchyState, active, reads, speaks, index, key):
-        """Return the state after a pass in which something happens to messages."""
-        tree, exchange = problem.tree, self.exchange
-        offsets = tree.link_offsets
-        active, reads, speaks = (jnp.split(mask, offsets) for mask in (active, reads, speaks))
-        # JAX takes the keys of a scan under vmap for used, unless they are cloned.
-        ups, downs = jax.random.split(jax.random.clone(key), (2, tree.depth))
-        boxes, readings = list(state.post.up), list(state.post.down)
-        parents = [state.root[None], *(nodes.w for nodes in state.servers)]
-
-        above = jnp.concatenate(parents)[tree.client_parents]
-        above, readings[0] = read_down(exchange, downs[0], readings[0], above, reads[0])
-        clients, memory = self._clients(problem, state, active[0], above)
-        clients, boxes[0] = send_up(
-            exchange, ups[0], index, boxes[0], self.clients, clients, speaks[0]
-        )
-        servers = list(state.servers)
-        for level in range(tree.depth - 1, 0, -1):
-            total, weight, boxes = hear(exchange, tree, boxes, level)
-            above = parents[level - 1][tree.server_parents[level - 1]]
-            above, readings[level] = read_down(
-                exchange, downs[level], readings[level], above, reads[level]
-            )
-            nodes = self._level(level, servers[level - 1], (total, weight), active[level], above)
-            servers[level - 1], boxes[level] = send_up(
-                exchange,
-                ups[level],
-                index,
-                boxes[level],
-                self.servers[level - 1],
-                nodes,
-                speaks[level],
-            )
-        post = TreePost(tuple(boxes), tuple(readings))
-        return HierarchyState(state.root, tuple(servers), clients, memory, post)
-
-    def _clients(self, problem, state: HierarchyState, present: jax.Array, above: jax.Array):
-        """Return the clients after an update, given their parents' models, and their memory."""
-        clients, link = state.clients, self.clients
-        counts = clients.updates + 1
-        models, memory = self.client_update(
-            problem, clients.z, clients.gamma, link.sigma(counts), link.mu(counts), state.memory
-        )
-        updated = link.update(clients, models, above)
-        return where_active(present, (updated, memory), (clients, state.memory))
-
-    def _level(self, level: int, nodes: TreeNodes, received, present, above) -> TreeNodes:
-        """Return the servers of a level after an update, given what they heard and read."""
-        link = self.servers[level - 1]
-        total, weight = received
-        sigma = link.sigma(nodes.updates + 1)[:, None]
-        step = 1 / (sigma + weight)
-        centre = step * (sigma * nodes.z + nodes.gamma + total)
-        models = self.regularizers[level].prox(centre, step)
-        return where_active(present, link.update(nodes, models, above), nodes)
-
-    def _from_clients(self, tree: Tree, clients: TreeNodes) -> list[Any]:
-        """Return what the servers hear of their clients: (sum, weight), one pair per level."""
-        total, weight = self.clients.message(clients)
-        return list(zip(tree.sum_of_clients(total), tree.sum_of_clients(weight), strict=True))
-
-    def _from_servers(self, tree: Tree, nodes: TreeNodes, level: int) -> tuple[jax.Array, ...]:
-        """Return what the level above hears of the servers of a level: (sum, weight)."""
-        total, weight = self.servers[level - 1].message(nodes)
-        return tree.sum_of_servers(total, level), tree.sum_of_servers(weight, level)
-
-
-def _at_root(tree: Tree) -> jax.Array:
-    """Return which nodes are children of the root, bool, shape (links,)."""
-    first_level = tree.level_sizes[1] if tree.depth > 1 else 0
-    return jnp.concatenate(
-        [tree.client_parents == 0, jnp.arange(tree.num_servers - 1) < first_level]
-    )
+    def _link(self, level: int) -> TreeLink:
+        """Return the link of the servers of a level; the clients stand at level 0."""
+        return self.servers[level - 1] if level else self.clients
 
 
 def hierarchical_admm(
@@ -337,9 +213,10 @@ def hierarchical_admm(
         `smoothed_gradients`).
       personal: whether the estimate is the clients' models instead of the cloud's.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None. A share of
-        liars is drawn among the clients; a mask with an entry per link, the clients first and then
-        the servers from level 1 on, may name servers, too. They lie upwards, and tell their
-        children the truth. Delays count passes, and are the same for all links.
+        Byzantine nodes is drawn among the clients; a mask with an entry per link, the clients first
+        and then the servers from level 1 on, may name servers, too. Their uploads are false, and
+        the models that they send to their children are true. Delays count passes, and are the same
+        for all links.
 
     Returns:
       The solver; its numbers are leaves.
@@ -348,34 +225,27 @@ def hierarchical_admm(
       InputError: the numbers of links and regularisers do not fit together, or an argument is
         none of those listed.
     """
-    instance("clients", clients, TreeLink, "a link as tree_link makes it")
-    several("servers", servers, "links, one per level")
-    for level, server in enumerate(servers):
-        instance(f"servers[{level}]", server, TreeLink, "a link as tree_link makes it")
-    if regularizers is not None:
-        several("regularizers", regularizers, "penalties, one per level of servers")
-        for regularizer in regularizers:
-            check_regularizer(regularizer)
-    servers = tuple(servers)
-    levels = len(servers) + 1
-    regularizers = (zero(),) * levels if regularizers is None else tuple(regularizers)
-    if len(regularizers) != levels:
+    solver = build(
+        HierarchicalADMM,
+        clients=clients,
+        servers=servers,
+        regularizers=regularizers,
+        client_update=client_update,
+        passes=passes,
+        personal=personal,
+        exchange=exchange,
+    )
+    levels = len(solver.servers) + 1
+    if regularizers is None:
+        return replace(solver, regularizers=(zero(),) * levels)
+    if len(solver.regularizers) != levels:
         raise InputError(
             f"must hold one per level of servers, the root included ({levels} with "
-            f"{len(servers)} server links), but it holds {len(regularizers)}",
+            f"{levels - 1} server links), but it holds {len(regularizers)}",
             argument="regularizers",
             value=regularizers,
         )
-    one_of("client_update", client_update, CLIENT_UPDATES)
-    return HierarchicalADMM(
-        clients,
-        servers,
-        regularizers,
-        CLIENT_UPDATES[client_update](),
-        count("passes", passes),
-        flag("personal", personal),
-        check_exchange(exchange),
-    )
+    return solver
 
 
 def consensus_admm(

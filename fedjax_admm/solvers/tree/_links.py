@@ -6,15 +6,19 @@ multiplier Gamma of w_p = q, one update of the link is
     a = w - Gamma / sigma,  b = w_p + Gamma / sigma,  e = Prox_{r(.; mu)}(b - a; 2 / sigma)
     z, q <- (a + b - e) / 2, (a + b + e) / 2,    Gamma <- Gamma + sigma (w_p - q)
 
-and the parent hears sigma q - Gamma, and sigma. Where something happens to messages it hears
-u = q - Gamma / sigma instead, and sigma (see `_tree_post`).
+and the node sends its parent the upload u = q - Gamma / sigma with the weight sigma. Where u^
+arrives in its place, half of the difference belongs to the copy and half to the multiplier,
+
+    q <- q - (u - u^) / 2,    Gamma <- Gamma + sigma (u - u^) / 2,    and Lambda = -Gamma,
+
+so that the upload is u^ and both ends of the link hold the same.
 
 Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
 Federated Learning", Algorithm 1.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -24,6 +28,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import couple_pair
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.solvers._tree import TreeUpload
 
 
 @short_repr
@@ -35,6 +40,7 @@ class TreeNodes(NamedTuple):
     q: jax.Array  # shape=(nodes, dim): copies of the parent's model in the link
     gamma: jax.Array  # shape=(nodes, dim): duals of w_p = q, and minus those of w = z
     updates: jax.Array  # shape=(nodes,), int32: updates done
+    memory: Any = ()  # of the clients' inexact prox, stacked; () of an exact one, and of servers
 
 
 @register_dataclass
@@ -46,21 +52,18 @@ class TreeLink:
     mu: Schedule  # smoothing of the penalty, in units of the model
     penalty: SmoothablePenalty  # on the difference to the parent's model
 
-    def message(self, nodes: TreeNodes) -> tuple[jax.Array, jax.Array]:
-        """Return sigma q - Gamma, shape (nodes, dim), and sigma, (nodes, 1), for the parents."""
-        sigma = self.sigma(nodes.updates + 1)[:, None]
-        return sigma * nodes.q - nodes.gamma, sigma
+    def upload(self, nodes: TreeNodes) -> TreeUpload:
+        """Return u = q - Gamma / sigma, with the weight sigma."""
+        weights = self.sigma(nodes.updates + 1)
+        sigma = weights[:, None]
+        values, weighted = nodes.q - nodes.gamma / sigma, sigma * nodes.q - nodes.gamma
+        return TreeUpload(values, weights, weighted)
 
-    def upload(self, nodes: TreeNodes) -> tuple[jax.Array, jax.Array]:
-        """Return u = q - Gamma / sigma, shape (nodes, dim), and its weight sigma, (nodes, 1)."""
+    def apply_decoded(self, nodes: TreeNodes, values: jax.Array) -> TreeNodes:
+        """Return nodes whose upload is the value: half of the difference in q, half in Gamma."""
         sigma = self.sigma(nodes.updates + 1)[:, None]
-        return nodes.q - nodes.gamma / sigma, sigma
-
-    def absorb(self, nodes: TreeNodes, heard: jax.Array) -> TreeNodes:
-        """Return the nodes whose upload is what was heard: half of the loss in q, half in Gamma."""
-        sigma = self.sigma(nodes.updates + 1)[:, None]
-        lost = (nodes.q - nodes.gamma / sigma - heard) / 2
-        return nodes._replace(q=nodes.q - lost, gamma=nodes.gamma + sigma * lost)
+        error = (nodes.q - nodes.gamma / sigma - values) / 2
+        return nodes._replace(q=nodes.q - error, gamma=nodes.gamma + sigma * error)
 
     def update(self, nodes: TreeNodes, models: jax.Array, parents: jax.Array) -> TreeNodes:
         """Return the nodes after an update, given their new models and their parents'."""
@@ -72,7 +75,8 @@ class TreeLink:
             lambda v, step: self.penalty.smoothed_prox(v, step, mu),
             1 / sigma,
         )
-        return TreeNodes(models, z, q, nodes.gamma + sigma * (parents - q), counts)
+        gamma = nodes.gamma + sigma * (parents - q)
+        return TreeNodes(models, z, q, gamma, counts, nodes.memory)
 
 
 def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty) -> TreeLink:

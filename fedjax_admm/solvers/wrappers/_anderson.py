@@ -16,7 +16,10 @@ derivatives through them would be noise.
 
 **What it is not for.** It needs the same map in every round: everybody present, full gradients, and
 no coins, noise, schedules over rounds, or penalties that adapt to the iterates. A solver is refused
-whose exchange does something to messages, or whose state follows from the keys of rounds. In a
+whose next state follows from the key or from the number of a round; this is looked up in its
+program, with its exchange. So a channel such as `differences(top_k(5))`, an attack such as
+`sign_flip` or an aggregator such as `coordinate_median` may be inside: what they remember is a part
+of the state, and is extrapolated with the rest. A channel that draws, or a delay, may not. In a
 round in which somebody is absent the plain step is taken and the differences are forgotten, so that
 absent clients keep everything, and nothing is gained. The inner products of whole states, about 2 m
 new ones in a round, which a network would have to add up, are not counted as messages.
@@ -27,7 +30,8 @@ Journal on Numerical Analysis 49(4), 2011; A. Fu, J. Zhang, S. Boyd, "Anderson A
 Douglas-Rachford Splitting", arXiv:1908.11482 (the regulariser, and the idea of the safeguard).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -35,13 +39,14 @@ import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._checks import InputError, scalar
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._run import in_dtype_of
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
 from fedjax_admm.protocol import RoundInfo, Solver
-from fedjax_admm.solvers.wrappers._around import Around
+from fedjax_admm.solvers._declared import build, counted, declared
+from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -68,15 +73,20 @@ class AndersonState(NamedTuple):
     history: AndersonHistory
 
 
+def _check_regularization(name: str, given: Any) -> jax.Array | None:
+    return None if given is None else scalar(name, given, at_least=0)
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Anderson(Around):
+class Anderson(SolverWrapper):
     """A solver whose rounds are extrapolated; build it with `anderson`."""
 
     solver: Solver
-    memory: int = field(metadata={"static": True})
-    regularization: jax.Array | None  # shape=(): eta; by the dtype if None
-    safeguard: jax.Array  # shape=(): D
+    regularization: jax.Array | None = declared(_check_regularization)  # shape=(): eta; by the
+    # dtype if None
+    safeguard: jax.Array = declared(partial(scalar, at_least=1))  # shape=(): D
+    memory: int = counted(at_least=0)
 
     # What every solver needs; the solver inside adds what it requires.
     requires: ClassVar[tuple[type, ...]] = (Clients,)
@@ -85,24 +95,28 @@ class Anderson(Around):
         """Check that a round is one map of the state, and what the solver inside checks.
 
         Raises:
-          InputError: something happens to messages, rounds draw something, or the solver inside
-            cannot run.
+          InputError: rounds draw something, or differ by their number, or the solver inside cannot
+            run.
         """
-        if not self.exchange.plain:
-            raise InputError(
-                "must have an exchange that changes no message, because its rounds are one "
-                "deterministic map of its state only then",
-                argument="solver",
-                value=self.solver,
-                remedy="leave its exchange out, or run it without anderson",
-            )
         super().check(problem, rounds)
-        if _draws(self.solver, problem):
+        draws, counts = _reads(self.solver, problem)
+        remedy = "or run it without anderson"
+        if not self.exchange.plain:
+            remedy = f"leave what does so out of its exchange, {remedy}"
+        if draws:
             raise InputError(
                 "must have rounds that draw nothing, but these draw minibatches, coins or noise",
                 argument="solver",
                 value=self.solver,
-                remedy="build the problem without batch_size, or run it without anderson",
+                remedy=f"build the problem without batch_size, {remedy}",
+            )
+        if counts:
+            raise InputError(
+                "must have rounds that are all alike, but these follow a schedule over rounds, or "
+                "their messages are late",
+                argument="solver",
+                value=self.solver,
+                remedy=f"give constant steps, {remedy}",
             )
 
     def init(self, problem, key) -> AndersonState:
@@ -175,20 +189,22 @@ class Anderson(Around):
         return self.solver.estimate(state.inner)
 
 
-def _draws(solver: Solver, problem: Any) -> bool:
-    """Return whether the state after a round depends on the round's key."""
-    given = solver, problem, jax.random.key(0), jax.random.key(0)
+def _reads(solver: Solver, problem: Any) -> tuple[bool, bool]:
+    """Return whether the state after a round depends on the round's key, and on its number."""
+    given = solver, problem, jax.random.key(0), jax.random.key(0), jnp.zeros((), jnp.int32)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), given)
     program = _first_round.trace(*shapes).jaxpr.jaxpr
     _, used = dce_jaxpr(program, [True] * len(program.outvars))
-    return used[-1]
+    return used[-2], used[-1]
 
 
 @jax.jit
-def _first_round(solver: Solver, problem: Any, start: jax.Array, key: jax.Array) -> Any:
+def _first_round(
+    solver: Solver, problem: Any, start: jax.Array, key: jax.Array, index: jax.Array
+) -> Any:
     solver = in_dtype_of(solver, problem)
     everybody = jnp.ones(solver.participants(problem), bool)
-    info = RoundInfo(jnp.zeros((), jnp.int32), key, everybody)
+    info = RoundInfo(index, key, everybody)
     return solver.step(problem, solver.init(problem, start), info)
 
 
@@ -257,9 +273,10 @@ def anderson(
     Raises:
       InputError: a number is out of range, or `solver` is no solver, or a private one.
     """
-    return Anderson(
-        solver,
-        count("memory", memory, at_least=0),
-        None if regularization is None else scalar("regularization", regularization, at_least=0),
-        scalar("safeguard", safeguard, at_least=1),
+    return build(
+        Anderson,
+        solver=solver,
+        regularization=regularization,
+        safeguard=safeguard,
+        memory=memory,
     ).checked("extra()")

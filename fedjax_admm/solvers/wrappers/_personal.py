@@ -17,31 +17,23 @@ Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with pe
 layers", arXiv:1912.00818.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import (
-    InputError,
-    count,
-    one_line,
-    scalar,
-)
+from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._pytrees import register_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import (
-    Minibatches,
-    OnStar,
-    PrivateParts,
-    has,
-)
+from fedjax_admm.capabilities import OnStar, PrivateParts
 from fedjax_admm.messages import Identity
 from fedjax_admm.protocol import Solver
+from fedjax_admm.solvers._declared import build, counted, positive
+from fedjax_admm.solvers._gradients import draws
 from fedjax_admm.solvers._star import work_present
-from fedjax_admm.solvers.wrappers._around import Around
+from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 
 
 @short_repr
@@ -54,12 +46,12 @@ class PersonalState(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Personal(Around):
+class Personal(SolverWrapper):
     """A solver for the shared part, and gradient steps for the private ones; see `personal`."""
 
     solver: Solver
-    rate: jax.Array  # shape=()
-    steps: int = field(metadata={"static": True})
+    rate: jax.Array = positive()  # shape=()
+    steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, PrivateParts)
 
@@ -70,7 +62,7 @@ class Personal(Around):
     def step(self, problem, state: PersonalState, info) -> PersonalState:
         """Return the state after one round."""
         read = self._read(problem, state)
-        fit = _clients_turn(problem, info)
+        fit = _clients_round(problem, info)
         _, private = work_present(problem, fit, (read, state.private), self._fit)
         inner = self.solver.step(problem.with_private(private), state.inner, info)
         return PersonalState(inner, private)
@@ -92,25 +84,23 @@ class Personal(Around):
     def _fit(self, problem, clients, key):
         """Return the private parts of some clients after the steps; nothing is sent."""
         read, private = clients
-        many = has(problem, Minibatches)
-        draws = problem.batches(key, self.steps) if many else jax.random.split(key, self.steps)
 
         def descend(own, draw):
             slope = problem.with_private(own).private_gradients(read, draw)
             return own - self.rate * slope, None
 
-        return read, jax.lax.scan(descend, private, draws)[0]
+        return read, jax.lax.scan(descend, private, draws(problem, key, self.steps))[0]
 
 
-def _clients_turn(problem, info):
+def _clients_round(problem, info):
     """Return the round information of the clients alone, with a key of its own.
 
     A tree's mask has passes and servers, too: a client takes part that does so in any pass.
     """
     key = jax.random.fold_in(jax.random.clone(info.key), 1)
     active = jnp.any(info.active.reshape(-1, info.active.shape[-1]), 0)[: problem.num_clients]
-    selected = info.sampled if info.active.shape == active.shape else None
-    return info._replace(key=key, active=active, sampled=selected)
+    sampled = info.sampled if info.active.shape == active.shape else None
+    return info._replace(key=key, active=active, sampled=sampled)
 
 
 def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Personal:
@@ -129,9 +119,8 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
       InputError: a number is out of range, `solver` is no solver or a private one, or its exchange
         changes messages on the way down.
     """
-    made = Personal(solver, scalar("rate", rate, above=0), count("steps", steps))
-    made.checked("scaffold()")
-    down = getattr(getattr(solver, "exchange", None), "down", Identity())
+    made = build(Personal, solver=solver, rate=rate, steps=steps).checked("scaffold()")
+    down = made.exchange.down
     if not isinstance(down, Identity):
         raise InputError(
             "must let models reach the clients as they are, because private parts are fitted to "

@@ -124,8 +124,9 @@ def test_two_clusters_are_found_and_beat_local_and_pooled_models(solve, tmp_path
     lines = outcome.out.splitlines()
     assert lines[0] == "144 rows read; 144 are left."
     assert lines[1] == "12 nodes with 12 rows each; coefficients: a, b, intercept."
-    assert lines[2].startswith("Features are standardised over all rows: lam acts on")
-    assert lines[3].startswith("Graph (squared Wasserstein distance at most 20): 30 edges, 0 iso")
+    assert lines[2] == "Column day is ignored."
+    assert lines[3].startswith("Features are standardised over all rows: lam acts on")
+    assert lines[4].startswith("Graph (squared Wasserstein distance at most 20): 30 edges, 0 iso")
     assert "2 clusters of neighbours with the same model, of sizes 6, 6; 0 nodes" in outcome.out
     assert len(lines) <= 20
     folder = tmp_path / "networked-mine"

@@ -17,7 +17,6 @@ from fedjax_admm.problems import (
     consensus_regression,
     draw_consensus_regression,
 )
-from fedjax_admm.solvers import PrivateState
 from tests.reference import zcdp as reference
 
 CLIENTS, SAMPLES, DIM, EDGES, ROUNDS = 9, 7, 3, 14, 64
@@ -139,7 +138,7 @@ EVERYBODY = np.ones((ROUNDS, CLIENTS), bool)
 def everything(solver, problem, state):
     seen = {"releases": state.releases, "spent": state.spent}
     seen |= {"v": solver.estimate(state), "w": solver.unprotected(state)}
-    if isinstance(state, PrivateState):
+    if hasattr(solver, "duals"):
         seen |= {"gamma": solver.duals(problem, state)}
     return seen
 
@@ -204,6 +203,12 @@ def simulated():
         matrix = 2 / 50 * np.einsum("kmp,kmq->pq", x, x) + 2 * np.eye(8)
         optimum = np.linalg.solve(matrix, 2 / 50 * np.einsum("kmp,km->p", x, y))
         return replace(problem, optimum=jnp.asarray(optimum))
+
+
+def at(state, models):
+    """Return the state of a run whose clients hold these models, (clients, dim), and sent them."""
+    nodes = state.solver.nodes._replace(w=models, v=models)
+    return state._replace(solver=state.solver._replace(nodes=nodes))
 
 
 def flows_of(problem, gamma):

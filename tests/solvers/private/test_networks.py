@@ -22,7 +22,6 @@ from fedjax_admm.privacy import (
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.schedules import constant, power_decay
 from fedjax_admm.solvers import (
-    PrivateState,
     private_networked_admm,
     private_subgradient,
 )
@@ -40,6 +39,7 @@ from tests.solvers.private.cases import (
     SIZES,
     TAU,
     GivenNoise,
+    at,
     by_round,
     cast,
     close,
@@ -276,11 +276,9 @@ def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     assert np.abs(gradients).max() > 0.1
     np.testing.assert_allclose(gradients.sum(0), 0, atol=1e-12)
     solver = private_networked_admm(exact_release(), rho=0.5, step_size=power_decay(0.3, 0.0))
-    first = solver.init(problem, jax.random.key(0))
-    clients = first.clients._replace(w=models, v=models)
-    start = fa.run(solver, problem, jax.random.key(0), rounds=0).state._replace(
-        solver=PrivateState(clients, flows_of(problem, -gradients))
-    )
+    start = at(fa.run(solver, problem, jax.random.key(0), rounds=0).state, models)
+    flows = flows_of(problem, -gradients)
+    start = start._replace(solver=start.solver._replace(edges=flows))
     for masks in (np.ones((100, 50), bool), np.random.default_rng(0).random((100, 50)) < 0.5):
         process = participation.replay(masks)
         done = fa.run(
@@ -481,10 +479,8 @@ def test_no_release_beyond_the_plan(build):
         jax.vmap(lambda key: fa.run(solver, problem, key, rounds=65).estimate)(key[None])
     # Whoever steps by hand gets NaN where a client has released as often as planned.
     state = part.state.solver
-    clients = state.clients if isinstance(state, PrivateState) else state
     counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
-    clients = clients._replace(releases=counts)
-    state = state._replace(clients=clients) if isinstance(state, PrivateState) else clients
+    state = state._replace(nodes=state.nodes._replace(releases=counts))
     info = RoundInfo(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
     sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, info)))
     np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
@@ -586,14 +582,14 @@ def test_the_state_tells_the_deviation_with_its_room_for_rounding(dtype):
     solver = cast(solver, dtype)
     start = fa.run(solver, problem, key, rounds=0).state
     large = jnp.full((CLIENTS, DIM), size, dtype)
-    start = start._replace(solver=start.solver._replace(w=large, v=large))
+    start = at(start, large)
     assert not start.solver.deviation.any()
     state = fa.run(solver, problem, key, rounds=1, start=start).state.solver
     n = jnp.ones(CLIENTS, jnp.int32)
     gains = jnp.broadcast_to(solver.gains(problem, n), (CLIENTS,))
     bare = solver.release.deviation(gains, problem.sizes, n)
     assert (state.deviation > 2 * bare).all()
-    drawn = (state.v - state.w) / state.deviation[:, None]
+    drawn = (state.nodes.v - state.nodes.w) / state.deviation[:, None]
     assert 0.6 < float(jnp.std(drawn)) < 1.4
 
 

@@ -16,7 +16,7 @@ from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.problems import consensus_regression
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers import PrivateState, p_admm
+from fedjax_admm.solvers import p_admm
 from tests.reference import zcdp as reference
 from tests.solvers.private.cases import (
     CLIENTS,
@@ -29,6 +29,7 @@ from tests.solvers.private.cases import (
     SIZES,
     WITHOUT_OPTIMUM,
     GivenNoise,
+    at,
     by_round,
     cast,
     close,
@@ -209,9 +210,9 @@ def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     models = jnp.broadcast_to(problem.optimum, (50, 8))
     gradients = np.asarray(problem.gradients(models))
     solver = p_admm(exact_release(), rho=0.5, newton_steps=1)
-    clients = solver.init(problem, key).clients._replace(w=models, v=models)
-    state = PrivateState(clients, flows_of(problem, -gradients))
-    start = fa.run(solver, problem, key, rounds=0).state._replace(solver=state)
+    start = at(fa.run(solver, problem, key, rounds=0).state, models)
+    flows = flows_of(problem, -gradients)
+    start = start._replace(solver=start.solver._replace(edges=flows))
     process = participation.bernoulli(0.5)
     start = start._replace(participation=process.init(key, (50,)))
     done = fa.run(solver, problem, key, rounds=60, start=start, participation=process)
@@ -320,7 +321,7 @@ def test_no_release_beyond_the_plan():
         fa.run(solver, problem, key, rounds=1, start=part.state)
     state = part.state.solver
     counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
-    state = state._replace(clients=state.clients._replace(releases=counts))
+    state = state._replace(nodes=state.nodes._replace(releases=counts))
     info = RoundInfo(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
     sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, info)))
     np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import InputError, participation
+from fedjax_admm import InputError, messages, participation, schedules
 from fedjax_admm._pytrees import register_dataclass
-from fedjax_admm.solvers import anderson, decentralized_admm, extra, fed_admm, local_prox
+from fedjax_admm.solvers import (
+    anderson,
+    decentralized_admm,
+    extra,
+    fed_admm,
+    federated_subgradient,
+    local_prox,
+)
+from fedjax_admm.solvers.wrappers._anderson import _flat, _unflat
 from tests.bits import same_bits
 from tests.reference import graph_peers as reference
 from tests.solvers import quadratics
@@ -235,6 +243,48 @@ def test_a_star_is_accelerated_too():
     ]
     assert errors[0] > 1e-3
     assert max(errors[1:]) < 1e-6
+
+
+@pytest.mark.usefixtures("x64")
+def test_an_exchange_that_is_one_map_of_its_state_is_extrapolated_with_it():
+    problem, key = quadratics.quadratics(), jax.random.key(0)
+    inside = fed_admm(
+        local=local_prox(),
+        exchange=messages.exchange(
+            messages.differences(messages.top_k(2), step=0.5),
+            aggregator=messages.coordinate_median(),
+            attack=messages.sign_flip(0.1),
+        ),
+    )
+    first = fa.run(inside, problem, key, rounds=0).state.solver
+    everybody = jnp.ones(problem.num_clients, bool)
+
+    @jax.jit
+    def step(k, x):
+        info = fa.RoundInfo(jnp.int32(0), key, everybody)
+        return _flat(inside.step(problem, _unflat(x, first), info))
+
+    trace = fa.run(anderson(inside), problem, key, rounds=8, measure=flat_state).trace
+    wanted = reference.anderson(step, np.asarray(_flat(first)), 5, 8, 1e-10)[0]
+    np.testing.assert_allclose(trace["x"], wanted, rtol=1e-7, atol=1e-9)
+
+
+def flat_state(solver, problem, state):
+    return {"x": _flat(state.inner)}
+
+
+@pytest.mark.parametrize(
+    ("solver", "sentence"),
+    [
+        (fed_admm(exchange=messages.exchange(messages.qsgd(4))), "that draw nothing.*its exchange"),
+        (fed_admm(exchange=messages.exchange(delay=messages.lossy(0.1))), "that draw nothing"),
+        (fed_admm(exchange=messages.exchange(delay=messages.fixed_delay(1))), "that are all alike"),
+        (federated_subgradient(schedules.sqrt_decay(0.1)), "that are all alike.*constant"),
+    ],
+)
+def test_rounds_that_are_no_map_of_the_state_are_refused(solver, sentence):
+    with pytest.raises(InputError, match=f"^solver must have rounds {sentence}"):
+        fa.run(anderson(solver), quadratics.quadratics(), jax.random.key(0), rounds=1)
 
 
 @pytest.mark.thorough

@@ -121,6 +121,6 @@ def test_names_that_a_figure_cannot_read_are_refused():
 @pytest.mark.thorough
 def test_a_very_large_figure_is_saved(tmp_path):
     figure = FIGURES["usual"](made(1))
-    figure.set_size_inches(500, 2)
+    figure.set_size_inches(500, 4)
     figures.save_figure(figure, tmp_path)
     assert (tmp_path / "figure.png").exists()

@@ -131,7 +131,9 @@ def _code_weights(drawn: Drawn) -> jax.Array:
 def gtv(lam: Any, penalty: Any, *, code: bool = False, ratio: float = 1.0, **view: float) -> Viewed:
     lam = number("lam", lam, above=0)
     margin = number("margin", 0.45 if code else 0.5)
-    solver = GTVPrimalDual(lam, number("ratio", ratio, above=0), margin, penalty)
+    solver = GTVPrimalDual(
+        lam=lam, ratio=number("ratio", ratio, above=0), margin=margin, penalty=penalty
+    )
     return Viewed(solver, view_of(code=code, **view))
 
 

@@ -242,7 +242,7 @@ class AtCritical:
         slopes = problem.gradients(mean)[1:]  # of the leaves; node 0 is the centre
         critical = jnp.max(self.norm.dual_norm(slopes) / problem.graph.weights)
         one = jnp.ones_like(critical)
-        solver = GTVPrimalDual(self.factor * critical, one, one / 2, self.penalty)
+        solver = self._solver(self.factor * critical, one / 2)
         outcome = SolverMethod(solver, _disagreement)(problem, key, rounds, every)
         records = outcome["error"].shape
         return {**outcome, "critical": jnp.broadcast_to(critical, records)}
@@ -250,7 +250,11 @@ class AtCritical:
     def traffic(self, drawn):
         """Return what the solver says."""
         one = jnp.ones(())
-        return GTVPrimalDual(one, one, one, self.penalty).traffic(drawn.problem)
+        return self._solver(one, one).traffic(drawn.problem)
+
+    def _solver(self, lam, margin):
+        one = jnp.ones_like(lam)
+        return GTVPrimalDual(lam=lam, ratio=one, margin=margin, penalty=self.penalty)
 
 
 def _disagreement(solver: Any, problem: Networked, state: Any) -> dict[str, jax.Array]:

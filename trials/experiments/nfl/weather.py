@@ -229,7 +229,10 @@ def _rmsprop(rate: Any) -> optax.GradientTransformation:
 
 def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
     return GTVPrimalDual(
-        number("lam", lam), number("ratio", 1.0), number("margin", margin), penalty
+        lam=number("lam", lam),
+        ratio=number("ratio", 1.0),
+        margin=number("margin", margin),
+        penalty=penalty,
     )
 
 

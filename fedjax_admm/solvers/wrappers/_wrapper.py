@@ -12,8 +12,8 @@ from fedjax_admm.protocol import Solver
 from fedjax_admm.traffic import Traffic
 
 
-class Around:
-    """A solver around another one, which takes part, talks and is checked as that does.
+class SolverWrapper:
+    """A solver around another one, which takes part, sends and is checked as that does.
 
     The state of that one is the field `inner` of the state.
     """
@@ -75,13 +75,13 @@ class Around:
         return info.active if transmitting is None else transmitting(info)
 
     def client_models(self, state: Any) -> jax.Array:
-        """Return the clients' models of the solver inside, or its estimate where it tells none."""
+        """Return the clients' models of the solver inside, or its estimate where it has none."""
         return getattr(self.solver, "client_models", self.solver.estimate)(state.inner)
 
     def client_slopes(self, state: Any) -> jax.Array | None:
-        """Return the clients' subgradients of the solver inside, None where it tells none."""
-        told = getattr(self.solver, "client_slopes", None)
-        return None if told is None else told(state.inner)
+        """Return the clients' subgradients of the solver inside, None where it has none."""
+        slopes = getattr(self.solver, "client_slopes", None)
+        return None if slopes is None else slopes(state.inner)
 
     def traffic(self, problem: Any) -> Traffic:
         """Return that of the solver inside."""

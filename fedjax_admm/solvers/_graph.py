@@ -1,0 +1,393 @@
+r"""The harness of solvers whose nodes send messages to their neighbours on a graph.
+
+A solver is the mathematics of its roles, each a function of rows stacked over nodes, of all of them
+or of those that are drawn, or over edges:
+
+    start_nodes(problem, models) -> nodes               before the first round
+    start_edges(graph, models) -> edges
+    message(nodes) -> (nodes, dim)                      goes to all neighbours alike
+    gather(graph, edges, known) -> pytree               comes to every node from its edges
+    node(problem, nodes, heard, key) -> nodes
+
+What lies on edges makes three kinds of solvers. With a `GraphSolver` nothing does. With a
+`FlowSolver` a flow does, which both ends compute alike:
+
+    ahead(before, after) -> (nodes, dim)                what flows compare along edges
+    edge(flows, difference, weights) -> flows
+
+With a `LetterSolver` two letters do, one at each end, and what a node sends depends on the edge:
+
+    letter(models, letters) -> (edges, 2, dim)          goes to the other end
+    edge(letters, received) -> letters
+
+The harness does the rest: it masks absent nodes, and edges of which one end is absent; it computes
+only the rows that are drawn, where the problem can leave the others out (`Subset`); it sends
+messages through the attack, the channel, the delay and the aggregator of the exchange; it counts
+messages and their numbers.
+
+A node says the same to all its neighbours, and all hear it at the same time. Its *known* model is
+what they heard last; the node itself knows it, too. What both ends of an edge compute comes from
+known models alone, so that both find the same whatever happens on the way.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ops import segment_sum
+
+from fedjax_admm._checks import is_concrete
+from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import Subset, has
+from fedjax_admm.graphs import Graph, metropolis_weights
+from fedjax_admm.kernels import edge_difference
+from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
+from fedjax_admm.participation import where_active
+from fedjax_admm.protocol import RoundInfo
+from fedjax_admm.solvers._declared import exchanged, filled, open_fields, up_alone
+from fedjax_admm.solvers._gradients import copies, largest_curvature
+from fedjax_admm.solvers.graph._blocks import replace_rows
+from fedjax_admm.traffic import Traffic
+
+
+@short_repr
+class GraphState(NamedTuple):
+    """The state of a solver whose nodes have neighbours."""
+
+    nodes: Any  # stacked over nodes
+    edges: Any  # stacked over edges; () where nothing lies there
+    curvature: jax.Array  # shape=(): estimated before the first round; 1 where nothing needs it
+    exchange: ChannelState | tuple[()] = ()  # () where nothing happens to messages
+
+
+@short_repr
+class FlowsState(GraphState):
+    """The state of a solver with flows on edges."""
+
+    @property
+    def u(self) -> jax.Array:
+        """Return the flows, shape (edges, dim)."""
+        return self.edges
+
+
+@short_repr
+class Heard(NamedTuple):
+    """What nodes know when they work, stacked over them."""
+
+    known: Any  # shape=(nodes, dim): their own messages as everybody knows them; () with letters
+    mean: Any  # shape=(nodes, dim): W x^ of the known messages, or what the aggregator makes of
+    # them; with letters the mean of a node's letters; () unless a solver `mixes`
+    apart: Any  # shape=(nodes, dim): x^ - W x^; the nodes' sum is 0 without an aggregator
+    gathered: Any  # what comes from edges
+    degrees: jax.Array  # shape=(nodes,), int32: how many neighbours they hear
+
+
+class GraphSolver:
+    """A solver as the roles of its nodes; see the module's docstring."""
+
+    exchange: Exchange = Exchange()
+
+    mixes: ClassVar[bool] = False  # nodes read `Heard.mean` or `Heard.apart`
+    speaks_first: ClassVar[bool] = False  # nodes send before they work, not after; then those that
+    # are present hear each other alone
+    works_whole: ClassVar[bool] = False  # all nodes are computed, even where some are drawn
+    own_votes: ClassVar[int] = 1  # how many vectors of its own a node adds to what it hears
+
+    # The roles.
+
+    def first_models(self, problem: Any) -> jax.Array:
+        """Return the models before the first round, which everybody knows, shape (nodes, dim)."""
+        return copies(problem.start, problem) if problem.start.ndim == 1 else problem.start
+
+    def takes_part(self, graph: Graph, active: jax.Array) -> jax.Array:
+        """Return who works and sends of those that are active, bool, shape (nodes,)."""
+        return active
+
+    def start_nodes(self, problem: Any, models: jax.Array) -> Any:
+        """Return what nodes hold before the first round, for first models (nodes, dim)."""
+        raise NotImplementedError
+
+    def start_edges(self, graph: Graph, models: jax.Array) -> Any:
+        """Return what lies on edges before the first round."""
+        return ()
+
+    def message(self, nodes: Any) -> jax.Array:
+        """Return what nodes send to all their neighbours, shape (nodes, dim)."""
+        raise NotImplementedError
+
+    def gather(self, graph: Graph, edges: Any, known: Any) -> Any:
+        """Return what comes to every node from its edges and from known messages, stacked."""
+        return ()
+
+    def node(self, problem: Any, nodes: Any, heard: Heard, key: jax.Array) -> Any:
+        """Return what nodes hold after their work.
+
+        Args:
+          problem: of these nodes, which may be some of all; then it may have no graph.
+          nodes: what they hold, stacked.
+          heard: what they know, stacked.
+          key: of the round, the same for all nodes.
+        """
+        raise NotImplementedError
+
+    # The protocol of `run`.
+
+    def participants(self, problem: Any) -> tuple[int, ...]:
+        """Return `(nodes,)`."""
+        return (problem.num_clients,)
+
+    def check(self, problem: Any, rounds: int) -> None:
+        """Check that every node hears enough others; a traced graph, or a stack, is not looked at.
+
+        Raises:
+          InputError: the aggregator needs more.
+        """
+        aggregator, graph = self.exchange.aggregator, problem.graph
+        if not hasattr(aggregator, "check") or graph.heads.ndim != 1 or not is_concrete(graph):
+            return
+        with jax.ensure_compile_time_eval():  # of a run that is traced, on a graph that is not
+            degrees = np.asarray(graph.degrees)
+        joined = degrees[degrees > 0]
+        if joined.size:
+            aggregator.check(int(joined.min()) + self.own_votes)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def init(self, problem: Any, key: jax.Array) -> GraphState:
+        """Return the state before the first round."""
+        models = self.first_models(problem)
+        curvature = jnp.ones((), models.dtype)
+        if open_fields(self):
+            curvature = largest_curvature(problem, models)
+        solver = filled(self, curvature)
+        nodes, edges = (
+            solver.start_nodes(problem, models),
+            solver.start_edges(problem.graph, models),
+        )
+        if self.exchange.plain:
+            return GraphState(nodes, edges, curvature)
+        channel = solver._open(problem.graph, nodes, edges, key)
+        return GraphState(nodes, edges, curvature, channel)
+
+    def step(self, problem: Any, state: Any, info: RoundInfo) -> Any:
+        """Return the state after one round."""
+        solver = filled(self, state.curvature)
+        active = solver.takes_part(problem.graph, info.active)
+        heard, channel = solver._hear(problem.graph, state, active, info)
+
+        rows = info.sampled if has(problem, Subset) and not self.works_whole else None
+        own, there, here = at_rows(rows, (state.nodes, heard, active))
+        present = problem if rows is None else problem.take(rows)
+        nodes = put_rows(rows, here, solver.node(present, own, there, info.key), state.nodes)
+
+        state = state._replace(exchange=channel)
+        edges, channel = solver._tell(problem.graph, state, nodes, heard, active, info)
+        return state._replace(nodes=nodes, edges=edges, exchange=channel)
+
+    def known(self, state: Any) -> jax.Array:
+        """Return what nodes sent as everybody knows it, shape (nodes, dim)."""
+        return self._known(state.nodes, state.exchange)
+
+    def traffic(self, problem: Any) -> Traffic:
+        """Return dim numbers for every message that is sent along an edge, and received."""
+        shape = (problem.start.shape[-1],)
+        return replace(self.exchange, down=self.exchange.up).traffic(up=[shape], down=[shape])
+
+    def messages(self, problem: Any, active: jax.Array) -> jax.Array:
+        """Count the neighbours of the nodes that take part, shape (), int32."""
+        return jnp.sum(jnp.where(active, problem.graph.degrees, 0), dtype=jnp.int32)
+
+    # The way of messages.
+
+    @property
+    def _averages(self) -> bool:
+        return isinstance(self.exchange.aggregator, Mean)
+
+    def _known(self, nodes: Any, channel: Any) -> jax.Array:
+        return self.message(nodes) if self.exchange.plain else channel.known
+
+    def _open(self, graph: Graph, nodes: Any, edges: Any, key: jax.Array) -> ChannelState:
+        """Return the exchange of nodes that know each other's first messages."""
+        models = self.message(nodes)
+        return self.exchange.init_up(key, models, receivers=len(models))._replace(last=models)
+
+    def _send(self, channel: Any, nodes: Any, active: jax.Array, info: RoundInfo) -> Any:
+        """Return the exchange after those that take part have sent their messages."""
+        if self.exchange.plain:
+            return channel
+        sent = self.message(nodes)
+        return self.exchange.send_up(info.key, info.index, channel, sent, active)[1]
+
+    def _hear(
+        self, graph: Graph, state: GraphState, active: jax.Array, info: RoundInfo
+    ) -> tuple[Heard, Any]:
+        """Return what nodes know when they work, and the exchange."""
+        channel, mean, apart = state.exchange, (), ()
+        if self.speaks_first:
+            channel, graph = (
+                self._send(channel, state.nodes, active, info),
+                among_present(graph, active),
+            )
+        known = self._known(state.nodes, channel)
+        if self.mixes:
+            weights = metropolis_weights(graph).astype(known.dtype)
+            if self._averages:
+                apart = graph.divergence(weights[:, None] * graph.difference(known))
+                mean = known - apart
+            else:
+                mean = self._aggregated(graph, weights, known, channel.last, active)
+                apart, channel = known - mean, channel._replace(last=mean)
+        gathered = self.gather(graph, state.edges, known)
+        return Heard(known, mean, apart, gathered, graph.degrees), channel
+
+    def _aggregated(self, graph, weights, known, last, active) -> jax.Array:
+        """Return the aggregator in the place of `W x^`; the absent keep what they made last.
+
+        It is of every neighbour j with weight m_ij and of the node itself with 1 - sum_j m_ij.
+        """
+        heads, tails, nodes = graph.heads, graph.tails, jnp.arange(graph.num_nodes, dtype=jnp.int32)
+        others = segment_sum(weights, heads, graph.num_nodes, indices_are_sorted=True)
+        others = others + segment_sum(weights, tails, graph.num_nodes)
+        made = self.exchange.aggregate(
+            jnp.concatenate([known[tails], known[heads], known]),
+            jnp.concatenate([weights, weights, 1 - others]),
+            last,
+            jnp.concatenate([heads, tails, nodes]),
+        )
+        return where_active(active, made, last)
+
+    def _tell(
+        self, graph: Graph, state: GraphState, nodes: Any, heard: Heard, active, info: RoundInfo
+    ) -> tuple[Any, Any]:
+        """Return what lies on edges after nodes have worked, and the exchange."""
+        channel = state.exchange
+        return state.edges, channel if self.speaks_first else self._send(
+            channel, nodes, active, info
+        )
+
+
+class FlowSolver(GraphSolver):
+    """A solver with a flow on every edge, which stays where one end is absent."""
+
+    def init(self, problem: Any, key: jax.Array) -> FlowsState:
+        """Return the state before the first round."""
+        return FlowsState(*super().init(problem, key))
+
+    def start_edges(self, graph: Graph, models: jax.Array) -> jax.Array:
+        """Start without flows."""
+        return jnp.zeros((graph.num_edges, models.shape[-1]), models.dtype)
+
+    def ahead(self, before: jax.Array, after: jax.Array) -> jax.Array:
+        """Return what flows compare, of known messages before and after, (nodes, dim) each."""
+        return after
+
+    def edge(self, flows: jax.Array, difference: jax.Array, weights: jax.Array) -> jax.Array:
+        """Return the flows after a round, which may be some of all.
+
+        Args:
+          flows: shape (edges, dim).
+          difference: of `ahead` along edges, shape (edges, dim).
+          weights: of edges, shape (edges,); 0 where an edge is not there.
+        """
+        raise NotImplementedError
+
+    def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
+        flows, channel = super()._tell(graph, state, nodes, heard, active, info)
+        ahead = self.ahead(heard.known, self._known(nodes, channel))
+
+        def update(flows, heads, tails, weights):
+            moved = self.edge(flows, edge_difference(ahead, heads, tails), weights)
+            return where_active(active[heads] & active[tails], moved, flows)
+
+        edges = (graph.heads, graph.tails, graph.weights)
+        return replace_rows(update, flows, edges, self), channel
+
+
+class LetterSolver(GraphSolver):
+    """A solver with a letter at each end of every edge, which comes from the other end.
+
+    Each letter has a code, a delay and a lie of its own, while those who lie are nodes. A letter
+    stays where nothing arrives; a node that is absent still receives.
+    """
+
+    own_votes: ClassVar[int] = 0
+
+    def letter(self, models: jax.Array, letters: jax.Array) -> jax.Array:
+        """Return what goes to the other ends.
+
+        Args:
+          models: the messages of the nodes at both ends, shape (edges, 2, dim).
+          letters: that lie there, shape (edges, 2, dim).
+        """
+        raise NotImplementedError
+
+    def edge(self, letters: jax.Array, received: jax.Array) -> jax.Array:
+        """Return the letters after what has come from the other ends, (edges, 2, dim) each."""
+        raise NotImplementedError
+
+    def _open(self, graph, nodes, edges, key) -> ChannelState:
+        models, ends = self.message(nodes), _ends(graph)
+        first = self.letter(models[ends], edges).reshape(-1, models.shape[-1])
+        bad = self.exchange.byzantine(key, graph.num_nodes)[ends].reshape(-1)
+        channel = self.exchange.init_up(key, first, receivers=graph.num_nodes, bad=bad)
+        return channel._replace(last=models)
+
+    def _hear(self, graph, state, active, info) -> tuple[Heard, Any]:
+        letters, channel, degrees = state.edges, state.exchange, graph.degrees
+        if self._averages:
+            there = jnp.where(graph.present[:, None, None], letters, 0)
+            number = graph.num_nodes
+            sums = segment_sum(there[:, 0], graph.heads, number, indices_are_sorted=True)
+            sums = sums + segment_sum(there[:, 1], graph.tails, number)
+            mean = sums / jnp.maximum(degrees, 1).astype(letters.dtype)[:, None]
+        else:
+            votes = jnp.repeat(graph.present.astype(letters.dtype), 2)
+            flat = letters.reshape(-1, letters.shape[-1])
+            made = self.exchange.aggregate(flat, votes, channel.last, _ends(graph).reshape(-1))
+            mean = where_active(active, made, channel.last)
+            channel = channel._replace(last=mean)
+        gathered = self.gather(graph, letters, ())
+        return Heard((), mean, (), gathered, degrees), channel
+
+    def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
+        letters, channel, ends = state.edges, state.exchange, _ends(graph)
+        sent, speaks = self.letter(self.message(nodes)[ends], letters), active[ends]
+        if not self.exchange.plain:
+            delivery, channel = self.exchange.send_up(
+                info.key,
+                info.index,
+                channel,
+                sent.reshape(-1, sent.shape[-1]),
+                (speaks & graph.present[:, None]).reshape(-1),
+            )
+            sent = delivery.values.reshape(sent.shape)
+            speaks = delivery.arrived.reshape(speaks.shape)
+        moved = self.edge(letters, sent[:, ::-1])
+        return where_active(speaks[:, ::-1], moved, letters), channel
+
+
+def among_present(graph: Graph, active: jax.Array) -> Graph:
+    """Return a graph with the edges alone whose ends are both present; `active` is (nodes,)."""
+    working = active[graph.heads] & active[graph.tails]
+    return replace(graph, weights=jnp.where(working, graph.weights, 0))
+
+
+def to_neighbours(*checks: Callable[[Any], Any]) -> Any:
+    """Declare what happens to messages to neighbours; None stands for nothing.
+
+    Args:
+      *checks: of the exchange, besides that it has no channel down.
+    """
+    return exchanged(
+        up_alone(
+            "nodes of a graph have no server above them",
+            "give it as up, which every message to neighbours passes",
+        ),
+        *checks,
+    )
+
+
+def _ends(graph: Graph) -> jax.Array:
+    """Return the nodes at the two ends of every edge, shape (edges, 2)."""
+    return jnp.stack([graph.heads, graph.tails], 1)
