@@ -39,12 +39,7 @@ from fedjax_admm.ratings import (
     user_quadratics,
 )
 from fedjax_admm.solvers._declared import build, counted, declared, exchanged, flagged
-from fedjax_admm.solvers._factors import (
-    FactorSolver,
-    RatingsOf,
-    start_of,
-    started,
-)
+from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
 from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.traffic import Traffic
 
