@@ -60,7 +60,7 @@ class GraphState(NamedTuple):
     nodes: Any  # stacked over nodes
     edges: Any  # stacked over edges; () where nothing lies there
     curvature: jax.Array  # shape=(): estimated before the first round; 1 where nothing needs it
-    exchange: ChannelState | tuple[()] = ()  # () where nothing happens to messages
+    exchange: Any = ()  # ChannelState; () where nothing happens to messages
 
 
 @short_repr
@@ -106,23 +106,23 @@ class GraphSolver:
         """Return who works and sends of those that are active, bool, shape (nodes,)."""
         return active
 
-    def start_nodes(self, problem: Any, models: jax.Array) -> Any:
+    def start_nodes(self, problem: Any, models: jax.Array, /) -> Any:
         """Return what nodes hold before the first round, for first models (nodes, dim)."""
         raise NotImplementedError
 
-    def start_edges(self, graph: Graph, models: jax.Array) -> Any:
+    def start_edges(self, graph: Graph, models: jax.Array, /) -> Any:
         """Return what lies on edges before the first round."""
         return ()
 
-    def message(self, nodes: Any) -> jax.Array:
+    def message(self, nodes: Any, /) -> jax.Array:
         """Return what nodes send to all their neighbours, shape (nodes, dim)."""
         raise NotImplementedError
 
-    def gather(self, graph: Graph, edges: Any, known: Any) -> Any:
+    def gather(self, graph: Graph, edges: Any, known: Any, /) -> Any:
         """Return what comes to every node from its edges and from known messages, stacked."""
         return ()
 
-    def node(self, problem: Any, nodes: Any, heard: Heard, key: jax.Array) -> Any:
+    def node(self, problem: Any, nodes: Any, heard: Heard, key: jax.Array, /) -> Any:
         """Return what nodes hold after their work.
 
         Args:
@@ -274,15 +274,15 @@ class FlowSolver(GraphSolver):
         """Return the state before the first round."""
         return FlowsState(*super().init(problem, key))
 
-    def start_edges(self, graph: Graph, models: jax.Array) -> jax.Array:
+    def start_edges(self, graph: Graph, models: jax.Array, /) -> jax.Array:
         """Start without flows."""
         return jnp.zeros((graph.num_edges, models.shape[-1]), models.dtype)
 
-    def ahead(self, before: jax.Array, after: jax.Array) -> jax.Array:
+    def ahead(self, before: jax.Array, after: jax.Array, /) -> jax.Array:
         """Return what flows compare, of known messages before and after, (nodes, dim) each."""
         return after
 
-    def edge(self, flows: jax.Array, difference: jax.Array, weights: jax.Array) -> jax.Array:
+    def edge(self, flows: jax.Array, difference: jax.Array, weights: jax.Array, /) -> jax.Array:
         """Return the flows after a round, which may be some of all.
 
         Args:
@@ -313,7 +313,7 @@ class LetterSolver(GraphSolver):
 
     own_votes: ClassVar[int] = 0
 
-    def letter(self, models: jax.Array, letters: jax.Array) -> jax.Array:
+    def letter(self, models: jax.Array, letters: jax.Array, /) -> jax.Array:
         """Return what goes to the other ends.
 
         Args:
@@ -322,7 +322,7 @@ class LetterSolver(GraphSolver):
         """
         raise NotImplementedError
 
-    def edge(self, letters: jax.Array, received: jax.Array) -> jax.Array:
+    def edge(self, letters: jax.Array, received: jax.Array, /) -> jax.Array:
         """Return the letters after what has come from the other ends, (edges, 2, dim) each."""
         raise NotImplementedError
 

@@ -77,7 +77,7 @@ class DecentralizedADMM(LetterSolver):
     """ADMM for consensus over a graph; build it with `decentralized_admm`."""
 
     # shape=(): weight of the constraints
-    rho: jax.Array | None = positive(curvature=lambda largest: largest)
+    rho: jax.Array = positive(curvature=lambda largest: largest)
     over_degrees: bool = flagged()  # whether the mean degree divides rho
     relaxation: jax.Array = positive(at_most=2)  # shape=(): 1 is no relaxation
     local: LocalSolver = locally(local_prox)

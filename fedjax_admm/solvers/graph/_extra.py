@@ -79,7 +79,7 @@ class ExtraNodes(NamedTuple):
 class EXTRA(GraphSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
-    step_size: jax.Array | None = positive(  # shape=(): s
+    step_size: jax.Array = positive(  # shape=(): s
         argument="step", curvature=lambda largest: 1 / (2 * largest)
     )
     mixing: jax.Array = positive(at_most=1)  # shape=(): how much of W; all of it for 1

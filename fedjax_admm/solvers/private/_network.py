@@ -208,7 +208,7 @@ class PrivateSolver(GraphSolver):
         return state.nodes.w
 
 
-class DualFlows(PrivateSolver, FlowSolver):
+class DualFlows(PrivateSolver, FlowSolver):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Networked ADMM whose dual variables are the divergence of flows on the edges."""
 
     rho: jax.Array
