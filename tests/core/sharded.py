@@ -81,8 +81,8 @@ SOME = participation.bernoulli(0.6)
 FAMILIES = {
     "FSMDM": Family(fsmdm, lambda state: state.clients, SOME),
     "HFSAD": Family(hfsad, lambda state: state.clients, SOME),
-    "GTV": Family(gtv, lambda state: state, SOME),
-    "zCDP-NFL": Family(zcdp, lambda state: state, SOME),
+    "GTV": Family(gtv, lambda state: (state.nodes, state.edges), SOME),
+    "zCDP-NFL": Family(zcdp, lambda state: (state.nodes, state.edges), SOME),
     "FedMC": Family(fedmc, lambda state: state.clients, SOME),
     "FedMC, drawn": Family(
         fedmc, lambda state: state.clients, participation.without_replacement(3)

@@ -108,7 +108,7 @@ def of_node_envelopes(task, solver, state):
 
 def of_groups(task, solver, state):
     """Every model belongs to those whose loss it makes smallest; both have some."""
-    choice = np.asarray(state.choice)
+    choice = np.asarray(state.clients)
     assert set(choice) == {0, 1}
     groups = [task.take(jnp.flatnonzero(choice == k).astype(jnp.int32)) for k in (0, 1)]
     found = [smallest(lambda w, own=own: mean(own, w), np.zeros(4)) for own in groups]

@@ -364,7 +364,7 @@ BROKEN = {
     ("attack", "statistics of the absent"): (
         {"lies": lambda self, values, *_: values - jnp.sum(values, 0)[None]},
         "rows",
-        "with 1000 in the rows of the absent, and without, differ: .* present & ~bad",
+        "with 1000 in absent rows, and without, differ: .* present & ~bad",
     ),
     ("attack", "a number of senders that is fixed"): (
         {"lies": lambda self, values, *_: values * jnp.arange(8, dtype=values.dtype)[:, None]},

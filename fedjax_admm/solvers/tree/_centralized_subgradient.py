@@ -43,6 +43,7 @@ from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
 from fedjax_admm.solvers._declared import build, declared, exchanged, regularized
 from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.traffic import Traffic
 
 
 @short_repr
@@ -136,6 +137,11 @@ class CentralizedSubgradient(StarSolver):
         state = super().step(problem, state, info)
         projected = problem.project(state.server.model)
         return state._replace(server=state.server._replace(model=projected))
+
+    def traffic(self, problem) -> Traffic:
+        """Return dim numbers up (a sum of subgradients) and down; Polyak's F(w) is an oracle's."""
+        shape = (problem.start.shape[-1],)
+        return self.exchange.traffic(up=[shape], down=[shape])
 
     def messages(self, problem, active: jax.Array) -> jax.Array:
         """Count one message per active client, and one per server below the root.

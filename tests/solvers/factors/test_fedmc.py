@@ -508,7 +508,8 @@ def medium_ratings():
 @cache
 def medium_problem():
     """Return a problem of several chunks of ratings."""
-    problem = fa.problems.matrix_completion(medium_ratings(), jax.random.key(0), clients=20)
+    with jax.enable_x64(False):  # whatever test asks first
+        problem = fa.problems.matrix_completion(medium_ratings(), jax.random.key(0), clients=20)
     assert int(problem.by_user.counts.sum()) > 8192
     return problem
 
