@@ -315,10 +315,10 @@ def test_clustering_with_a_regulariser_is_stationary_whoever_says_what_is_access
     assert np.any(np.asarray(state.server) == 0)
     # Where few take part, the regulariser counts no more than the losses do, and nobody is no step.
     nobody = fa.RoundInfo(jnp.int32(0), jax.random.key(1), jnp.zeros(10, bool))
-    np.testing.assert_array_equal(solver.step(problem, state, nobody).models, state.models)
+    np.testing.assert_array_equal(solver.step(problem, state, nobody).server, state.server)
     one = fa.RoundInfo(jnp.int32(0), jax.random.key(2), jnp.arange(10) == 3)
-    moved = solver.step(problem, state, one).models
-    j = int(state.choice[3])
+    moved = solver.step(problem, state, one).server
+    j = int(state.clients[3])
     wanted = penalties.l1(0.05).prox(state.server[j] - rate / 10 * slopes[3], rate / 10)
     np.testing.assert_allclose(moved[j], wanted, rtol=0, atol=1e-14)
 
