@@ -1,6 +1,6 @@
 """How a solver declares its numbers: range, kind and default stand with the field.
 
-    rate: jax.Array | None = positive(curvature=lambda largest: 0.2 / largest)
+    rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)
     local_steps: int = counted()
 
 `build(Class, **arguments)` checks and converts all of them. A number that is None follows from the
