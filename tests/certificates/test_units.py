@@ -104,8 +104,15 @@ def samples(units, nodes):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(
+    ("name", "units"),
+    [
+        *(("path", units) for units in UNITS),
+        ("star", "one"),
+        ("grid", "powers"),
+        ("complete", "year"),
+    ],
+)
 def test_what_is_claimed_is_true_over_seven_decades(name, units):
     """Two nodes have no data; on a path, a relative gap of 1e-6 is reached within 1000 rounds."""
     graph = GRAPHS[name]()

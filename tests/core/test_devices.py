@@ -19,6 +19,7 @@ from fedjax_admm import graphs
 from fedjax_admm._run import scan_rounds
 from fedjax_admm.devices import device_mesh, over_clients, spread_clients
 from fedjax_admm.measures import completion_residual, rating_error
+from tests.compiling import flags
 from tests.core.sharded import FAMILIES, ROUNDS, difference
 
 CLIENTS = 8
@@ -72,10 +73,10 @@ def test_two_devices_find_the_same_and_hold_half_each(family):
 @pytest.mark.thorough
 def test_uneven_clients_on_many_devices():
     """In a process of its own: devices are counted once per process."""
-    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    many = f"{flags()} --xla_force_host_platform_device_count=8"
     answer = subprocess.run(
         [sys.executable, "-m", "tests.core.sharded"],
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "XLA_FLAGS": many, "JAX_PLATFORMS": "cpu"},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

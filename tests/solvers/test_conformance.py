@@ -15,11 +15,11 @@ from tests.solvers.conformance import SOLVERS
 
 # Of solvers of all kinds: what a mask may touch, and what follows from a step that is traceable.
 OF_ALL_KINDS = (
-    *("FSMDM", "SCAFFOLD", "FedADMM", "FedDyn", "HFSAD, 2 passes", "GTVPrimalDual", "EXTRA"),
-    *("IFCA", "FedMCADMM", "PrivateNetworkedADMM"),
+    *("FSMDM", "SCAFFOLD", "IFCA", "HFSAD, 2 passes", "GTVPrimalDual", "EXTRA"),
+    *("FedMCADMM", "PrivateNetworkedADMM"),
 )
 # In the run that everybody makes: of every solver, of some kinds, and of a few.
-QUICK = tuple(name for name in OF_ALL_KINDS if name not in ("FedADMM", "FedDyn", "IFCA"))
+QUICK = tuple(name for name in OF_ALL_KINDS if name != "IFCA")
 ALL = ("needs", "traffic")
 EXAMPLES = {
     "absent": QUICK,
@@ -27,11 +27,14 @@ EXAMPLES = {
     "traces": ("SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
     "gradients": ("FSMDM",),
 }
-# In the thorough one: of every solver, of these kinds, and of another setting of a solver. A scan
-# holds every run to the structure of its state; what is resumed is replayed step by step; dtypes of
+# In the thorough one: of every solver, of these kinds, and of another setting of a solver. Rounds,
+# masks and keys are the work of one harness per topology, of which each kind has its own; dtypes of
 # all solvers are traced below.
-MORE = ("absent", "resumes", "keys")
-KINDS = ("nobody", "dtype", "traces", "gradients", "structure", "vmap", "replayed")
+MORE = ("absent",)
+KINDS = (
+    *("nobody", "dtype", "traces", "gradients", "structure", "vmap", "replayed"),
+    *("resumes", "keys"),
+)
 SETTINGS = ("absent",)
 
 
@@ -75,8 +78,7 @@ def checked(solver, problem, name: str, only: str) -> None:
         pytest.param(
             only,
             name,
-            marks=[pytest.mark.thorough] * dear
-            + [pytest.mark.bits] * (only == "resumes" and name in OF_ALL_KINDS),
+            marks=[pytest.mark.thorough] * dear + [pytest.mark.bits] * (only == "resumes"),
         )
         for only, name, dear in rows()
     ],

@@ -143,7 +143,7 @@ SOLVERS = {
 
 
 # Minutes of training for all of them: one of each kind is in the thorough run.
-OF_EACH_KIND = ("fed_admm", "fed_dyn", "scaffold")
+OF_EACH_KIND = ("fed_admm", "scaffold")
 
 
 @pytest.mark.parametrize(

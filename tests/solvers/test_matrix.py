@@ -189,7 +189,7 @@ NATIVE = [name for name in ROWS if name not in FOREIGN]
 def mark(name):
     """FedADMM stands for the others that answer by the problem's prox."""
     kin = name.endswith(" by prox") and name != "fed_admm by prox"
-    slow = kin or name == "federated_proximal_averaging"
+    slow = kin or name in ("federated_proximal_averaging", "fed_prox", "consensus_admm")
     return [] if name in CHEAP else [pytest.mark.slow if slow else pytest.mark.thorough]
 
 
@@ -199,10 +199,7 @@ def test_it_ends_at_scipys_optimum(name, x64):
 
 
 # One of each kind: a solver that finds the optimum above has the same steps on another loss.
-NONCONVEX = (
-    *("fsmdm", "scaffold", "fed_admm", "fed_plt", "prox_skip"),
-    *("decentralized_admm", "private_networked_admm"),
-)
+NONCONVEX = ("fsmdm", "scaffold", "fed_admm", "decentralized_admm")
 
 
 @pytest.mark.thorough

@@ -24,7 +24,8 @@ ELSEWHERE = ("messages-byzantine", "messages-compression", "messages-delay", "nf
 # The problem, the methods and the panels of another experiment, with another setting swept.
 KIN = (
     *("zcdp-equal-speed", "zcdp-curves", "zcdp-heterogeneous", "zcdp-clipping"),
-    *("nfl-sbm-noise", "nfl-star", "fedmc-inner-steps", "fedmc-regularisation", "hfsad-variants"),
+    *("zcdp-tau", "nfl-sbm-noise", "nfl-star", "hfsad-passes", "hfsad-variants"),
+    *("fedmc-rank", "fedmc-inner-steps", "fedmc-regularisation"),
 )
 LOCALIZATION = [name for name in NAMES if name.startswith("fsmdm")]
 PHASE = [name for name in NAMES if name.startswith("hfsad") and name != "hfsad-personalisation"]
@@ -449,7 +450,6 @@ def test_experiments_say_which_ratings_they_used(finished):
                 ("nfl-chain", "nLasso, data on 0.2"),
                 ("nfl-table1", "local"),
                 ("fedmc-comparison", "FedMC-ADMM, tuned beta"),
-                ("fedmc-rank", "FedMAvg fair, 2"),
             )
             for unusual in ("failed", "one record")
         ),

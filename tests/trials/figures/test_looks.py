@@ -239,8 +239,7 @@ def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.kin(2)
-@pytest.mark.parametrize("name", ["tasks", "one's own", "rows of seven"])
+@pytest.mark.parametrize("name", ["tasks", "one's own"])
 def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, tmp_path):
     figure, look = FIGURES[name](), figures.figure_style("slides", 1)
     figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
