@@ -132,13 +132,9 @@ def test_fsmdm_in_lanes_with_some_who_are_absent():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    ["scaffold", "hfsad"],
-)
-def test_solvers_in_lanes(name):
-    row = ROWS[name]
-    drawn = problem(row.on, groups=2 if "ifca" in name else 1)
+def test_a_solver_in_lanes():
+    row = ROWS["scaffold"]
+    drawn = problem(row.on)
     solver = row.build(drawn)
 
     def trial(key):

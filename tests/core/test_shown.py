@@ -113,8 +113,7 @@ def test_every_class_is_a_table_in_a_notebook(name):
     "name",
     [
         pytest.param(name, marks=() if name in ("FSMDM", "GTVPrimalDual") else pytest.mark.thorough)
-        for name, case in SOLVERS.items()
-        if not case.thorough
+        for name in SOLVERS
     ],
 )
 def test_solvers_problems_and_states_are_shown(name):

@@ -19,9 +19,14 @@ QUICK = {
 # Of a builder's second row and further ones: what depends on its settings, and is cheap.
 KIN = ("bits", "rows")
 # What can be mapped over trials with numbers of their own can be compiled with numbers that are
-# traced: `jit` is for one of each kind, and a scan for those who remember. Gradients of aggregators
+# traced: `jit` is for one of each kind, and a scan for those who remember. A map over trials is for
+# the parts with loops, searches or a memory. Gradients of aggregators
 # are compared with differences in test_aggregators.py, links with what was drawn in test_delays.py.
 EXAMPLES = {
+    ("channel", "vmap"): ("qsgd", "low_rank", "error_feedback, top_k"),
+    ("aggregator", "vmap"): ("trimmed_mean", "geometric_median", "krum"),
+    ("attack", "vmap"): ("mimic", "stale_replay"),
+    ("delay", "vmap"): ("lossy", "bounded_delay"),
     ("channel", "jit"): ("qsgd",),
     ("aggregator", "jit"): ("trimmed_mean",),
     ("attack", "jit"): ("scaled_noise",),

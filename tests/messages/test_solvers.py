@@ -27,7 +27,7 @@ REFUSED = {
 # Anderson refuses delays (tests/solvers/wrappers), and a server that solves for all models takes no
 # exchange.
 WITHOUT = ("Anderson, EXTRA", "GTVSplitting")
-NAMES = [name for name, case in SOLVERS.items() if not case.thorough and name not in WITHOUT]
+NAMES = [name for name in SOLVERS if name not in WITHOUT]
 # What clients keep and move in every round of theirs: what is known of them waits for messages.
 CLIENTS = {
     "FedPD": lambda state: (state.clients.x, state.clients.dual),

@@ -43,7 +43,6 @@ from fedjax_admm.solvers import (
     hierarchical_admm,
     ifca,
     local_gradient,
-    local_prox,
     p_admm,
     personal,
     pg_extra,
@@ -70,7 +69,6 @@ class Case:
     # clients, or all nodes of a tree that have a parent
     shapes: Callable[[Any], tuple[tuple[int, ...], ...]] = models  # problem -> what an estimate's
     # shape may be
-    thorough: bool = False  # only in the thorough run: another setting of a solver, or its kin
 
     def solver(self) -> Any:
         """Return the solver."""
@@ -240,25 +238,11 @@ def but_memory(state):
 
 SOLVERS = {
     "FSMDM": Case(fsmdm, lambda build: build(), localization, lambda state: state.clients),
-    "FSMDM tuned, 3 local": Case(
-        fsmdm,
-        lambda build: build("tuned", local_updates=3),
-        localization,
-        lambda state: state.clients,
-        thorough=True,
-    ),
     "FederatedSubgradient": Case(
         federated_subgradient,
         lambda build: build(),
         localization,
         lambda state: (),
-    ),
-    "FederatedSubgradient 100/k": Case(
-        federated_subgradient,
-        lambda build: build(schedules.power_decay(100.0, 1.0)),
-        localization,
-        lambda state: (),
-        thorough=True,
     ),
     "HFSAD, 2 passes": Case(
         hfsad,
@@ -283,13 +267,6 @@ SOLVERS = {
         lambda: regression(trees.from_nested([[[0, 1], 2], 3])),
         nodes_below_the_root,
     ),
-    "HierarchicalADMM, inexact prox": Case(
-        consensus_admm,
-        lambda build: build(consensus(5.0)),
-        trained_star,
-        lambda state: state.clients,
-        thorough=True,
-    ),
     "CentralizedSubgradient": Case(
         centralized_subgradient,
         lambda build: build(schedules.geometric(1.0, 0.9)),
@@ -308,39 +285,11 @@ SOLVERS = {
         network,
         lambda state: state.answers,
     ),
-    "GTVSplitting, MOCHA, inner steps": Case(
-        gtv,
-        lambda build: build(network(), 0.3, penalties.mocha(), inner_steps=5),
-        network,
-        lambda state: state.answers,
-        thorough=True,
-    ),
-    "GTVPrimalDual, MOCHA, trained": Case(
-        gtv_primal_dual,
-        lambda build: build(trained_network(), 0.3, penalties.mocha(), ratio=1.0),
-        trained_network,
-        lambda state: state.nodes,
-        thorough=True,
-    ),
     "DecentralizedADMM": Case(
         decentralized_admm,
         lambda build: build(0.5, relaxation=1.2),
         network,
         lambda state: state.nodes,
-    ),
-    "DecentralizedADMM, trained": Case(
-        decentralized_admm,
-        lambda build: build(0.5),
-        trained_network,
-        lambda state: state.nodes,
-        thorough=True,
-    ),
-    "DecentralizedADMM, gradient steps": Case(
-        decentralized_admm,
-        lambda build: build(local=local_gradient(steps=3)),
-        network,
-        lambda state: state.nodes.x,
-        thorough=True,
     ),
     "EXTRA": Case(
         extra,
@@ -360,13 +309,6 @@ SOLVERS = {
         network,
         lambda state: models_and_corrections(state.inner),
     ),
-    "Anderson, prox": Case(
-        anderson,
-        lambda build: build(federated_proximal_averaging()),
-        network,
-        lambda state: (),
-        thorough=True,
-    ),
     "FederatedAveraging, 3 local steps": Case(
         federated_averaging,
         lambda build: build(0.1, local_steps=3),
@@ -385,32 +327,11 @@ SOLVERS = {
         network,
         lambda state: (),
     ),
-    "FedProx, inexact prox, l1": Case(
-        fed_prox,
-        lambda build: build(0.5, local=local_prox(), regularizer=penalties.l1(0.05)),
-        trained_star,
-        lambda state: state.clients,
-        thorough=True,
-    ),
-    "FederatedAveraging, own rate, l1": Case(
-        federated_averaging,
-        lambda build: build(local_steps=2, regularizer=penalties.l1(0.05)),
-        network,
-        lambda state: (),
-        thorough=True,
-    ),
     "SCAFFOLD": Case(
         scaffold,
         lambda build: build(local_steps=2),
         network,
         lambda state: state.clients,
-    ),
-    "SCAFFOLD, l1": Case(
-        scaffold,
-        lambda build: build(0.05, local_steps=1, regularizer=penalties.l1(0.05)),
-        network,
-        lambda state: state.clients,
-        thorough=True,
     ),
     "ProxSkip": Case(
         prox_skip,
@@ -419,77 +340,10 @@ SOLVERS = {
         # With tails the controls stay as they are.
         lambda state: state.clients.model,
     ),
-    "ProxSkip, always, group l2": Case(
-        prox_skip,
-        lambda build: build(0.1, probability=1.0, regularizer=penalties.group_l2(0.05)),
-        network,
-        lambda state: state.clients.control,
-        thorough=True,
-    ),
     "FedDR": Case(fed_dr, lambda build: build(0.5), network, but_memory),
-    "FedDR, relaxed, prox, l1": Case(
-        fed_dr,
-        lambda build: build(
-            0.5, relaxation=1.5, local=local_prox(), regularizer=penalties.l1(0.05)
-        ),
-        network,
-        lambda state: state.clients,
-        thorough=True,
-    ),
-    "FedDR, inexact prox": Case(
-        fed_dr,
-        lambda build: build(0.5, local=local_prox()),
-        trained_network,
-        lambda state: state.clients,
-        thorough=True,
-    ),
     "FedDyn": Case(fed_dyn, lambda build: build(2.0), network, but_memory),
-    "FedDyn, prox, l1": Case(
-        fed_dyn,
-        lambda build: build(2.0, local=local_prox(), regularizer=penalties.l1(0.05)),
-        network,
-        lambda state: state.clients,
-        thorough=True,
-    ),
     "FedPD": Case(fed_pd, lambda build: build(0.5), network, but_memory),
-    "FedPD, coins, prox, l1": Case(
-        fed_pd,
-        lambda build: build(0.5, averaging=0.6, local=local_prox(), regularizer=penalties.l1(0.05)),
-        network,
-        lambda state: state.clients,
-        thorough=True,
-    ),
     "FedPLT": Case(fed_plt, lambda build: build(0.5), network, but_memory),
-    "FedPLT, prox, l1": Case(
-        fed_plt,
-        lambda build: build(0.5, local=local_prox(), regularizer=penalties.l1(0.05)),
-        network,
-        lambda state: state.clients,
-        thorough=True,
-    ),
-    "FederatedSubgradient, l1": Case(
-        federated_subgradient,
-        lambda build: build(regularizer=penalties.l1(0.05)),
-        localization,
-        lambda state: (),
-        thorough=True,
-    ),
-    "FSMDM, l1": Case(
-        fsmdm,
-        lambda build: build("tuned", regularizer=penalties.l1(0.05)),
-        localization,
-        lambda state: state.clients,
-        thorough=True,
-    ),
-    "IFCA, l1": Case(
-        ifca,
-        lambda build: build(
-            [[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3, regularizer=penalties.l1(0.05)
-        ),
-        network,
-        lambda state: (),
-        thorough=True,
-    ),
     "IFCA": Case(
         ifca,
         lambda build: build([[0.5, -1.0, 1.0], [-0.5, 1.0, 0.3]], 0.3),
@@ -502,46 +356,11 @@ SOLVERS = {
         network,
         lambda state: (state.clients.models, state.clients.duals),
     ),
-    "FedADMM of Zhou and Li, relaxed, rho from the curvature": Case(
-        fed_admm,
-        lambda build: build(
-            local=fa.solvers.local_gradient(0.2, steps=3), dual_updates=2, relaxation=1.4
-        ),
-        network,
-        lambda state: (state.clients.models, state.clients.duals),
-        thorough=True,
-    ),
-    "FedADMM, inexact prox": Case(
-        fed_admm,
-        lambda build: build([0.5, 1.0, 1.0, 2.0, 1.0], local=fa.solvers.local_prox()),
-        trained_star,
-        lambda state: state.clients._replace(rho=()),
-        thorough=True,
-    ),
-    "FedADMM, balanced": Case(
-        fed_admm,
-        lambda build: build(fa.solvers.balanced_penalty(20.0, ratio=2.0)),
-        network,
-        lambda state: (state.clients.models, state.clients.duals),
-        thorough=True,
-    ),
-    "FedADMM, spectral, l1": Case(
-        fed_admm,
-        lambda build: build(
-            fa.solvers.spectral_penalty(),
-            local=fa.solvers.local_prox(),
-            regularizer=penalties.l1(0.01),
-        ),
-        network,
-        lambda state: (state.clients.models, state.clients.duals),
-        thorough=True,
-    ),
     "FedADMM, spectral of each node": Case(
         fed_admm,
         lambda build: build(fa.solvers.spectral_penalty(node_wise=True), relaxation=1.2),
         network,
         lambda state: (state.clients.models, state.clients.duals, state.server.penalty.counts),
-        thorough=True,
     ),
     "FedMCADMM": Case(
         fedmc_admm,
@@ -549,16 +368,6 @@ SOLVERS = {
         completion,
         lambda state: state.clients,
         shapes=item_factors,
-    ),
-    "FedMCADMM, row, l1, nonneg": Case(
-        fedmc_admm,
-        lambda build: completing(
-            build, penalties.non_negative(), penalties.l1(0.02), bound="row", zero_dual=True
-        ),
-        completion,
-        lambda state: state.clients,
-        shapes=item_factors,
-        thorough=True,
     ),
     "FedMAvg, drawn users": Case(
         fedmavg,

@@ -27,30 +27,27 @@ EXAMPLES = {
     "traces": ("SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
     "gradients": ("FSMDM",),
 }
-# In the thorough one: of every solver, of these kinds, and of another setting of a solver. Rounds,
-# masks and keys are the work of one harness per topology, of which each kind has its own; dtypes of
-# all solvers are traced below.
+# In the thorough one: of every solver, and of these kinds. Rounds, masks and keys are the work of
+# one harness per topology, of which each kind has its own; dtypes of all solvers are traced below.
 MORE = ("absent",)
 KINDS = (
     *("nobody", "dtype", "traces", "gradients", "structure", "vmap", "replayed"),
     *("resumes", "keys"),
 )
-SETTINGS = ("absent",)
 
 
 def rows():
     """Yield a check and a solver, and whether it is for the thorough run alone."""
     for only in SOLVER_CHECKS:
-        for name, case in SOLVERS.items():
-            quick = not case.thorough and (only in ALL or name in EXAMPLES.get(only, ()))
-            wanted = SETTINGS if case.thorough else MORE + KINDS * (name in OF_ALL_KINDS)
-            if quick or only in wanted:
+        for name in SOLVERS:
+            quick = only in ALL or name in EXAMPLES.get(only, ())
+            if quick or only in MORE + KINDS * (name in OF_ALL_KINDS):
                 yield only, name, not quick
 
 
 def test_every_solver_is_in_the_table():
-    """Every function of `fa.solvers` that builds one, in the run that everybody makes."""
-    listed = {case.builder.__name__ for case in SOLVERS.values() if not case.thorough}
+    """Every function of `fa.solvers` that builds one."""
+    listed = {case.builder.__name__ for case in SOLVERS.values()}
     assert listed == set(builders(fa.solvers, "step", "estimate", "messages"))
     assert set(SOLVER_CHECKS) == {only for only, *_ in rows()}
 
@@ -87,7 +84,7 @@ def test_solver(name, only):
     checked(*solver_and_problem(name), name, only)
 
 
-@pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.thorough])
+@pytest.mark.parametrize("name", SOLVERS)
 def test_all_floats_have_the_dtype_of_the_data(name, dtype):
     """Traced, not compiled: dtypes and shapes are known before anything is computed."""
     case = SOLVERS[name]
@@ -108,7 +105,7 @@ def test_all_floats_have_the_dtype_of_the_data(name, dtype):
     assert shape is None or shape in case.shapes(problem)
 
 
-@pytest.mark.parametrize("name", [name for name, case in SOLVERS.items() if not case.thorough])
+@pytest.mark.parametrize("name", SOLVERS)
 def test_the_refusal_of_an_unfit_problem_says_who_has_what_it_needs(name):
     with pytest.raises(
         fa.InputError, match=r"needs a problem with .*which object lacks; problems\."
