@@ -24,7 +24,7 @@ from fedjax_admm import (
 )
 from fedjax_admm._checks import InputError as InputError
 from fedjax_admm._optimizers import as_gradient_transformation as as_gradient_transformation
-from fedjax_admm._pytrees import register_dataclass as register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass as pytree_dataclass
 from fedjax_admm._run import (
     RoundState as RoundState,
     Run as Run,

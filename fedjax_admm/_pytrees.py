@@ -7,8 +7,8 @@ solver then ran the program of another one. Nodes registered as here carry their
 """
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +19,21 @@ from fedjax_admm._shown import short_repr
 Class = TypeVar("Class", bound=type)
 
 
-def register_dataclass(cls: Class) -> Class:
-    """Register a dataclass as a pytree: fields are leaves or subtrees, unless marked static.
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+def pytree_dataclass(cls: Class) -> Class:
+    """Make a class a frozen dataclass and a pytree: fields are leaves or subtrees, unless static.
 
-    Its representation is short: shapes and dtypes, never arrays.
+    Its representation is short: shapes and dtypes, never arrays. Two objects are equal only if they
+    are one.
 
     Args:
-      cls: a dataclass; `field(metadata={"static": True})` marks what is part of the structure, and
-        must be hashable.
+      cls: a class with annotated fields; `field(metadata={"static": True})` marks what is part of
+        the structure, and must be hashable.
 
     Returns:
-      The class, so that this is a decorator: above `@dataclass(frozen=True, eq=False)`.
+      The class, so that this is a decorator.
     """
+    cls = dataclass(frozen=True, eq=False)(cls)
     static = tuple(f.name for f in fields(cls) if f.metadata.get("static"))
     data = tuple(f.name for f in fields(cls) if not f.metadata.get("static"))
     keys = tuple(GetAttrKey(name) for name in data)

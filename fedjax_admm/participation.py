@@ -12,7 +12,7 @@ bounded-delay or Markov run would not resume to the same numbers.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -29,7 +29,7 @@ from fedjax_admm._checks import (
     real_array,
     shape_text,
 )
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
 Stacked = TypeVar("Stacked")
@@ -81,8 +81,7 @@ def where_active(active: jax.Array, new: Stacked, old: Stacked) -> Stacked:
     return jax.tree.map(choose, new, old)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Everyone:
     """Everybody takes part in every round."""
 
@@ -98,8 +97,7 @@ class Everyone:
         """Fit any mask."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Bernoulli:
     """Each client takes part with its own probability, independently of all else."""
 
@@ -118,8 +116,7 @@ class Bernoulli:
         _check_fits("probability", self.probability, shape)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class WithoutReplacement:
     """A fixed number of clients, drawn uniformly without replacement in each round."""
 
@@ -147,8 +144,7 @@ class WithoutReplacement:
             )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class BoundedDelay:
     """Nobody is silent for long: each client acts at least once in every `delay` rounds.
 
@@ -173,8 +169,7 @@ class BoundedDelay:
         _check_fits("probability", self.probability, shape)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class MarkovOnOff:
     """Each client is a two-state chain: it goes on and off for whole stretches of rounds."""
 
@@ -199,8 +194,7 @@ class MarkovOnOff:
         _check_fits("turn_off", self.turn_off, shape)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Replay:
     """Masks given in advance: recorded ones, or those of a reference implementation."""
 
@@ -231,8 +225,7 @@ class Replay:
             )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class WholeRounds:
     """Who is absent is absent for the whole round: one draw for all passes of a round.
 

@@ -16,7 +16,7 @@ or a plain function of the count will do (`as_schedule`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, default_float, is_real, number, one_line, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
 @runtime_checkable
@@ -36,8 +36,7 @@ class Schedule(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Constant:
     """The same value at every count."""
 
@@ -48,8 +47,7 @@ class Constant:
         return jnp.full(jnp.shape(count), self.value)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SqrtGrowth:
     """`scale * sqrt(k)`: the penalty parameters sigma of the smoothing ADMM."""
 
@@ -60,8 +58,7 @@ class SqrtGrowth:
         return self.scale * jnp.sqrt(_floats(count, self.scale))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SqrtDecay:
     """`scale / sqrt(k)`: the smoothing parameters mu of the smoothing ADMM."""
 
@@ -72,8 +69,7 @@ class SqrtDecay:
         return self.scale / jnp.sqrt(_floats(count, self.scale))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PowerDecay:
     """`scale / k**power`: diminishing step sizes."""
 
@@ -85,8 +81,7 @@ class PowerDecay:
         return self.scale * _floats(count, self.scale) ** -self.power
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Geometric:
     """`scale * ratio**(k - 1)`: starts at `scale`."""
 
@@ -98,8 +93,7 @@ class Geometric:
         return self.scale * self.ratio ** _floats(jnp.asarray(count) - 1, self.scale)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Formula:
     """A schedule of one's own: `function(k, **parameters)`, built by `schedule`."""
 
@@ -113,8 +107,7 @@ class Formula:
         return jnp.broadcast_to(jnp.asarray(values, self.like.dtype), jnp.shape(count))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FunctionOfCount:
     """A function of one count, such as an optax schedule; built by `from_optax`."""
 

@@ -13,7 +13,7 @@ of children, and clients may hang at different levels.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import jax
@@ -23,11 +23,10 @@ import numpy as np
 from fedjax_admm._checks import InputError, count, instance, listed, one_line
 from fedjax_admm._drawings import tree_svg
 from fedjax_admm._plots import plot_tree
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Tree:
     """Who is whose parent; build it with the functions of this module.
 

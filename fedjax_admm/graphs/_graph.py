@@ -6,7 +6,7 @@ one that failed.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import jax
@@ -30,13 +30,12 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._drawings import graph_svg
 from fedjax_admm._plots import plot_graph
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 _GRAPH = "a graph of fedjax_admm.graphs"
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Graph:
     """An undirected weighted graph; build it with the functions of this module.
 

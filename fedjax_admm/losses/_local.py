@@ -17,7 +17,7 @@ Generalized Total Variation Minimization", 2023 (the primal updates).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -27,7 +27,7 @@ import optax
 
 from fedjax_admm import kernels
 from fedjax_admm._linear_algebra import positive_inverse
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, Minimizers, Prox, TypicalNorm, Values
 from fedjax_admm.kernels import sum_of_squares
@@ -40,8 +40,7 @@ class LocalLoss(Values, Gradients, Prox, Minimizers, TypicalNorm, Protocol):
     """What a solver on a network asks of the nodes."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LassoLoss:
     """Least squares with an l1 penalty; its prox runs `steps` proximal gradient steps."""
 
@@ -95,8 +94,7 @@ class LassoLoss:
         return models, models
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LogisticLoss:
     """Logistic regression; its prox takes `steps` damped Newton steps."""
 
@@ -194,8 +192,7 @@ class TrainedMemory(NamedTuple):
     optimizer: Any  # its states
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TrainedLoss:
     """Any differentiable loss, with a prox of a few steps of an optax optimiser.
 

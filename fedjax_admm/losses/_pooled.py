@@ -29,7 +29,6 @@ Implementation of a Primal-Dual Interior Point Method", SIAM J. Optim. 2(4), 199
 corrector); S. Boyd, L. Vandenberghe, "Convex Optimization", section 11.7 (residuals as merit).
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -44,7 +43,7 @@ from fedjax_admm._checks import (
     scalar,
 )
 from fedjax_admm._linear_algebra import positive_inverse
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.losses._loss_checks import OURS, check_minimizable
 from fedjax_admm.losses._samples import (
@@ -61,8 +60,7 @@ _PATIENCE = 40  # iterations that may pass before the residual halves
 _PATIENCE_AT_THE_END = 6  # the same, once it is below the root of a rounding
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class RegressionSolution:
     """A minimiser, and what proves it; a pytree."""
 
@@ -147,8 +145,7 @@ def _minimize(features, targets, weights, loss, l1, l2, iterations) -> Regressio
 # --- the problem in normalised units -------------------------------------------------------------
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class _Smooth:
     """`sum_j c_j loss(x_j^T w, y_j) + linear^T w + sum_i ridge_i w_i^2`; samples may be none."""
 
@@ -178,8 +175,7 @@ class _Smooth:
         return value, _times(jnp.abs(self.features).T, self.weights * slopes)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class _Rows:
     """Moduli of A w - b: those of the samples, if these are moduli, then those of the model."""
 
@@ -200,8 +196,7 @@ class _Rows:
         return 2 * jnp.maximum(jnp.sum(self.live), 1)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class _Task:
     smooth: _Smooth
     rows: _Rows
@@ -217,8 +212,7 @@ class _Task:
         return jnp.sum(self.rows.live * products) / self.rows.pairs()
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class _Point:
     """An iterate, or a change of one; the forces' distances from their bounds stay accurate."""
 

@@ -10,7 +10,6 @@ which `check_sample_loss` checks. A gradient in w is `slope(p, y) x`: clipping i
 clipping the slope to `[-c / ||x||, c / ||x||]`, again the slope of a convex loss.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import jax
@@ -18,7 +17,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_concrete, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
 class SampleLoss(Protocol):
@@ -44,8 +43,7 @@ class SampleLoss(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Squared:
     """`(p - y)^2`."""
 
@@ -69,8 +67,7 @@ class Squared:
         return 2.0
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Absolute:
     """`|p - y|`."""
 
@@ -94,8 +91,7 @@ class Absolute:
         return 0.0
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Quantile:
     """`level (y - p)` for p <= y, else `(1 - level) (p - y)`: the pinball loss.
 
@@ -128,8 +124,7 @@ class Quantile:
         return 0.0
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Huber:
     """`r^2 / 2` for |r| <= threshold, else `threshold (|r| - threshold / 2)`; r = p - y."""
 
@@ -157,8 +152,7 @@ class Huber:
         return 1.0
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Logistic:
     """`log(1 + exp(-y p))`, targets -1 and 1."""
 

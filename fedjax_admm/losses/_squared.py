@@ -4,7 +4,7 @@ r"""Least squares of the nodes of a network, kept with the singular values of th
 builds it. The other local losses are in `_local`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -14,14 +14,13 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, is_concrete, per_client
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SquaredLoss:
     """Least squares with a ridge, kept with the singular values of every node's data.
 

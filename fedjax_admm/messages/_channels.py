@@ -11,13 +11,12 @@ is mapped over them (`jax.vmap`), each with a state and a key of its own. Sender
 keep their state.
 """
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
@@ -52,8 +51,7 @@ class Channel(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Identity:
     """Everything arrives as it was sent; build it with `identity`."""
 

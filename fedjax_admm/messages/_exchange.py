@@ -1,25 +1,25 @@
 r"""The way of a message, from who sends it to what a receiver makes of all that it heard.
 
-    attack       what a Byzantine sender says in the place of its message
+    attack       what a Byzantine sender sends in the place of its message
     channel      what is left of it after compression, on the way up; another one on the way down
     delay        when it is heard, if ever
     aggregator   one vector out of what was heard last, or just now
 
 An exchange stands in the field `exchange` of every solver whose clients send. What all this
-remembers stands in a `ChannelState`, stacked over senders, in the solver's state. The exchange in
-which nothing happens is `plain`: solvers then compute what they would without it, and keep no box.
+remembers stands in a `ChannelState`, stacked over senders, in the solver's state. In the exchange
+`plain` nothing happens: solvers compute what they would without it, and remember nothing.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel, Identity
 from fedjax_admm.messages.aggregators._aggregators import Aggregator, Mean
@@ -42,7 +42,7 @@ class ChannelState(NamedTuple):
     transit: Transit | tuple[()]  # what is on its way; nothing without delays
     known: jax.Array  # shape=(senders, ...): what was heard last of everybody
     weights: jax.Array  # shape=(senders,): with which weight
-    bad: jax.Array  # shape=(senders,), bool: who lies
+    byzantine: jax.Array  # shape=(senders,), bool
     last: jax.Array  # shape=(receivers, ...): what the aggregator returned last
 
 
@@ -52,14 +52,13 @@ class Delivery(NamedTuple):
 
     coded: jax.Array  # shape=(sending, ...): what the channel leaves of every message, which its
     # sender knows, too
-    bad: jax.Array  # shape=(sending,), bool: which of them are lies
+    byzantine: jax.Array  # shape=(sending,), bool: which of them are false
     values: jax.Array  # shape=(heard of, ...): what may arrive in this round
     weights: jax.Array  # shape=(heard of,)
     arrived: jax.Array  # shape=(heard of,), bool: what does
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Exchange:
     """What happens to messages; build it with `exchange`."""
 
@@ -95,9 +94,9 @@ class Exchange:
         values: jax.Array,
         weights: jax.Array | None = None,
         receivers: int = 1,
-        bad: jax.Array | None = None,
+        byzantine: jax.Array | None = None,
     ) -> ChannelState:
-        """Return the box before the first round.
+        """Return the state before the first round.
 
         Args:
           key: of `init`; it may be used for other things, too. `byzantine` are drawn from it.
@@ -105,8 +104,8 @@ class Exchange:
           weights: with which weight, shape (senders,); 1 if None.
           receivers: how many average what they hear. The only one begins at the mean of the values,
             each of several at zero.
-          bad: who lies, bool, shape (senders,); drawn by the attack if None. Given where who sends
-            is no client: every end of an edge, say.
+          byzantine: who is, bool, shape (senders,); drawn by the attack if None. It is given where
+            senders are no clients, such as the ends of edges.
 
         Raises:
           InputError: the only receiver hears too few for the aggregator.
@@ -125,7 +124,7 @@ class Exchange:
             open_transit(self.delay.depth, values, weights) if delayed else (),
             values,
             weights,
-            self.byzantine(key, senders) if bad is None else bad,
+            self.byzantine(key, senders) if byzantine is None else byzantine,
             last,
         )
 
@@ -133,51 +132,53 @@ class Exchange:
         self,
         key: jax.Array,
         index: jax.Array,
-        box: ChannelState,
+        state: ChannelState,
         values: jax.Array,
         active: jax.Array,
         weights: jax.Array | None = None,
         rows: jax.Array | None = None,
         part: int = 0,
     ) -> tuple[Delivery, ChannelState]:
-        """Send messages; the box then holds what was heard last of everybody.
+        """Send messages; the state then holds what was heard last of everybody.
 
         Args:
           key: of the round; it may be used for other things, too.
           index: of the round, shape (), int32.
-          box: from before.
+          state: from before.
           values: what everybody would say, shape (senders, ...); of some only, with `rows`.
           active: who of them speaks, bool.
           weights: of the messages, shape (senders,); 1 if None.
           rows: which senders the values are of, shape (sending,), int32; all if None.
-          part: which part of a message that has several arrays: their lies and codes are drawn
-            apart, while all parts are heard at once.
+          part: which part of a message that has several arrays: attacks and codes draw each apart,
+            while all parts are heard at once.
         """
-        senders = box.bad.shape[0]
+        senders = state.byzantine.shape[0]
         key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
         delay_key, key = jax.random.split(key)
-        lie_key, code_key = jax.random.split(jax.random.fold_in(key, part))
+        attack_key, code_key = jax.random.split(jax.random.fold_in(key, part))
         code_keys = jax.random.split(code_key, senders)
         if weights is None:
-            weights = jnp.ones(values.shape[0], box.weights.dtype)
-        weights = weights.astype(box.weights.dtype)
+            weights = jnp.ones(values.shape[0], state.weights.dtype)
+        weights = weights.astype(state.weights.dtype)
 
-        bad, memory, channel, keys = at_rows(rows, (box.bad, box.memory, box.channel, code_keys))
-        told, memory = self.attack(values, bad, active, memory, lie_key)
-        coded, channel = jax.vmap(self.up.encode)(told, channel, keys)
-        kept = put_rows(rows, active, (memory, channel), (box.memory, box.channel))
-        box = box._replace(memory=kept[0], channel=kept[1])
-        if isinstance(box.transit, Transit):
-            said, heavy = put_rows(rows, active, (coded, weights), (box.known, box.weights))
+        byzantine, memory, channel, keys = at_rows(
+            rows, (state.byzantine, state.memory, state.channel, code_keys)
+        )
+        sent, memory = self.attack(values, byzantine, active, memory, attack_key)
+        coded, channel = jax.vmap(self.up.encode)(sent, channel, keys)
+        kept = put_rows(rows, active, (memory, channel), (state.memory, state.channel))
+        state = state._replace(memory=kept[0], channel=kept[1])
+        if isinstance(state.transit, Transit):
+            said, heavy = put_rows(rows, active, (coded, weights), (state.known, state.weights))
             speaks = active if rows is None else jnp.zeros(senders, bool).at[rows].set(active)
             heard, heavy, arrived, transit = move(
-                self.delay, box.transit, said, heavy, speaks, index, delay_key
+                self.delay, state.transit, said, heavy, speaks, index, delay_key
             )
-            known, old = where_active(arrived, (heard, heavy), (box.known, box.weights))
-            box = box._replace(transit=transit, known=known, weights=old)
-            return Delivery(coded, bad, heard, heavy, arrived), box
-        known, heavy = put_rows(rows, active, (coded, weights), (box.known, box.weights))
-        return Delivery(coded, bad, coded, weights, active), box._replace(
+            known, old = where_active(arrived, (heard, heavy), (state.known, state.weights))
+            state = state._replace(transit=transit, known=known, weights=old)
+            return Delivery(coded, byzantine, heard, heavy, arrived), state
+        known, heavy = put_rows(rows, active, (coded, weights), (state.known, state.weights))
+        return Delivery(coded, byzantine, coded, weights, active), state._replace(
             known=known, weights=heavy
         )
 
@@ -289,7 +290,7 @@ def exchange(
       up: the channel towards the server (or the neighbours, on a graph).
       down: the channel towards the clients.
       aggregator: what receivers make of all that they heard; the weighted mean if None.
-      attack: who lies, and how.
+      attack: who is Byzantine, and what they send.
       delay: when messages up are heard.
 
     Returns:

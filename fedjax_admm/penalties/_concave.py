@@ -1,19 +1,16 @@
 """Penalties of every entry by itself that large entries do not feel: none is convex."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._protocols import interval_distance
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class MCP:
     """`weight * sum P(x_i)` with the minimax concave penalty P (Zhang, 2010).
 
@@ -44,8 +41,7 @@ class MCP:
         )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SCAD:
     """`weight * sum P(x_i)` with the smoothly clipped absolute deviation P (Fan and Li, 2001).
 
@@ -77,8 +73,7 @@ class SCAD:
         )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class L0:
     """`weight * number of entries that are not zero`; it jumps, so that it has no smoothing."""
 
@@ -98,8 +93,7 @@ class L0:
         return interval_distance(x, gradient, jnp.zeros_like(x), steep)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LogSum:
     """`weight * sum log(1 + |x_i| / epsilon)` (Candes, Wakin and Boyd, 2008)."""
 
@@ -120,8 +114,7 @@ class LogSum:
         return interval_distance(x, gradient, slope * jnp.sign(x), slope)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class CappedL1:
     """`weight * sum min(|x_i|, theta)` (Zhang, 2010)."""
 

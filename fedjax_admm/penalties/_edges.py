@@ -25,7 +25,6 @@ Generalized Total Variation Minimization", 2023 (the dual updates); D. Hallac, J
 "Network Lasso", KDD 2015; V. Smith et al., "Federated Multi-Task Learning", NIPS 2017 (MOCHA).
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import jax
@@ -35,7 +34,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, finite_array, is_concrete
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 
 # A flow may leave its ball by rounding: so many units in the last place are forgiven.
@@ -67,8 +66,7 @@ class EdgePenalty(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NetworkLasso:
     """phi = ||.||_2."""
 
@@ -93,8 +91,7 @@ class NetworkLasso:
         return kernels.safe_norm(gradients)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class EntrywiseL1:
     """phi = ||.||_1."""
 
@@ -117,8 +114,7 @@ class EntrywiseL1:
         return jnp.max(jnp.abs(gradients), -1)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class HalfSquare:
     """phi = curvature ||.||^2 / 2."""
 
@@ -140,8 +136,7 @@ class HalfSquare:
         return v * (stiffness / (stiffness + jnp.atleast_1d(sigma)[None]))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Quadratic:
     """phi = v^T M v / 2, with the eigendecomposition `M = basis diag(spectrum) basis^T`."""
 

@@ -1,7 +1,5 @@
 """Convex penalties of every entry by itself."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +7,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, is_concrete, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._protocols import interval_distance
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Zero:
     """No penalty at all."""
 
@@ -35,8 +32,7 @@ class Zero:
         return jnp.abs(gradient)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class L1:
     """`weight * sum |x_i|`."""
 
@@ -59,8 +55,7 @@ class L1:
         return interval_distance(x, gradient, self.weight * jnp.sign(x), self.weight)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NonNegativeL1:
     """`weight * sum x_i` where `x_i >= 0`, infinite elsewhere: sparse and not negative."""
 
@@ -85,8 +80,7 @@ class NonNegativeL1:
         return jnp.where(x >= 0, distance, jnp.inf)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ElasticNet:
     """`sum l1 |x_i| + l2 x_i^2 / 2`."""
 
@@ -111,8 +105,7 @@ class ElasticNet:
         return interval_distance(x, gradient + self.l2 * x, self.l1 * jnp.sign(x), self.l1)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SquaredL2:
     """`weight / 2 * sum x_i^2`."""
 
@@ -135,8 +128,7 @@ class SquaredL2:
         return jnp.abs(gradient + self.weight * x)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class HuberNorm:
     """`weight * sum x_i^2 / 2`, linear from `|x_i| = delta` on."""
 
@@ -160,8 +152,7 @@ class HuberNorm:
         return jnp.abs(gradient + self.weight * jnp.clip(x, -self.delta, self.delta))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Box:
     """Zero where `lower <= x_i <= upper`, infinite elsewhere."""
 
@@ -192,8 +183,7 @@ class Box:
         return jnp.where(feasible, distance, jnp.inf)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NonNegative:
     """Zero where `x_i >= 0`, infinite elsewhere."""
 

@@ -1,7 +1,6 @@
 """Penalties of the rows of a model: a row is zero as a whole, or not at all."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +8,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._protocols import interval_distance
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GroupL2:
     """`weight * sum of the Euclidean norms along the last axis`."""
 
@@ -39,8 +37,7 @@ class GroupL2:
         return _row_distance(x, gradient, lambda length: self.weight, self.weight)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SparseGroup:
     """`l1 * sum |x_i| + group * sum of the Euclidean norms along the last axis`."""
 
@@ -64,8 +61,7 @@ class SparseGroup:
         return jnp.where(length[..., 0] > 0, kernels.safe_norm(away), jnp.maximum(at_zero, 0))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GroupMCP:
     """`weight * sum P(||x_row||)` with the minimax concave penalty P of `MCP`.
 
@@ -97,8 +93,7 @@ class GroupMCP:
         return _row_distance(x, gradient, slope, self.weight * self.lam)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GroupSCAD:
     """`weight * sum P(||x_row||)` with the smoothly clipped absolute deviation P of `SCAD`.
 
@@ -131,8 +126,7 @@ class GroupSCAD:
         return _row_distance(x, gradient, slope, self.weight * self.lam)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GroupL0:
     """`weight * number of rows that are not zero`; it jumps, so that it has no smoothing."""
 

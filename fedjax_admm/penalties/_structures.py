@@ -3,7 +3,7 @@
 All are convex; the length of the proximal-gradient step at step 1 is their certificate.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import count, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._protocols import proximal_residual
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TotalVariation:
     """`weight * sum_rows sum_i |x_(i+1) - x_i|` along the last axis: models in steps."""
 
@@ -35,8 +34,7 @@ class TotalVariation:
         return proximal_residual(self, x, gradient)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FusedLasso:
     """`l1 sum |x_i| + variation sum_rows sum_i |x_(i+1) - x_i|` along the last axis."""
 
@@ -56,8 +54,7 @@ class FusedLasso:
         return proximal_residual(self, x, gradient)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Nuclear:
     """`weight * sum of the singular values` of every row, read as a matrix row by row."""
 

@@ -1,12 +1,11 @@
 """Sums of two penalties whose proximal map is known."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._entries import (
     L1,
     Box,
@@ -22,8 +21,7 @@ from fedjax_admm.penalties._structures import FusedLasso, Nuclear, TotalVariatio
 from fedjax_admm.penalties._vectors import Linf, Slope
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Sum:
     """The sum of two penalties whose prox is the one after the other, built by `add`."""
 

@@ -4,8 +4,6 @@ The rows are those along the last axis. The subdifferentials have no short close
 point; all are convex, so the length of the proximal-gradient step at step 1 is their certificate.
 """
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,15 +11,14 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, finite_array, is_concrete, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._protocols import proximal_residual
 
 # A projection may leave its set by rounding: so many units in the last place are forgiven.
 _FORGIVEN = 64
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Slope:
     """`sum_rows sum_k weights_k |x|_(k)`, where `|x|_(1) >= |x|_(2) >= ...` are sorted moduli."""
 
@@ -43,8 +40,7 @@ class Slope:
         return jnp.broadcast_to(self.weights, x.shape)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Linf:
     """`weight * sum of the largest moduli along the last axis`."""
 
@@ -63,8 +59,7 @@ class Linf:
         return proximal_residual(self, x, gradient)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Simplex:
     """Zero where every row is nonnegative and sums to the mass, infinite elsewhere."""
 
@@ -84,8 +79,7 @@ class Simplex:
         return proximal_residual(self, x, gradient)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class L1Ball:
     """Zero where `sum_i |x_i| <= radius` in every row, infinite elsewhere."""
 
@@ -108,8 +102,7 @@ class L1Ball:
         return proximal_residual(self, x, gradient)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class L2Ball:
     """Zero where `||x|| <= radius` in every row, infinite elsewhere."""
 

@@ -19,7 +19,7 @@ Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private N
 Learning for Nonsmooth Objectives", Theorem 1.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, cast
 
 import jax
@@ -28,7 +28,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, default_float, is_concrete, one_line, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.losses import rounding_excess
 from fedjax_admm.privacy._noise import (
     TAIL_SHARE,
@@ -86,8 +86,7 @@ class Release(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ExactRelease:
     """Messages as they are; gradients may be clipped. Nothing is private."""
 
@@ -107,8 +106,7 @@ class ExactRelease:
         return jnp.full(n.shape, jnp.inf, default_float())
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GaussianRelease:
     """Messages with normal noise; build it with `gaussian_release`."""
 

@@ -6,14 +6,14 @@ so that a loss is never asked about a sample that does not exist; whoever sums l
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
 # So many clients of which the samples are made on demand are looked at together.
@@ -56,8 +56,7 @@ class ClientData(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class StackedData:
     """Clients that are all padded to the size of the largest."""
 
@@ -76,8 +75,7 @@ class StackedData:
         return jax.tree.map(lambda leaf: leaf[clients], self)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class BucketedData:
     """Clients in buckets, each padded to the largest of its bucket."""
 
@@ -118,8 +116,7 @@ class BucketedData:
         return StackedData(taken, self.sizes[clients], clients.astype(jnp.int32))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GeneratedData:
     """Clients whose samples are made when they are looked at, from the client's number."""
 

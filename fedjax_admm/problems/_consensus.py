@@ -13,7 +13,7 @@ Learning for Nonsmooth Objectives", problem (1).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -32,7 +32,7 @@ from fedjax_admm._checks import (
     several,
     typed_key,
 )
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph, check_connected
 from fedjax_admm.losses import (
     Absolute,
@@ -54,8 +54,7 @@ _PROVEN = 1e-2
 _STEEPEST = 1e18
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ConsensusRegression:
     """Clients with their samples, and the graph on which they agree."""
 

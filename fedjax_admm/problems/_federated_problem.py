@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._pytrees import FlatLayout, register_dataclass
+from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
@@ -54,8 +54,7 @@ class Difference:
         return self.convex(params, sample) - self.concave(params, sample)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Federated:
     """Clients with samples and a loss of the user's own; build it with `federated`."""
 

@@ -10,7 +10,7 @@ client; the problem maps them over all.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -21,7 +21,7 @@ import optax
 from fedjax_admm._checks import InputError, count, flag, function_of, one_line, shapes_of
 from fedjax_admm._cutting_planes import minimize_by_planes
 from fedjax_admm._linear_algebra import conjugate_gradients
-from fedjax_admm._pytrees import FlatLayout, register_dataclass
+from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
@@ -78,8 +78,7 @@ class ProximalMap(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ExactProx:
     """A prox that the user knows, of the loss without the client's weight."""
 
@@ -99,8 +98,7 @@ class ExactProx:
         return self.layout.flat(found).astype(point.dtype), memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class InnerSteps:
     """Steps of an optax optimiser, at most so many; it keeps its state between the calls.
 
@@ -136,8 +134,7 @@ class InnerSteps:
         return z, memory._replace(model=z, optimizer=state, calls=calls, short=short)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class InnerLBFGS:
     """L-BFGS with a line search, at most so many iterations, begun anew at every call.
 

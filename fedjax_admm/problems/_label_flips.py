@@ -50,9 +50,9 @@ def flip_labels(
     Args:
       problem: consensus regression, robust regression, a networked problem, or a federated one with
         stacked or listed data.
-      share: of clients who lie, in [0, 1): `floor(share n)` of n, drawn uniformly.
+      share: of clients with false labels, in [0, 1): `floor(share n)` of n, drawn uniformly.
       key: a typed key, for a share; with the same key, a larger share only adds clients.
-      who: bool, shape (clients,), in the place of a share and a key: exactly these lie.
+      who: bool, shape (clients,), in the place of a share and a key: exactly these have them.
       label: of a federated problem: which part of a sample the label is, by its name or its place;
         if None, the second of two parts, or the one named "y", "label" or "target".
       classes: how many there are, C; if None, whole numbers are looked at (if all are -1 and 1 they
@@ -60,7 +60,7 @@ def flip_labels(
         all are 0 and 1 and else are turned around.
 
     Returns:
-      The problem, and who lies, bool, shape (clients,).
+      The problem, and who has false labels, bool, shape (clients,).
 
     Raises:
       InputError: the problem has no labels; there is no key for a share; both a share and a mask
@@ -73,16 +73,16 @@ def flip_labels(
             f"{one_line(type(problem).__name__)}",
             argument="problem",
             value=problem,
-            remedy="let its clients lie in their messages, with an attack of fedjax_admm.messages",
+            remedy="let clients send false messages, with an attack of fedjax_admm.messages",
         )
     chosen = byzantine(share, who)
     if share is not None:
         typed_key(key)
-    bad = chosen.draw(key, problem.num_clients)
+    flipped = chosen.draw(key, problem.num_clients)
     if classes is not None:
         classes = count("classes", classes, at_least=2)
     if isinstance(problem, Federated):
-        return replace(problem, data=_with_data(problem.data, bad, label, classes)), bad
+        return replace(problem, data=_with_data(problem.data, flipped, label, classes)), flipped
     if label is not None:
         raise InputError(
             "is for federated problems, but the labels of this problem are its targets",
@@ -91,11 +91,13 @@ def flip_labels(
             remedy="leave it out",
         )
     if isinstance(problem, Networked):
-        return replace(problem, local=_with_loss(problem.local, bad, classes)), bad
-    return replace(problem, targets=_flipped([problem.targets], [bad], classes)[0]), bad
+        return replace(problem, local=_with_loss(problem.local, flipped, classes)), flipped
+    return replace(problem, targets=_flipped([problem.targets], [flipped], classes)[0]), flipped
 
 
-def _flipped(labels: list[jax.Array], bad: list[jax.Array], classes: int | None) -> list[jax.Array]:
+def _flipped(
+    labels: list[jax.Array], flipped: list[jax.Array], classes: int | None
+) -> list[jax.Array]:
     """Return arrays of labels (clients, samples, ...) with those of some clients flipped.
 
     What labels mean is seen from all arrays together.
@@ -106,8 +108,8 @@ def _flipped(labels: list[jax.Array], bad: list[jax.Array], classes: int | None)
         sum_of_both = _sum_of_both(labels, classes)
         false = [sum_of_both - part for part in labels]
     return [
-        jnp.where(jnp.expand_dims(lies, range(1, part.ndim)), other, part)
-        for part, other, lies in zip(labels, false, bad, strict=True)
+        jnp.where(jnp.expand_dims(here, range(1, part.ndim)), other, part)
+        for part, other, here in zip(labels, false, flipped, strict=True)
     ]
 
 
@@ -130,23 +132,23 @@ def _sum_of_both(labels: list[jax.Array], classes: int | None) -> int:
     return int(np.all(np.isin(seen, (0, 1))))
 
 
-def _with_loss(loss: Any, bad: jax.Array, classes: int | None) -> Any:
+def _with_loss(loss: Any, flipped: jax.Array, classes: int | None) -> Any:
     """Return the losses of a network with other targets."""
     if isinstance(loss, LassoLoss):
-        return replace(loss, smooth=_with_loss(loss.smooth, bad, classes))
+        return replace(loss, smooth=_with_loss(loss.smooth, flipped, classes))
     if not isinstance(loss, SquaredLoss | LogisticLoss | TrainedLoss):
         raise InputError(
             f"must have labels, but its local loss is {type(loss).__name__}",
             argument="problem",
             value=loss,
         )
-    (targets,) = _flipped([loss.targets], [bad], classes)
+    (targets,) = _flipped([loss.targets], [flipped], classes)
     if isinstance(loss, SquaredLoss):
         return loss.with_targets(targets)
     return replace(loss, targets=targets)
 
 
-def _with_data(data: Any, bad: jax.Array, label: Any, classes: int | None) -> Any:
+def _with_data(data: Any, flipped: jax.Array, label: Any, classes: int | None) -> Any:
     """Return the samples of clients with other labels."""
     if isinstance(data, GeneratedData):
         raise InputError(
@@ -158,7 +160,9 @@ def _with_data(data: Any, bad: jax.Array, label: Any, classes: int | None) -> An
     parts = data.buckets if isinstance(data, BucketedData) else (data,)
     place = _label_place(parts[0].samples, label)
     leaves = [jax.tree.leaves(part.samples) for part in parts]
-    labels = _flipped([mine[place] for mine in leaves], [bad[p.numbers] for p in parts], classes)
+    labels = _flipped(
+        [mine[place] for mine in leaves], [flipped[p.numbers] for p in parts], classes
+    )
     structure = jax.tree.structure(parts[0].samples)
     for mine, new in zip(leaves, labels, strict=True):
         mine[place] = new

@@ -13,7 +13,6 @@ Localization", arXiv:2503.09497 (2025), equations (3)-(8). No factor 1/L is used
 """
 
 import inspect
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -34,14 +33,13 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 MINIMUM_RANGE = 1e-3
 """Metres; drawn ranges below it are raised to it (for d <= 0, f is ||w - a|| plus a constant)."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Localization:
     """Sensors, their ranges, and where the search starts."""
 
@@ -107,8 +105,7 @@ class RangeNoise(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NoNoise:
     """Exact ranges."""
 
@@ -117,8 +114,7 @@ class NoNoise:
         return distances
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GaussianNoise:
     """Ranges with independent normal errors."""
 
@@ -129,8 +125,7 @@ class GaussianNoise:
         return distances + self.deviation * jax.random.normal(key, distances.shape, distances.dtype)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class CauchyNoise:
     """Ranges with independent Cauchy errors: no mean, heavy tails."""
 
@@ -141,8 +136,7 @@ class CauchyNoise:
         return distances + self.scale * jax.random.cauchy(key, distances.shape, distances.dtype)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class OutlierNoise:
     """Exact ranges, except that each is replaced by a uniform one with some probability."""
 

@@ -11,7 +11,7 @@ Multiplier Method for Federated Matrix Completion Problems", the problem of sect
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ from fedjax_admm._checks import (
     several,
     typed_key,
 )
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.problems._rating_split import (
     Entries,
     Shape,
@@ -54,8 +54,7 @@ from fedjax_admm.ratings import (
 )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class MatrixCompletion:
     """Ratings of the clients' users: some to learn from, some to be judged by."""
 

@@ -10,7 +10,7 @@ Generalized Total Variation Minimization", 2023, the problem of GTV minimisation
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -36,7 +36,7 @@ from fedjax_admm._checks import (
     squarable,
     typed_key,
 )
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import (
     LassoLoss,
@@ -50,8 +50,7 @@ from fedjax_admm.losses import (
 SCALES = ("mean", "sum")
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Networked:
     """Nodes with their local losses, and their graph."""
 

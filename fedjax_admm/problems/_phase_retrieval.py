@@ -12,7 +12,7 @@ retrieval", Information and Inference 8 (2019) 471-529.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import jax
@@ -35,7 +35,7 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._linear_algebra import top_eigenvector
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.trees import Tree
 
 SIGNAL_DENSITY, VECTOR_DENSITY = 8 / 25, 20 / 25
@@ -55,8 +55,7 @@ BOXES: dict[str, Callable[..., jax.Array]] = {
 }
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PhaseRetrieval:
     """Clients with one intensity each, their tree, and where the search starts."""
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import default_float
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.ratings import ClientRatings, in_blocks
 
@@ -30,8 +30,7 @@ class Shape:
     num_items: int
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Entries:
     """One row per rating."""
 

@@ -13,7 +13,6 @@ Non-smooth Hierarchical Federated Learning".
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
@@ -36,12 +35,11 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._linear_algebra import top_eigenvalue
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.trees import Tree
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class RobustRegression:
     """Clients with their samples, their tree, and where the search starts."""
 

@@ -5,14 +5,14 @@ gradients of the smoothed losses, (clients, dim), for mu of shape (clients,).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, cast
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count, one_line
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
 class Smoothing(Protocol):
@@ -23,8 +23,7 @@ class Smoothing(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NoSmoothing:
     """The losses as they are: for smooth ones."""
 
@@ -33,8 +32,7 @@ class NoSmoothing:
         return problem.gradients(points)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class OwnSmoothing:
     """A smoothed loss of one sample that the user knows."""
 
@@ -45,8 +43,7 @@ class OwnSmoothing:
         return problem.gradients_of(self.loss, points, mu)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class RandomizedSmoothing:
     """`f_mu(w) = mean_j f(w + mu u_j)` over standard normal u_j, the same in all rounds."""
 
@@ -67,8 +64,7 @@ class RandomizedSmoothing:
         return total / (2 * self.draws)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class MoreauSmoothing:
     """The Moreau envelope: its gradient is `(w - Prox_f(w; mu)) / mu`."""
 

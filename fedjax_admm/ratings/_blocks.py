@@ -11,14 +11,14 @@ drawn: the drawn ones are dealt out evenly, and it is their factors that travel.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.devices import by_clients
 
 Carry = TypeVar("Carry")
@@ -30,8 +30,7 @@ CHUNK = 2048
 """Ratings that are worked on at a time (measured: `benchmarks/`)."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ClientRatings:
     """Ratings, one client after another. Where a block is not full, it holds padding."""
 

@@ -9,7 +9,7 @@ Multiplier Method for Federated Matrix Completion Problems", section on the loca
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, finite_array, one_line, scalar
 from fedjax_admm._linear_algebra import top_eigenvalue
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import factor_gram, factor_residual, gram_gradient, gram_norm, safe_norm
 from fedjax_admm.penalties import Penalty
@@ -57,8 +57,7 @@ class FactorStart(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class UniformStart:
     """Entries uniform from 0 to a scale."""
 
@@ -77,8 +76,7 @@ class UniformStart:
         return Factors(jnp.where(problem.here[..., None], users, 0), items)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GivenStart:
     """Factors that are given."""
 

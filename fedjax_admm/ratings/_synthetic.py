@@ -5,7 +5,7 @@ rating is `3.5 + b_user + b_item + p_user^T q_item + noise`, rounded to 1, 2, ..
 the shares of the variance that MovieLens 100K shows roughly.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, default_float, typed_key
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
 
@@ -43,8 +43,7 @@ USER_SHARE, ITEM_SHARE, FACTOR_SHARE = 0.15, 0.18, 0.12  # of the variance; the 
 FACTORS = 4
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class DrawnRatings:
     """Ratings that were drawn: like `Ratings`, with a mask, because their number is random."""
 

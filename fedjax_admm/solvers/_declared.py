@@ -148,6 +148,8 @@ def _check_exchange(allows: Callable[[Any], bool], told: str, remedy: str, given
 def build(cls: type[Class], **arguments: Any) -> Class:
     """Build a solver from a user's arguments, checked and converted as its fields declare.
 
+    A builder passes on `**locals()`; what is no field is left out.
+
     Raises:
       InputError: an argument is out of range or of another kind.
     """

@@ -307,8 +307,8 @@ class FlowSolver(GraphSolver):
 class LetterSolver(GraphSolver):
     """A solver with a letter at each end of every edge, which comes from the other end.
 
-    Each letter has a code, a delay and a lie of its own, while those who lie are nodes. A letter
-    stays where nothing arrives; a node that is absent still receives.
+    Each letter has a code and a delay of its own, and is false where its sender is Byzantine. A
+    letter stays where nothing arrives; a node that is absent still receives.
     """
 
     own_votes: ClassVar[int] = 0
@@ -329,8 +329,8 @@ class LetterSolver(GraphSolver):
     def _open(self, graph, nodes, edges, key) -> ChannelState:
         models, ends = self.message(nodes), _ends(graph)
         first = self.letter(models[ends], edges).reshape(-1, models.shape[-1])
-        bad = self.exchange.byzantine(key, graph.num_nodes)[ends].reshape(-1)
-        channel = self.exchange.init_up(key, first, receivers=graph.num_nodes, bad=bad)
+        byzantine = self.exchange.byzantine(key, graph.num_nodes)[ends].reshape(-1)
+        channel = self.exchange.init_up(key, first, receivers=graph.num_nodes, byzantine=byzantine)
         return channel._replace(last=models)
 
     def _hear(self, graph, state, active, info) -> tuple[Heard, Any]:

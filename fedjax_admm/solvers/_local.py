@@ -5,7 +5,6 @@ takes the proximal map of the problem, exact or inexact as the problem has it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, cast
 
 import jax
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, Prox
 from fedjax_admm.solvers._declared import build, counted, declared, positive
 from fedjax_admm.solvers._gradients import descend, draws
@@ -58,8 +57,7 @@ class LocalSolver(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LocalGradient:
     """Gradient steps of one length: `w <- w - rate (g_l(w) + weight_l (w - centre_l))`."""
 
@@ -85,8 +83,7 @@ class LocalGradient:
         return descend(problem, start, key, self.rate, self.steps, pull), memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FallingGradient:
     r"""Gradient steps whose length falls when they overshoot: `w <- w - rate G`.
 
@@ -135,8 +132,7 @@ class FallingGradient:
         return w, overshoots
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LocalProx:
     """The proximal map of the loss, with step 1 / weight_l at the centre."""
 

@@ -370,7 +370,7 @@ class StarSolver:
         ]
         decoded = self.apply_decoded(new, tuple(delivery.coded for delivery, _ in sent))
         # Byzantine clients skip this correction.
-        new = where_active(speaks & ~sent[0][0].bad, decoded, new)
+        new = where_active(speaks & ~sent[0][0].byzantine, decoded, new)
         clients = put_rows(rows, now.active, new, clients)
 
         arrived = sent[0][0].arrived

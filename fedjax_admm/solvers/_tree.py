@@ -294,7 +294,7 @@ class TreeSolver:
         )
         decoded = self.apply_decoded(level, nodes, delivery.coded)
         # Byzantine nodes skip this correction.
-        nodes = where_active(speaks & ~delivery.bad, decoded, nodes)
+        nodes = where_active(speaks & ~delivery.byzantine, decoded, nodes)
         memory = memory._replace(up=_put(memory.up, level, channel))
         return state.with_nodes(level, nodes)._replace(exchange=memory)
 
@@ -345,10 +345,10 @@ class TreeSolver:
     def _open(self, tree: Tree, state: HierarchyState, key: jax.Array) -> TreeExchange:
         """Return what both ends know at the start, when all nodes hold the same."""
         up, down = [], []
-        for level, bad in enumerate(_byzantine(self.exchange, key, tree)):
+        for level, byzantine in enumerate(_byzantine(self.exchange, key, tree)):
             nodes = state.nodes(level)
             upload, models = self.upload(level, nodes), self.model(nodes)
-            channel = self.exchange.init_up(key, upload.values, upload.weights, 0, bad)
+            channel = self.exchange.init_up(key, upload.values, upload.weights, 0, byzantine)
             up.append(channel._replace(last=()))
             identity = isinstance(self.exchange.down, Identity)
             down.append(

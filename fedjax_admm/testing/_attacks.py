@@ -1,4 +1,4 @@
-"""Checks of an attack: who lies, that nobody else does, and what is remembered."""
+"""Checks of an attack: that nobody but Byzantine senders sends false messages, and its memory."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -63,8 +63,8 @@ def check_attack(
     - `who`: bool, one per sender, the same for the same key; one sender at least is honest.
     - `kind`: what is told has the shape and the dtype of the values, float32 and float64, and is
       finite; the memory keeps its structure, shapes and dtypes, stacked over senders.
-    - `rows`: only who is bad and present says anything but the truth; nobody does where nobody is
-      bad; what stands in the rows of the absent does not matter.
+    - `rows`: only who is Byzantine and present sends anything false; nobody does where nobody is
+      Byzantine; what stands in the rows of the absent does not matter.
     - `some`: it can be called for some senders, with their rows of the memory.
     - `scan`: rounds in a `jax.lax.scan` are the same as one by one.
     - `jit`: the same numbers under `jax.jit`, and one trace for all numbers of the attack.
@@ -88,26 +88,26 @@ def check_attack(
     make(bench, _CHECKS, only)
 
 
-def _told(attack, values, bad, present, memory, key):
-    return attack(values, bad, present, memory, key)
+def _told(attack, values, byzantine, present, memory, key):
+    return attack(values, byzantine, present, memory, key)
 
 
 _tell = jax.jit(_told)
 
 
-def _after_another(attack, values, bad, present, key):
+def _after_another(attack, values, byzantine, present, key):
     """Return what is told after a round in which everybody said something else."""
     first, key = jax.random.split(key)
     memory = attack.init(values)
-    memory = attack(values + 1, bad, present | True, memory, first)[1]
-    return attack(values, bad, present, memory, key)
+    memory = attack(values + 1, byzantine, present | True, memory, first)[1]
+    return attack(values, byzantine, present, memory, key)
 
 
 def _who(b: _Bench) -> None:
     draw = jax.jit(lambda attack, key: attack.who(key, b.senders))
     with doing(f"{b.name}.who of {b.senders} senders"):
-        bad = draw(b.attack, fresh(0))
-    _demand_mask(f"{b.name}.who", bad, (b.senders,))
+        byzantine = draw(b.attack, fresh(0))
+    _demand_mask(f"{b.name}.who", byzantine, (b.senders,))
     with doing(f"{b.name}.who under jax.vmap, over keys"):
         many = jax.jit(jax.vmap(lambda key: b.attack.who(key, b.senders)))(
             jax.random.split(fresh(1), 64)
@@ -116,7 +116,7 @@ def _who(b: _Bench) -> None:
     demand(
         np.all(honest >= 1),
         f"{b.name}.who must leave one sender honest, but in {np.sum(honest == 0)} of 64 draws all "
-        f"{b.senders} lie.",
+        f"{b.senders} are Byzantine.",
     )
     demand_pure(f"{b.name}.who", lambda key: b.attack.who(key, b.senders), lambda: (fresh(0),))
 
@@ -132,7 +132,7 @@ def _demand_mask(where: str, found: Any, shape: tuple[int, ...]) -> None:
 
 
 def _kind(b: _Bench) -> None:
-    bad, present = b.masks
+    byzantine, present = b.masks
     for attack, dtype in both_precisions(b.attack):
         values = b.values(dtype)
         with doing(f"{b.name}.init"):
@@ -144,65 +144,65 @@ def _kind(b: _Bench) -> None:
                 f"stacked, but {jax.tree_util.keystr(path) or 'it'} has shape {leaf.shape}.",
             )
         with doing(f"{b.name} of values of dtype {np.dtype(dtype).name}"):
-            told, new = _tell(attack, values, bad, present, memory, fresh(0))
+            told, new = _tell(attack, values, byzantine, present, memory, fresh(0))
         demand_kind(b.name, told, values.shape, dtype)
         demand_finite(f"What {b.name} tells", told)
         demand_same_state(b.name, "a memory", memory, new)
 
 
 def _rows(b: _Bench) -> None:
-    bad, present = b.masks
+    byzantine, present = b.masks
     values, memory = b.values(np.float32), b.attack.init(b.values(np.float32))
-    told = np.asarray(_tell(b.attack, values, bad, present, memory, fresh(0))[0])
-    quiet = np.asarray(~(bad & present))
+    told = np.asarray(_tell(b.attack, values, byzantine, present, memory, fresh(0))[0])
+    quiet = np.asarray(~(byzantine & present))
     changed = np.flatnonzero(quiet & np.any(told != np.asarray(values), tuple(range(1, told.ndim))))
     if changed.size:
         row = int(changed[0])
-        why = "is not bad" if not bad[row] else "is absent"
+        why = "is not Byzantine" if not byzantine[row] else "is absent"
         raise AssertionError(
             f"{b.name} must change the rows of present Byzantine senders alone, but it changes row "
-            f"{row}, which {why}; take jnp.where over bad & present."
+            f"{row}, which {why}; take jnp.where over byzantine & present."
         )
-    nobody = jnp.zeros_like(bad)
+    nobody = jnp.zeros_like(byzantine)
     truth = _tell(b.attack, values, nobody, present, memory, fresh(0))[0]
-    where = f"{b.name} where nobody lies, and the truth,"
+    where = f"{b.name} where nobody is Byzantine, and the truth,"
     demand_close(where, truth, values, 0.0, 0.0)
 
     rows = jnp.expand_dims(present, range(1, values.ndim))
     for what in (1e3, np.nan):
         wild = jnp.where(rows, values, what)
         with doing(f"{b.name} where some are absent"):
-            other = _tell(b.attack, wild, bad, present, memory, fresh(0))[0]
+            other = _tell(b.attack, wild, byzantine, present, memory, fresh(0))[0]
         demand_close(
             f"Byzantine messages under {b.name} with {what:g} in absent rows, and without,",
             other[~quiet],
             told[~quiet],
             0.0,
             0.0,
-            "Statistics are those of present & ~bad, by jnp.where and not by a product.",
+            "Statistics are those of present & ~byzantine, by jnp.where and not by a product.",
         )
     everybody = _tell(b.attack, values, ~nobody, ~nobody, memory, fresh(0))[0]
-    demand_finite(f"What {b.name} tells where everybody lies", everybody)
+    demand_finite(f"What {b.name} tells where everybody is Byzantine", everybody)
 
 
 def _some(b: _Bench) -> None:
-    bad, present = b.masks
+    byzantine, present = b.masks
     rows = jnp.asarray([4, 1, 2], jnp.int32)
     values = b.values(np.float32)
     memory = jax.tree.map(lambda leaf: leaf[rows], b.attack.init(values))
     with doing(f"{b.name} of 3 senders of {b.senders}"):
-        told, new = _tell(b.attack, values[rows], bad[rows], present[rows], memory, fresh(0))
+        told, new = _tell(b.attack, values[rows], byzantine[rows], present[rows], memory, fresh(0))
     demand_kind(f"{b.name} of 3 senders", told, values[rows].shape, values.dtype)
     demand_same_state(f"{b.name} of 3 senders", "a memory", memory, new)
 
 
 def _scan(b: _Bench) -> None:
-    bad, present = b.masks
+    byzantine, present = b.masks
     values = jnp.stack([b.values(np.float32, seed) for seed in range(4)])
     first = b.attack.init(values[0])
 
     def tell(memory, given):
-        told, memory = b.attack(given[0], bad, present, memory, given[1])
+        told, memory = b.attack(given[0], byzantine, present, memory, given[1])
         return memory, told
 
     with doing(f"{b.name} in a jax.lax.scan"):
@@ -211,7 +211,7 @@ def _scan(b: _Bench) -> None:
         )
     memory, alone = first, []
     for row, key in zip(values, jax.random.split(fresh(2), 4), strict=True):
-        told, memory = _tell(b.attack, row, bad, present, memory, key)
+        told, memory = _tell(b.attack, row, byzantine, present, memory, key)
         alone.append(told)
     where = f"Four rounds of {b.name} in a jax.lax.scan and one by one"
     demand_close(where, (found, last), (jnp.stack(alone), memory), 1e-5, 1e-5)
@@ -232,12 +232,12 @@ def _vmap(b: _Bench) -> None:
 
 
 def _derivatives(b: _Bench) -> None:
-    bad, present = b.masks
+    byzantine, present = b.masks
     for attack, dtype in both_precisions(b.attack):
         values = b.values(dtype)
         demand_derivatives(
             f"what {b.name} tells",
-            lambda attack, rows: _after_another(attack, rows, bad, present, fresh(5))[0],
+            lambda attack, rows: _after_another(attack, rows, byzantine, present, fresh(5))[0],
             {
                 "values": (attack, values),
                 "equal values": (attack, jnp.ones_like(values)),

@@ -47,7 +47,7 @@ def check_part(argument: str, value: Any, members: Sequence[str], wanted: str) -
             f"must be a pytree, but {name_of(value)} is registered as none",
             argument=argument,
             value=value,
-            remedy="register the class with fedjax_admm.register_dataclass",
+            remedy="decorate the class with fedjax_admm.pytree_dataclass",
         )
 
 

@@ -1,7 +1,7 @@
 """What people try first: one clear sentence before anything is compiled, or it simply works."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -12,7 +12,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
 from fedjax_admm._checks import finite_array, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 PROBLEM = fa.problems.localization(
     anchors=[[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]], distances=[5.0, 8.0, 7.0, 9.0]
@@ -26,8 +26,7 @@ class Total(NamedTuple):
     rounds: jax.Array  # shape=(), int32
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Counting:
     """A user's own solver; `change` spoils what its step returns."""
 
@@ -57,8 +56,7 @@ class Unregistered:
     num_clients, start = 4, jnp.zeros(2)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Forgetful:
     """A user's own process, whose state changes its dtype."""
 
@@ -290,11 +288,11 @@ def test_known_number_of_any_kind_for_a_radius():
 def test_a_problem_may_hold_integers_alone():
     counting = Counting(lambda state: state)
 
-    @dataclass(frozen=True, eq=False)
+    @pytree_dataclass
     class Integers:
         start: jax.Array
         num_clients: int = field(default=3, metadata={"static": True})
 
-    problem = register_dataclass(Integers)(jnp.zeros(2, jnp.int32))
+    problem = Integers(jnp.zeros(2, jnp.int32))
     result = fa.run(counting, problem, KEY, rounds=4)
     np.testing.assert_array_equal(result.estimate, [4, 4])

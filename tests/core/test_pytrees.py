@@ -1,6 +1,6 @@
 """Dataclasses as pytrees: their structures tell classes apart."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 
 import jax
@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from fedjax_admm import penalties
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Scaled:
     """A function with a leaf and a static number."""
 
@@ -24,8 +23,7 @@ class Scaled:
         return self.weight * x**self.power
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Shifted(Scaled):
     """The same fields, another function."""
 

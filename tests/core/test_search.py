@@ -1,6 +1,5 @@
 """Grid search: the smallest score wins, all runs see the same draws, failures lose."""
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError, grid_search
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
 from fedjax_admm.measures import rating_error
 from fedjax_admm.participation import bernoulli, without_replacement
@@ -28,8 +27,7 @@ class Aimed(Protocol):
     target: jax.Array
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Descent:
     """Steps towards the target of whoever takes part, from a random start; diverges above 2."""
 

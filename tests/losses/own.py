@@ -1,16 +1,14 @@
 """Losses of one's own, as a user writes them: good ones, and ones that are not what they say."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PseudoHuber:
     """`d^2 (sqrt(1 + (r / d)^2) - 1)`, r = p - y."""
 
@@ -35,8 +33,7 @@ class PseudoHuber:
         return 1.0
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Insensitive:
     """`max(|p - y| - margin, 0)`."""
 
@@ -59,8 +56,7 @@ class Insensitive:
         return 0.0
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SquaredHinge:
     """`max(1 - y p, 0)^2`, y = -1 or 1."""
 
@@ -82,9 +78,7 @@ class SquaredHinge:
 
 def changed(base: type, *numbers: float, **members: Any) -> Any:
     """Return a loss like another one, with some members of its own."""
-    return register_dataclass(dataclass(frozen=True, eq=False)(type("Mine", (base,), members)))(
-        *numbers
-    )
+    return pytree_dataclass(type("Mine", (base,), members))(*numbers)
 
 
 def student(p: jax.Array, y: jax.Array) -> jax.Array:

@@ -1,6 +1,5 @@
 """Measures for any solver: against formulas written out, and as residuals of `run_until`."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import jax
@@ -10,7 +9,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import measures, penalties, solvers
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.solvers.wrappers._anderson import AndersonState
 from tests.solvers.quadratics import Quadratics, draw, minimizer, quadratics
 
@@ -54,7 +53,7 @@ def check_formulas(solver, problem, state):
         np.testing.assert_allclose(seen, value, rtol=1e-10, err_msg=measure.__name__)
 
 
-@dataclass(frozen=True)
+@pytree_dataclass
 class Absolute(Quadratics):
     """`f_i(x) = sum_j |x_j - b_ij|`, whose mean is kinked at its minimiser, the median."""
 
@@ -72,7 +71,6 @@ class Absolute(Quadratics):
         return Absolute(self.hessians[clients], self.linear[clients], self.start)
 
 
-register_dataclass(Absolute)
 EXACT = {"local": solvers.local_prox()}
 SPLITTING = {
     "FedADMM": lambda: solvers.fed_admm(2.0, **EXACT),

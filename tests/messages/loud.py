@@ -1,14 +1,11 @@
 """A channel that changes nothing: what a solver does with it is what it does without one."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Loud:
     """A channel that changes nothing, and counts its messages."""
 

@@ -254,8 +254,8 @@ def test_named_liars_are_exactly_these_and_nobody_is_none():
 @pytest.mark.parametrize(
     ("build", "told"),
     [
-        (lambda: messages.sign_flip(), "or be left out where who says who lies"),
-        (lambda: messages.mimic(0.1, who=BAD), "or be left out where who says who lies"),
+        (lambda: messages.sign_flip(), "or be left out where who says who is Byzantine"),
+        (lambda: messages.mimic(0.1, who=BAD), "or be left out where who says who is Byzantine"),
         (lambda: messages.mimic(1.0), "share must be less than 1, but it is 1"),
         (lambda: messages.mimic(-0.1), "share must be at least 0"),
         (lambda: messages.mimic(0.1, "last"), "whom must be one of"),

@@ -1,6 +1,5 @@
 """Whole trajectories with something on the way, against loops over clients in NumPy."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import messages, participation, solvers
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.problems import localization
 from tests.reference import aggregators, fsmdm as reference
 from tests.reference.fed_admm_exchanged import fed_admm_exchanged
@@ -20,8 +19,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 LEVELS, ROUNDS = 4, 60
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Overheard:
     """A channel that also remembers the numbers that `qsgd` draws inside it."""
 

@@ -84,7 +84,7 @@ def kept(name, clients):
         found = jax.tree.leaves(state, is_leaf=lambda part: isinstance(part, ChannelState))
         boxes = [box for box in found if isinstance(box, ChannelState)]
         # Where the ends of edges send, or levels of a tree, links are no clients'.
-        return own(state), [box.channel for box in boxes if box.bad.shape == (clients,)]
+        return own(state), [box.channel for box in boxes if box.byzantine.shape == (clients,)]
 
     return of
 

@@ -1,7 +1,5 @@
 """Solvers on trees with an exchange: equations, who sends and reads, what servers make of it."""
 
-from dataclasses import dataclass
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -10,7 +8,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, messages, participation, penalties, schedules, solvers, trees
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from tests.messages.loud import Loud
 from tests.reference import tree_exchanged as exchanged
 
@@ -20,8 +18,7 @@ PARENTS, CLIENTS = [-1, 0, 0, 1, 1, 3, 4, 3, 4, 2, 2, 0, 0], list(range(5, 13))
 ROUNDS = 12
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Points:
     """`f_i(x) = ||x - b_i||^2 / 2` on a tree."""
 
@@ -236,7 +233,7 @@ def test_a_captured_edge_server_moves_the_mean_at_the_cloud_and_not_its_median()
         solver = hierarchy(tree, messages.exchange(aggregator=rule, attack=attack))
         found[name] = fa.run(solver, problem, jax.random.key(0), rounds=60)
     truth = problem.b[0]
-    bad = [np.asarray(part.bad) for part in found["mean"].state.solver.exchange.up]
+    bad = [np.asarray(part.byzantine) for part in found["mean"].state.solver.exchange.up]
     np.testing.assert_array_equal(np.concatenate(bad), CAPTURED)
     np.testing.assert_allclose(found["median"].estimate, truth, atol=1e-3)
     assert np.min(np.abs(found["mean"].estimate - truth)) > 1
@@ -248,17 +245,18 @@ def test_byzantine_nodes_by_share_are_clients_and_what_does_not_fit_the_tree_is_
     problem = points(tree)
     solver = hierarchy(tree, messages.exchange(attack=messages.sign_flip(0.4)))
     clients, servers = solver.init(problem, jax.random.key(0)).exchange.up
-    assert int(jnp.sum(clients.bad)) == 2
-    assert not np.any(servers.bad)
+    assert int(jnp.sum(clients.byzantine)) == 2
+    assert not np.any(servers.byzantine)
     named = messages.sign_flip(who=[True] + [False] * 4)
     start = hierarchy(tree, messages.exchange(attack=named)).init(problem, jax.random.key(0))
-    assert start.exchange.up[0].bad.tolist() == [True] + [False] * 4
+    assert start.exchange.up[0].byzantine.tolist() == [True] + [False] * 4
     krum = hierarchy(tree, messages.exchange(aggregator=messages.krum(1)))
     with pytest.raises(InputError, match="group has 2"):
         fa.run(krum, problem, jax.random.key(0), rounds=1)
     hfsad = solvers.hfsad(problem, omega=1.0, exchange=messages.exchange(attack=named))
     assert (
-        hfsad.init(problem, jax.random.key(0)).exchange.up[0].bad.tolist() == [True] + [False] * 4
+        hfsad.init(problem, jax.random.key(0)).exchange.up[0].byzantine.tolist()
+        == [True] + [False] * 4
     )
     wrong = hierarchy(tree, messages.exchange(attack=messages.sign_flip(who=[True, False])))
     with pytest.raises(InputError, match="5"):

@@ -7,7 +7,7 @@ anybody gets may move at all.
 """
 
 import inspect
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, messages, solvers
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages import exchange
 from fedjax_admm.privacy import GaussianRelease, exact_release, gaussian_release, ledger, zcdp_plan
 from fedjax_admm.problems import with_loss
@@ -50,8 +50,7 @@ EXCHANGES = {
 }
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Given:
     """A Gaussian release that sends what is given, whatever the data are."""
 
@@ -195,8 +194,7 @@ def test_every_exchange_is_refused_or_keeps_the_sensitivity(name, exchanged):
 # --- wrappers -------------------------------------------------------------------------------------
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Mean:
     """A wrapper that publishes the mean of what was sent, and leaves the rest to what is inside."""
 
@@ -215,16 +213,14 @@ class Mean:
         return jnp.mean(self.solver.estimate(state["inner"]), 0)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ProvenMean(Mean):
     """The same, with the word that its sensitivity is that of the solver inside."""
 
     noisy: bool = field(default=True, metadata={"static": True})
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Hidden(Mean):
     """The same, with the solver as a static field."""
 

@@ -11,7 +11,7 @@ import optax
 
 import fedjax_admm as fa
 from fedjax_admm import graphs, losses, penalties, privacy, schedules, trees
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.problems import (
     ConsensusRegression,
     Networked,
@@ -157,8 +157,7 @@ def trained_network() -> Networked:
     )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TrainedStar:
     """A problem of one's own: clients at one server, whose prox is inexact."""
 

@@ -1,19 +1,17 @@
 """Clients with quadratic losses, whose every answer is known: the ground of the star's peers."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 CLIENTS, DIM = 10, 5
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Quadratics:
     """`f_i(x) = x^T A_i x / 2 - b_i^T x`."""
 

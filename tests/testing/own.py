@@ -1,13 +1,12 @@
 """A solver, a problem, a penalty and a prox as a user writes them, to be broken by the tests."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar, first_model
 from fedjax_admm.participation import where_active
 from fedjax_admm.traffic import Traffic
@@ -15,8 +14,7 @@ from fedjax_admm.traffic import Traffic
 CLIENTS, DIM = 4, 3
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Squares:
     """`f_l(w) = mean over j of (x_lj^T w - y_lj)^2 / 2`, with minibatches of two samples."""
 
@@ -99,8 +97,7 @@ class State(NamedTuple):
     models: jax.Array  # shape=(clients, dim): what each client found last
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Averaging:
     """Clients take one step from the server's model, with noise; the server averages them."""
 
@@ -150,8 +147,7 @@ def averaging(kind: type = Averaging) -> Any:
     return kind(jnp.asarray(0.3), jnp.asarray(0.01))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Modulus:
     """`weight * sum |x_i|`."""
 
@@ -179,4 +175,4 @@ def modulus(kind: type = Modulus) -> Any:
 def changed(base: type, **members: Any) -> type:
     """Return a class like another one, with some members of its own, registered as a pytree."""
     kind = type(f"Mine{base.__name__}", (base,), members)
-    return register_dataclass(dataclass(frozen=True, eq=False)(kind))
+    return pytree_dataclass(kind)

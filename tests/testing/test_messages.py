@@ -1,6 +1,6 @@
 """Channels, aggregators, attacks and delays that are wrong in one way each, and good ones."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError, messages, testing
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from tests.testing.own import changed
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Dithered:
     """Numbers plus a little noise; it counts messages."""
 
@@ -36,8 +35,7 @@ class Dithered:
         return 0.02
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Powered:
     """The mean, with a power of the weights."""
 
@@ -60,8 +58,7 @@ class Powered:
         return jnp.where(total > 0, parts / jnp.where(total > 0, total, 1), previous)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Louder:
     """A quarter of the senders say more and more, with noise."""
 
@@ -83,8 +80,7 @@ class Louder:
         return jnp.where(lying, lies, values), memory + present.astype(jnp.int32)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Sometimes:
     """Messages are two rounds late by chance."""
 
@@ -329,7 +325,7 @@ BROKEN = {
     ("attack", "all lie"): (
         {"who": lambda self, key, number: jnp.ones(number, bool)},
         "who",
-        "who must leave one sender honest, but in 64 of 64 draws all 8 lie",
+        "who must leave one sender honest, but in 64 of 64 draws all 8 are Byzantine",
     ),
     ("attack", "liars that are numbers"): (
         {"who": lambda self, key, number: jnp.ones(number, jnp.int32)},
@@ -359,12 +355,12 @@ BROKEN = {
     ("attack", "the honest lie"): (
         {"__call__": told(lambda both, *_: (both[0] + 1, both[1]))},
         "rows",
-        "but it changes row 0, which is absent|row 2, which is not bad",
+        "but it changes row 0, which is absent|row 2, which is not Byzantine",
     ),
     ("attack", "statistics of the absent"): (
         {"lies": lambda self, values, *_: values - jnp.sum(values, 0)[None]},
         "rows",
-        "with 1000 in absent rows, and without, differ: .* present & ~bad",
+        "with 1000 in absent rows, and without, differ: .* present & ~byzantine",
     ),
     ("attack", "a number of senders that is fixed"): (
         {"lies": lambda self, values, *_: values * jnp.arange(8, dtype=values.dtype)[:, None]},
@@ -432,8 +428,7 @@ def test_good_ones_pass(kind):
     CHECKS[kind](mine(kind))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Fixed(Dithered):
     """The same with a number that is part of the structure."""
 
@@ -445,8 +440,7 @@ def test_a_static_number_is_caught():
         testing.check_channel(Fixed(), only="jit")
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Deep(Sometimes):
     """The same with a depth that is a number."""
 

@@ -1,19 +1,18 @@
 """Schedules that are wrong in one way each, and good ones."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax.numpy as jnp
 import pytest
 
 from fedjax_admm import InputError, schedules
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.testing import SCHEDULE_CHECKS, check_schedule
 from tests.testing.own import changed
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Decay:
     """`scale / sqrt(k)`."""
 
@@ -23,8 +22,7 @@ class Decay:
         return self.scale / jnp.sqrt(jnp.asarray(count).astype(self.scale.dtype))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class StaticDecay:
     """The same with a number that is part of the structure."""
 

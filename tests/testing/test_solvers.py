@@ -1,6 +1,6 @@
 """Solvers that are wrong in one way each: the check of that name catches it and says what."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.testing import SOLVER_CHECKS, check_solver
 from fedjax_admm.traffic import Traffic
 from tests.bits import TOLERANCE
@@ -56,8 +56,7 @@ def step_of(change):
     return step
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class StaticRate(Averaging):
     rate: float = field(metadata={"static": True})
 

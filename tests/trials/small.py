@@ -1,13 +1,12 @@
 """A problem, a solver and an experiment small enough to check by hand."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from matplotlib.figure import Figure
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials.experiments import DirectMethod, Experiment, SolverMethod, Sweep
 
@@ -28,8 +27,7 @@ class Points(Protocol):
     points: jax.Array
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Averaging:
     """Moves a share of the way to the mean in each round; fails on command."""
 

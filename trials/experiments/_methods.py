@@ -1,14 +1,14 @@
 """How the problem of a trial is solved: what a method is, and the kinds that experiments share."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure, run
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.participation import Everyone, Participation
@@ -40,8 +40,7 @@ class Method(Protocol):
         return solver.traffic(problem)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SolverMethod(Method):
     """A federated solver, measured while it runs."""
 
@@ -74,8 +73,7 @@ class SolverMethod(Method):
         }
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AdaptedMethod(Method):
     """A solver whose constants come from the problem, or that sees the problem otherwise.
 
@@ -98,8 +96,7 @@ class AdaptedMethod(Method):
         return solver.traffic(problem)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class DirectMethod(Method):
     """A method without rounds: its answer stands at every record."""
 
@@ -206,8 +203,7 @@ def _stacked(methods: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *methods)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class _Repeated:
     """A method without numbers of its own, with a leaf to vmap over."""
 

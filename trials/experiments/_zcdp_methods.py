@@ -1,7 +1,7 @@
 """The private methods of the zCDP-NFL experiments: their noise, their solvers, what they spend."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjax_admm import privacy
 from fedjax_admm._checks import count, default_float
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure
 from fedjax_admm._shown import short_repr
 from fedjax_admm.measures import consensus_error
@@ -76,8 +76,7 @@ RECIPES = {
 }
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TaskMethod:
     """A private solver on one of a trial's tasks, with what it spends."""
 

@@ -9,7 +9,7 @@ place. Ratings are those of MovieLens where they are at hand, else synthetic one
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import InputError, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
 from fedjax_admm.direct import alternating_least_squares, damped_biases
 from fedjax_admm.measures import factor_error, fresh_rating_error, rating_error
@@ -65,8 +65,7 @@ METRICS = {
 COMMON = {"shape": "ml-100k", "data": "", "clients": 100, "sampled": 10}
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TunedMethod(Method):
     """FedMC-ADMM whose beta is chosen on ratings held out of the training ones.
 
@@ -99,8 +98,7 @@ class TunedMethod(Method):
         return {**trace, "beta": jnp.broadcast_to(search.best.beta, trace["error"].shape)}
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FactorMethod(Method):
     """A method that computes factors at once: its errors stand at every record."""
 

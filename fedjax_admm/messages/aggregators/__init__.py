@@ -1,1 +1,1 @@
-"""One vector out of many, of which some may lie."""
+"""One vector out of many, of which some may be false."""

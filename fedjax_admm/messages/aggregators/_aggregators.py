@@ -1,4 +1,4 @@
-r"""Aggregators: one vector out of many, of which some may lie.
+r"""Aggregators: one vector out of many, of which some may be false.
 
 An aggregator is a pytree with
 
@@ -27,7 +27,7 @@ All but the mean take a vector with an entry that is not finite for absent: it s
 its sender loses a vote.
 
 Here are those that are weighted means of what was said, of which some is shortened; those that
-hold against any lie of a minority stand in `_robust.py`.
+hold against any false vectors of a minority stand in `_robust.py`.
 
 Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
 Optimization", ICML 2021, arXiv:2012.10333 (centred clipping); Z. Sun, P. Kairouz, A. T. Suresh,
@@ -35,7 +35,7 @@ H. B. McMahan, "Can You Really Backdoor Federated Learning?", arXiv:1911.07963 (
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import jax
@@ -43,7 +43,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import project_l2_ball
 from fedjax_admm.messages.aggregators._votes import AnyNumber, attending, of_group, weighted_mean
 
@@ -79,8 +79,7 @@ class Aggregator(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Mean(AnyNumber):
     """The weighted mean; build it with `mean`."""
 
@@ -89,8 +88,7 @@ class Mean(AnyNumber):
         return weighted_mean(values, weights, groups, number, previous)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class CentredClipping(AnyNumber):
     """The previous vector, moved by shortened differences; build it with `centred_clipping`."""
 
@@ -110,8 +108,7 @@ class CentredClipping(AnyNumber):
         return jax.lax.scan(step, previous, length=self.steps)[0]
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NormBounding(AnyNumber):
     """The mean of shortened vectors; build it with `norm_bounding`."""
 

@@ -1,4 +1,4 @@
-r"""Aggregators that hold against any lie of a minority: medians, trimmed means, Krum.
+r"""Aggregators that hold against any false vectors of a minority: medians, trimmed means, Krum.
 
     coordinate_median     below half of the votes, per coordinate
     trimmed_mean(share)   up to that share of the votes, per coordinate
@@ -18,7 +18,7 @@ R. Guerraoui, J. Stainer, "Machine Learning with Adversaries: Byzantine Tolerant
 NeurIPS 2017, arXiv:1703.02757 (Krum).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, is_concrete, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages.aggregators._aggregators import CAP, checked_cap
 from fedjax_admm.messages.aggregators._votes import (
@@ -44,8 +44,7 @@ from fedjax_admm.messages.aggregators._votes import (
 _BLOCK = 64
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class CoordinateMedian(AnyNumber):
     """The median of every coordinate; build it with `coordinate_median`."""
 
@@ -58,8 +57,7 @@ class CoordinateMedian(AnyNumber):
         return jnp.where(ranked.total > 0, middle(ranked), previous)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TrimmedMean(AnyNumber):
     """The mean of the middle of every coordinate; build it with `trimmed_mean`."""
 
@@ -83,8 +81,7 @@ class TrimmedMean(AnyNumber):
         return weighted_mean(ranked.values, kept, ranked.groups, number, previous)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GeometricMedian(AnyNumber):
     """The point with the least sum of distances; build it with `geometric_median`."""
 
@@ -124,8 +121,7 @@ class GeometricMedian(AnyNumber):
         return jnp.maximum(share * typical, tiny)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Krum:
     """The mean of the vectors nearest to their neighbours; build it with `krum`, `multi_krum`."""
 
@@ -312,7 +308,7 @@ def krum(bad: int, neighbours: int | None = None) -> Krum:
     dtype among the honest, below 1e18 in float32.
 
     Args:
-      bad: f, how many vectors of a group may lie.
+      bad: f, how many vectors of a group may be false.
       neighbours: how many others are summed over; n - f - 2 if None. (Some authors take n - f - 1.)
 
     Returns:
@@ -331,7 +327,7 @@ def multi_krum(bad: int, kept: int, neighbours: int | None = None, *, cap: Array
     """Build multi-Krum: the weighted mean of the m vectors with the lowest scores of `krum`.
 
     Args:
-      bad: f, how many vectors of a group may lie.
+      bad: f, how many vectors of a group may be false.
       kept: m; n - f at most holds. A group with fewer vectors averages them all.
       neighbours: how many others are summed over; n - f - 2 if None.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.

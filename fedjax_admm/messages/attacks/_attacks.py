@@ -1,10 +1,10 @@
-r"""Attacks: what Byzantine senders among the senders say instead of the truth.
+r"""Attacks: what Byzantine senders send in the place of their messages.
 
 An attack is a pytree with
 
-    who(key, number) -> bool (number,)                   who lies, drawn once per run
+    who(key, number) -> bool (number,)                   who is Byzantine, drawn once per run
     init(values) -> memory                               of all senders, before the first message
-    __call__(values, bad, present, memory, key) -> (told, memory)
+    __call__(values, byzantine, present, memory, key) -> (messages, memory)
 
 A Byzantine sender l who would honestly say x_l says
 
@@ -16,7 +16,7 @@ A Byzantine sender l who would honestly say x_l says
 or what `_collusions` has. All this comes before compression; the absent say nothing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -24,14 +24,14 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, number, one_of, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.attacks._byzantine import (
     ByzantineAttack,
     ByzantineClients,
     byzantine,
     honest_mean,
-    told,
+    with_false,
 )
 
 CENTRES = ("zero", "mean")
@@ -41,7 +41,7 @@ class Attack(Protocol):
     """What Byzantine senders say."""
 
     def who(self, key: jax.Array, number: int) -> jax.Array:
-        """Return who of some senders lies in a run with this key, bool, shape (number,)."""
+        """Return which senders are Byzantine in a run with this key, bool, shape (number,)."""
         ...
 
     def init(self, values: jax.Array) -> Any:
@@ -49,27 +49,33 @@ class Attack(Protocol):
         ...
 
     def __call__(
-        self, values: jax.Array, bad: jax.Array, present: jax.Array, memory: Any, key: jax.Array
+        self,
+        values: jax.Array,
+        byzantine: jax.Array,
+        present: jax.Array,
+        memory: Any,
+        key: jax.Array,
+        /,
     ) -> tuple[jax.Array, Any]:
-        """Return what is told, and the memory.
+        """Return the messages that are sent, and the memory.
 
         Args:
           values: what everybody would honestly say, shape (k, ...).
-          bad: who lies, bool, shape (k,).
+          byzantine: who is Byzantine, bool, shape (k,).
           present: who says anything, bool, shape (k,).
           memory: of these k senders.
           key: a typed key, for this call alone.
 
         Returns:
-          The lies of those who are bad and present, all other rows as they are; and the memory.
+          The false messages of Byzantine senders who are present, all other rows as they are; and
+          the memory.
         """
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NoAttack:
-    """Nobody lies; build it with `no_attack`."""
+    """Nobody is Byzantine; build it with `no_attack`."""
 
     def who(self, key, number):
         """Return False for everybody."""
@@ -79,26 +85,26 @@ class NoAttack:
         """Remember nothing."""
         return ()
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Return the values."""
         return values, memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SignFlip(ByzantineAttack):
     """The message turned around; build it with `sign_flip`."""
 
     byzantine: ByzantineClients
     scale: jax.Array  # shape=()
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say -c x."""
-        return told(values, -self.scale.astype(values.dtype) * values, bad & present), memory
+        return with_false(
+            values, -self.scale.astype(values.dtype) * values, byzantine & present
+        ), memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ScaledNoise(ByzantineAttack):
     """Normal noise, every Byzantine sender with its own; build it with `scaled_noise`."""
 
@@ -106,25 +112,26 @@ class ScaledNoise(ByzantineAttack):
     deviation: jax.Array  # shape=(), in the unit of the messages
     around: str = field(metadata={"static": True})  # "zero" or "mean"
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say N(0, c^2 I), around zero or the mean of the honest."""
         noise = jax.random.normal(key, values.shape, values.dtype)
-        lies = self.deviation.astype(values.dtype) * noise
+        false = self.deviation.astype(values.dtype) * noise
         if self.around == "zero":
-            return told(values, lies, bad & present), memory
-        honest = present & ~bad
-        return told(values, lies + honest_mean(values, honest)[None], bad & present, honest), memory
+            return with_false(values, false, byzantine & present), memory
+        honest = present & ~byzantine
+        return with_false(
+            values, false + honest_mean(values, honest)[None], byzantine & present, honest
+        ), memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ConstantMessage(ByzantineAttack):
     """The same message always; build it with `constant_message`."""
 
     byzantine: ByzantineClients
     value: jax.Array  # of a shape that broadcasts to that of a message
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say v.
 
         Raises:
@@ -140,8 +147,8 @@ class ConstantMessage(ByzantineAttack):
                 value=self.value,
                 remedy="give one number, or one for each of a message",
             )
-        lies = jnp.broadcast_to(self.value.astype(values.dtype), values.shape)
-        return told(values, lies, bad & present), memory
+        false = jnp.broadcast_to(self.value.astype(values.dtype), values.shape)
+        return with_false(values, false, byzantine & present), memory
 
 
 @short_repr
@@ -152,8 +159,7 @@ class Past(NamedTuple):
     sent: jax.Array  # shape=(n,), int32: messages so far
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class StaleReplay(ByzantineAttack):
     """The truth of some time ago; build it with `stale_replay`."""
 
@@ -165,21 +171,21 @@ class StaleReplay(ByzantineAttack):
         shape = (values.shape[0], self.age, *values.shape[1:])
         return Past(jnp.zeros(shape, values.dtype), jnp.zeros(values.shape[0], jnp.int32))
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say what stood for message t - age, or the first one."""
         rows = jnp.arange(values.shape[0], dtype=jnp.int32)
         turn = memory.sent % self.age
         # The place of this message holds that of `age` messages ago.
         old = memory.messages[rows, jnp.where(memory.sent < self.age, 0, turn)]
-        lies = told(values, old, memory.sent > 0)
-        kept = told(memory.messages[rows, turn], values, present)
+        false = with_false(values, old, memory.sent > 0)
+        kept = with_false(memory.messages[rows, turn], values, present)
         sent = memory.sent + present.astype(jnp.int32)
         past = Past(memory.messages.at[rows, turn].set(kept), sent)
-        return told(values, lies, bad & present), past
+        return with_false(values, false, byzantine & present), past
 
 
 def no_attack() -> NoAttack:
-    """Build the attack in which nobody lies."""
+    """Build the attack in which nobody is Byzantine."""
     return NoAttack()
 
 
@@ -191,7 +197,7 @@ def sign_flip(
     Args:
       share: of Byzantine senders, in [0, 1): `floor(share n)` of n, drawn uniformly for every run.
       scale: c, not negative.
-      who: bool, shape (senders,), in the place of a share: exactly these lie.
+      who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
 
     Raises:
       InputError: both or none of share and who are given, or a number is out of range.

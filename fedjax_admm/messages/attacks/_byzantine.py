@@ -1,6 +1,5 @@
-"""Who lies: a share of the senders, drawn for every run, or senders that are named."""
+"""Who is Byzantine: a share of the senders, drawn for every run, or senders that are named."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
@@ -9,17 +8,17 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 # The share 0.29 of 100 is 29, although neither float32 nor float64 holds 0.29.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 class ByzantineClients(Protocol):
-    """Who lies."""
+    """Who is Byzantine."""
 
     def draw(self, key: Any, number: int) -> jax.Array:
-        """Return who of some senders lies, bool, shape (number,).
+        """Return which senders are Byzantine, bool, shape (number,).
 
         Args:
           key: a typed key, of a run; where Byzantine senders are named it is not looked at.
@@ -31,8 +30,7 @@ class ByzantineClients(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class DrawnByzantine:
     """A share of the senders; build it with `byzantine`. A larger one only adds, with one key."""
 
@@ -40,13 +38,12 @@ class DrawnByzantine:
 
     def draw(self, key, number):
         """Draw floor(share n) of n senders, all sets as likely."""
-        lying = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
+        chosen = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
         rank = jax.random.permutation(key, jnp.arange(number, dtype=jnp.int32))
-        return rank < jnp.minimum(lying, number - 1)
+        return rank < jnp.minimum(chosen, number - 1)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NamedByzantine:
     """Exactly some senders; build it with `byzantine`."""
 
@@ -66,11 +63,11 @@ class NamedByzantine:
 def byzantine(
     share: ArrayLike | None = None, who: ArrayLike | None = None
 ) -> DrawnByzantine | NamedByzantine:
-    """Say who lies: `floor(share n)` of n senders, drawn uniformly, or those of a mask.
+    """Say who is Byzantine: `floor(share n)` of n senders, drawn uniformly, or those of a mask.
 
     Args:
       share: in [0, 1), a leaf; at least one sender is honest.
-      who: bool, shape (senders,), in the place of a share: exactly these lie.
+      who: bool, shape (senders,), in the place of a share: exactly these are.
 
     Raises:
       InputError: both are given, or none; the share is out of range; the mask is none.
@@ -84,7 +81,7 @@ def byzantine(
         return DrawnByzantine(given)
     if share is not None or who is None:
         raise InputError(
-            "must be a number in [0, 1), or be left out where {who} says who lies",
+            "must be a number in [0, 1), or be left out where {who} says who is Byzantine",
             argument="share",
             value=share,
             others=["who"],
@@ -118,13 +115,13 @@ def rows_of(mask: jax.Array, values: jax.Array) -> jax.Array:
     return jnp.expand_dims(mask, range(1, values.ndim))
 
 
-def told(
-    values: jax.Array, lies: jax.Array, lying: jax.Array, honest: jax.Array | None = None
+def with_false(
+    values: jax.Array, false: jax.Array, rows: jax.Array, honest: jax.Array | None = None
 ) -> jax.Array:
-    """Return lies in some rows; none where attacks need honest rows and there are none."""
+    """Return values with false ones in some rows; as they are where `honest` names nobody."""
     if honest is not None:
-        lying = lying & jnp.any(honest)
-    return jnp.where(rows_of(lying, values), lies, values)
+        rows = rows & jnp.any(honest)
+    return jnp.where(rows_of(rows, values), false, values)
 
 
 def honest_number(honest: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by Inner 
 Manipulation", UAI 2019, arXiv:1903.03936.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import one_of, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages.attacks._byzantine import (
     ByzantineAttack,
@@ -31,7 +31,7 @@ from fedjax_admm.messages.attacks._byzantine import (
     honest_mean,
     honest_number,
     rows_of,
-    told,
+    with_false,
 )
 
 MODELS = ("extreme", "first")
@@ -39,56 +39,55 @@ MODELS = ("extreme", "first")
 _STEPS = 8
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Mimic(ByzantineAttack):
     """The message of one honest sender, over-represented; build it with `mimic`."""
 
     byzantine: ByzantineClients
     whom: str = field(metadata={"static": True})  # "extreme" or "first"
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say what the honest sender says who is extreme in this call, or the first in order."""
-        honest = present & ~bad
+        honest = present & ~byzantine
         score = honest.astype(values.dtype)
         if self.whom == "extreme":
             score = jnp.where(honest, _reach(jax.lax.stop_gradient(values), honest), -1)
         chosen = jnp.argmax(score)
-        return told(values, values[chosen][None], bad & present, honest), memory
+        return with_false(values, values[chosen][None], byzantine & present, honest), memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ALittleIsEnough(ByzantineAttack):
     """As far from the mean as goes unnoticed; build it with `a_little_is_enough`."""
 
     byzantine: ByzantineClients
     z: jax.Array | None  # shape=(); None: from the counts of those who are present
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say mu - z sigma."""
-        honest, lying = present & ~bad, bad & present
+        honest, colluding = present & ~byzantine, byzantine & present
         mean = honest_mean(values, honest)[None]
         apart = jnp.where(rows_of(honest, values), values - mean, 0)
         root = jnp.sqrt(honest_number(honest).astype(values.dtype))
         deviation = safe_norm(apart, axis=0)[None] / root
-        z = _unnoticed(honest, lying) if self.z is None else self.z
-        return told(values, mean - z.astype(values.dtype) * deviation, lying, honest), memory
+        z = _unnoticed(honest, colluding) if self.z is None else self.z
+        return with_false(
+            values, mean - z.astype(values.dtype) * deviation, colluding, honest
+        ), memory
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class InnerProductManipulation(ByzantineAttack):
     """Against the mean of the honest; build it with `inner_product_manipulation`."""
 
     byzantine: ByzantineClients
     epsilon: jax.Array  # shape=()
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Say -epsilon mu."""
-        honest = present & ~bad
-        lies = -self.epsilon.astype(values.dtype) * honest_mean(values, honest)[None]
-        return told(values, lies, bad & present, honest), memory
+        honest = present & ~byzantine
+        false = -self.epsilon.astype(values.dtype) * honest_mean(values, honest)[None]
+        return with_false(values, false, byzantine & present, honest), memory
 
 
 def mimic(
@@ -154,7 +153,7 @@ def inner_product_manipulation(
 ) -> InnerProductManipulation:
     """Build the attack of Byzantine senders who all say -epsilon mu.
 
-    Against the mean of n messages of which f are lies, it turns the direction around if epsilon >
+    Against the mean of n messages of which f are false, it turns the direction around if epsilon >
     (n - f) / f; a small one hides among honest messages that differ much.
 
     Args:
@@ -187,10 +186,10 @@ def _reach(values: jax.Array, honest: jax.Array) -> jax.Array:
     return jnp.abs(jnp.matmul(apart, jax.lax.scan(step, start, length=_STEPS)[0]))
 
 
-def _unnoticed(honest: jax.Array, lying: jax.Array) -> jax.Array:
-    """Return the z of `a_little_is_enough`, from how many are honest and how many lie."""
-    there, bad = jnp.sum(honest, dtype=jnp.int32), jnp.sum(lying, dtype=jnp.int32)
-    needed = (there + bad) // 2 + 1 - bad
+def _unnoticed(honest: jax.Array, colluding: jax.Array) -> jax.Array:
+    """Return the z of `a_little_is_enough`, from how many are honest and how many collude."""
+    there, colluders = jnp.sum(honest, dtype=jnp.int32), jnp.sum(colluding, dtype=jnp.int32)
+    needed = (there + colluders) // 2 + 1 - colluders
     needed = jnp.clip(needed, 1, jnp.maximum(there - 1, 1))
     kind = jnp.result_type(float)
     share = (there - needed).astype(kind) / jnp.maximum(there, 1).astype(kind)

@@ -36,14 +36,14 @@ other Gradient Compression Schemes", ICML 2019, arXiv:1901.09847 (signs).
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import count, one_of
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages.compression._wire import Flag, Half, Known, Number, Whole, bits_of, shared
@@ -121,8 +121,7 @@ class Levels(NamedTuple):
     level: Any  # likewise, int32, from 0 to s
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class QSGD(Rounding):
     """Stochastic rounding to levels of the norm; build it with `qsgd`."""
 
@@ -197,8 +196,7 @@ class Powers(NamedTuple):
 _BIAS, _LARGEST, _NOT_FINITE = 127, 254, 255
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Natural(Rounding):
     """Stochastic rounding to powers of two; build it with `natural`."""
 
@@ -260,8 +258,7 @@ class Signs(NamedTuple):
     negative: Any  # of the shape of the message, bool
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ScaledSign(Compressor):
     """Signs times the mean magnitude; build it with `scaled_sign`."""
 
@@ -310,8 +307,7 @@ class Entries(NamedTuple):
     value: Any  # shape=(k,)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TopK(Compressor):
     """The largest entries; build it with `top_k`."""
 
@@ -365,8 +361,7 @@ def top_k(k: int) -> TopK:
     return TopK(count("k", k))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class RandK(Compressor):
     """Entries drawn at random; build it with `rand_k`."""
 
@@ -429,8 +424,7 @@ CASTS = ("float16", "bfloat16")
 """Numbers of 16 bits that `cast` knows."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Cast(Rounding):
     """Numbers of 16 bits; build it with `cast`."""
 

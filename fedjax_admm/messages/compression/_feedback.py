@@ -26,7 +26,6 @@ C. Ben Issaid, M. Bennis, V. Aggarwal, "Q-GADMM: Quantized Group ADMM for Commun
 Decentralized Machine Learning", arXiv:1910.10453 (differences under ADMM).
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +33,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, one_line, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel
 
@@ -69,8 +68,7 @@ class _Around:
         return self.channel.bits(shape)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ErrorFeedback(_Around):
     """The remainder of a message is added to the next; build it with `error_feedback`."""
 
@@ -95,8 +93,7 @@ class ErrorFeedback(_Around):
         return arrives, Remainder(owed - arrives, inner)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Differences(_Around):
     """Changes travel against what the receiver knows; build it with `differences`."""
 

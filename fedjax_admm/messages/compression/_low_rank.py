@@ -8,14 +8,14 @@ P and R travel. It is one step of subspace iteration per message, which goes on 
 message left it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.compression._wire import Number, bits_of
 
@@ -28,8 +28,7 @@ class Factors(NamedTuple):
     right: Any  # shape=(n, r): R
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LowRank:
     """A product of two thin matrices; build it with `low_rank`."""
 

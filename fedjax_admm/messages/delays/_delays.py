@@ -15,14 +15,13 @@ that would overtake waits until the one before it arrives, and what is lost bloc
 `move` keep what has been sent and was not heard yet.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
 
@@ -55,8 +54,7 @@ class Delay(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Prompt:
     """Everything is heard at once; build it with `prompt`."""
 

@@ -10,7 +10,7 @@ r"""How long messages wait: the laws of delays.
 Waits are whole rounds, drawn for every message by itself.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import jax
 import jax.numpy as jnp
@@ -27,14 +27,13 @@ from fedjax_admm._checks import (
     one_of,
     real_array,
 )
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
 LATE = ("lost", "last")
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FixedDelay:
     """The same wait always; build it with `fixed_delay`."""
 
@@ -49,8 +48,7 @@ class FixedDelay:
         return jnp.minimum(_each("rounds", self.rounds, number), self.depth)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class UniformDelay:
     """Waits up to a bound; build it with `bounded_delay`."""
 
@@ -66,8 +64,7 @@ class UniformDelay:
         return jax.random.randint(key, (number,), 0, most + 1, jnp.int32)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GeometricDelay:
     """Waits without a memory; build it with `geometric_delay`."""
 
@@ -90,8 +87,7 @@ class GeometricDelay:
         return _cut(jnp.where(some, draws / rate, 0), self.depth, self.late)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class HeavyTailedDelay:
     """Mostly short waits, and a few of any length; build it with `heavy_tailed_delay`."""
 
@@ -114,8 +110,7 @@ class HeavyTailedDelay:
         return _cut(scale * jnp.expm1(draws / exponent), self.depth, self.late)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Lossy:
     """Some messages are lost; build it with `lossy`."""
 
@@ -142,8 +137,7 @@ class Lossy:
         return jnp.where(lost, self.depth + 1, self.delay.draw(wait_key, index, number))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ReplayDelays:
     """Waits that are given in advance; build it with `replay_delays`."""
 

@@ -18,7 +18,6 @@ to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640;
 P. Hytla et al., whose c and d_i are those of their code.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +25,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, one_of, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.messages import Exchange
@@ -62,8 +61,7 @@ def _check_setting(name: str, given: Any) -> Any:
     return given
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedMAvg(FactorSolver):
     """FedMAvg; build it with `fedmavg`."""
 
@@ -160,17 +158,8 @@ def fedmavg(
       InputError: the setting is unknown, a number is out of range, or something happens on the way
         down to all users.
     """
-    solver = build(
-        FedMAvg,
-        setting=setting,
-        user_weight=user_weight,
-        item_weight=item_weight,
-        start=start_of(start, rank),
-        exchange=exchange,
-        user_steps=user_steps,
-        item_steps=item_steps,
-        all_users=all_users,
-    )
+    start = start_of(start, rank)
+    solver = build(FedMAvg, **locals())
     if solver.all_users and not solver.reads_exactly:
         raise InputError(
             "does not go with a channel down in the {exchange}: V goes to everybody in every round "

@@ -32,7 +32,7 @@ Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. What i
 items a client rated, and the dual variable is its gradient: nothing is private but ratings and U_i.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -41,7 +41,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import InputError, one_line, one_of
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
@@ -92,8 +92,7 @@ def _check_bound(name: str, given: Any) -> Any:
     return given
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedMCADMM(FactorSolver):
     """FedMC-ADMM; build it with `fedmc_admm`."""
 
@@ -202,16 +201,6 @@ def fedmc_admm(
       InputError: the preset or the bound is unknown, or a number is out of range.
     """
     one_of("preset", preset, FEDMC_PRESETS)
-    solver = build(
-        FedMCADMM,
-        beta=FEDMC_PRESETS[preset] if beta is None else beta,
-        user_penalty=user_penalty,
-        item_penalty=item_penalty,
-        start=start_of(start, rank),
-        exchange=exchange,
-        inner_steps=inner_steps,
-        bound=bound,
-        zero_dual=zero_dual,
-        combined=combined,
-    )
+    beta, start = FEDMC_PRESETS[preset] if beta is None else beta, start_of(start, rank)
+    solver = build(FedMCADMM, **locals())
     return replace(solver, combined=solver.combined or not solver.exchange.plain)

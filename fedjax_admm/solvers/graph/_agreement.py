@@ -19,7 +19,7 @@ Journal of Research of the National Bureau of Standards 49 (1952) 409-436.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import jax
@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import is_concrete
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_ratio
 
@@ -60,8 +60,7 @@ class Agreement(Protocol):
         ...
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Eigenvectors:
     """The inverse, from the eigenvectors of the Laplacian."""
 
@@ -82,8 +81,7 @@ class Eigenvectors:
         return solve
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Diagonal:
     """The inverse of the diagonal."""
 

@@ -29,7 +29,7 @@ its sum with a loss does not follow from the two maps. It belongs into the losse
 which takes one beside them.
 
 **Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j. Each has a
-code, a delay and a lie of its own, while those who lie are nodes. What arrives of it is what y_ji
+code and a delay of its own, and is false where i is Byzantine. What arrives of it is what y_ji
 moves towards; where nothing arrives, y_ji stays. A fixed point has
 `y_ji + y_ij = 2 x_i` and `= 2 x_j` along every edge: models agree as soon as letters that settle
 arrive as they were sent, as coded differences do. Lost letters do not move the limit.
@@ -47,14 +47,13 @@ M. Todescato, "Asynchronous Distributed Optimization over Lossy Networks via Rel
 and Linear Convergence", arXiv:1901.09252, 2021 (letters, relaxation, absent nodes).
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnGraph
 from fedjax_admm.messages import Exchange
@@ -71,8 +70,7 @@ class DecentralizedNodes(NamedTuple):
     memory: Any  # of the local solver, stacked over nodes
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class DecentralizedADMM(LetterSolver):
     """ADMM for consensus over a graph; build it with `decentralized_admm`."""
 
@@ -154,11 +152,5 @@ def decentralized_admm(
       InputError: a number is out of range, `local` is no local solver, or the exchange is none or
         has a channel down.
     """
-    return build(
-        DecentralizedADMM,
-        rho=rho,
-        over_degrees=rho is None,
-        relaxation=relaxation,
-        local=local,
-        exchange=exchange,
-    )
+    over_degrees = rho is None
+    return build(DecentralizedADMM, **locals())

@@ -43,22 +43,20 @@ with the weights of W. **The corrections then do not add up to 0 any more**, and
 singles out the minimiser: every model on which all agree is a fixed point for some corrections, so
 that the limit depends on the start and on the way there (that of `decentralized_admm` does less).
 Agreement is what is left, and that only where neighbourhoods overlap enough: on sparser graphs a
-median can stand still before all agree.
-A rule that liars move a little in every round (`centred_clipping`, `norm_bounding`) is no help: the
-corrections add up what they do.
+median can stand still before all agree. A rule that Byzantine nodes move a little in every round
+(`centred_clipping`, `norm_bounding`) is no help: the corrections add up what they do.
 
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "EXTRA: An Exact First-Order Algorithm for Decentralized
 Consensus Optimization", arXiv:1404.6264, 2015, Algorithm 1.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
 from fedjax_admm.messages import Exchange
@@ -74,8 +72,7 @@ class ExtraNodes(NamedTuple):
     p: jax.Array  # shape=(nodes, dim): corrections, which add up to zero
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class EXTRA(GraphSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
@@ -128,4 +125,4 @@ def extra(
     Raises:
       InputError: a number is out of range, or the exchange is none or has a channel down.
     """
-    return build(EXTRA, step=step, mixing=mixing, exchange=exchange)
+    return build(EXTRA, **locals())

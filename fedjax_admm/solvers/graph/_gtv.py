@@ -23,16 +23,15 @@ models as everybody knows them, w^, make the flows, at both ends of an edge the 
     s_e   = u_e + sigma (D (2 w^^+ - w^))_e
 
 while a node goes on from its own model. Fixed points with w^ = w, as of coded differences, stay the
-same. There is no aggregator, and none is needed against liars: as ||u_e|| <= lam A_e (in the norm
-that is dual to the penalty's), a neighbour's pull on a node is bounded by lam A_e, whatever it
-says; so much it may always pull.
+same. There is no aggregator, and none is needed against Byzantine nodes: as ||u_e|| <= lam A_e (in
+the norm that is dual to the penalty's), a neighbour's pull on a node is bounded by lam A_e,
+whatever it sends.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A primal-dual splitting
 method for convex optimization involving Lipschitzian, proximable and linear composite terms", 2013.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -40,7 +39,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, number, one_line, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
@@ -63,8 +62,7 @@ def of_edges() -> Any:
     return declared(lambda _, value: check_edge_penalty(value), default=network_lasso)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GTVPrimalDual(FlowSolver):
     """The primal-dual method for GTV minimisation; build it with `gtv_primal_dual`."""
 
@@ -168,14 +166,8 @@ def gtv_primal_dual(
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
     penalty = check_edge_penalty(penalty)
-    return build(
-        GTVPrimalDual,
-        lam=lam,
-        ratio=gtv_step_ratio(problem, lam, rounds) if ratio is None else ratio,
-        margin=margin,
-        penalty=penalty,
-        exchange=exchange,
-    )
+    ratio = gtv_step_ratio(problem, lam, rounds) if ratio is None else ratio
+    return build(GTVPrimalDual, **locals())
 
 
 @needs(TypicalNorm)

@@ -45,7 +45,6 @@ Y. SarcheshmehPour et al., "Clustered Federated Learning via Generalized Total V
 Minimization", 2023.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -53,7 +52,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
 from fedjax_admm.kernels import safe_ratio
@@ -117,8 +116,7 @@ class GTVSplittingState(NamedTuple):
     units: GivenUnits | BalancedUnits  # constant
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GTVSplitting:
     """The splitting method for GTV minimisation; build it with `gtv`."""
 
@@ -341,4 +339,4 @@ def gtv(
         agreement = eigenvectors(graph)
     else:
         agreement = Diagonal(_STEPS)
-    return build(GTVSplitting, lam=lam, relaxation=relaxation, penalty=penalty, agreement=agreement)
+    return build(GTVSplitting, **locals())

@@ -22,11 +22,9 @@ Composite Optimization", IEEE Transactions on Signal Processing 63(22), 2015,
 DOI 10.1109/TSP.2015.2461520.
 """
 
-from dataclasses import dataclass
-
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.solvers._declared import build, regularized
@@ -34,8 +32,7 @@ from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.graph._extra import EXTRA, ExtraNodes
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PGEXTRA(EXTRA):
     """EXTRA with proximal maps; build it with `pg_extra`."""
 
@@ -69,4 +66,4 @@ def pg_extra(
       InputError: a number is out of range, the regulariser has no prox, or the exchange is none or
         has a channel down.
     """
-    return build(PGEXTRA, step=step, regularizer=regularizer, mixing=mixing, exchange=exchange)
+    return build(PGEXTRA, **locals())

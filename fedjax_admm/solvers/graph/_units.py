@@ -13,14 +13,13 @@ Losses that know themselves in other units have `second_moments` and `in_units`;
 `LARGEST` features, and all others, are answered in the units that they have.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._linear_algebra import eigh_in_any_units
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 
 LARGEST = 64
 """The largest number of features that are turned; their mean curvature is decomposed."""
@@ -28,8 +27,7 @@ LARGEST = 64
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GivenUnits:
     """Models as the problem has them."""
 
@@ -65,8 +63,7 @@ class GivenUnits:
         return problem.prox_memory(models)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class BalancedUnits:
     """Models in the units of the mean curvature."""
 

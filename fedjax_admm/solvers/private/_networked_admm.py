@@ -19,19 +19,18 @@ subdifferential of f_k.
 **Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
 them, v^, take the place of v, at both ends of an edge. Flows stay the same at both ends, dual
 variables go on to add up to zero, and the ledger does not change. There is no aggregator: the dual
-variables are sums of flows, in which a liar's neighbours follow it ever farther.
+variables are sums of flows, in which a Byzantine node's neighbours follow it ever farther.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", Algorithm 1, with the signs of the augmented Lagrangian.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
 from fedjax_admm.messages import Exchange
@@ -51,8 +50,7 @@ from fedjax_admm.solvers.private._network import (
 )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PrivateNetworkedADMM(DualFlows):
     """zCDP-NFL; build it with `private_networked_admm`."""
 
@@ -116,6 +114,4 @@ def private_networked_admm(
       InputError: a number is not positive, the release is no release, or the exchange is none or
         has a channel down or an aggregator.
     """
-    return build(
-        PrivateNetworkedADMM, release=release, rho=rho, step_size=step_size, exchange=exchange
-    )
+    return build(PrivateNetworkedADMM, **locals())

@@ -16,7 +16,6 @@ Reference: J. Ding, Y. Gong, M. Pan, Z. Han, "Optimal Differentially Private ADM
 Machine Learning", IEEE Big Data 2019.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
@@ -25,7 +24,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_concrete
 from fedjax_admm._linear_algebra import positive_inverse
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
 from fedjax_admm.kernels import project_l2_ball, safe_norm
 from fedjax_admm.messages import Exchange
@@ -47,8 +46,7 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 _HALVINGS = 40
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PADMM(DualFlows):
     """P-ADMM; build it with `p_admm`."""
 
@@ -206,4 +204,4 @@ def p_admm(
       InputError: a number is out of range, the release is no release, or the exchange is none or
         has a channel down or an aggregator.
     """
-    return build(PADMM, release=release, rho=rho, exchange=exchange, newton_steps=newton_steps)
+    return build(PADMM, **locals())

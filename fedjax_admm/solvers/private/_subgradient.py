@@ -17,12 +17,11 @@ IEEE Transactions on Automatic Control 54(1), 2009, equation (3); L. Xiao, S. Bo
 Scheme for Robust Distributed Sensor Fusion Based on Average Consensus", 2005 (the weights).
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
@@ -40,8 +39,7 @@ from fedjax_admm.solvers.private._network import (
 )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PrivateSubgradient(PrivateSolver):
     """Private distributed subgradient steps; build it with `private_subgradient`."""
 
@@ -89,4 +87,4 @@ def private_subgradient(
       InputError: a number is not positive, the release is no release, or the exchange is none or
         has a channel down.
     """
-    return build(PrivateSubgradient, release=release, step_size=step_size, exchange=exchange)
+    return build(PrivateSubgradient, **locals())

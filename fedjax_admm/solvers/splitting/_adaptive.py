@@ -15,7 +15,6 @@ course: the rules below then choose what they choose there.
 An adaptive ADMM is proven to converge only if the penalty settles; `until` ends the adaptation.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -24,7 +23,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.solvers._declared import build, counted, declared, flagged, positive
 
@@ -70,8 +69,7 @@ class SpectralMemory(NamedTuple):
     agreed: jax.Array  # shape=(clients, dim): zeta_i
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class BalancedPenalty:
     """Balance of relative residuals; build it with `balanced_penalty`."""
 
@@ -103,8 +101,7 @@ class BalancedPenalty:
         return jnp.where(up, rho * self.factor, jnp.where(down, rho / self.factor, rho)), rounds
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SpectralPenalty:
     """Spectral penalty parameters; build it with `spectral_penalty`."""
 
@@ -215,15 +212,7 @@ def balanced_penalty(
     Reference: B. Wohlberg, "ADMM Penalty Parameter Selection by Residual Balancing",
     arXiv:1704.06209 (2017).
     """
-    return build(
-        BalancedPenalty,
-        initial=initial,
-        ratio=ratio,
-        factor=factor,
-        target=target,
-        period=period,
-        until=until,
-    )
+    return build(BalancedPenalty, **locals())
 
 
 def spectral_penalty(
@@ -271,15 +260,7 @@ def spectral_penalty(
     Selection", arXiv:1605.07246 (2017); node-wise: Z. Xu, G. Taylor, H. Li, M. Figueiredo, X. Yuan,
     T. Goldstein, "Adaptive Consensus ADMM for Distributed Optimization", arXiv:1706.02869 (2017).
     """
-    return build(
-        SpectralPenalty,
-        initial=initial,
-        correlation=correlation,
-        bound=bound,
-        period=period,
-        node_wise=node_wise,
-        until=until,
-    )
+    return build(SpectralPenalty, **locals())
 
 
 def _adapting(counts: jax.Array, until: int | None) -> jax.Array:

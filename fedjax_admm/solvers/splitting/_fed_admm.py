@@ -54,7 +54,6 @@ Eckstein, D. Bertsekas, "On the Douglas-Rachford Splitting Method and the Proxim
 for Maximal Monotone Operators", Math. Program. 55 (1992).
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -62,7 +61,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
@@ -93,8 +92,7 @@ class FedADMMClients(NamedTuple):
     memory: Any  # of the local solver
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedADMM(StarSolver):
     """Consensus ADMM on a star; build it with `fed_admm`."""
 
@@ -189,8 +187,7 @@ class CentreServer(NamedTuple):
     centre: jax.Array  # shape=(dim,): c
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ScaledFedADMM(FedADMM):
     """FedADMM whose server takes steps of one length: `c <- c + eta mean of the changes of u_i`."""
 
@@ -240,8 +237,7 @@ class AdaptiveServer(NamedTuple):
     penalty: Any  # what the adaptive penalty remembers
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AdaptiveFedADMM(FedADMM):
     """FedADMM whose server chooses rho_i: w_i and y_i go up, z and rho_i go down."""
 
@@ -339,17 +335,9 @@ def fed_admm(
         prox, `server_step` is given beside a rho that adapts or beside an exchange, or an
         aggregator beside a rho that adapts.
     """
-    given: dict[str, Any] = {
-        "rho": rho,
-        "local": local,
-        "relaxation": relaxation,
-        "regularizer": regularizer,
-        "exchange": exchange,
-        "dual_updates": dual_updates,
-    }
     adapts = hasattr(rho, "initial") and not isinstance(rho, type)
     if server_step is None:
-        return build(AdaptiveFedADMM if adapts else FedADMM, **given)
+        return build(AdaptiveFedADMM if adapts else FedADMM, **locals())
     if adapts:
         raise InputError(
             "does not go with a {rho} that adapts",
@@ -358,4 +346,4 @@ def fed_admm(
             remedy="leave it out, or give a number as {rho}",
             others=["rho"],
         )
-    return build(ScaledFedADMM, server_step=server_step, **given)
+    return build(ScaledFedADMM, **locals())

@@ -43,14 +43,13 @@ Algorithm 1; H. Wang, S. Marella, J. Anderson, "FedADMM: A Federated Primal-Dual
 Partial Participation", arXiv:2203.15104 (2022).
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
@@ -70,8 +69,7 @@ class FedDRClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedDR(StarSolver):
     """Randomised Douglas-Rachford splitting; build it with `fed_dr`."""
 
@@ -148,11 +146,4 @@ def fed_dr(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return build(
-        FedDR,
-        step=step,
-        relaxation=relaxation,
-        local=local,
-        regularizer=regularizer,
-        exchange=exchange,
-    )
+    return build(FedDR, **locals())

@@ -39,14 +39,13 @@ Reference: D. A. E. Acar, Y. Zhao, R. M. Navarro, M. Mattina, P. N. Whatmough, V
 "Federated Learning Based on Dynamic Regularization", arXiv:2111.04263 (2021), Algorithm 1.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
@@ -65,8 +64,7 @@ class FedDynClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedDyn(StarSolver):
     """Dynamic regularisation; build it with `fed_dyn`."""
 
@@ -127,4 +125,4 @@ def fed_dyn(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return build(FedDyn, rho=rho, local=local, regularizer=regularizer, exchange=exchange)
+    return build(FedDyn, **locals())

@@ -37,14 +37,13 @@ Reference: X. Zhang, M. Hong, S. Dhople, W. Yin, Y. Liu, "FedPD: A Federated Lea
 Optimal Rates and Adaptivity to Non-IID Data", arXiv:2005.11418 (2020), Algorithm 1.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
@@ -65,8 +64,7 @@ class FedPDClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedPD(StarSolver):
     """Primal-dual steps with averages by a coin; build it with `fed_pd`."""
 
@@ -153,11 +151,4 @@ def fed_pd(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return build(
-        FedPD,
-        step=step,
-        averaging=averaging,
-        local=local,
-        regularizer=regularizer,
-        exchange=exchange,
-    )
+    return build(FedPD, **locals())

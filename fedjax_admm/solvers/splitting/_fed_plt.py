@@ -31,14 +31,13 @@ Wainwright, "FedSplit: An algorithmic framework for fast federated optimization"
 (2020).
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
@@ -58,8 +57,7 @@ class FedPLTClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FedPLT(StarSolver):
     """Peaceman-Rachford splitting with local training; build it with `fed_plt`."""
 
@@ -131,4 +129,4 @@ def fed_plt(
     Raises:
       InputError: a number is out of range, or an object is not what it should be.
     """
-    return build(FedPLT, step=step, local=local, regularizer=regularizer, exchange=exchange)
+    return build(FedPLT, **locals())

@@ -32,7 +32,6 @@ the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Cl
 Learning via Generalized Total Variation Minimization", 2023.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -41,7 +40,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnGraph, OnStar, Prox
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
@@ -59,8 +58,7 @@ from fedjax_admm.solvers._messages import Received, Said
 from fedjax_admm.solvers._star import StarSolver
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GradientUpdate:
     """Gradient steps on the local loss."""
 
@@ -85,8 +83,7 @@ class GradientUpdate:
         return self.local_steps * self.rate
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ProximalUpdate:
     """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
 
@@ -117,8 +114,7 @@ class ProximalUpdate:
         return self.local.length(self.penalty)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ProxUpdate:
     """One proximal step, with the steps `tau_i = ratio / degree_i` of GTV minimisation."""
 
@@ -143,8 +139,7 @@ class ProxUpdate:
         return received.beside
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FederatedAveraging(StarSolver):
     """Averaging; built by `federated_averaging`, `fed_prox`, `federated_proximal_averaging`."""
 
@@ -193,12 +188,8 @@ def federated_averaging(
     Raises:
       InputError: a number is out of range, or the regulariser has no prox.
     """
-    return build(
-        FederatedAveraging,
-        update=build(GradientUpdate, rate=rate, local_steps=local_steps),
-        regularizer=regularizer,
-        exchange=exchange,
-    )
+    update = build(GradientUpdate, rate=rate, local_steps=local_steps)
+    return build(FederatedAveraging, **locals())
 
 
 def fed_prox(
@@ -228,7 +219,7 @@ def fed_prox(
     update = build(ProximalUpdate, penalty=penalty, local=local)
     if penalty is not None and isinstance(update.local, LocalProx):
         scalar("penalty", penalty, above=0)
-    return build(FederatedAveraging, update=update, regularizer=regularizer, exchange=exchange)
+    return build(FederatedAveraging, **locals())
 
 
 def federated_proximal_averaging(
@@ -242,9 +233,5 @@ def federated_proximal_averaging(
     Raises:
       InputError: the ratio is not positive, or the regulariser has no prox.
     """
-    return build(
-        FederatedAveraging,
-        update=build(ProxUpdate, ratio=ratio),
-        regularizer=regularizer,
-        exchange=exchange,
-    )
+    update = build(ProxUpdate, ratio=ratio)
+    return build(FederatedAveraging, **locals())

@@ -46,7 +46,6 @@ Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing
 Localization", arXiv:2503.09497 (2025), Algorithm 1. Numbers in brackets are its equations.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -55,7 +54,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import _checks
 from fedjax_admm._checks import count
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar
 from fedjax_admm.messages import Exchange
@@ -85,8 +84,7 @@ class FSMDMClients(NamedTuple):
     updates: jax.Array  # shape=(clients,), int32: local updates done
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FSMDM(StarSolver):
     """Federated smoothing ADMM with Moreau envelope; build it with `fsmdm`."""
 

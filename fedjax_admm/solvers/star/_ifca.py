@@ -12,7 +12,7 @@ first model.
 Messages: a node sends its gradient through the exchange and, beside it and as it is, its choice,
 which travels along where messages wait. A server of many models makes of the gradients for each of
 them what the aggregator says, times their number, in the place of their sum; a Byzantine sender
-may lie about its gradient, not about its choice. All models go down as one array, and a node
+sends a false gradient, and its true choice. All models go down as one array, and a node
 chooses among the models as it reads them.
 
 It needs to know k, and a bad start can leave clusters empty: `nonempty` counts those in use.
@@ -21,7 +21,6 @@ Reference: A. Ghosh, J. Chung, D. Yin, K. Ramchandran, "An Efficient Framework f
 Federated Learning", NeurIPS 2020 (arXiv 2006.04088), gradient averaging.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
@@ -29,7 +28,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, finite_array
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Access, Clients, Gradients, Values, has
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
@@ -50,8 +49,7 @@ def _models(name: str, given: ArrayLike) -> jax.Array:
     return models
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class IFCA(StarSolver):
     """Iterative federated clustering; build it with `ifca`.
 
@@ -150,7 +148,7 @@ def ifca(
       InputError: `start` is not a finite matrix, the rate is not positive, or the regulariser
         has no prox.
     """
-    return build(IFCA, start=start, rate=rate, regularizer=regularizer, exchange=exchange)
+    return build(IFCA, **locals())
 
 
 def _choice(problem, read: jax.Array) -> jax.Array:

@@ -39,14 +39,13 @@ Steps Provably Lead to Communication Acceleration! Finally!", ICML 2022, arXiv:2
 Algorithms 1 and 2.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.messages import Exchange
@@ -64,8 +63,7 @@ class ProxSkipClients(NamedTuple):
     control: jax.Array  # shape=(clients, dim): h_i
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ProxSkip(StarSolver):
     """ProxSkip; build it with `prox_skip`."""
 
@@ -143,6 +141,4 @@ def prox_skip(
     Raises:
       InputError: a number is out of range, the regulariser has no prox, or messages are delayed.
     """
-    return build(
-        ProxSkip, step=step, probability=probability, regularizer=regularizer, exchange=exchange
-    )
+    return build(ProxSkip, **locals())

@@ -37,14 +37,13 @@ Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.0
 option II.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.messages import Exchange
@@ -63,8 +62,7 @@ class ScaffoldServer(NamedTuple):
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Scaffold(StarSolver):
     """SCAFFOLD; build it with `scaffold`. What a client keeps is c_i, shape (clients, dim)."""
 
@@ -137,11 +135,4 @@ def scaffold(
     Raises:
       InputError: a number is out of range, or the regulariser has no prox.
     """
-    return build(
-        Scaffold,
-        rate=rate,
-        local_steps=local_steps,
-        server_step=server_step,
-        regularizer=regularizer,
-        exchange=exchange,
-    )
+    return build(Scaffold, **locals())

@@ -20,13 +20,12 @@ Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked F
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
@@ -36,8 +35,7 @@ from fedjax_admm.solvers._messages import Received, Said
 from fedjax_admm.solvers._star import StarSolver
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class FederatedSubgradient(StarSolver):
     """Federated subgradient descent; build it with `federated_subgradient`."""
 
@@ -91,12 +89,8 @@ def federated_subgradient(
       InputError: `step_size` is not a schedule, or a number that is not positive, or the
         regulariser has no prox.
     """
-    return build(
-        FederatedSubgradient,
-        step_size=sqrt_decay(16.0) if step_size is None else step_size,
-        regularizer=regularizer,
-        exchange=exchange,
-    )
+    step_size = sqrt_decay(16.0) if step_size is None else step_size
+    return build(FederatedSubgradient, **locals())
 
 
 def subgradient_steps() -> dict[str, Schedule]:

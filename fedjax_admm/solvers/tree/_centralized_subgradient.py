@@ -24,8 +24,7 @@ weakly convex functions", Journal of Optimization Theory and Applications 179 (2
 Algorithms 1 (Polyak) and 2 (geometric).
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +32,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values
 from fedjax_admm.kernels import safe_norm, safe_ratio
@@ -54,8 +53,7 @@ class CentralServer(NamedTuple):
     rounds: jax.Array  # shape=(), int32
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ScheduledStep:
     """A step length that depends on the count alone."""
 
@@ -69,8 +67,7 @@ class ScheduledStep:
         return self.schedule(count)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PolyakStep:
     """Polyak's step length `(F(w) - F*)_+ / ||g||`, at most what reaches F*; an oracle's."""
 
@@ -85,12 +82,17 @@ class PolyakStep:
         return safe_ratio(jnp.maximum(value - self.optimum, 0), norm)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+def _step_rule(name: str, value: Any) -> Any:
+    if isinstance(value, PolyakStep):
+        return value
+    return ScheduledStep(as_schedule(name, value, above=0))
+
+
+@pytree_dataclass
 class CentralizedSubgradient(StarSolver):
     """Normalised subgradient descent; build it with `centralized_subgradient`."""
 
-    step_length: ScheduledStep | PolyakStep
+    step_length: ScheduledStep | PolyakStep = declared(_step_rule)
     regularizer: Penalty = regularized()
     exchange: Exchange = exchanged()  # of subgradients
 
@@ -178,12 +180,7 @@ def centralized_subgradient(
       InputError: `step_length` is neither a schedule nor Polyak's rule, or a number that is not
         positive.
     """
-    rule = step_length
-    if not isinstance(rule, PolyakStep):
-        rule = ScheduledStep(as_schedule("step_length", rule, above=0))
-    return build(
-        CentralizedSubgradient, step_length=rule, regularizer=regularizer, exchange=exchange
-    )
+    return build(CentralizedSubgradient, **locals())
 
 
 def polyak(optimum: ArrayLike) -> PolyakStep:
@@ -192,4 +189,4 @@ def polyak(optimum: ArrayLike) -> PolyakStep:
     Raises:
       InputError: it is not a finite number.
     """
-    return build(PolyakStep, optimum=optimum)
+    return build(PolyakStep, **locals())

@@ -1,14 +1,12 @@
 """How clients of a tree update their models within the smoothing ADMM."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Projection, Prox, SmoothedGradients
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ProxClients:
     """Clients minimise their loss exactly: w <- Prox_f(z - Lambda / sigma; 1 / sigma)."""
 
@@ -23,8 +21,7 @@ class ProxClients:
         return problem.prox(z + gamma / sigma[:, None], 1 / sigma, memory)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class LinearizedClients:
     """Clients step along the gradient of their smoothed loss, for losses without a prox."""
 

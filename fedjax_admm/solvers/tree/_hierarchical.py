@@ -37,14 +37,14 @@ Federated Learning", Algorithm 1, here for trees of any depth.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, instance, one_of, several
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty, zero
@@ -102,8 +102,7 @@ def _client_update(name: str, given: Any) -> ProxClients | LinearizedClients:
     return CLIENT_UPDATES[given]()
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class HierarchicalADMM(TreeSolver):
     """Smoothing ADMM over a tree; `hierarchical_admm`, `consensus_admm` and `hfsad` build it."""
 
@@ -225,16 +224,7 @@ def hierarchical_admm(
       InputError: the numbers of links and regularisers do not fit together, or an argument is
         none of those listed.
     """
-    solver = build(
-        HierarchicalADMM,
-        clients=clients,
-        servers=servers,
-        regularizers=regularizers,
-        client_update=client_update,
-        passes=passes,
-        personal=personal,
-        exchange=exchange,
-    )
+    solver = build(HierarchicalADMM, **locals())
     levels = len(solver.servers) + 1
     if regularizers is None:
         return replace(solver, regularizers=(zero(),) * levels)

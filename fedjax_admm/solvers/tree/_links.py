@@ -17,13 +17,12 @@ Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smo
 Federated Learning", Algorithm 1.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import couple_pair
 from fedjax_admm.penalties import SmoothablePenalty
@@ -43,8 +42,7 @@ class TreeNodes(NamedTuple):
     memory: Any = ()  # of the clients' inexact prox, stacked; () of an exact one, and of servers
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class TreeLink:
     """How nodes are tied to their parents; build it with `tree_link`."""
 

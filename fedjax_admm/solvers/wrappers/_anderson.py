@@ -30,7 +30,6 @@ Journal on Numerical Analysis 49(4), 2011; A. Fu, J. Zhang, S. Boyd, "Anderson A
 Douglas-Rachford Splitting", arXiv:1908.11482 (the regulariser, and the idea of the safeguard).
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,7 +39,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, scalar
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import in_dtype_of
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
@@ -77,8 +76,7 @@ def _check_regularization(name: str, given: Any) -> jax.Array | None:
     return None if given is None else scalar(name, given, at_least=0)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Anderson(SolverWrapper):
     """A solver whose rounds are extrapolated; build it with `anderson`."""
 
@@ -273,10 +271,4 @@ def anderson(
     Raises:
       InputError: a number is out of range, or `solver` is no solver, or a private one.
     """
-    return build(
-        Anderson,
-        solver=solver,
-        regularization=regularization,
-        safeguard=safeguard,
-        memory=memory,
-    ).checked("extra()")
+    return build(Anderson, **locals()).checked("extra()")

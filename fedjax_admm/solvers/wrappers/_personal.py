@@ -17,7 +17,6 @@ Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with pe
 layers", arXiv:1912.00818.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, PrivateParts
 from fedjax_admm.messages import Identity
@@ -44,8 +43,7 @@ class PersonalState(NamedTuple):
     private: jax.Array  # shape=(clients, private_dim)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Personal(SolverWrapper):
     """A solver for the shared part, and gradient steps for the private ones; see `personal`."""
 

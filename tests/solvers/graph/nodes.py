@@ -1,6 +1,5 @@
 """Nodes of a graph with quadratic losses, whose every answer is known."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import graphs, kernels
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from tests.reference import graph_peers as reference
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class NodeQuadratics:
     """`f_i(x) = sum_p h_ip (x_p - b_ip)^2 / 2 + lasso ||x||_1`; the gradient is of the square."""
 

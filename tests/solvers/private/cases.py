@@ -1,6 +1,6 @@
 """Networks with little data for the tests of the private solvers, and how both sides run."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 from unittest import mock
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import fedjax_admm as fa
 from fedjax_admm import graphs, losses, participation
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.privacy import GaussianRelease, gaussian_release, standard_normal, zcdp_plan
 from fedjax_admm.problems import (
     _consensus as consensus,
@@ -73,8 +73,7 @@ def problem_of(data, loss="squared", *, l1=0.0, l2=0.0, room=EDGES):
         return consensus_regression(graph, x, y, LOSSES[loss][0](), l1=l1, l2=l2)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class GivenNoise:
     """A Gaussian release whose standard normals are given."""
 
@@ -99,8 +98,7 @@ class GivenNoise:
         return messages + deviation[:, None] * draws
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class SmoothRelease(GaussianRelease):
     """A Gaussian release without the grid of its messages, whose steps spoil differences."""
 

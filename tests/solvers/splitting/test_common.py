@@ -1,7 +1,5 @@
 """What FedDR, FedPD, FedDyn and Fed-PLT share: defaults, drawn clients, empty rounds, mistakes."""
 
-from dataclasses import dataclass
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -10,7 +8,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation, penalties
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.participation import Presence, WithoutReplacement
 from fedjax_admm.solvers import FallingGradient, fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
 from tests.solvers.quadratics import Quadratics, minimizer, quadratics
@@ -24,8 +22,7 @@ def build(request):
     return BUILDERS[request.param]
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Unlisted:
     """Draws as another process, and does not list whom."""
 
@@ -50,6 +47,7 @@ def test_needs_no_arguments_at_any_scale(build):
         np.testing.assert_allclose(found[-1], minimizer(), atol=1e-11)
 
 
+@pytree_dataclass
 class Absolute(Quadratics):
     """`f_i(x) = sum_j |x_j - b_ij|`, whose mean is least at the medians."""
 
@@ -58,9 +56,6 @@ class Absolute(Quadratics):
 
     def gradients(self, points, key=None):
         return jnp.sign(points - self.linear)
-
-
-register_dataclass(Absolute)
 
 
 @pytest.mark.kin(1)
@@ -132,8 +127,7 @@ def test_an_empty_round_changes_nothing(build):
         chex.assert_trees_all_equal(jax.jit(solver.step)(problem, state, nobody), state)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ProxAlone:
     """Clients without gradients."""
 

@@ -1,7 +1,5 @@
 """FedAvg and FedProx on quadratic clients: trajectories, biased limits, regularisers, mistakes."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation, penalties
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.solvers import fed_prox, federated_averaging, local_gradient, local_prox
 from tests.reference import star_averaging as reference
 from tests.solvers.quadratics import Quadratics, draw, minimizer, quadratics
@@ -192,8 +190,7 @@ def test_drawn_clients_alone_do_what_masked_ones_do(name):
     np.testing.assert_allclose(gathered.server, masked.server, rtol=0, atol=1e-15)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Guarded(Quadratics):
     """Quadratic clients of whom some hold their data back."""
 

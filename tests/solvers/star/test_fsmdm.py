@@ -1,7 +1,5 @@
 """FSMDM: trajectories, invariants, the misprinted sign, and the paper's numbers."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation, schedules
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import prox_negative_moreau_norm
 from fedjax_admm.solvers import FSMDM_PRESETS, fsmdm_convergence_conditions
 from tests.reference import expected_fsmdm as expected, fsmdm as reference, star_averaging as star
@@ -114,8 +112,7 @@ def test_trajectory_with_a_regulariser_is_the_reference():
     assert np.abs(truth["w"] - plain["w"]).max() > 1e-2
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Convex(Quadratics):
     """Quadratic losses as differences of convex functions: less nothing."""
 

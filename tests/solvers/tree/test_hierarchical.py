@@ -1,7 +1,7 @@
 """Smoothing ADMM over trees: trajectories, invariants, published numbers, messages, mistakes."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import losses, participation, penalties, trees
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.solvers import HierarchicalADMM
 from tests.bits import same_bits
 from tests.reference import expected_hfsad as expected, hfsad as reference
@@ -478,8 +478,7 @@ def test_a_common_stationary_point_does_not_move():
 # --- small problems with a known answer ---------------------------------------------------------
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Quadratics:
     """Clients with ||w - target||^2 / 2."""
 
@@ -891,8 +890,7 @@ def test_measured_counter_of_the_children_and_a_long_run():
     assert found[600] == pytest.approx(wanted, abs=printed(wanted, 1))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Misprinted(HierarchicalADMM):
     """With +Gamma in the root's update, on a tree of depth 2."""
 

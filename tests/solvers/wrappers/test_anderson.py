@@ -1,6 +1,5 @@
 """Anderson acceleration: trajectories, refusals, restarts, numbers to expect."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, messages, participation, schedules
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.solvers import (
     anderson,
     decentralized_admm,
@@ -43,8 +42,7 @@ class MapState(NamedTuple):
     count: jax.Array  # shape=(), int32
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Map:
     """A solver whose round is a map of six numbers: linear, and a kick where it is far away."""
 

@@ -16,7 +16,7 @@ drawn alike, so that which of them lie is of no account. With a larger share the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import penalties, trees
 from fedjax_admm._checks import count, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
@@ -279,8 +279,7 @@ def aggregators(senders: int, expected: float, radii: Radii) -> tuple[Aggregator
     )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Attacked(Method):
     """A task with an attack and an aggregator."""
 

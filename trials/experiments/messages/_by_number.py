@@ -6,7 +6,7 @@ be compiled by itself. Here a leaf chooses: such methods are one program, and wh
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,11 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AChannel:
     """One of several channels; build it with `one_of_channels`."""
 
@@ -69,8 +68,7 @@ def _padded(vector: jax.Array, size: int) -> jax.Array:
     return jnp.concatenate([vector, jnp.zeros(size - vector.size, vector.dtype)])
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AnAttack:
     """One of several attacks, by the same Byzantine senders; build it with `one_of_attacks`."""
 
@@ -79,30 +77,29 @@ class AnAttack:
 
     @property
     def byzantine(self) -> Any:
-        """Return who lies, where the first attack says it."""
+        """Return who is Byzantine, where the first attack says it."""
         return getattr(self.attacks[0], "byzantine", None)
 
     def who(self, key, number):
-        """Return who lies, as the first attack says."""
+        """Return who is Byzantine, as the first attack says."""
         return self.attacks[0].who(key, number)
 
     def init(self, values):
         """Return what each of them remembers."""
         return tuple(attack.init(values) for attack in self.attacks)
 
-    def __call__(self, values, bad, present, memory, key):
+    def __call__(self, values, byzantine, present, memory, key):
         """Return what the chosen one tells; the others remember what they did."""
 
-        def tell(place: int, values, bad, present, memory, key):
-            told, new = self.attacks[place](values, bad, present, memory[place], key)
+        def tell(place: int, values, byzantine, present, memory, key):
+            told, new = self.attacks[place](values, byzantine, present, memory[place], key)
             return told, (*memory[:place], new, *memory[place + 1 :])
 
         ways = [partial(tell, place) for place in range(len(self.attacks))]
-        return jax.lax.switch(self.place, ways, values, bad, present, memory, key)
+        return jax.lax.switch(self.place, ways, values, byzantine, present, memory, key)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AnAggregator:
     """One of several aggregators; build it with `one_of_aggregators`."""
 
@@ -124,8 +121,7 @@ class AnAggregator:
         return jax.lax.switch(self.place, ways, values, weights, groups, previous)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ADelay:
     """One of several delays; build it with `one_of_delays`."""
 
@@ -166,7 +162,7 @@ def one_of_attacks(attacks: Sequence[Attack], place: ArrayLike) -> AnAttack:
     """Build `AnAttack`.
 
     Args:
-      attacks: what may be chosen; who lies is what the first of them says.
+      attacks: what may be chosen; the first of them says who is Byzantine.
       place: of the chosen one; it may be traced.
 
     Raises:

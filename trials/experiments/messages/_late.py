@@ -20,7 +20,7 @@ longer than they would: the mean is that of the draws.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
@@ -29,7 +29,7 @@ import numpy as np
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
@@ -219,8 +219,7 @@ def delays(mean: jax.Array) -> tuple[Delay, ...]:
     )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Delayed(Method):
     """A solver of a task whose messages up are late."""
 

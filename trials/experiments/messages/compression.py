@@ -14,7 +14,7 @@ benchmarks/tune_messages.py` takes the one with the fewest bits until the target
 other seeds; compressors have the parameters of the settings `levels` and `share` throughout.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import count, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure, run
 from fedjax_admm.messages import Channel, exchange
 from fedjax_admm.traffic import NUMBER
@@ -45,8 +45,7 @@ BELOW = 1e-4
 """A run is below the reference by more than rounding from here on."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Compressed(Method):
     """A solver of a task whose messages pass one of several channels."""
 

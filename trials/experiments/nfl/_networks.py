@@ -1,13 +1,13 @@
 """A network that was drawn, and what the methods of the networked experiments see of it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import Graph
 from fedjax_admm.measures import model_error
@@ -37,8 +37,7 @@ def draw_network(
     return Drawn(problem, noise, rank, labels)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class View:
     """What a method sees of a drawn network: a share of the nodes, with noise of some strength."""
 
@@ -56,8 +55,7 @@ class View:
         return with_access(replace(problem, local=local), reached, weights)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Viewed(Method):
     """A solver on a view of the network."""
 
@@ -73,8 +71,7 @@ class Viewed(Method):
         return self.solver.traffic(problem.problem)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ByRule(Viewed):
     """GTV minimisation with the ratio of steps that the rule chooses on each problem."""
 
@@ -87,8 +84,7 @@ class ByRule(Viewed):
         return Viewed(chosen, self.view)(drawn, key, rounds, every)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Pooled(Method):
     """A method without rounds: its answer stands at every record."""
 

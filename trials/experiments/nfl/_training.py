@@ -13,14 +13,14 @@ with all of them, and takes at every record the one of least loss, group by grou
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.trials.experiments._methods import Method, recorded, recorded_rounds
 from fedjax_admm.trials.results import NONFINITE_ROUND
@@ -29,8 +29,7 @@ BOOST = 3.0
 """How many times a node's rate a converging fit begins with; it falls to zero (half a cosine)."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Training(Method):
     """One network per group, as a node trains: from its start, with its steps and its rate."""
 
@@ -101,8 +100,7 @@ class Training(Method):
         return jnp.repeat(models, problem.num_clients // self.groups, 0)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class ConvergingTraining(Training):
     """One network per group, trained from several starts with more steps and a falling rate."""
 

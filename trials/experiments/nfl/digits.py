@@ -40,7 +40,7 @@ sum of the pixels change little; at 3, hidden units die.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -49,7 +49,7 @@ import numpy as np
 import optax
 
 from fedjax_admm._checks import InputError, count, default_float, is_concrete, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.losses import TrainedLoss
@@ -170,11 +170,11 @@ class Network:
         return jnp.where(jnp.all(jnp.isfinite(w)), found, jnp.nan)
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False, kw_only=True)
+@pytree_dataclass
 class Digits(Networked):
     """A network of nodes with images, and what its other methods and its measures need."""
 
+    _: KW_ONLY
     local: TrainedLoss
     validation_images: jax.Array  # shape=(nodes, images, pixels)
     validation_labels: jax.Array  # shape=(nodes, images), int32: 0 or 1
@@ -296,8 +296,7 @@ def with_four_outputs(problem: Digits) -> Digits:
     )
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Clustering:
     """IFCA with two models. A round here is as many rounds of IFCA as a node takes steps."""
 

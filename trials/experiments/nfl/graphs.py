@@ -9,7 +9,7 @@ they see and in how strong the noise is, so that all differences are paired.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from fedjax_admm import graphs, penalties
 from fedjax_admm._checks import count, default_float, number, one_of
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
@@ -127,8 +127,7 @@ def _table_problem(settings: Settings, lam: jax.Array, key: jax.Array) -> Drawn:
     return draw_network(data_key, graph, models[labels], labels, settings["samples"])
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class RandomIFCA:
     """IFCA that starts from random models of zeros and ones."""
 
@@ -226,8 +225,7 @@ def _star_problem(settings: Settings, factor: jax.Array, key: jax.Array) -> Draw
     return draw_network(data_key, graphs.star(nodes), truth, labels, settings["samples"])
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AtCritical:
     """GTV minimisation at a multiple of the star's critical coupling."""
 

@@ -18,7 +18,7 @@ import optax
 
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, default_float, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import local_models, pooled_model
@@ -41,8 +41,7 @@ FILE = "fmi_daily_temperature_2021.csv"
 SHOWN = 5.0  # the threshold of the paper's table, and of the scatter plot
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class Stations(Networked):
     """A network that is fitted to some rows and judged on others."""
 
@@ -178,8 +177,7 @@ def _measure(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     return _errors(problem, solver.estimate(state))
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class AsPublished(Method):
     """GTV minimisation with the local training of the authors' code.
 

@@ -5,13 +5,13 @@ for tau = 1/2, and in general twice the pinball loss, whose minimiser is the tau
 subgradient in r lies between 2 tau - 2 and 2 tau.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import prox_pinball
 from fedjax_admm.penalties import Penalty
 
@@ -24,8 +24,7 @@ def pinball(w: jax.Array, sample: Any) -> jax.Array:
     return jnp.abs(rest) + (2 * sample["tau"] - 1) * rest
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PinballProx:
     r"""The prox of a client's mean loss, by coordinate ascent on its dual problem.
 

@@ -5,14 +5,14 @@ everybody.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure
 from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import without_replacement
@@ -69,8 +69,7 @@ ONLY = (1.0,)
 """The values of a second number where there is none."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
+@pytree_dataclass
 class PeerMethod(Method):
     """A solver on one of a trial's problems, with some clients drawn in every round."""
 

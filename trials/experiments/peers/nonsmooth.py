@@ -26,7 +26,7 @@ takes the one with the smallest mean error after the last round, on problems of 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import count, default_float, number
-from fedjax_admm._pytrees import register_dataclass
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties import Penalty, l1, mcp
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.schedules import power_decay
@@ -82,11 +82,11 @@ _REFERENCE_STEPS = 3000
 # --- problems ---
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False, kw_only=True)
+@pytree_dataclass
 class Regression(Federated):
     """A task, and by what it is judged."""
 
+    _: KW_ONLY
     penalty: Penalty  # at the server
     least: jax.Array  # shape=(): the least objective, about
 
