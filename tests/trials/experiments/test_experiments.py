@@ -18,9 +18,12 @@ COMPLETION = [name for name in NAMES if name.startswith("fedmc")]
 PRIVATE = [name for name in NAMES if name.startswith("zcdp")]
 PEERS = [name for name in NAMES if name.endswith("-benchmark")]
 MESSAGES = [name for name in NAMES if name.startswith("messages")]
-# Their many programs take a minute to compile: `test_faults`, `test_messages_compression` and
-# `tables/test_digits` run some of their methods.
-ELSEWHERE = ("messages-byzantine", "messages-compression", "messages-delay", "nfl-digits")
+# Their many programs take a minute to compile: `test_faults`, `test_messages_compression`,
+# `test_peers` and `tables/test_digits` run some of their methods.
+ELSEWHERE = (
+    *("messages-byzantine", "messages-compression", "messages-delay", "nfl-digits"),
+    *("federated-benchmark", "nonsmooth-benchmark"),
+)
 # The problem, the methods and the panels of another experiment, with another setting swept.
 KIN = (
     *("zcdp-equal-speed", "zcdp-curves", "zcdp-heterogeneous", "zcdp-clipping"),
