@@ -96,7 +96,7 @@ class Exchange:
         receivers: int = 1,
         byzantine: jax.Array | None = None,
     ) -> ChannelState:
-        """Return the state before the first round.
+        """Return what both ends remember before the first round.
 
         Args:
           key: of `init`; it may be used for other things, too. `byzantine` are drawn from it.
@@ -104,8 +104,8 @@ class Exchange:
           weights: with which weight, shape (senders,); 1 if None.
           receivers: how many average what they hear. The only one begins at the mean of the values,
             each of several at zero.
-          byzantine: who is, bool, shape (senders,); drawn by the attack if None. It is given where
-            senders are no clients, such as the ends of edges.
+          byzantine: which senders are Byzantine, bool, shape (senders,); drawn by the attack if
+            None. It is given where senders are no clients, such as the ends of edges.
 
         Raises:
           InputError: the only receiver hears too few for the aggregator.

@@ -67,7 +67,7 @@ def byzantine(
 
     Args:
       share: in [0, 1), a leaf; at least one sender is honest.
-      who: bool, shape (senders,), in the place of a share: exactly these are.
+      who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
 
     Raises:
       InputError: both are given, or none; the share is out of range; the mask is none.
@@ -118,7 +118,7 @@ def rows_of(mask: jax.Array, values: jax.Array) -> jax.Array:
 def with_false(
     values: jax.Array, false: jax.Array, rows: jax.Array, honest: jax.Array | None = None
 ) -> jax.Array:
-    """Return values with false ones in some rows; as they are where `honest` names nobody."""
+    """Return values with false ones in some rows; all true ones if nobody is in `honest`."""
     if honest is not None:
         rows = rows & jnp.any(honest)
     return jnp.where(rows_of(rows, values), false, values)

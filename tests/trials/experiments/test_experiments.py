@@ -63,11 +63,6 @@ NETWORK = {"clients": "6", "edges": "8", "samples": "9", "dim": "3"}
 SMALL |= dict.fromkeys(PRIVATE, NETWORK)
 # So few releases leave no room for the epsilons of a classical mechanism, which are at most 1.
 SMALL["zcdp-tradeoff"] = {**NETWORK, "epsilon": "1,8"}
-PEOPLE = {"clients": "12", "drawn": "3", "largest": "6"}
-SMALL |= {
-    "federated-benchmark": {**PEOPLE, "data": "synthetic", "hidden": "3", "split": "0.1,0"},
-    "nonsmooth-benchmark": {**PEOPLE, "dim": "4"},
-}
 SIZES = {
     "clusters": str(CLUSTERS),
     "clients_per_cluster": str(PER_CLUSTER),
@@ -143,7 +138,7 @@ def test_the_figure_is_drawn(outcome):
     swept = name == "fsmdm-asynchrony"
     names = [f"{v:g}" for v in results.sweep] if swept else results.methods
     if (
-        name not in NETWORKED + COMPLETION + PRIVATE + PEERS
+        name not in NETWORKED + COMPLETION + PRIVATE
     ):  # these have a panel, or a row, per family or method
         assert len(shown) == len(names)
     for axes in figure.axes:
@@ -153,9 +148,7 @@ def test_the_figure_is_drawn(outcome):
 
 def test_methods_differ(outcome):
     results, _ = outcome
-    # Shares of a few images can be equal; their mean losses are not.
-    name = results.config["experiment"]
-    metric = "loss" if name == "federated-benchmark" else error_of(name)
+    metric = error_of(results.config["experiment"])
     last = {m: results.values(m, metric)[..., -1].tobytes() for m in results.methods}
     last.pop("no box", None)  # where the box binds nowhere, it changes nothing
     last.pop("exact box", None)
