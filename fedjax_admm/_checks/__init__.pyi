@@ -1,3 +1,10 @@
+from fedjax_admm._checks._declared import (
+    build as build,
+    counted as counted,
+    declared as declared,
+    flagged as flagged,
+    positive as positive,
+)
 from fedjax_admm._checks._kinds import (
     flag as flag,
     function_of as function_of,

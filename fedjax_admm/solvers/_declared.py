@@ -1,75 +1,23 @@
-"""How a solver declares its numbers: range, kind and default stand with the field.
+"""Fields that solvers alone declare: schedules, regularizers, exchanges, and numbers left to a run.
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)
-    local_steps: int = counted()
 
-`build(Class, **arguments)` checks and converts all of them. A number that is None follows from the
-largest curvature of the losses, which a run estimates before the first round and fills in.
+A number that is None follows from the largest curvature of the losses, which a run estimates before
+the first round and fills in.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, field, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 
-from fedjax_admm._checks import InputError, count, flag, number, one_line, scalar
+from fedjax_admm._checks import InputError, declared, one_line
 from fedjax_admm.messages import Identity, Mean, Prompt, check_exchange
 from fedjax_admm.penalties import zero
 from fedjax_admm.schedules import as_schedule
-
-Class = TypeVar("Class")
-Rule = Callable[[jax.Array], jax.Array]
-
-
-def declared(
-    check: Callable[[str, Any], Any],
-    *,
-    argument: str | None = None,
-    curvature: Rule | None = None,
-    static: bool = False,
-    default: Any = MISSING,
-) -> Any:
-    """Declare a field of a solver.
-
-    Args:
-      check: `(name, value) -> value`, which raises `InputError`.
-      argument: what a builder calls it, if not as the field.
-      curvature: where None is allowed, what it stands for, of the largest curvature, shape ().
-      static: whether it is a part of the structure.
-      default: of the field.
-    """
-    metadata = {"check": check, "argument": argument, "static": static}
-    if curvature is not None:
-        metadata["curvature"] = curvature
-    if callable(default):
-        return field(default_factory=default, metadata=metadata, kw_only=True)
-    return field(default=default, metadata=metadata, kw_only=True)
-
-
-def positive(
-    *,
-    at_most: float | None = None,
-    stacked: bool = False,
-    argument: str | None = None,
-    curvature: Rule | None = None,
-) -> Any:
-    """Declare a positive number; with `stacked` also one per client."""
-    limits = {"above": 0} if at_most is None else {"above": 0, "at_most": at_most}
-    check = partial(number if stacked else scalar, **limits)
-    return declared(check, argument=argument, curvature=curvature)
-
-
-def counted(*, at_least: int = 1) -> Any:
-    """Declare a static whole number."""
-    return declared(partial(count, at_least=at_least), static=True)
-
-
-def flagged() -> Any:
-    """Declare a static flag."""
-    return declared(flag, static=True)
 
 
 def scheduled() -> Any:
@@ -143,25 +91,6 @@ def _check_exchange(allows: Callable[[Any], bool], told: str, remedy: str, given
         others = re.findall(r"{(\w+)}", told)
         raise InputError(told, argument="exchange", value=given, remedy=remedy, others=others)
     return chosen
-
-
-def build(cls: type[Class], **arguments: Any) -> Class:
-    """Build a solver from a user's arguments, checked and converted as its fields declare.
-
-    A builder passes on `**locals()`; what is no field is left out.
-
-    Raises:
-      InputError: an argument is out of range or of another kind.
-    """
-    values = {}
-    for each in fields(cls):  # pyright: ignore[reportArgumentType]
-        name = each.metadata.get("argument") or each.name
-        if name not in arguments:
-            continue
-        value, check = arguments[name], each.metadata.get("check")
-        follows = value is None and "curvature" in each.metadata
-        values[each.name] = value if follows or check is None else check(name, value)
-    return cls(**values)
 
 
 def check_regularizer(regularizer: Any) -> Any:

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 
+from fedjax_admm._checks import declared
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.ratings import Factors, FactorStart, check_factor_start, uniform_start
-from fedjax_admm.solvers._declared import declared
 from fedjax_admm.solvers._messages import StarState
 from fedjax_admm.solvers._star import StarSolver
 from fedjax_admm.traffic import Traffic

@@ -11,10 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import InputError, build, counted, declared, one_line, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, Prox
-from fedjax_admm.solvers._declared import build, counted, declared, positive
 from fedjax_admm.solvers._gradients import descend, draws
 
 

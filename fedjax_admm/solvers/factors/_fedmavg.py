@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, one_of, scalar
+from fedjax_admm._checks import InputError, build, counted, declared, flagged, one_of, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import gram_gradient
@@ -37,7 +37,7 @@ from fedjax_admm.ratings import (
     smallest_curvature_bound,
     user_quadratics,
 )
-from fedjax_admm.solvers._declared import build, counted, declared, exchanged, flagged
+from fedjax_admm.solvers._declared import exchanged
 from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
 from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.traffic import Traffic

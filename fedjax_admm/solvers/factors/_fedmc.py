@@ -40,7 +40,16 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import penalties
-from fedjax_admm._checks import InputError, one_line, one_of
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    counted,
+    declared,
+    flagged,
+    one_line,
+    one_of,
+    positive,
+)
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange
@@ -54,7 +63,7 @@ from fedjax_admm.ratings import (
     user_quadratics,
     user_steps,
 )
-from fedjax_admm.solvers._declared import build, counted, declared, exchanged, flagged, positive
+from fedjax_admm.solvers._declared import exchanged
 from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
 from fedjax_admm.solvers._messages import Received, Said, Upload
 from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS

@@ -53,11 +53,11 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import build, flagged, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnGraph
 from fedjax_admm.messages import Exchange
-from fedjax_admm.solvers._declared import build, flagged, positive
 from fedjax_admm.solvers._graph import GraphState, Heard, LetterSolver, to_neighbours
 from fedjax_admm.solvers._local import LocalSolver, local_prox, locally
 

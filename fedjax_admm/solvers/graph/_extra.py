@@ -56,11 +56,11 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import build, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
 from fedjax_admm.messages import Exchange
-from fedjax_admm.solvers._declared import build, positive
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, to_neighbours
 
 

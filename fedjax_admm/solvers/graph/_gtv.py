@@ -38,14 +38,23 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, number, one_line, scalar
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    count,
+    declared,
+    number,
+    one_line,
+    positive,
+    scalar,
+)
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import EdgePenalty, network_lasso
-from fedjax_admm.solvers._declared import build, declared, mean_alone, positive
+from fedjax_admm.solvers._declared import mean_alone
 from fedjax_admm.solvers._graph import FlowSolver, FlowsState, Heard, to_neighbours
 
 

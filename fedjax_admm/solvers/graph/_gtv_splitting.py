@@ -51,14 +51,13 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, build, count, declared, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty
-from fedjax_admm.solvers._declared import build, declared, positive
 from fedjax_admm.solvers._graph import FlowsState
 from fedjax_admm.solvers.graph._agreement import (
     Agreement,

@@ -24,10 +24,11 @@ DOI 10.1109/TSP.2015.2461520.
 
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import build
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import build, regularized
+from fedjax_admm.solvers._declared import regularized
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.graph._extra import EXTRA, ExtraNodes
 

@@ -18,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, is_concrete, one_line
+from fedjax_admm._checks import InputError, declared, is_concrete, one_line
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import ExactRelease, Release
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
-from fedjax_admm.solvers._declared import declared, mean_alone
+from fedjax_admm.solvers._declared import mean_alone
 from fedjax_admm.solvers._graph import FlowSolver, GraphSolver, GraphState, to_neighbours
 
 

@@ -30,13 +30,13 @@ from typing import ClassVar
 import jax
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import build, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
 from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
-from fedjax_admm.solvers._declared import build, positive
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
     DualFlows,

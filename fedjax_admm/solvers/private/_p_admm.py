@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm._checks import InputError, build, counted, is_concrete, positive
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
@@ -30,7 +30,6 @@ from fedjax_admm.kernels import project_l2_ball, safe_norm
 from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
-from fedjax_admm.solvers._declared import build, counted, positive
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
     DualFlows,

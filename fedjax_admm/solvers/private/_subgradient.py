@@ -21,12 +21,12 @@ from typing import ClassVar
 
 import jax
 
+from fedjax_admm._checks import build
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
-from fedjax_admm.solvers._declared import build
 from fedjax_admm.solvers._graph import Heard, to_neighbours
 from fedjax_admm.solvers.private._network import (
     PrivateClients,

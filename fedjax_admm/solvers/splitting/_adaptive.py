@@ -22,10 +22,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, scalar
+from fedjax_admm._checks import build, count, counted, declared, flagged, positive, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
-from fedjax_admm.solvers._declared import build, counted, declared, flagged, positive
 
 
 @short_repr

@@ -60,22 +60,13 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, build, counted, declared, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty, Zero
-from fedjax_admm.solvers._declared import (
-    build,
-    counted,
-    declared,
-    exchanged,
-    mean_alone,
-    positive,
-    regularized,
-    unchanged,
-)
+from fedjax_admm.solvers._declared import exchanged, mean_alone, regularized, unchanged
 from fedjax_admm.solvers._local import LocalSolver, locally
 from fedjax_admm.solvers._messages import Each, Received, Said, StarState, Upload
 from fedjax_admm.solvers._star import StarSolver

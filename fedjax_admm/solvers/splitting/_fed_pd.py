@@ -43,12 +43,13 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import build, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import build, exchanged, positive, regularized
+from fedjax_admm.solvers._declared import exchanged, regularized
 from fedjax_admm.solvers._local import LocalSolver, locally
 from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
 from fedjax_admm.solvers._star import StarSolver

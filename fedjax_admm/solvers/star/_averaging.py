@@ -39,19 +39,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import scalar
+from fedjax_admm._checks import build, counted, declared, positive, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnGraph, OnStar, Prox
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import (
-    build,
-    counted,
-    declared,
-    exchanged,
-    positive,
-    regularized,
-)
+from fedjax_admm.solvers._declared import exchanged, regularized
 from fedjax_admm.solvers._gradients import descend
 from fedjax_admm.solvers._local import LocalProx, LocalSolver, locally
 from fedjax_admm.solvers._messages import Received, Said

@@ -53,14 +53,14 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import _checks
-from fedjax_admm._checks import count
+from fedjax_admm._checks import build, count, declared
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
-from fedjax_admm.solvers._declared import build, declared, exchanged, regularized
+from fedjax_admm.solvers._declared import exchanged, regularized
 from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
 from fedjax_admm.solvers._star import StarSolver
 from fedjax_admm.solvers.star._fsmdm_constants import (

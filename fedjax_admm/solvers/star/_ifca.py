@@ -27,12 +27,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, finite_array
+from fedjax_admm._checks import InputError, build, declared, finite_array, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Access, Clients, Gradients, Values, has
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import build, declared, exchanged, positive, regularized
+from fedjax_admm.solvers._declared import exchanged, regularized
 from fedjax_admm.solvers._gradients import copies
 from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.solvers._star import StarSolver

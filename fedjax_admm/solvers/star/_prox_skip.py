@@ -45,12 +45,13 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import build, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import build, exchanged, positive, prompt_alone, regularized
+from fedjax_admm.solvers._declared import exchanged, prompt_alone, regularized
 from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.solvers._star import StarSolver
 

@@ -25,12 +25,13 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._checks import build
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, power_decay, sqrt_decay
-from fedjax_admm.solvers._declared import build, exchanged, regularized, scheduled
+from fedjax_admm.solvers._declared import exchanged, regularized, scheduled
 from fedjax_admm.solvers._messages import Received, Said
 from fedjax_admm.solvers._star import StarSolver
 

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import number
+from fedjax_admm._checks import build, declared, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values
@@ -39,7 +39,7 @@ from fedjax_admm.kernels import safe_norm, safe_ratio
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
-from fedjax_admm.solvers._declared import build, declared, exchanged, regularized
+from fedjax_admm.solvers._declared import exchanged, regularized
 from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.solvers._star import StarSolver
 from fedjax_admm.traffic import Traffic

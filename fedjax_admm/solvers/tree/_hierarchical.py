@@ -43,19 +43,21 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, instance, one_of, several
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    counted,
+    declared,
+    flagged,
+    instance,
+    one_of,
+    several,
+)
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty, zero
-from fedjax_admm.solvers._declared import (
-    build,
-    check_regularizer,
-    counted,
-    declared,
-    exchanged,
-    flagged,
-)
+from fedjax_admm.solvers._declared import check_regularizer, exchanged
 from fedjax_admm.solvers._tree import FromChildren, HierarchyState, TreeSolver, TreeUpload
 from fedjax_admm.solvers.tree._client_updates import (
     CLIENT_UPDATES,

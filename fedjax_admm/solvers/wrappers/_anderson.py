@@ -38,13 +38,12 @@ import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, scalar
+from fedjax_admm._checks import InputError, build, counted, declared, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import in_dtype_of
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
 from fedjax_admm.protocol import RoundInfo, Solver
-from fedjax_admm.solvers._declared import build, counted, declared
 from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 
 _HIGHEST = jax.lax.Precision.HIGHEST

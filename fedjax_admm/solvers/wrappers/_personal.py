@@ -23,13 +23,12 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import InputError, build, counted, one_line, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, PrivateParts
 from fedjax_admm.messages import Identity
 from fedjax_admm.protocol import Solver
-from fedjax_admm.solvers._declared import build, counted, positive
 from fedjax_admm.solvers._gradients import draws
 from fedjax_admm.solvers._star import work_present
 from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
