@@ -1,6 +1,7 @@
 from fedjax_admm import (
     capabilities as capabilities,
     certificates as certificates,
+    deploy as deploy,
     devices as devices,
     direct as direct,
     graphs as graphs,

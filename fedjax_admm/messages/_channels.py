@@ -6,6 +6,12 @@ A channel is a pytree with
     encode(message, state, key) -> (arrives, state)      what the receiver reads
     bits(shape) -> int                                   of one message on the wire
 
+and, where its two ends are different machines, with the same result as `encode`,
+
+    send(message, state, key) -> (code, state)           at the sender
+    listen(message) -> held                              what the receiver remembers of the link
+    receive(code, held, shape, dtype) -> (arrives, held) at the receiver
+
 It is written for one message of one sender, an array of any shape; where there are many senders it
 is mapped over them (`jax.vmap`), each with a state and a key of its own. Senders that say nothing
 keep their state.
@@ -51,8 +57,28 @@ class Channel(Protocol):
         ...
 
 
+class Link(Protocol):
+    """The two ends of a channel that remembers nothing at its receiver."""
+
+    def send(self, message: jax.Array, state: Any, key: jax.Array) -> tuple[Any, Any]:
+        """Return the code of a message, and the sender's new state."""
+        code = self.code(message, key)  # pyright: ignore[reportAttributeAccessIssue]
+        return code, state
+
+    def listen(self, message: jax.Array) -> Any:
+        """Return what the receiver remembers before the first message."""
+        return ()
+
+    def receive(
+        self, code: Any, held: Any, shape: tuple[int, ...], dtype: Any
+    ) -> tuple[jax.Array, Any]:
+        """Return the message that a receiver reads from a code, and what it remembers then."""
+        read = self.read(code, shape, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+        return read, held
+
+
 @pytree_dataclass
-class Identity:
+class Identity(Link):
     """Everything arrives as it was sent; build it with `identity`."""
 
     @property

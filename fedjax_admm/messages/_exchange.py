@@ -153,10 +153,7 @@ class Exchange:
             while all parts are heard at once.
         """
         senders = state.byzantine.shape[0]
-        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
-        delay_key, key = jax.random.split(key)
-        attack_key, code_key = jax.random.split(jax.random.fold_in(key, part))
-        code_keys = jax.random.split(code_key, senders)
+        delay_key, attack_key, code_keys = self.keys_up(key, part, senders)
         if weights is None:
             weights = jnp.ones(values.shape[0], state.weights.dtype)
         weights = weights.astype(state.weights.dtype)
@@ -181,6 +178,24 @@ class Exchange:
         return Delivery(coded, byzantine, coded, weights, active), state._replace(
             known=known, weights=heavy
         )
+
+    def keys_up(self, key: jax.Array, part: int, senders: int) -> tuple[jax.Array, ...]:
+        """Return the keys of the delay, the attack, and the code of every sender.
+
+        Args:
+          key: of the round; it may be used for other things, too.
+          part: which array of a message.
+          senders: how many there are in all.
+        """
+        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
+        delay_key, key = jax.random.split(key)
+        attack_key, code_key = jax.random.split(jax.random.fold_in(key, part))
+        return delay_key, attack_key, jax.random.split(code_key, senders)
+
+    def keys_down(self, key: jax.Array, part: int, clients: int) -> jax.Array:
+        """Return the keys of the code for every client, shape (clients,); likewise."""
+        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE + 1)
+        return jax.random.split(jax.random.fold_in(key, part), clients)
 
     def aggregate(
         self,
@@ -229,12 +244,10 @@ class Exchange:
           clients: how many there are in all.
           rows: which clients, shape (reading,), int32; all if None.
         """
-        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE + 1)
         leaves, structure = jax.tree.flatten(sends)
         reads, links = [], []
         for part, (leaf, old) in enumerate(zip(leaves, state, strict=True)):
-            keys = jax.random.split(jax.random.fold_in(key, part), clients)
-            here, keys = at_rows(rows, (old, keys))
+            here, keys = at_rows(rows, (old, self.keys_down(key, part, clients)))
             copies = _copies(leaf, active.shape[0])
             arrives, new = jax.vmap(self.down.encode)(copies, here, keys)
             reads.append(arrives)

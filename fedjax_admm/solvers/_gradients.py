@@ -74,20 +74,56 @@ def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:
     if not has(problem, Gradients):
         return jnp.ones((), points.dtype)
     if has(problem, Subset) and problem.num_clients > _LOOKED_AT:
-        spaced = [i * problem.num_clients // _LOOKED_AT for i in range(_LOOKED_AT)]
-        looked_at = jnp.asarray(spaced, jnp.int32)
-        problem, points = problem.take(looked_at), points[looked_at]
-    at_start = _curvatures(problem, points)
-    slopes = problem.gradients(points)
-    onwards = points - slopes / jnp.where(at_start > 0, at_start, 1)[:, None]
-    found = 1.05 * jnp.max(jnp.maximum(at_start, _curvatures(problem, onwards)))
+        clients = jnp.asarray(looked_at(problem.num_clients), jnp.int32)
+        problem, points = problem.take(clients), points[clients]
+    return as_curvature(jnp.max(_curvatures(problem, points, _directions(points))))
+
+
+def looked_at(num_clients: int) -> list[int]:
+    """Return the clients whose curvatures are estimated."""
+    number = min(num_clients, _LOOKED_AT)
+    return [i * num_clients // number for i in range(number)]
+
+
+def own_curvature(problem: Any, point: jax.Array, place: jax.Array, number: int) -> jax.Array:
+    """Estimate one client's curvature; `as_curvature` makes the largest of all one of them.
+
+    Args:
+      problem: of this client alone.
+      point: shape (dim,).
+      place: of the client among those that are looked at, shape (), int32.
+      number: how many are looked at.
+
+    Returns:
+      Shape ().
+    """
+    if not has(problem, Gradients):
+        return jnp.ones((), point.dtype)
+    directions = _directions(jnp.broadcast_to(point, (number, *point.shape)))
+    return _curvatures(problem, point[None], directions[place][None])[0]
+
+
+def as_curvature(largest: jax.Array) -> jax.Array:
+    """Return the largest estimate, with a margin of 5 %; 1 where there is none."""
+    found = 1.05 * largest
     usable = jnp.isfinite(found) & (found > jnp.sqrt(jnp.finfo(found.dtype).tiny))
     return jax.lax.stop_gradient(jnp.where(usable, found, 1))
 
 
-def _curvatures(problem: Any, points: jax.Array) -> jax.Array:
+def _directions(points: jax.Array) -> jax.Array:
+    return jax.random.normal(jax.random.key(0), points.shape, points.dtype)
+
+
+def _curvatures(problem: Any, points: jax.Array, direction: jax.Array) -> jax.Array:
+    """Return each client's larger |eigenvalue| at its point and one step further, (clients,)."""
+    at_start = _largest_eigenvalues(problem, points, direction)
+    slopes = problem.gradients(points)
+    onwards = points - slopes / jnp.where(at_start > 0, at_start, 1)[:, None]
+    return jnp.maximum(at_start, _largest_eigenvalues(problem, onwards, direction))
+
+
+def _largest_eigenvalues(problem: Any, points: jax.Array, direction: jax.Array) -> jax.Array:
     """Return the largest |eigenvalue| of each client's Hessian, about, shape (clients,)."""
-    direction = jax.random.normal(jax.random.key(0), points.shape, points.dtype)
 
     def length(v: jax.Array) -> jax.Array:
         return jnp.sqrt(jnp.sum(v * v, -1))

@@ -46,10 +46,11 @@ from fedjax_admm._checks import count, one_of
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
+from fedjax_admm.messages._channels import Link
 from fedjax_admm.messages.compression._wire import Flag, Half, Known, Number, Whole, bits_of, shared
 
 
-class Compressor(Protocol):
+class Compressor(Link, Protocol):
     """A channel that remembers nothing, and whose code can be written as bytes."""
 
     def omega(self, shape: tuple[int, ...]) -> float | None:

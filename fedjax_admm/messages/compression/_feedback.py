@@ -67,6 +67,10 @@ class _Around:
         """Return the bits of the channel inside."""
         return self.channel.bits(shape)
 
+    def listen(self, message):
+        """Return what the receiver of the channel inside remembers."""
+        return self.channel.listen(jnp.zeros_like(message))
+
 
 @pytree_dataclass
 class ErrorFeedback(_Around):
@@ -88,9 +92,22 @@ class ErrorFeedback(_Around):
         """Return h C(x + e), and what of x + e is not in it."""
         owed = message + state.error
         arrives, inner = self.channel.encode(owed, state.channel, key)
-        omega = _omega(self.channel, message.shape)
-        arrives = _step(self.step, 1 / (1 + omega) if omega >= 1 else 1.0, arrives)
+        arrives = self._scaled(arrives)
         return arrives, Remainder(owed - arrives, inner)
+
+    def send(self, message, state, key):
+        """Return the code of x + e, and what of x + e is not in it."""
+        code, _ = self.channel.send(message + state.error, state.channel, key)
+        return code, self.encode(message, state, key)[1]
+
+    def receive(self, code, held, shape, dtype):
+        """Return h times what the channel inside reads."""
+        arrives, held = self.channel.receive(code, held, shape, dtype)
+        return self._scaled(arrives), held
+
+    def _scaled(self, arrives):
+        omega = _omega(self.channel, arrives.shape)
+        return _step(self.step, 1 / (1 + omega) if omega >= 1 else 1.0, arrives)
 
 
 @pytree_dataclass
@@ -112,9 +129,26 @@ class Differences(_Around):
     def encode(self, message, state, key):
         """Return g + h C(x - g), which is what both ends know then."""
         change, inner = self.channel.encode(message - state.value, state.channel, key)
-        omega = _omega(self.channel, message.shape)
-        value = state.value + _step(self.step, 1 / (1 + omega), change)
+        value = state.value + self._scaled(change)
         return value, Held(value, inner)
+
+    def send(self, message, state, key):
+        """Return the code of x - g, and the new g."""
+        code, _ = self.channel.send(message - state.value, state.channel, key)
+        return code, self.encode(message, state, key)[1]
+
+    def listen(self, message):
+        """Return the message, which both ends know at the start."""
+        return Held(message, self.channel.listen(jnp.zeros_like(message)))
+
+    def receive(self, code, held, shape, dtype):
+        """Return g plus h times the change that the channel inside reads."""
+        change, inner = self.channel.receive(code, held.channel, shape, dtype)
+        value = held.value + self._scaled(change)
+        return value, Held(value, inner)
+
+    def _scaled(self, change):
+        return _step(self.step, 1 / (1 + _omega(self.channel, change.shape)), change)
 
 
 def error_feedback(channel: Channel, step: ArrayLike | None = None) -> ErrorFeedback:

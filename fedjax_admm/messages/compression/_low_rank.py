@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm.messages._channels import Link
 from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
@@ -29,7 +30,7 @@ class Factors(NamedTuple):
 
 
 @pytree_dataclass
-class LowRank:
+class LowRank(Link):
     """A product of two thin matrices; build it with `low_rank`."""
 
     rank: int = field(metadata={"static": True})
@@ -81,6 +82,10 @@ class LowRank:
         found = right / jnp.where(largest > 0, largest, 1)
         arrives = self.read(code, message.shape, message.dtype)
         return arrives, jnp.where(largest > 0, found, state)
+
+    def send(self, message, state, key):
+        """Return the factors, and the right one for the next message."""
+        return self.code(message, state), self.encode(message, state, key)[1]
 
     def layout(self, shape):
         """Return two matrices of numbers."""

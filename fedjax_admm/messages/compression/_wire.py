@@ -102,23 +102,29 @@ class Flag:
 @short_repr
 @dataclass(frozen=True)
 class Number:
-    """Floats of single precision, whatever the precision of a run."""
+    """Floats of 32 bits; of 64, where a run in double precision must keep all of them."""
 
     shape: tuple[int, ...]
+    width: int = NUMBER
 
     @property
     def bits(self):
-        """Return 32 per entry."""
-        return NUMBER * math.prod(self.shape)
+        """Return the width times the entries."""
+        return self.width * math.prod(self.shape)
 
     def pack(self, values):
-        """Return the bits of float32, where doubles are rounded."""
+        """Return the bits of the floats, rounded to the width."""
         with np.errstate(all="ignore"):
-            return Whole(self.shape, NUMBER).pack(_flat(values, np.float32).view(np.uint32))
+            return np.unpackbits(_flat(values, self._dtype).view(np.uint8))
 
     def unpack(self, bits, key):
-        """Return float32."""
-        return Whole(self.shape, NUMBER).unpack(bits, key).view(np.float32)
+        """Return float32 or float64."""
+        values = np.packbits(bits).view(self._dtype)
+        return values.astype(self._dtype.newbyteorder("=")).reshape(self.shape)
+
+    @property
+    def _dtype(self):
+        return np.dtype(f">f{self.width // 8}")
 
 
 @short_repr

@@ -1,0 +1,5 @@
+from fedjax_admm.deploy._client import Client as Client
+from fedjax_admm.deploy._in_process import in_process as in_process
+from fedjax_admm.deploy._messages import MessageError as MessageError
+from fedjax_admm.deploy._record import Record as Record
+from fedjax_admm.deploy._server import Server as Server

@@ -1,0 +1,166 @@
+"""Messages between a server and its clients: a header, then the bits that `Traffic` counts.
+
+    magic    4 bytes    "FADM"
+    version  2 bytes    of this format
+    kind     2 bytes    `Kind`
+    client   4 bytes    whose message it is, or for whom
+    round    4 bytes
+    heard    4 bytes    the round in which the server heard this client last, plus 1; 0 for never
+    length   8 bytes    of the body
+    digest   16 bytes   of the solver, its numbers, and the key of the run
+    check    4 bytes    CRC-32 of all other bytes
+
+A CRC finds damage, not malice: who may speak as which client is for the transport to say, by TLS.
+"""
+
+import hashlib
+import re
+import struct
+import zlib
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._version import __version__
+from fedjax_admm.messages.compression._wire import Number
+
+VERSION = 1
+_MAGIC = b"FADM"
+_HEADER = struct.Struct(">4sHHIIIQ16s")
+_CHECK = struct.Struct(">I")
+HEADER_BYTES = _HEADER.size + _CHECK.size
+
+
+class MessageError(ValueError):
+    """A message is refused; the sentence says why, and nothing has changed."""
+
+
+class Kind(IntEnum):
+    """The kinds of messages."""
+
+    HELLO = 1  # client to server, before round 0: its estimate of the curvature
+    START = 2  # server to client: the first model, and the largest curvature
+    READY = 3  # client to server: what it sends first, exactly
+    DOWN = 4  # server to client, in a round
+    UP = 5  # client to server, in a round
+
+
+class Message(NamedTuple):
+    """A message that was read."""
+
+    kind: Kind
+    client: int
+    round: int
+    heard: int
+    body: bytes
+
+
+def write(message: Message, digest: bytes) -> bytes:
+    """Return the bytes of a message."""
+    body = message.body
+    header = _HEADER.pack(
+        *(_MAGIC, VERSION, message.kind, message.client, message.round, message.heard),
+        *(len(body), digest),
+    )
+    return header + _CHECK.pack(zlib.crc32(body, zlib.crc32(header))) + body
+
+
+def read(data: bytes, kind: Kind, digest: bytes) -> Message:
+    """Read a message of a kind.
+
+    Raises:
+      MessageError: it is damaged, of another version, solver or kind.
+    """
+    data = bytes(data)
+    if len(data) < HEADER_BYTES or data[:4] != _MAGIC:
+        raise MessageError(
+            f"this is no message of fedjax-admm: it has {len(data)} bytes, and does not begin with "
+            "the header"
+        )
+    _, version, number, client, index, heard, length, other = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise MessageError(
+            f"the message has version {version} of the format, but this is version {VERSION}: "
+            "install the same release of fedjax-admm at both ends"
+        )
+    body = data[HEADER_BYTES:]
+    if len(body) != length:
+        raise MessageError(
+            f"the message is cut off or too long: its body has {len(body)} bytes, and its header "
+            f"says {length}"
+        )
+    (check,) = _CHECK.unpack_from(data, _HEADER.size)
+    if check != zlib.crc32(body, zlib.crc32(data[: _HEADER.size])):
+        raise MessageError("the message is damaged: its checksum does not fit")
+    if other != digest:
+        raise MessageError(
+            "the message is of another solver, other numbers of it, another precision, another key "
+            "or another release: start all machines from the same file"
+        )
+    if number != kind:
+        expected = Kind(kind).name
+        raise MessageError(f"the message is of kind {number}, but {expected} ({kind}) is due")
+    return Message(kind, client, index, heard, body)
+
+
+def digest_of(solver: Any, num_clients: int, key: jax.Array) -> bytes:
+    """Return 16 bytes that tell a solver, all its numbers, the run's key and the release."""
+    leaves, structure = jax.tree.flatten(solver)
+    pieces = [__version__, re.sub(r" at 0x[0-9a-f]+", "", str(structure)), str(num_clients)]
+    state = hashlib.sha256("\n".join(pieces).encode())
+    for leaf in (*leaves, jax.random.key_data(key)):
+        array = np.asarray(leaf)
+        state.update(f"{array.dtype.str}{array.shape}".encode())
+        state.update(array.tobytes())
+    state.update(jax.dtypes.canonicalize_dtype(float).str.encode())
+    return state.digest()[:16]
+
+
+def fields_of(channel: Any, shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[Any]:
+    """Return the pytrees of fields of the codes of several arrays.
+
+    Numbers have 64 bits in double precision, so that nothing is rounded on the way; `Traffic`
+    counts 32 for each.
+    """
+
+    def wide(field: Any) -> Any:
+        is_number = isinstance(field, Number) and jnp.dtype(dtype).itemsize == 8
+        return Number(field.shape, 64) if is_number else field
+
+    return [jax.tree.map(wide, channel.layout(shape)) for shape in shapes]
+
+
+def to_body(fields: Any, values: Any) -> bytes:
+    """Return the bits of values, one field after the other without gaps, as bytes."""
+    leaves, structure = jax.tree.flatten(fields)
+    arrays = structure.flatten_up_to(values)
+    pieces = [field.pack(np.asarray(array)) for field, array in zip(leaves, arrays, strict=True)]
+    return np.packbits(np.concatenate([np.zeros(0, np.uint8), *pieces])).tobytes()
+
+
+def from_body(fields: Any, body: bytes, keys: Any) -> Any:
+    """Return the values, of NumPy arrays; `to_body` undone.
+
+    Args:
+      fields: a pytree of them.
+      body: what `to_body` returned.
+      keys: for every field the key that both ends share, or None.
+
+    Raises:
+      MessageError: the length does not fit, or a number is not finite.
+    """
+    leaves, structure = jax.tree.flatten(fields)
+    sizes = [field.bits for field in leaves]
+    expected = -(-sum(sizes) // 8)
+    if len(body) != expected:
+        raise MessageError(f"the body has {len(body)} bytes, but {expected} are due")
+    bits = np.unpackbits(np.frombuffer(body, np.uint8), count=sum(sizes))
+    parts = np.split(bits, np.cumsum(sizes)[:-1])
+    values = [field.unpack(part, key) for field, part, key in zip(leaves, parts, keys, strict=True)]
+    if not all(np.all(np.isfinite(value)) for value in values):
+        raise MessageError("the message holds a number that is not finite")
+    return structure.unflatten(values)

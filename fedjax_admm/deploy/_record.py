@@ -1,0 +1,42 @@
+"""The record of a deployment: who was heard when."""
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
+
+
+@short_repr
+class Record(NamedTuple):
+    """Who was heard in every round; `participation.replay(record.heard)` simulates it."""
+
+    heard: np.ndarray  # shape=(rounds, num_clients), bool
+    digest: str  # of the solver, its numbers, the key and the release
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the record as JSON: the rounds as texts of 0 and 1."""
+        rounds = ["".join("01"[bool(x)] for x in row) for row in self.heard]
+        content = {"clients": self.heard.shape[1], "digest": self.digest, "heard": rounds}
+        Path(path).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Record":
+        """Read a record that `save` has written.
+
+        Raises:
+          InputError: the file holds none.
+        """
+        try:
+            content = json.loads(Path(path).read_text("utf-8"))
+            rows = [[{"0": False, "1": True}[x] for x in row] for row in content["heard"]]
+            heard = np.array(rows, bool).reshape(len(rows), content["clients"])
+            return cls(heard, str(content["digest"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                "holds no record of a deployment", argument="path", value=str(path)
+            ) from error

@@ -1,0 +1,139 @@
+"""Deployed stars against the simulation: the same states, whoever takes part."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from chex import assert_trees_all_close
+
+import fedjax_admm as fa
+from fedjax_admm import deploy, messages, participation, solvers
+
+CLIENTS, ROUNDS, KEY = 4, 30, jax.random.key(3)
+
+EXCHANGES = {
+    "plain": None,
+    "feedback": messages.exchange(messages.error_feedback(messages.qsgd(4)), messages.qsgd(8)),
+    "robust": messages.exchange(
+        messages.differences(messages.top_k(2)), aggregator=messages.coordinate_median()
+    ),
+}
+SOLVERS = {
+    "fed_admm": solvers.fed_admm,
+    "fsmdm": solvers.fsmdm,
+    "scaffold": solvers.scaffold,
+    "fed_dr": solvers.fed_dr,
+    "prox_skip": solvers.prox_skip,
+}
+
+
+def loss(model, sample):
+    features, target = sample
+    return 0.5 * (features @ model - target) ** 2 + 0.1 * jnp.sum(jnp.sqrt(1 + model**2))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    rows = [(rng.normal(size=(6, 3)), rng.normal(size=6)) for _ in range(CLIENTS)]
+    samples = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), rows)
+    return fa.problems.federated(loss, samples, jnp.zeros(3), batch_size=3)
+
+
+@pytest.fixture(scope="module")
+def present():
+    return np.random.default_rng(1).random((ROUNDS, CLIENTS)) < 0.6
+
+
+def simulated(solver, problem, heard):
+    return fa.run(
+        solver, problem, KEY, rounds=len(heard), participation=participation.replay(heard)
+    )
+
+
+def stacked(clients):
+    return jax.tree.map(lambda *rows: jnp.concatenate(rows), *(c.clients for c in clients))
+
+
+def check_same(result, server, clients):
+    """Compare the models, and what every client keeps, with those of a simulation."""
+    assert_trees_all_close(server.estimate, result.estimate, atol=1e-6, rtol=1e-6)
+    state = result.state.solver
+    assert_trees_all_close(stacked(clients), state.clients, atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_deployed_as_simulated(name, exchange, problem, present):
+    solver = SOLVERS[name](exchange=EXCHANGES[exchange])
+    deployed = deploy.in_process(solver, problem, KEY, rounds=ROUNDS, present=present)
+    np.testing.assert_array_equal(deployed.server.record.heard, present)
+    check_same(simulated(solver, problem, present), *deployed)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        messages.identity(),
+        messages.qsgd(4),
+        messages.natural(),
+        messages.top_k(2),
+        messages.rand_k(2),
+        messages.scaled_sign(),
+        messages.cast("bfloat16"),
+        messages.error_feedback(messages.rand_k(1)),
+        messages.differences(messages.qsgd(1)),
+    ],
+    ids=str,
+)
+def test_the_bytes_are_those_that_traffic_counts(channel, problem):
+    solver = solvers.fed_admm(exchange=messages.exchange(channel))
+    server, clients = deploy.in_process(solver, problem, KEY, rounds=3)
+    traffic = solver.traffic(problem)
+    bits = 32 * traffic.up if traffic.up_bits is None else traffic.up_bits
+    assert server.bytes_up == 3 * CLIENTS * -(-bits // 8)
+    check_same(simulated(solver, problem, np.ones((3, CLIENTS), bool)), server, clients)
+
+
+@pytest.mark.parametrize("name", ["scaffold", "prox_skip"])
+def test_killed_late_and_resumed(name, problem, tmp_path):
+    """A client dies with its work unsent, another is late, the server starts anew from its file."""
+    solver = SOLVERS[name](exchange=EXCHANGES["feedback"])
+
+    def client(number):
+        return deploy.Client(solver, problem.take(jnp.array([number])), number, CLIENTS, KEY)
+
+    server, clients = deploy.in_process(solver, problem, KEY, rounds=0)
+    for index in range(8):
+        messages_up = [c.work(server.broadcast(c.number)) for c in clients]
+        for c, data in zip(clients, messages_up, strict=True):
+            late = index == 2 and c.number == 1
+            dies = index in (3, 4) and c.number == 0
+            if not (late or dies):
+                server.receive(data, c.number)
+            if dies:
+                c.save(tmp_path / "client")
+                clients[0] = client(0)
+                clients[0].resume(tmp_path / "client")
+        server.close_round()
+        if index == 2:
+            with pytest.raises(deploy.MessageError, match="of round 2, but round 3 is open"):
+                server.receive(messages_up[1], 1)
+        if index == 5:
+            server.save(tmp_path / "server")
+            server = deploy.Server(solver, jnp.zeros(3), CLIENTS, KEY)
+            server.resume(tmp_path / "server")
+    for c in clients:
+        c.finish(server.broadcast(c.number))
+    server.record.save(tmp_path / "record")
+    heard = deploy.Record.load(tmp_path / "record").heard
+    assert heard.sum() == 8 * CLIENTS - 3
+    check_same(simulated(solver, problem, heard), server, clients)
+
+
+def test_what_cannot_be_deployed_says_why():
+    with pytest.raises(fa.InputError, match="a solver with one server"):
+        deploy.Server(solvers.extra(), jnp.zeros(2), 3, KEY)
+    attacked = messages.exchange(attack=messages.sign_flip(0.2))
+    with pytest.raises(fa.InputError, match="neither an attack nor a delay"):
+        deploy.Server(solvers.fed_admm(exchange=attacked), jnp.zeros(2), 3, KEY)
