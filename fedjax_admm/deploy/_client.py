@@ -214,6 +214,7 @@ class Client:
             raise MessageError(f"round {message.round} is over: the message is an old one")
         if heard_now:
             state, self._heard = self._pending, message.heard
+            assert state is not None
             if self.solver.replies and message.body:
                 answer, down = self._received(state, message.body, message.heard - 1)
                 clients = _reply(self.solver, state.clients, state.curvature, answer)

@@ -14,11 +14,13 @@ from fedjax_admm._checks import InputError
 
 def save(path: str | os.PathLike[str], digest: bytes, tree: Any, numbers: Any) -> None:
     """Write a pytree of arrays, and numbers, to a file, in the place of an older one."""
-    arrays = {f"{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+    arrays: dict[str, Any] = {
+        f"{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))
+    }
     text = json.dumps({"digest": digest.hex(), "numbers": numbers})
     draft = Path(f"{path}.part")
     with draft.open("wb") as file:
-        np.savez(file, header=np.frombuffer(text.encode(), np.uint8), **arrays)
+        np.savez(file, **arrays, header=np.frombuffer(text.encode(), np.uint8))
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

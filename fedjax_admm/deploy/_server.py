@@ -424,8 +424,8 @@ class Server:
         beside = rest.pop(0) if shapes.beside else None
         values, weights = tuple(arrays[count:]), rest[0] if shapes.weights else None
         if known is not None:
-            here = np.isin(np.arange(self.num_clients), list(came))
-            values = where_active(jnp.asarray(here), values, known.values)
+            here = jnp.isin(jnp.arange(self.num_clients), jnp.array(list(came), jnp.int32))
+            values = where_active(here, values, known.values)
             if shapes.weights:
                 fixed = self.solver.fixed_weights
                 weights = known.weights if fixed else where_active(here, weights, known.weights)
