@@ -106,9 +106,6 @@ class Exchange:
             each of several at zero.
           byzantine: which senders are Byzantine, bool, shape (senders,); drawn by the attack if
             None. It is given where senders are no clients, such as the ends of edges.
-
-        Raises:
-          InputError: the only receiver hears too few for the aggregator.
         """
         senders = values.shape[0]
         if receivers == 1 and hasattr(self.aggregator, "check"):
@@ -293,9 +290,6 @@ def exchange(
       attack: who is Byzantine, and what they send.
       delay: when messages up are heard.
 
-    Returns:
-      The exchange, for the argument `exchange` of solvers; its numbers are leaves.
-
     Raises:
       InputError: an argument is of another kind, or a channel whose receiver must read every
         message in order stands beside a delay that loses or reorders them.
@@ -332,11 +326,7 @@ def exchange(
 
 
 def check_exchange(given: Any) -> Exchange:
-    """Return an exchange, the plain one if None; for builders of solvers.
-
-    Raises:
-      InputError: it is none.
-    """
+    """Return an exchange, the plain one if None; for builders of solvers."""
     if given is None:
         return Exchange()
     if not isinstance(given, Exchange):
@@ -367,11 +357,7 @@ def _copies(array: jax.Array, number: int) -> jax.Array:
 
 
 def _part(name: str, given: Any, default: Any, methods: tuple[str, ...], kind: str) -> Any:
-    """Return an argument, or what stands for it.
-
-    Raises:
-      InputError: it has not the methods.
-    """
+    """Return an argument, or what stands for it."""
     if given is None:
         return default
     if hasattr(given, "clip") and hasattr(given, "rounds"):

@@ -106,11 +106,7 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
 
 
 def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the spent sums, the numbers of releases, the unit and the mass of the tails.
-
-    Raises:
-      InputError: there are none, or they are traced.
-    """
+    """Return the spent sums, the numbers of releases, the unit and the mass of the tails."""
     inside = jax.tree.leaves(getattr(released, "state", released), is_leaf=_records)
     whole = [part for part in inside if _records(part)]
     if len(whole) != 1:

@@ -107,12 +107,6 @@ def standard_normal(
       key: a typed key of any kind; whoever knows it knows the numbers.
       shape: of the result, of fewer than 2^30 numbers: the words are counted in 32 bits.
       dtype: float32 or float64.
-
-    Returns:
-      The numbers.
-
-    Raises:
-      InputError: the dtype is another one, or there are more numbers.
     """
     precision = _PRECISIONS[checked_dtype("dtype", dtype)]
     if math.prod(shape) >= 2**30:
@@ -189,11 +183,7 @@ def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
 
 
 def checked_dtype(name: str, dtype: jax.typing.DTypeLike) -> str:
-    """Return the name of a dtype in which noise can be drawn.
-
-    Raises:
-      InputError: it is neither float32 nor float64.
-    """
+    """Return the name of a dtype in which noise can be drawn."""
     found = jnp.dtype(dtype).name
     if found not in _PRECISIONS:
         raise InputError(
@@ -220,9 +210,6 @@ def tail_mass(multipliers: np.ndarray) -> float:
 
     Args:
       multipliers: z_n, float64; those that are 0 add no noise and are not counted.
-
-    Returns:
-      The sum, at most 4 per release.
     """
     radius = min(precision.radius for precision in _PRECISIONS.values())
     z = np.asarray(multipliers, np.float64)

@@ -106,9 +106,6 @@ class Plan:
         Returns:
           Arrays of that shape. Who takes part less often has spent less; nothing is won by not
           knowing who did.
-
-        Raises:
-          InputError: a number is negative or larger than planned.
         """
         counts = np.asarray(releases)
         if not np.issubdtype(counts.dtype, np.integer):
@@ -199,9 +196,6 @@ def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> 
     Returns:
       The plan. Its exact epsilon is smaller than `epsilon`, by about a quarter at epsilon 1.
 
-    Raises:
-      InputError: a number is out of range, or tau leaves a release without any budget.
-
     Reference: F. Gauthier et al., "Private Networked Federated Learning for Nonsmooth Objectives",
     Theorem 2; M. Bun, T. Steinke, "Concentrated Differential Privacy", 2016, Proposition 1.3.
     """
@@ -227,12 +221,6 @@ def zcdp_plan_of_budget(budget: float, delta: float, rounds: int, tau: float = 0
       delta: at which epsilons are stated.
       rounds: as `zcdp_plan`.
       tau: as `zcdp_plan`.
-
-    Returns:
-      The plan.
-
-    Raises:
-      InputError: a number is out of range, or tau leaves a release without any budget.
     """
     rounds = count("rounds", rounds)
     accountant.checked_number("budget", budget, above=0.0)
@@ -259,10 +247,6 @@ def approximate_plan(
 
     Returns:
       The plan. The noise is the same as that of a zCDP plan with a smaller epsilon.
-
-    Raises:
-      InputError: a number is out of range, tau leaves a release without any budget, an epsilon_n is
-        larger than 1, or the composition is unknown.
 
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1; P. Kairouz, S. Oh, P. Viswanath, "The Composition Theorem for Differential

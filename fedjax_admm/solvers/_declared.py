@@ -94,11 +94,7 @@ def _check_exchange(allows: Callable[[Any], bool], told: str, remedy: str, given
 
 
 def check_regularizer(regularizer: Any) -> Any:
-    """Return a penalty, no penalty if it is None.
-
-    Raises:
-      InputError: it has no prox.
-    """
+    """Return a penalty, no penalty if it is None."""
     if regularizer is None:
         return zero()
     if isinstance(regularizer, type) or not hasattr(regularizer, "prox"):

@@ -140,11 +140,7 @@ class GraphSolver:
         return (problem.num_clients,)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that every node hears enough others; a traced graph, or a stack, is not looked at.
-
-        Raises:
-          InputError: the aggregator needs more.
-        """
+        """Check that every node hears enough others; traced graphs and stacks are not looked at."""
         aggregator, graph = self.exchange.aggregator, problem.graph
         if not hasattr(aggregator, "check") or graph.heads.ndim != 1 or not is_concrete(graph):
             return

@@ -160,12 +160,6 @@ def local_gradient(
         1 / (curvature + weight), with the curvature that the solver estimates at the start, and
         falls at every step that overshoots, as at a kink of the loss.
       steps: per round; each has its own minibatch where the problem has them.
-
-    Returns:
-      The local solver.
-
-    Raises:
-      InputError: a number is out of range.
     """
     if rate is None:
         return build(FallingGradient, curvature=None, steps=steps)
@@ -178,11 +172,7 @@ def local_prox() -> LocalProx:
 
 
 def check_local(local: Any) -> LocalSolver:
-    """Return the local solver.
-
-    Raises:
-      InputError: it is no local solver.
-    """
+    """Return the local solver."""
     if isinstance(local, type) or not (callable(local) and hasattr(local, "memory")):
         raise InputError(
             f"must be local_gradient(...) or local_prox(), but it is {one_line(local)}",

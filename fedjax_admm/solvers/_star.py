@@ -180,11 +180,7 @@ class StarSolver:
         return (problem.num_clients,)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that numbers that are not given can be found from the losses.
-
-        Raises:
-          InputError: the problem has no gradients.
-        """
+        """Check that numbers that are not given can be found from the losses."""
         names = open_fields(self)
         if names and not has(problem, Gradients):
             raise InputError(

@@ -183,11 +183,7 @@ class TreeSolver:
         return (self.passes, problem.tree.num_links)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that every server has enough children for the exchange's aggregator.
-
-        Raises:
-          InputError: it has not.
-        """
+        """Check that every server has enough children for the exchange's aggregator."""
         aggregator = self.exchange.aggregator
         if self.exchange.plain or not hasattr(aggregator, "check"):
             return

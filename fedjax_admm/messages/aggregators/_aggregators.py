@@ -147,12 +147,6 @@ def centred_clipping(radius: ArrayLike, steps: int = 1, *, cap: ArrayLike = CAP)
       steps: at least 1.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `radius` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
     Optimization", ICML 2021, arXiv:2012.10333, equation (CCLIP).
     """
@@ -174,12 +168,6 @@ def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
       radius: tau, in the unit of the vectors, positive; a leaf.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `radius` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can You Really Backdoor Federated
     Learning?", arXiv:1911.07963, section 3.
     """
@@ -187,11 +175,7 @@ def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
 
 
 def checked_cap(cap: ArrayLike) -> jax.Array | None:
-    """Return a cap on votes as a leaf, None if there is none.
-
-    Raises:
-      InputError: it is below 1, where the median vote itself would be cut.
-    """
+    """Return a cap on votes as a leaf, None if there is none."""
     if isinstance(cap, float) and cap == math.inf:
         return None
     return scalar("cap", cap, at_least=1)

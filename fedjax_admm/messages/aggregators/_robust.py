@@ -131,11 +131,7 @@ class Krum:
     neighbours: int | None = field(metadata={"static": True})  # None for n - f - 2
 
     def check(self, number: int) -> None:
-        """Check that there are enough vectors.
-
-        Raises:
-          InputError: there are fewer than 2 f + 3.
-        """
+        """Check that there are enough vectors."""
         if number < 2 * self.bad + 3:
             most = (number - 3) // 2
             raise InputError(
@@ -219,12 +215,6 @@ def coordinate_median(*, cap: ArrayLike = CAP) -> CoordinateMedian:
     Args:
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `cap` is a leaf.
-
-    Raises:
-      InputError: the cap is below 1.
-
     Reference: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed
     Learning: Towards Optimal Statistical Rates", ICML 2018, definition 1.
     """
@@ -241,12 +231,6 @@ def trimmed_mean(share: ArrayLike, *, cap: ArrayLike = CAP) -> TrimmedMean:
     Args:
       share: beta, at least 0 and less than 1/2; a leaf.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
-
-    Returns:
-      The aggregator; `share` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
 
     Reference: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed
     Learning: Towards Optimal Statistical Rates", ICML 2018, definition 2.
@@ -283,12 +267,6 @@ def geometric_median(
       steps: at least 1.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `smoothing` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: K. Pillutla, S. M. Kakade, Z. Harchaoui, "Robust Aggregation for Federated
     Learning", arXiv:1912.13445, algorithm 2 and proposition 1.
     """
@@ -314,9 +292,6 @@ def krum(bad: int, neighbours: int | None = None) -> Krum:
     Returns:
       The aggregator; `check(n)` says whether a group of n is large enough.
 
-    Raises:
-      InputError: a count is out of its range.
-
     Reference: P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with
     Adversaries: Byzantine Tolerant Gradient Descent", NeurIPS 2017, section 3.
     """
@@ -334,9 +309,6 @@ def multi_krum(bad: int, kept: int, neighbours: int | None = None, *, cap: Array
 
     Returns:
       The aggregator; `cap` is a leaf; `check(n)` says whether a group of n is large enough.
-
-    Raises:
-      InputError: a number is out of its range.
 
     Reference: P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with
     Adversaries: Byzantine Tolerant Gradient Descent", NeurIPS 2017, section 4.

@@ -132,11 +132,7 @@ class ConstantMessage(ByzantineAttack):
     value: jax.Array  # of a shape that broadcasts to that of a message
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say v.
-
-        Raises:
-          InputError: its shape does not broadcast to that of a message.
-        """
+        """Say v."""
         shape, message = self.value.shape, values.shape[1:]
         pairs = zip(shape[::-1], message[::-1], strict=False)
         if len(shape) > len(message) or any(one not in (1, other) for one, other in pairs):
@@ -198,9 +194,6 @@ def sign_flip(
       share: of Byzantine senders, in [0, 1): `floor(share n)` of n, drawn uniformly for every run.
       scale: c, not negative.
       who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
-
-    Raises:
-      InputError: both or none of share and who are given, or a number is out of range.
     """
     return SignFlip(byzantine(share, who), scalar("scale", scale, at_least=0))
 
@@ -219,9 +212,6 @@ def scaled_noise(
       deviation: standard deviation of every entry, in the unit of the messages.
       around: "zero", or "mean" for that of the honest who are present.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`; or `around` is another word.
     """
     one_of("around", around, CENTRES)
     return ScaledNoise(byzantine(share, who), scalar("deviation", deviation, at_least=0), around)
@@ -236,9 +226,6 @@ def constant_message(
       share: as in `sign_flip`.
       value: what they say: a number, or an array whose shape broadcasts to that of a message.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`; or the value is not finite.
     """
     return ConstantMessage(byzantine(share, who), number("value", value))
 
@@ -254,8 +241,5 @@ def stale_replay(
       share: as in `sign_flip`.
       age: how many of the sender's own messages ago; static.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`; or the age is no positive whole number.
     """
     return StaleReplay(byzantine(share, who), count("age", age))

@@ -23,9 +23,6 @@ class ByzantineClients(Protocol):
         Args:
           key: a typed key, of a run; where Byzantine senders are named it is not looked at.
           number: how many senders there are.
-
-        Raises:
-          InputError: Byzantine senders are named among another number of senders.
         """
         ...
 
@@ -68,9 +65,6 @@ def byzantine(
     Args:
       share: in [0, 1), a leaf; at least one sender is honest.
       who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
-
-    Raises:
-      InputError: both are given, or none; the share is out of range; the mask is none.
     """
     if share is not None and who is None:
         given = scalar("share", share, at_least=0)

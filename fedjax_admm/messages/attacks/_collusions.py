@@ -107,9 +107,6 @@ def mimic(
         are.
       who: as in `sign_flip`.
 
-    Raises:
-      InputError: as `sign_flip`; or `whom` is another word.
-
     Reference: S. P. Karimireddy, L. He, M. Jaggi, "Byzantine-Robust Learning on Heterogeneous
     Datasets via Bucketing", ICLR 2022, arXiv:2006.09365.
     """
@@ -139,9 +136,6 @@ def a_little_is_enough(
         every call, if None.
       who: as in `sign_flip`.
 
-    Raises:
-      InputError: as `sign_flip`; or z is not finite.
-
     Reference: G. Baruch, M. Baruch, Y. Goldberg, "A Little Is Enough: Circumventing Defenses For
     Distributed Learning", NeurIPS 2019, arXiv:1902.06156, Algorithm 3.
     """
@@ -160,9 +154,6 @@ def inner_product_manipulation(
       share: as in `sign_flip`.
       epsilon: not negative.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`.
 
     Reference: C. Xie, O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by
     Inner Product Manipulation", UAI 2019, arXiv:1903.03936.

@@ -132,9 +132,6 @@ def error_feedback(channel: Channel, step: ArrayLike | None = None) -> ErrorFeed
         average, that is for contractive compressors and unbiased ones with omega < 1, as published;
         for other unbiased ones 1 / (1 + omega), without which the remainder grows without bound.
 
-    Raises:
-      InputError: there is no channel inside, or the step is out of range.
-
     Reference: S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD
     and other Gradient Compression Schemes", ICML 2019, arXiv:1901.09847, algorithm 2.
     """
@@ -155,9 +152,6 @@ def differences(compressor: Channel, step: ArrayLike | None = None) -> Differenc
       compressor: whose code travels.
       step: h, above 0 and at most 1. By default 1 for contractive compressors, and
         1 / (1 + omega) for unbiased ones: with 1 and omega >= 1, errors can grow.
-
-    Raises:
-      InputError: there is no channel inside, or the step is out of range.
 
     References: P. Richtarik, I. Sokolov, I. Fatkhullin, "EF21: A New, Simpler, Theoretically
     Better, and Practically Faster Error Feedback", NeurIPS 2021, arXiv:2106.05203, lemma 1 and

@@ -124,10 +124,6 @@ def low_rank(rank: int) -> LowRank:
     Args:
       rank: r, at least 1; at most the smaller side of a matrix is used.
 
-    Raises:
-      InputError: the rank is no whole number, or smaller than 1. Using it for a message that is no
-        matrix raises, too.
-
     Reference: T. Vogels, S. P. Karimireddy, M. Jaggi, "PowerSGD: Practical Low-Rank Gradient
     Compression for Distributed Optimization", NeurIPS 2019, arXiv:1905.13727, algorithm 1.
     """

@@ -166,11 +166,7 @@ class Known:
 
 
 def shared(key: jax.Array | None) -> jax.Array:
-    """Return the key that both ends share, to draw from it what the sender has drawn.
-
-    Raises:
-      InputError: there is none.
-    """
+    """Return the key that both ends share, to draw from it what the sender has drawn."""
     if key is None:
         raise InputError(
             "must be given, because both ends draw a part of this code from it",

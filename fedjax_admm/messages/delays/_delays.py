@@ -73,11 +73,7 @@ def prompt() -> Prompt:
 
 
 def check_delay(name: str, value: Any) -> None:
-    """Check that an argument is a delay.
-
-    Raises:
-      InputError: the argument is something else, as a number or a builder that was not called.
-    """
+    """Check that an argument is a delay."""
     members = ("depth", "loses", "in_order", "draw")
     if isinstance(value, type) or not all(hasattr(value, member) for member in members):
         raise InputError(

@@ -158,13 +158,6 @@ def fixed_delay(rounds: ArrayLike, depth: int | None = None) -> FixedDelay | Pro
     Args:
       rounds: how long, a whole number for all senders, or one for each, shape (senders,).
       depth: the longest of them, where they are traced; longer ones are cut to it then.
-
-    Returns:
-      The delay; `Prompt` where the longest is 0.
-
-    Raises:
-      InputError: a number is no whole one or is negative; numbers are traced without a depth, or
-        wait longer than a depth that is given.
     """
     waits, depth = _whole(rounds, depth)
     return FixedDelay(waits, depth) if depth else Prompt()
@@ -179,12 +172,6 @@ def bounded_delay(
       rounds: b, for all senders, or one for each, shape (senders,).
       depth: as in `fixed_delay`.
       in_order: whether no message overtakes an earlier one of its sender.
-
-    Returns:
-      The delay; `Prompt` where the longest is 0.
-
-    Raises:
-      InputError: as `fixed_delay`.
     """
     waits, depth = _whole(rounds, depth)
     in_order = flag("in_order", in_order)
@@ -205,9 +192,6 @@ def geometric_delay(
 
     Returns:
       The delay; `Prompt` where the depth is 0 and nothing is lost.
-
-    Raises:
-      InputError: a number is out of range, or `late` is another word.
     """
     mean = _one_or_each("mean", mean, at_least=0)
     depth, in_order = _kind(depth, late, in_order)
@@ -236,9 +220,6 @@ def heavy_tailed_delay(
 
     Returns:
       The delay; `Prompt` where the depth is 0 and nothing is lost.
-
-    Raises:
-      InputError: a number is out of range, or `late` is another word.
     """
     exponent = _one_or_each("exponent", exponent, above=0)
     scale = _one_or_each("scale", scale, above=0)
@@ -254,9 +235,6 @@ def lossy(probability: ArrayLike, delay: Delay | None = None) -> Lossy:
     Args:
       probability: of a loss, for all senders or one for each, shape (senders,).
       delay: of messages that are not lost; `prompt()` if None.
-
-    Raises:
-      InputError: a probability is outside [0, 1], or the delay is none.
     """
     probability = _one_or_each("probability", probability, at_least=0, at_most=1)
     delay = Prompt() if delay is None else delay
@@ -274,9 +252,6 @@ def replay_delays(
         round; after the last round its row goes on.
       depth: what waits longer than this is lost; nothing is if None.
       in_order: whether no message overtakes an earlier one of its sender.
-
-    Raises:
-      InputError: waits are no whole numbers from 0, have no two axes, or are traced.
     """
     real_array("waits", waits)
     whole, longest = _whole(waits, None, "waits")

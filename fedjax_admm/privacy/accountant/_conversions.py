@@ -32,9 +32,6 @@ def zcdp_epsilon(budget: Values, delta: float) -> Values:
     Returns:
       Epsilon >= 0, of the shape of `budget`.
 
-    Raises:
-      InputError: an argument is out of range.
-
     Reference: M. Bun, T. Steinke, "Concentrated Differential Privacy: Simplifications, Extensions,
     and Lower Bounds", TCC 2016, Proposition 1.3.
     """
@@ -58,9 +55,6 @@ def zcdp_budget(epsilon: Values, delta: float) -> Values:
 
     Returns:
       Total budget phi >= 0, of the shape of `epsilon`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: as `zcdp_epsilon`.
     """
@@ -90,9 +84,6 @@ def renyi_epsilon(budget: Values, delta: float) -> Values:
 
     Returns:
       Epsilon >= 0, of the shape of `budget`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy",
     NeurIPS 2020, Proposition 12 (arXiv:2004.00010).
@@ -134,9 +125,6 @@ def gaussian_delta(budget: Values, epsilon: float) -> Values:
     Returns:
       Delta, between 0 and 1, of the shape of `budget`.
 
-    Raises:
-      InputError: an argument is out of range.
-
     Reference: B. Balle, Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy",
     ICML 2018, Theorem 8; J. Dong, A. Roth, W. Su, "Gaussian Differential Privacy", JRSS B 84(1),
     2022, Corollary 1 and Corollary 2.
@@ -161,9 +149,6 @@ def gaussian_epsilon(budget: Values, delta: float) -> Values:
 
     Returns:
       Epsilon >= 0, of the shape of `budget`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: as `gaussian_delta`.
     """
@@ -198,9 +183,6 @@ def gaussian_budget(epsilon: Values, delta: float) -> Values:
 
     Returns:
       Total budget phi >= 0, of the shape of `epsilon`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: as `gaussian_delta`.
     """

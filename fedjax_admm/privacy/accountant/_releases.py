@@ -24,10 +24,6 @@ def release_budgets(total: float, rounds: int, tau: float) -> np.ndarray:
 
     Returns:
       Budgets, shape (rounds,). Their sum is `total` to a relative 1e-14, and never above it.
-
-    Raises:
-      InputError: an argument is out of range; or tau is so small for so many rounds that the first
-        releases get no budget that can be told from 0.
     """
     return divided("total", total, rounds, tau, power=1.0)
 
@@ -40,9 +36,6 @@ def noise_multipliers(budgets: Values) -> Values:
 
     Returns:
       Multipliers z >= 0, of the shape of `budgets`.
-
-    Raises:
-      InputError: a budget is not greater than 0 (it would take infinite noise).
     """
 
     def one(phi: float) -> float:
@@ -59,9 +52,6 @@ def budgets_of(multipliers: Values) -> Values:
 
     Returns:
       Budgets phi, of the shape of `multipliers`; infinity where there is no noise.
-
-    Raises:
-      InputError: a multiplier is negative or not a number.
     """
 
     def one(z: float) -> float:

@@ -150,13 +150,6 @@ def fedmavg(
       all_users: every client updates its users in every round, drawn or not: p messages down.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None. It compresses
         the way down only to the clients drawn, without `all_users`.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: the setting is unknown, a number is out of range, or something happens on the way
-        down to all users.
     """
     start = start_of(start, rank)
     solver = build(FedMAvg, **locals())

@@ -80,11 +80,7 @@ class FedMCClients(NamedTuple):
 
 
 def _check_penalty(name: str, given: Any) -> Any:
-    """Return a penalty, small squares if None.
-
-    Raises:
-      InputError: it has no prox.
-    """
+    """Return a penalty, small squares if None."""
     if given is None:
         return penalties.squared_l2(1e-6)
     if isinstance(given, type) or not hasattr(given, "prox"):
@@ -202,12 +198,6 @@ def fedmc_admm(
       combined: clients send W_i + Y_i / beta in one array; the iterates are the same.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None. Clients then
         send the one array, whatever `combined` says. Y_i before the first round arrives as it is.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: the preset or the bound is unknown, or a number is out of range.
     """
     one_of("preset", preset, FEDMC_PRESETS)
     beta, start = FEDMC_PRESETS[preset] if beta is None else beta, start_of(start, rank)

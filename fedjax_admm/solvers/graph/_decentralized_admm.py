@@ -144,13 +144,6 @@ def decentralized_admm(
       local: how a node finds its model; `local_prox()` if None. `local_gradient()` takes some
         gradient steps in place of an exact solution.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, `local` is no local solver, or the exchange is none or
-        has a channel down.
     """
     over_degrees = rho is None
     return build(DecentralizedADMM, **locals())

@@ -118,11 +118,5 @@ def extra(
       mixing: above 0 and at most 1: (1 - mixing) I + mixing W stands for W. Below 1 it stands
         messages that lag.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or the exchange is none or has a channel down.
     """
     return build(EXTRA, **locals())

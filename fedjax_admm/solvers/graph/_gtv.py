@@ -164,13 +164,6 @@ def gtv_primal_dual(
       margin: `sigma tau_i degree_i`, at most 1/2; smaller keeps a strict margin.
       exchange: what happens to messages, `messages.exchange(...)` without an aggregator; nothing if
         None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the penalty has no dual prox, or the exchange is none or
-        has a channel down or an aggregator.
     """
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
@@ -194,9 +187,6 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
 
     Returns:
       Shape ().
-
-    Raises:
-      InputError: a number is out of range.
     """
     lam = number("lam", lam, above=0)
     length = problem.typical_norm()
@@ -205,11 +195,7 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
 
 
 def check_edge_penalty(penalty: Any) -> EdgePenalty:
-    """Return a penalty of edges, the network lasso if it is None.
-
-    Raises:
-      InputError: it has no dual prox.
-    """
+    """Return a penalty of edges, the network lasso if it is None."""
     if penalty is None:
         return network_lasso()
     if not hasattr(penalty, "prox_conjugate"):

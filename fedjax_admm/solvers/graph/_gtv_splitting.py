@@ -319,10 +319,6 @@ def gtv(
     Returns:
       The solver; its numbers are leaves. It serves the problem's graph: on another one it would
       converge slowly.
-
-    Raises:
-      InputError: a number is out of range, the penalty has no dual prox, or the losses are trained
-        by an optimiser, which answers no prox.
     """
     if hasattr(getattr(problem, "local", None), "anchor"):
         raise InputError(

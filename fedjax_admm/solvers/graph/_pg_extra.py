@@ -59,12 +59,5 @@ def pg_extra(
       regularizer: g, of `fedjax_admm.penalties`, convex; none if None.
       mixing: as `extra`.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the regulariser has no prox, or the exchange is none or
-        has a channel down.
     """
     return build(PGEXTRA, **locals())

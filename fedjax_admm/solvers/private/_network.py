@@ -100,11 +100,7 @@ class PrivateSolver(GraphSolver):
         return not isinstance(self.release, ExactRelease)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and what the aggregator needs.
-
-        Raises:
-          InputError: it is not, or a client has fewer neighbours than the aggregator needs.
-        """
+        """Check that the noise is planned for so many rounds, and what the aggregator needs."""
         check_releases(self.release, rounds, problem)
         super().check(problem, rounds)
 
@@ -176,9 +172,6 @@ class PrivateSolver(GraphSolver):
         Where gradients are clipped, noise is in units of what a sample can move; where they are
         not, of a number that bounds nothing: the two do not add up. Another norm, plan or step is
         another unit of length, not of privacy, as every release is in units of its own sensitivity.
-
-        Raises:
-          InputError: they are not; a traced state is not looked at.
         """
         if not isinstance(state, PrivateState) or not self.noisy:
             return
@@ -283,11 +276,7 @@ def regulariser_sizes(problem: Any, points: jax.Array) -> jax.Array:
 
 
 def check_release(release: Any) -> Release:
-    """Return the release.
-
-    Raises:
-      InputError: it is no release; a channel or an exchange is told apart.
-    """
+    """Return the release."""
     if isinstance(release, Exchange) or (hasattr(release, "encode") and hasattr(release, "bits")):
         raise InputError(
             "must be gaussian_release(plan, clip) or exact_release(), and no compression, which "
@@ -308,20 +297,12 @@ def check_release(release: Any) -> Release:
 
 
 def step_schedule(step_size: ScheduleLike) -> Schedule:
-    """Return a schedule of step sizes; a number stands for `power_decay(number, 1/2)`.
-
-    Raises:
-      InputError: `step_size` is not a schedule, or a number that is not positive.
-    """
+    """Return a schedule of step sizes; a number stands for `power_decay(number, 1/2)`."""
     return as_schedule("step_size", step_size, lambda scale: power_decay(scale, 0.5), above=0)
 
 
 def check_releases(release: Release, rounds: int, problem: Any) -> None:
-    """Check that a release may happen in each of so many rounds, with messages of a problem.
-
-    Raises:
-      InputError: it may not.
-    """
+    """Check that a release may happen in each of so many rounds, with messages of a problem."""
     if release.rounds is not None and rounds > release.rounds:
         raise InputError(
             f"must be at most {release.rounds}, for which the noise is planned, but it is {rounds}",

@@ -62,11 +62,7 @@ class PrivateNetworkedADMM(DualFlows):
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and that the steps are stable.
-
-        Raises:
-          InputError: they are not; a traced solver or problem is not looked at.
-        """
+        """Check that the noise is planned for so many rounds, and that the steps are stable."""
         super().check(problem, rounds)
         check_stability(problem, self.rho, self.step_size, rounds, self.release.clip is not None)
 
@@ -106,12 +102,5 @@ def private_networked_admm(
         q 0, 1/2 or 1; a number stands for `power_decay(number, 1/2)`.
       exchange: what happens to messages after the release, `messages.exchange(...)` without an
         aggregator; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, the release is no release, or the exchange is none or
-        has a channel down or an aggregator.
     """
     return build(PrivateNetworkedADMM, **locals())

@@ -57,11 +57,7 @@ class PADMM(DualFlows):
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients, LinearModels)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and that the losses are smooth.
-
-        Raises:
-          InputError: they are not.
-        """
+        """Check that the noise is planned for so many rounds, and that the losses are smooth."""
         super().check(problem, rounds)
         if not problem.loss.smooth:
             raise InputError(
@@ -195,12 +191,5 @@ def p_admm(
         the settings of the experiments; 30 were for long features and a small rho.
       exchange: what happens to messages after the release, `messages.exchange(...)` without an
         aggregator; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the release is no release, or the exchange is none or
-        has a channel down or an aggregator.
     """
     return build(PADMM, **locals())

@@ -79,12 +79,5 @@ def private_subgradient(
         `power_decay(number, 1/2)`.
       exchange: what happens to messages after the release, `messages.exchange(...)`; nothing if
         None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, the release is no release, or the exchange is none or
-        has a channel down.
     """
     return build(PrivateSubgradient, **locals())

@@ -202,12 +202,6 @@ def balanced_penalty(
       target: xi; of r / d.
       until: the last of such rounds in which rho may change; every round if None.
 
-    Returns:
-      The penalty, for the field `rho` of `fed_admm`.
-
-    Raises:
-      InputError: a number is out of range.
-
     Reference: B. Wohlberg, "ADMM Penalty Parameter Selection by Residual Balancing",
     arXiv:1704.06209 (2017).
     """
@@ -248,12 +242,6 @@ def spectral_penalty(
       node_wise: whether every client has its own rho.
       bound: rho changes by a factor of at most 1 + bound / count^2, so that it settles.
       until: the last round in which rho may change; every round if None.
-
-    Returns:
-      The penalty, for the field `rho` of `fed_admm`.
-
-    Raises:
-      InputError: a number is out of range.
 
     Reference: Z. Xu, M. Figueiredo, T. Goldstein, "Adaptive ADMM with Spectral Penalty Parameter
     Selection", arXiv:1605.07246 (2017); node-wise: Z. Xu, G. Taylor, H. Li, M. Figueiredo, X. Yuan,

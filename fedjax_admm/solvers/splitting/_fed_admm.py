@@ -100,11 +100,7 @@ class FedADMM(StarSolver):
     fixed_weights: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
-        """Check that rho fits the clients, and can be found where it is not given.
-
-        Raises:
-          InputError: it has another shape, or is None and the problem has no gradients.
-        """
+        """Check that rho fits the clients, and can be found where it is not given."""
         super().check(problem, rounds)
         rho = self.first_rho()
         if rho is not None and rho.shape not in ((), (problem.num_clients,)):
@@ -317,14 +313,6 @@ def fed_admm(
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None. With a rho that
         adapts the server reads every model and dual variable, and there is no aggregator; with
         `server_step` there is no exchange.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, `local` is no local solver, the regulariser has no
-        prox, `server_step` is given beside a rho that adapts or beside an exchange, or an
-        aggregator beside a rho that adapts.
     """
     adapts = hasattr(rho, "initial") and not isinstance(rho, type)
     if server_step is None:

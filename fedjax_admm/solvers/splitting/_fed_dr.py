@@ -140,11 +140,5 @@ def fed_dr(
         taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or an object is not what it should be.
     """
     return build(FedDR, **locals())

@@ -174,12 +174,6 @@ def federated_averaging(
         than one the limit is biased wherever clients differ.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: a number is out of range, or the regulariser has no prox.
     """
     update = build(GradientUpdate, rate=rate, local_steps=local_steps)
     return build(FederatedAveraging, **locals())
@@ -201,13 +195,6 @@ def fed_prox(
         steps from the server's model if None.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: the penalty is negative, or 0 with a prox; the local solver is none; or the
-        regulariser has no prox.
     """
     update = build(ProximalUpdate, penalty=penalty, local=local)
     if penalty is not None and isinstance(update.local, LocalProx):
@@ -221,10 +208,6 @@ def federated_proximal_averaging(
     regularizer: Penalty | None = None,
     exchange: Exchange | None = None,
 ) -> FederatedAveraging:
-    """Build averaging of proximal steps `tau_i = ratio / degree_i`, GTV's comparison on a network.
-
-    Raises:
-      InputError: the ratio is not positive, or the regulariser has no prox.
-    """
+    """Build averaging of proximal steps `tau_i = ratio / degree_i`, to compare GTV with."""
     update = build(ProxUpdate, ratio=ratio)
     return build(FederatedAveraging, **locals())

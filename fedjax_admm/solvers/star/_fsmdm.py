@@ -107,11 +107,7 @@ class FSMDM(StarSolver):
         return clients, Said()
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the z-step has a minimiser inside the ball in all of so many rounds.
-
-        Raises:
-          InputError: mu_phi sigma_psi is 1 or less at some count.
-        """
+        """Check that the z-step has a minimiser inside the ball in all of so many rounds."""
         check_schedules(self.mu_phi, self.sigma_psi, rounds * self.local_updates)
 
     def client(self, problem, clients: FSMDMClients, server, key) -> tuple[FSMDMClients, Said]:
@@ -204,9 +200,6 @@ def fsmdm(
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. It is added to the
         sum of the losses, not to their mean.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
 
     Raises:
       InputError: an unknown preset, a number that is not positive, a constant given together

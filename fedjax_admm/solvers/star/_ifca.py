@@ -65,11 +65,7 @@ class IFCA(StarSolver):
     obeys_access: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the first models have as many numbers as the problem's.
-
-        Raises:
-          InputError: they have not.
-        """
+        """Check that the first models have as many numbers as the problem's."""
         wanted, given = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
         if wanted != given:
             raise InputError(
@@ -140,13 +136,6 @@ def ifca(
       regularizer: g, one of `fedjax_admm.penalties`, added for every model at the server; none if
         None. A model that nobody chooses shrinks as g says.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: `start` is not a finite matrix, the rate is not positive, or the regulariser
-        has no prox.
     """
     return build(IFCA, **locals())
 

@@ -135,11 +135,5 @@ def prox_skip(
       regularizer: g at the server, one of `fedjax_admm.penalties`; none, which is Scaffnew, if
         None.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the regulariser has no prox, or messages are delayed.
     """
     return build(ProxSkip, **locals())

@@ -129,11 +129,5 @@ def scaffold(
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. With more than one
         local step the limit is then biased, in the order of the rate.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or the regulariser has no prox.
     """
     return build(Scaffold, **locals())

@@ -82,13 +82,6 @@ def federated_subgradient(
         known. `subgradient_steps` has the others with which the method is compared there.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: `step_size` is not a schedule, or a number that is not positive, or the
-        regulariser has no prox.
     """
     step_size = sqrt_decay(16.0) if step_size is None else step_size
     return build(FederatedSubgradient, **locals())

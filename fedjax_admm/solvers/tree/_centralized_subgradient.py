@@ -172,21 +172,10 @@ def centralized_subgradient(
         stands for a constant; or `polyak(optimum)`.
       regularizer: P; none if None. Its derivative at a kink of |t| is 0.
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: `step_length` is neither a schedule nor Polyak's rule, or a number that is not
-        positive.
     """
     return build(CentralizedSubgradient, **locals())
 
 
 def polyak(optimum: ArrayLike) -> PolyakStep:
-    """Build `PolyakStep` from the optimal value F*.
-
-    Raises:
-      InputError: it is not a finite number.
-    """
+    """Build `PolyakStep` from the optimal value F*."""
     return build(PolyakStep, **locals())

@@ -125,11 +125,7 @@ class HierarchicalADMM(TreeSolver):
         return RootRegularizer(self.regularizers[0])
 
     def participants(self, problem) -> tuple[int, ...]:
-        """Return `(passes, nodes)`: clients, then the servers level by level, without the root.
-
-        Raises:
-          InputError: the tree has another number of levels than the solver.
-        """
+        """Return `(passes, nodes)`: clients, then the servers level by level, without the root."""
         depth = problem.tree.depth
         if depth != len(self.regularizers):
             raise InputError(
@@ -218,13 +214,6 @@ def hierarchical_admm(
         and then the servers from level 1 on, may name servers, too. Their uploads are false, and
         the models that they send to their children are true. Delays count passes, and are the same
         for all links.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: the numbers of links and regularisers do not fit together, or an argument is
-        none of those listed.
     """
     solver = build(HierarchicalADMM, **locals())
     levels = len(solver.servers) + 1
@@ -252,8 +241,5 @@ def consensus_admm(
 
     Returns:
       The solver, for a tree of depth 1.
-
-    Raises:
-      InputError: as `hierarchical_admm`.
     """
     return hierarchical_admm(clients, (), (check_regularizer(regularizer),), **options)

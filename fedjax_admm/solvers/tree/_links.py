@@ -89,13 +89,6 @@ def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty)
         above the subgradients that arrive from below), `penalties.mcp` or `penalties.scad` for
         personal models, `penalties.group_mcp` or `penalties.group_scad` for clusters (models are
         equal, or neither is moved), `penalties.zero()` to cut the nodes off.
-
-    Returns:
-      The link; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, something is no schedule, or the penalty has no smoothed
-        prox.
     """
     if not hasattr(penalty, "smoothed_prox"):
         raise InputError(

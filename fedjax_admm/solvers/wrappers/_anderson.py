@@ -89,12 +89,7 @@ class Anderson(SolverWrapper):
     requires: ClassVar[tuple[type, ...]] = (Clients,)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that a round is one map of the state, and what the solver inside checks.
-
-        Raises:
-          InputError: rounds draw something, or differ by their number, or the solver inside cannot
-            run.
-        """
+        """Check that a round is one map of the state, and what the solver inside checks."""
         super().check(problem, rounds)
         draws, counts = _reads(self.solver, problem)
         remedy = "or run it without anderson"
@@ -263,11 +258,5 @@ def anderson(
         1e-10 in float64 and 1e-6 in float32. With 0 the differences may be dependent, and the point
         is then no number and is refused.
       safeguard: D, at least 1: by how much the norm of the residual may grow in a round.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or `solver` is no solver, or a private one.
     """
     return build(Anderson, **locals()).checked("extra()")

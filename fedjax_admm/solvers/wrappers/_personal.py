@@ -111,10 +111,6 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
 
     Returns:
       The solver; its estimate is a whole model per client.
-
-    Raises:
-      InputError: a number is out of range, `solver` is no solver or a private one, or its exchange
-        changes messages on the way down.
     """
     made = build(Personal, solver=solver, rate=rate, steps=steps).checked("scaffold()")
     down = made.exchange.down

@@ -25,9 +25,6 @@ class SolverWrapper:
 
         Args:
           example: of what may be inside, for the message.
-
-        Raises:
-          InputError: what is inside is no solver, or it is private.
         """
         wanted = ("participants", "init", "step", "estimate", "messages")
         if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in wanted):
@@ -59,11 +56,7 @@ class SolverWrapper:
         return self.solver.participants(problem)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check what the solver inside checks.
-
-        Raises:
-          InputError: the problem lacks something, or the solver cannot run for so many rounds.
-        """
+        """Check what the solver inside checks."""
         check_capabilities(self.solver, problem)
         check = getattr(self.solver, "check", None)
         if check is not None:
