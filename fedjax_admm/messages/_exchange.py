@@ -12,13 +12,12 @@ remembers stands in a `ChannelState`, stacked over senders, in the solver's stat
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import InputError, build, declared, having, one_line
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel, Identity
@@ -58,15 +57,39 @@ class Delivery(NamedTuple):
     arrived: jax.Array  # shape=(heard of,), bool: what does
 
 
+def _part(default: type, *methods: str, kind: str) -> Any:
+    """Declare a part of an exchange; None stands for the default, which does nothing."""
+    check_methods = having(*methods, kind=kind, default=default)
+
+    def check(name: str, value: Any) -> Any:
+        if hasattr(value, "clip") and hasattr(value, "rounds"):
+            raise InputError(
+                "must not be a release: noise is for what a solver keeps to itself, and a channel "
+                "sees only what is already sent",
+                argument=name,
+                value=value,
+                remedy="give it as `release` to a private solver, beside the exchange",
+            )
+        if name == "aggregator" and hasattr(value, "who"):  # an attack, which can be called, too
+            raise InputError(
+                f"must be {kind}, but it is {one_line(value)}", argument=name, value=value
+            )
+        return check_methods(name, value)
+
+    return declared(check, default=default)
+
+
 @pytree_dataclass
 class Exchange:
     """What happens to messages; build it with `exchange`."""
 
-    up: Channel = field(default_factory=Identity)
-    down: Channel = field(default_factory=Identity)
-    aggregator: Aggregator = field(default_factory=Mean)
-    attack: Attack = field(default_factory=NoAttack)
-    delay: Delay = field(default_factory=Prompt)
+    up: Channel = _part(Identity, *_CHANNEL, kind="a channel such as qsgd(4)")
+    down: Channel = _part(Identity, *_CHANNEL, kind="a channel such as qsgd(4)")
+    aggregator: Aggregator = _part(Mean, "__call__", kind="an aggregator such as trimmed_mean(0.2)")
+    attack: Attack = _part(NoAttack, "who", "init", kind="an attack such as sign_flip(0.1)")
+    delay: Delay = _part(
+        Prompt, "draw", "depth", "loses", "in_order", kind="a delay such as bounded_delay(3)"
+    )
 
     @property
     def plain(self) -> bool:
@@ -294,25 +317,7 @@ def exchange(
       InputError: an argument is of another kind, or a channel whose receiver must read every
         message in order stands beside a delay that loses or reorders them.
     """
-    chosen = Exchange(
-        _part("up", up, Identity(), _CHANNEL, "a channel such as qsgd(4)"),
-        _part("down", down, Identity(), _CHANNEL, "a channel such as qsgd(4)"),
-        _part(
-            "aggregator",
-            aggregator,
-            Mean(),
-            ("__call__",),
-            "an aggregator such as trimmed_mean(0.2)",
-        ),
-        _part("attack", attack, NoAttack(), ("who", "init"), "an attack such as sign_flip(0.1)"),
-        _part(
-            "delay",
-            delay,
-            Prompt(),
-            ("draw", "depth", "loses", "in_order"),
-            "a delay such as bounded_delay(3)",
-        ),
-    )
+    chosen = build(Exchange, **locals())
     strict = chosen.up.in_order and not isinstance(chosen.delay, Prompt)
     if strict and (chosen.delay.loses or not chosen.delay.in_order):
         raise InputError(
@@ -354,23 +359,3 @@ def put_rows(rows: jax.Array | None, active: jax.Array, new: Any, old: Any) -> A
 
 def _copies(array: jax.Array, number: int) -> jax.Array:
     return jnp.broadcast_to(array, (number, *array.shape))
-
-
-def _part(name: str, given: Any, default: Any, methods: tuple[str, ...], kind: str) -> Any:
-    """Return an argument, or what stands for it."""
-    if given is None:
-        return default
-    if hasattr(given, "clip") and hasattr(given, "rounds"):
-        raise InputError(
-            "must not be a release: noise is for what a solver keeps to itself, and a channel sees "
-            "only what is already sent",
-            argument=name,
-            value=given,
-            remedy="give it as `release` to a private solver, beside the exchange",
-        )
-    # An attack can be called, too.
-    another = name == "aggregator" and hasattr(given, "who")
-    fits = all(hasattr(given, method) for method in methods)
-    if isinstance(given, type) or another or not fits:
-        raise InputError(f"must be {kind}, but it is {one_line(given)}", argument=name, value=given)
-    return given

@@ -30,7 +30,6 @@ what they heard last; the node itself knows it, too. What both ends of an edge c
 known models alone, so that both find the same whatever happens on the way.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,7 +46,7 @@ from fedjax_admm.kernels import edge_difference
 from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers._declared import exchanged, filled, open_fields, up_alone
+from fedjax_admm.solvers._declared import exchanged, filled, open_fields
 from fedjax_admm.solvers._gradients import copies, largest_curvature
 from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.traffic import Traffic
@@ -369,19 +368,9 @@ def among_present(graph: Graph, active: jax.Array) -> Graph:
     return replace(graph, weights=jnp.where(working, graph.weights, 0))
 
 
-def to_neighbours(*checks: Callable[[Any], Any]) -> Any:
-    """Declare what happens to messages to neighbours; None stands for nothing.
-
-    Args:
-      *checks: of the exchange, besides that it has no channel down.
-    """
-    return exchanged(
-        up_alone(
-            "nodes of a graph have no server above them",
-            "give it as up, which every message to neighbours passes",
-        ),
-        *checks,
-    )
+def to_neighbours(**reasons: str) -> Any:
+    """Declare the exchange of messages to neighbours: `exchanged`, and no channel down."""
+    return exchanged(up_alone="nodes of a graph have no server above them", **reasons)
 
 
 def _ends(graph: Graph) -> jax.Array:

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm.capabilities import Access, Gradients, Subset, first_model, has
+from fedjax_admm.capabilities import Access, Gradients, OnStar, Subset, first_model, has
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
@@ -75,6 +75,7 @@ class StarSolver:
 
     exchange: Exchange = Exchange()
 
+    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what parts of the solver require
     replies: ClassVar[bool] = False  # the clients read after the server's step, not before theirs
     uploads_first: ClassVar[bool] = False  # the server takes a step before the first round
     fixed_weights: ClassVar[bool] = False  # the weights of uploads never change

@@ -35,20 +35,28 @@ H. B. McMahan, "Can You Really Backdoor Federated Learning?", arXiv:1911.07963 (
 """
 
 import math
-from dataclasses import field
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, scalar
+from fedjax_admm._checks import build, counted, declared, positive, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import project_l2_ball
 from fedjax_admm.messages.aggregators._votes import AnyNumber, attending, of_group, weighted_mean
 
 # See above: a quarter of the clients, if they claim all they can, and harmless factors in between.
 CAP = 3.0
+
+
+def capped() -> Any:
+    """Declare a cap on votes, at least 1; infinity becomes None, which is no cap."""
+
+    def check(name: str, cap: Any) -> jax.Array | None:
+        return None if isinstance(cap, float) and cap == math.inf else scalar(name, cap, at_least=1)
+
+    return declared(check)
 
 
 class Aggregator(Protocol):
@@ -92,9 +100,9 @@ class Mean(AnyNumber):
 class CentredClipping(AnyNumber):
     """The previous vector, moved by shortened differences; build it with `centred_clipping`."""
 
-    radius: jax.Array  # shape=(): tau, in the unit of the vectors
-    cap: jax.Array | None  # shape=(); None for none
-    steps: int = field(metadata={"static": True})
+    radius: jax.Array = positive()  # shape=(): tau, in the unit of the vectors
+    cap: jax.Array | None = capped()  # shape=(); None for none
+    steps: int = counted()
 
     def __call__(self, values, weights, groups, number, previous):
         """Return v after steps v <- v + mean of (x_l - v) min(1, tau / ||x_l - v||)."""
@@ -112,8 +120,8 @@ class CentredClipping(AnyNumber):
 class NormBounding(AnyNumber):
     """The mean of shortened vectors; build it with `norm_bounding`."""
 
-    radius: jax.Array  # shape=(): tau, in the unit of the vectors
-    cap: jax.Array | None  # shape=(); None for none
+    radius: jax.Array = positive()  # shape=(): tau, in the unit of the vectors
+    cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the mean of x_l min(1, tau / ||x_l||)."""
@@ -150,9 +158,7 @@ def centred_clipping(radius: ArrayLike, steps: int = 1, *, cap: ArrayLike = CAP)
     Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
     Optimization", ICML 2021, arXiv:2012.10333, equation (CCLIP).
     """
-    return CentredClipping(
-        scalar("radius", radius, above=0), checked_cap(cap), count("steps", steps)
-    )
+    return build(CentredClipping, **locals())
 
 
 def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
@@ -171,14 +177,7 @@ def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
     Reference: Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can You Really Backdoor Federated
     Learning?", arXiv:1911.07963, section 3.
     """
-    return NormBounding(scalar("radius", radius, above=0), checked_cap(cap))
-
-
-def checked_cap(cap: ArrayLike) -> jax.Array | None:
-    """Return a cap on votes as a leaf, None if there is none."""
-    if isinstance(cap, float) and cap == math.inf:
-        return None
-    return scalar("cap", cap, at_least=1)
+    return build(NormBounding, **locals())
 
 
 def shortened(vectors: jax.Array, radius: jax.Array) -> jax.Array:

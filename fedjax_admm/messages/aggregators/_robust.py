@@ -18,17 +18,27 @@ R. Guerraoui, J. Stainer, "Machine Learning with Adversaries: Byzantine Tolerant
 NeurIPS 2017, arXiv:1703.02757 (Krum).
 """
 
-from dataclasses import field
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, scalar
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    count,
+    counted,
+    declared,
+    is_concrete,
+    optional,
+    scalar,
+)
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages.aggregators._aggregators import CAP, checked_cap
+from fedjax_admm.messages.aggregators._aggregators import CAP, capped
 from fedjax_admm.messages.aggregators._votes import (
     AnyNumber,
     attending,
@@ -48,7 +58,7 @@ _BLOCK = 64
 class CoordinateMedian(AnyNumber):
     """The median of every coordinate; build it with `coordinate_median`."""
 
-    cap: jax.Array | None  # shape=(); None for none
+    cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the middle of the first value with at least, and with more than, half."""
@@ -57,12 +67,24 @@ class CoordinateMedian(AnyNumber):
         return jnp.where(ranked.total > 0, middle(ranked), previous)
 
 
+def _check_share(name: str, share: Any) -> jax.Array:
+    checked = scalar(name, share, at_least=0)
+    if is_concrete(checked) and not np.asarray(checked) < 0.5:
+        raise InputError(
+            f"must be less than 1/2, but it is {np.asarray(checked):g}",
+            argument=name,
+            value=share,
+            remedy="take coordinate_median() where next to all is to be cut",
+        )
+    return checked
+
+
 @pytree_dataclass
 class TrimmedMean(AnyNumber):
     """The mean of the middle of every coordinate; build it with `trimmed_mean`."""
 
-    share: jax.Array  # shape=(): beta, below 1/2
-    cap: jax.Array | None  # shape=(); None for none
+    share: jax.Array = declared(_check_share)  # shape=(): beta, below 1/2
+    cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the mean of the votes between beta W and (1 - beta) W, fractionally."""
@@ -85,9 +107,10 @@ class TrimmedMean(AnyNumber):
 class GeometricMedian(AnyNumber):
     """The point with the least sum of distances; build it with `geometric_median`."""
 
-    smoothing: jax.Array | None  # shape=(): nu, in the unit of the vectors; None for relative
-    cap: jax.Array | None  # shape=(); None for none
-    steps: int = field(metadata={"static": True})
+    # shape=(): nu, in the unit of the vectors; None for relative
+    smoothing: jax.Array | None = declared(optional(scalar, above=0))
+    cap: jax.Array | None = capped()  # shape=(); None for none
+    steps: int = counted()
 
     def __call__(self, values, weights, groups, number, previous):
         """Return z after Weiszfeld steps from the coordinate median.
@@ -125,10 +148,10 @@ class GeometricMedian(AnyNumber):
 class Krum:
     """The mean of the vectors nearest to their neighbours; build it with `krum`, `multi_krum`."""
 
-    cap: jax.Array | None  # shape=(); None for none
-    bad: int = field(metadata={"static": True})  # f
-    kept: int = field(metadata={"static": True})  # m; 1 is Krum itself
-    neighbours: int | None = field(metadata={"static": True})  # None for n - f - 2
+    cap: jax.Array | None = capped()  # shape=(); None for none
+    bad: int = counted(at_least=0)  # f
+    kept: int = counted()  # m; 1 is Krum itself
+    neighbours: int | None = declared(optional(count), static=True)  # None for n - f - 2
 
     def check(self, number: int) -> None:
         """Check that there are enough vectors."""
@@ -218,7 +241,7 @@ def coordinate_median(*, cap: ArrayLike = CAP) -> CoordinateMedian:
     Reference: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed
     Learning: Towards Optimal Statistical Rates", ICML 2018, definition 1.
     """
-    return CoordinateMedian(checked_cap(cap))
+    return build(CoordinateMedian, cap=cap)
 
 
 def trimmed_mean(share: ArrayLike, *, cap: ArrayLike = CAP) -> TrimmedMean:
@@ -235,15 +258,7 @@ def trimmed_mean(share: ArrayLike, *, cap: ArrayLike = CAP) -> TrimmedMean:
     Reference: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed
     Learning: Towards Optimal Statistical Rates", ICML 2018, definition 2.
     """
-    checked = scalar("share", share, at_least=0)
-    if is_concrete(checked) and not np.asarray(checked) < 0.5:
-        raise InputError(
-            f"must be less than 1/2, but it is {np.asarray(checked):g}",
-            argument="share",
-            value=share,
-            remedy="take coordinate_median() where next to all is to be cut",
-        )
-    return TrimmedMean(checked, checked_cap(cap))
+    return build(TrimmedMean, **locals())
 
 
 def geometric_median(
@@ -270,8 +285,7 @@ def geometric_median(
     Reference: K. Pillutla, S. M. Kakade, Z. Harchaoui, "Robust Aggregation for Federated
     Learning", arXiv:1912.13445, algorithm 2 and proposition 1.
     """
-    nu = None if smoothing is None else scalar("smoothing", smoothing, above=0)
-    return GeometricMedian(nu, checked_cap(cap), count("steps", steps))
+    return build(GeometricMedian, **locals())
 
 
 def krum(bad: int, neighbours: int | None = None) -> Krum:
@@ -295,7 +309,7 @@ def krum(bad: int, neighbours: int | None = None) -> Krum:
     Reference: P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with
     Adversaries: Byzantine Tolerant Gradient Descent", NeurIPS 2017, section 3.
     """
-    return _krum(bad, 1, neighbours, None)
+    return build(Krum, bad=bad, kept=1, neighbours=neighbours, cap=math.inf)
 
 
 def multi_krum(bad: int, kept: int, neighbours: int | None = None, *, cap: ArrayLike = CAP) -> Krum:
@@ -313,10 +327,4 @@ def multi_krum(bad: int, kept: int, neighbours: int | None = None, *, cap: Array
     Reference: P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with
     Adversaries: Byzantine Tolerant Gradient Descent", NeurIPS 2017, section 4.
     """
-    return _krum(bad, kept, neighbours, checked_cap(cap))
-
-
-def _krum(bad: int, kept: int, neighbours: int | None, cap: jax.Array | None) -> Krum:
-    if neighbours is not None:
-        neighbours = count("neighbours", neighbours)
-    return Krum(cap, count("bad", bad, at_least=0), count("kept", kept), neighbours)
+    return build(Krum, **locals())

@@ -16,14 +16,13 @@ A Byzantine sender l who would honestly say x_l says
 or what `_collusions` has. All this comes before compression; the absent say nothing.
 """
 
-from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, number, one_of, scalar
+from fedjax_admm._checks import build, counted, declared, number, option, ranged
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.attacks._byzantine import (
@@ -33,8 +32,6 @@ from fedjax_admm.messages.attacks._byzantine import (
     honest_mean,
     with_false,
 )
-
-CENTRES = ("zero", "mean")
 
 
 class Attack(Protocol):
@@ -95,7 +92,7 @@ class SignFlip(ByzantineAttack):
     """The message turned around; build it with `sign_flip`."""
 
     byzantine: ByzantineClients
-    scale: jax.Array  # shape=()
+    scale: jax.Array = ranged(at_least=0)  # shape=()
 
     def __call__(self, values, byzantine, present, memory, key):
         """Say -c x."""
@@ -109,8 +106,8 @@ class ScaledNoise(ByzantineAttack):
     """Normal noise, every Byzantine sender with its own; build it with `scaled_noise`."""
 
     byzantine: ByzantineClients
-    deviation: jax.Array  # shape=(), in the unit of the messages
-    around: str = field(metadata={"static": True})  # "zero" or "mean"
+    deviation: jax.Array = ranged(at_least=0)  # shape=(), in the unit of the messages
+    around: str = option("zero", "mean")
 
     def __call__(self, values, byzantine, present, memory, key):
         """Say N(0, c^2 I), around zero or the mean of the honest."""
@@ -129,22 +126,12 @@ class ConstantMessage(ByzantineAttack):
     """The same message always; build it with `constant_message`."""
 
     byzantine: ByzantineClients
-    value: jax.Array  # of a shape that broadcasts to that of a message
+    value: jax.Array = declared(number)  # of a shape that broadcasts to that of a message
 
     def __call__(self, values, byzantine, present, memory, key):
         """Say v."""
-        shape, message = self.value.shape, values.shape[1:]
-        pairs = zip(shape[::-1], message[::-1], strict=False)
-        if len(shape) > len(message) or any(one not in (1, other) for one, other in pairs):
-            raise InputError(
-                f"must have a shape that broadcasts to that of a message, {message}, but it has "
-                f"{shape}",
-                argument="value",
-                value=self.value,
-                remedy="give one number, or one for each of a message",
-            )
-        false = jnp.broadcast_to(self.value.astype(values.dtype), values.shape)
-        return with_false(values, false, byzantine & present), memory
+        false = jnp.broadcast_to(self.value.astype(values.dtype), values.shape[1:])
+        return with_false(values, false[None], byzantine & present), memory
 
 
 @short_repr
@@ -160,7 +147,7 @@ class StaleReplay(ByzantineAttack):
     """The truth of some time ago; build it with `stale_replay`."""
 
     byzantine: ByzantineClients
-    age: int = field(metadata={"static": True})  # in messages of the sender
+    age: int = counted()  # in messages of the sender
 
     def init(self, values):
         """Keep room for the last `age` messages of everybody."""
@@ -195,7 +182,7 @@ def sign_flip(
       scale: c, not negative.
       who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
     """
-    return SignFlip(byzantine(share, who), scalar("scale", scale, at_least=0))
+    return build(SignFlip, byzantine=byzantine(share, who), scale=scale)
 
 
 def scaled_noise(
@@ -213,8 +200,8 @@ def scaled_noise(
       around: "zero", or "mean" for that of the honest who are present.
       who: as in `sign_flip`.
     """
-    one_of("around", around, CENTRES)
-    return ScaledNoise(byzantine(share, who), scalar("deviation", deviation, at_least=0), around)
+    chosen = byzantine(share, who)
+    return build(ScaledNoise, byzantine=chosen, deviation=deviation, around=around)
 
 
 def constant_message(
@@ -227,7 +214,7 @@ def constant_message(
       value: what they say: a number, or an array whose shape broadcasts to that of a message.
       who: as in `sign_flip`.
     """
-    return ConstantMessage(byzantine(share, who), number("value", value))
+    return build(ConstantMessage, byzantine=byzantine(share, who), value=value)
 
 
 def stale_replay(
@@ -242,4 +229,4 @@ def stale_replay(
       age: how many of the sender's own messages ago; static.
       who: as in `sign_flip`.
     """
-    return StaleReplay(byzantine(share, who), count("age", age))
+    return build(StaleReplay, byzantine=byzantine(share, who), age=age)

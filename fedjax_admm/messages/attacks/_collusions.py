@@ -14,14 +14,12 @@ O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by Inner 
 Manipulation", UAI 2019, arXiv:1903.03936.
 """
 
-from dataclasses import field
-
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import one_of, scalar
+from fedjax_admm._checks import build, declared, option, optional, ranged, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages.attacks._byzantine import (
@@ -34,7 +32,6 @@ from fedjax_admm.messages.attacks._byzantine import (
     with_false,
 )
 
-MODELS = ("extreme", "first")
 # Steps of the power iteration of `mimic`, from the honest message farthest from the mean.
 _STEPS = 8
 
@@ -44,7 +41,7 @@ class Mimic(ByzantineAttack):
     """The message of one honest sender, over-represented; build it with `mimic`."""
 
     byzantine: ByzantineClients
-    whom: str = field(metadata={"static": True})  # "extreme" or "first"
+    whom: str = option("extreme", "first")
 
     def __call__(self, values, byzantine, present, memory, key):
         """Say what the honest sender says who is extreme in this call, or the first in order."""
@@ -61,7 +58,8 @@ class ALittleIsEnough(ByzantineAttack):
     """As far from the mean as goes unnoticed; build it with `a_little_is_enough`."""
 
     byzantine: ByzantineClients
-    z: jax.Array | None  # shape=(); None: from the counts of those who are present
+    # shape=(); None: from the counts of those who are present
+    z: jax.Array | None = declared(optional(scalar))
 
     def __call__(self, values, byzantine, present, memory, key):
         """Say mu - z sigma."""
@@ -81,7 +79,7 @@ class InnerProductManipulation(ByzantineAttack):
     """Against the mean of the honest; build it with `inner_product_manipulation`."""
 
     byzantine: ByzantineClients
-    epsilon: jax.Array  # shape=()
+    epsilon: jax.Array = ranged(at_least=0)  # shape=()
 
     def __call__(self, values, byzantine, present, memory, key):
         """Say -epsilon mu."""
@@ -110,8 +108,7 @@ def mimic(
     Reference: S. P. Karimireddy, L. He, M. Jaggi, "Byzantine-Robust Learning on Heterogeneous
     Datasets via Bucketing", ICLR 2022, arXiv:2006.09365.
     """
-    one_of("whom", whom, MODELS)
-    return Mimic(byzantine(share, who), whom)
+    return build(Mimic, byzantine=byzantine(share, who), whom=whom)
 
 
 def a_little_is_enough(
@@ -139,7 +136,7 @@ def a_little_is_enough(
     Reference: G. Baruch, M. Baruch, Y. Goldberg, "A Little Is Enough: Circumventing Defenses For
     Distributed Learning", NeurIPS 2019, arXiv:1902.06156, Algorithm 3.
     """
-    return ALittleIsEnough(byzantine(share, who), None if z is None else scalar("z", z))
+    return build(ALittleIsEnough, byzantine=byzantine(share, who), z=z)
 
 
 def inner_product_manipulation(
@@ -158,7 +155,7 @@ def inner_product_manipulation(
     Reference: C. Xie, O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by
     Inner Product Manipulation", UAI 2019, arXiv:1903.03936.
     """
-    return InnerProductManipulation(byzantine(share, who), scalar("epsilon", epsilon, at_least=0))
+    return build(InnerProductManipulation, byzantine=byzantine(share, who), epsilon=epsilon)
 
 
 def _reach(values: jax.Array, honest: jax.Array) -> jax.Array:

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, one_line, scalar
+from fedjax_admm._checks import build, declared, having, optional, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel
@@ -54,6 +54,17 @@ class Held(NamedTuple):
     channel: Any  # of the channel inside
 
 
+_check_channel = having(
+    "init",
+    "encode",
+    "bits",
+    "in_order",
+    kind="a compressor",
+    remedy="build one, such as fedjax_admm.messages.top_k(8)",
+)
+_check_step = optional(scalar, above=0, at_most=1)
+
+
 class _Around:
     """What travels is the code of the channel inside."""
 
@@ -72,8 +83,8 @@ class _Around:
 class ErrorFeedback(_Around):
     """The remainder of a message is added to the next; build it with `error_feedback`."""
 
-    channel: Channel
-    step: jax.Array | None  # shape=(): h; None is its default
+    channel: Channel = declared(_check_channel)
+    step: jax.Array | None = declared(_check_step)  # shape=(): h; None is its default
 
     @property
     def in_order(self) -> bool:
@@ -97,8 +108,8 @@ class ErrorFeedback(_Around):
 class Differences(_Around):
     """Changes travel against what the receiver knows; build it with `differences`."""
 
-    channel: Channel
-    step: jax.Array | None  # shape=(): h; None is its default
+    channel: Channel = declared(_check_channel, argument="compressor")
+    step: jax.Array | None = declared(_check_step)  # shape=(): h; None is its default
 
     @property
     def in_order(self) -> bool:
@@ -135,7 +146,7 @@ def error_feedback(channel: Channel, step: ArrayLike | None = None) -> ErrorFeed
     Reference: S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD
     and other Gradient Compression Schemes", ICML 2019, arXiv:1901.09847, algorithm 2.
     """
-    return ErrorFeedback(_inside("channel", channel), _checked(step))
+    return build(ErrorFeedback, **locals())
 
 
 def differences(compressor: Channel, step: ArrayLike | None = None) -> Differences:
@@ -158,7 +169,7 @@ def differences(compressor: Channel, step: ArrayLike | None = None) -> Differenc
     algorithm 2; K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik, "Distributed Learning with
     Compressed Gradient Differences", arXiv:1901.09269.
     """
-    return Differences(_inside("compressor", compressor), _checked(step))
+    return build(Differences, **locals())
 
 
 def _omega(channel: Channel, shape: tuple[int, ...]) -> float:
@@ -172,19 +183,3 @@ def _step(given: jax.Array | None, default: float, value: jax.Array) -> jax.Arra
     if given is None:
         return value if default == 1 else default * value
     return given.astype(value.dtype) * value
-
-
-def _checked(step: ArrayLike | None) -> jax.Array | None:
-    return None if step is None else scalar("step", step, above=0, at_most=1)
-
-
-def _inside(name: str, channel: Any) -> Channel:
-    wanted = ("init", "encode", "bits", "in_order")
-    if isinstance(channel, type) or not all(hasattr(channel, name) for name in wanted):
-        raise InputError(
-            f"must be a compressor, but it is {one_line(channel)}",
-            argument=name,
-            value=channel,
-            remedy="build one, such as fedjax_admm.messages.top_k(8)",
-        )
-    return channel

@@ -15,12 +15,12 @@ that would overtake waits until the one before it arrives, and what is lost bloc
 `move` keep what has been sent and was not heard yet.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import having
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
@@ -72,15 +72,14 @@ def prompt() -> Prompt:
     return Prompt()
 
 
-def check_delay(name: str, value: Any) -> None:
-    """Check that an argument is a delay."""
-    members = ("depth", "loses", "in_order", "draw")
-    if isinstance(value, type) or not all(hasattr(value, member) for member in members):
-        raise InputError(
-            f"must be a delay such as bounded_delay(3), but it is {one_line(value)}",
-            argument=name,
-            value=value,
-        )
+check_delay = having(
+    "depth",
+    "loses",
+    "in_order",
+    "draw",
+    kind="a delay such as bounded_delay(3)",
+    default=Prompt,
+)
 
 
 @short_repr

@@ -11,6 +11,7 @@ Waits are whole rounds, drawn for every message by itself.
 """
 
 from dataclasses import field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +20,31 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
     InputError,
+    build,
     count,
+    counted,
+    declared,
     flag,
+    flagged,
     is_concrete,
     number,
     one_line,
-    one_of,
+    option,
     real_array,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
-LATE = ("lost", "last")
+
+def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
+    found = number(name, value, **limits)
+    if found.ndim > 1:
+        raise InputError(
+            f"must be one number or one per sender, but its shape is {found.shape}",
+            argument=name,
+            value=value,
+        )
+    return found
 
 
 @pytree_dataclass
@@ -68,10 +82,11 @@ class UniformDelay:
 class GeometricDelay:
     """Waits without a memory; build it with `geometric_delay`."""
 
-    mean: jax.Array  # shape=() or (senders,), in rounds
-    depth: int = field(metadata={"static": True})
-    late: str = field(metadata={"static": True})  # "lost" or "last"
-    in_order: bool = field(metadata={"static": True})
+    # shape=() or (senders,), in rounds
+    mean: jax.Array = declared(partial(_one_or_each, at_least=0))
+    depth: int = counted(at_least=0)
+    late: str = option("lost", "last")
+    in_order: bool = flagged()
 
     @property
     def loses(self) -> bool:
@@ -91,11 +106,12 @@ class GeometricDelay:
 class HeavyTailedDelay:
     """Mostly short waits, and a few of any length; build it with `heavy_tailed_delay`."""
 
-    exponent: jax.Array  # shape=() or (senders,): a
-    scale: jax.Array  # shape=() or (senders,), in rounds
-    depth: int = field(metadata={"static": True})
-    late: str = field(metadata={"static": True})  # "lost" or "last"
-    in_order: bool = field(metadata={"static": True})
+    # shape=() or (senders,): a, and the scale in rounds
+    exponent: jax.Array = declared(partial(_one_or_each, above=0))
+    scale: jax.Array = declared(partial(_one_or_each, above=0))
+    depth: int = counted(at_least=0)
+    late: str = option("lost", "last")
+    in_order: bool = flagged()
 
     @property
     def loses(self) -> bool:
@@ -114,8 +130,9 @@ class HeavyTailedDelay:
 class Lossy:
     """Some messages are lost; build it with `lossy`."""
 
-    probability: jax.Array  # shape=() or (senders,)
-    delay: Delay  # of those that are not
+    # shape=() or (senders,)
+    probability: jax.Array = declared(partial(_one_or_each, at_least=0, at_most=1))
+    delay: Delay = declared(check_delay)  # of those that are not
 
     loses = True
 
@@ -193,9 +210,8 @@ def geometric_delay(
     Returns:
       The delay; `Prompt` where the depth is 0 and nothing is lost.
     """
-    mean = _one_or_each("mean", mean, at_least=0)
-    depth, in_order = _kind(depth, late, in_order)
-    return GeometricDelay(mean, depth, late, in_order) if depth or late == "lost" else Prompt()
+    delay = build(GeometricDelay, **locals())
+    return delay if depth or delay.loses else Prompt()
 
 
 def heavy_tailed_delay(
@@ -221,12 +237,8 @@ def heavy_tailed_delay(
     Returns:
       The delay; `Prompt` where the depth is 0 and nothing is lost.
     """
-    exponent = _one_or_each("exponent", exponent, above=0)
-    scale = _one_or_each("scale", scale, above=0)
-    depth, in_order = _kind(depth, late, in_order)
-    if not depth and late == "last":
-        return Prompt()
-    return HeavyTailedDelay(exponent, scale, depth, late, in_order)
+    delay = build(HeavyTailedDelay, **locals())
+    return delay if depth or delay.loses else Prompt()
 
 
 def lossy(probability: ArrayLike, delay: Delay | None = None) -> Lossy:
@@ -236,10 +248,7 @@ def lossy(probability: ArrayLike, delay: Delay | None = None) -> Lossy:
       probability: of a loss, for all senders or one for each, shape (senders,).
       delay: of messages that are not lost; `prompt()` if None.
     """
-    probability = _one_or_each("probability", probability, at_least=0, at_most=1)
-    delay = Prompt() if delay is None else delay
-    check_delay("delay", delay)
-    return Lossy(probability, delay)
+    return build(Lossy, **locals())
 
 
 def replay_delays(
@@ -280,22 +289,6 @@ def _cut(waits: jax.Array, depth: int, late: str) -> jax.Array:
     """Return whole rounds; what is longer than the depth is one more than it, or is the depth."""
     most = depth + 1 if late == "lost" else depth
     return jnp.minimum(waits, most).astype(jnp.int32)
-
-
-def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
-    found = number(name, value, **limits)
-    if found.ndim > 1:
-        raise InputError(
-            f"must be one number or one per sender, but its shape is {found.shape}",
-            argument=name,
-            value=value,
-        )
-    return found
-
-
-def _kind(depth: int, late: str, in_order: bool) -> tuple[int, bool]:
-    one_of("late", late, LATE)
-    return count("depth", depth, at_least=0), flag("in_order", in_order)
 
 
 def _whole(value: ArrayLike, depth: int | None, name: str = "rounds") -> tuple[jax.Array, int]:

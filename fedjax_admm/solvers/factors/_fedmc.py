@@ -33,27 +33,15 @@ items a client rated, and the dual variable is its gradient: nothing is private 
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm import penalties
-from fedjax_admm._checks import (
-    InputError,
-    build,
-    counted,
-    declared,
-    flagged,
-    one_line,
-    one_of,
-    positive,
-)
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
+from fedjax_admm._checks import build, counted, declared, flagged, having, one_of, option, positive
+from fedjax_admm.penalties import squared_l2
 from fedjax_admm.ratings import (
     CURVATURE_BOUNDS,
     FactorStart,
@@ -63,14 +51,13 @@ from fedjax_admm.ratings import (
     user_quadratics,
     user_steps,
 )
-from fedjax_admm.solvers._declared import exchanged
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
-from fedjax_admm.solvers._messages import Received, Said, Upload
 from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
-@short_repr
+@roles.short_repr
 class FedMCClients(NamedTuple):
     """What every client keeps; the server remembers the last W_i + Y_i / beta of each."""
 
@@ -79,62 +66,51 @@ class FedMCClients(NamedTuple):
     duals: jax.Array  # shape=(clients, items, rank): Y_i
 
 
-def _check_penalty(name: str, given: Any) -> Any:
-    """Return a penalty, small squares if None."""
-    if given is None:
-        return penalties.squared_l2(1e-6)
-    if isinstance(given, type) or not hasattr(given, "prox"):
-        raise InputError(
-            f"must be a penalty such as penalties.squared_l2(1e-6), but it is {one_line(given)}",
-            argument=name,
-            value=given,
-        )
-    return given
+_check_penalty = having(
+    "prox",
+    kind="a penalty such as penalties.squared_l2(1e-6)",
+    default=partial(squared_l2, 1e-6),
+)
 
 
-def _check_bound(name: str, given: Any) -> Any:
-    one_of(name, given, CURVATURE_BOUNDS)
-    return given
-
-
-@pytree_dataclass
+@roles.pytree_dataclass
 class FedMCADMM(FactorSolver):
     """FedMC-ADMM; build it with `fedmc_admm`."""
 
     beta: jax.Array = positive()  # shape=(): weight of the constraint W_i = V
-    user_penalty: Penalty = declared(_check_penalty)  # R_i
-    item_penalty: Penalty = declared(_check_penalty)  # R
+    user_penalty: roles.Penalty = declared(_check_penalty)  # R_i
+    item_penalty: roles.Penalty = declared(_check_penalty)  # R
     start: FactorStart = started()
-    exchange: Exchange = exchanged()  # of W_i + Y_i / beta
+    exchange: roles.Exchange = roles.exchanged()  # of W_i + Y_i / beta
     inner_steps: int = counted()  # N
-    bound: str = declared(_check_bound, static=True)  # "fro", "spec" or "row"
+    bound: str = option(*CURVATURE_BOUNDS)  # "fro", "spec" or "row"
     zero_dual: bool = flagged()
     combined: bool = flagged()  # whether clients send W_i + Y_i / beta only
 
     steps_always: ClassVar[bool] = True
     compensates: ClassVar[bool] = True  # a plain running sum would drift
 
-    def start_clients(self, problem, models, key) -> tuple[FedMCClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start all copies at V, and the duals at minus the gradient or at zero."""
         factors, duals = self.first_factors(problem, key), jnp.zeros_like(models)
         if not self.zero_dual:
             duals = -item_gradients(problem, factors) / problem.num_clients
-        return FedMCClients(factors.users, models, duals), Said()
+        return FedMCClients(factors.users, models, duals), roles.Said()
 
-    def client(
-        self, ratings: RatingsOf, clients: FedMCClients, items, key
-    ) -> tuple[FedMCClients, Said]:
+    def client(self, ratings: RatingsOf, clients: FedMCClients, items, key):
         """Return U_i, W_i and Y_i after N steps of each block."""
         users = self.fit_users(ratings, clients.users, clients.copies)
         pull, share = self.beta * items - clients.duals, 1.0 / ratings.problem.num_clients
         copies = copy_steps(
             *ratings, users, clients.copies, pull, self.beta, self.bound, share, self.inner_steps
         )
-        return FedMCClients(users, copies, clients.duals + self.beta * (copies - items)), Said()
+        return FedMCClients(
+            users, copies, clients.duals + self.beta * (copies - items)
+        ), roles.Said()
 
-    def upload(self, clients: FedMCClients) -> Upload:
+    def upload(self, clients: FedMCClients) -> roles.Upload:
         """Return W_i + Y_i / beta."""
-        return Upload((clients.copies + clients.duals / self.beta,))
+        return roles.Upload((clients.copies + clients.duals / self.beta,))
 
     def apply_decoded(self, clients: FedMCClients, values) -> FedMCClients:
         """Return clients whose upload is the value: half of the difference in W_i, half in Y_i."""
@@ -143,7 +119,7 @@ class FedMCADMM(FactorSolver):
             copies=clients.copies - lost, duals=clients.duals - self.beta * lost
         )
 
-    def server(self, items, received: Received, info) -> jax.Array:
+    def server(self, items, received: roles.Received, info) -> jax.Array:
         """Return V."""
         return self.item_penalty.prox(received.means[0], 1 / (received.num_clients * self.beta))
 
@@ -167,14 +143,14 @@ def fedmc_admm(
     *,
     rank: int = 5,
     beta: ArrayLike | None = None,
-    user_penalty: Penalty | None = None,
-    item_penalty: Penalty | None = None,
+    user_penalty: roles.Penalty | None = None,
+    item_penalty: roles.Penalty | None = None,
     inner_steps: int = 10,
     bound: str = "fro",
     start: FactorStart | None = None,
     zero_dual: bool = False,
     combined: bool = False,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedMCADMM:
     """Build FedMC-ADMM.
 

@@ -54,15 +54,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, flagged, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnGraph
-from fedjax_admm.messages import Exchange
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import GraphState, Heard, LetterSolver, to_neighbours
-from fedjax_admm.solvers._local import LocalSolver, local_prox, locally
+from fedjax_admm.solvers._local import local_prox
 
 
-@short_repr
+@roles.short_repr
 class DecentralizedNodes(NamedTuple):
     """What every node holds."""
 
@@ -70,7 +68,7 @@ class DecentralizedNodes(NamedTuple):
     memory: Any  # of the local solver, stacked over nodes
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class DecentralizedADMM(LetterSolver):
     """ADMM for consensus over a graph; build it with `decentralized_admm`."""
 
@@ -78,8 +76,8 @@ class DecentralizedADMM(LetterSolver):
     rho: jax.Array = positive(curvature=lambda largest: largest)
     over_degrees: bool = flagged()  # whether the mean degree divides rho
     relaxation: jax.Array = positive(at_most=2)  # shape=(): 1 is no relaxation
-    local: LocalSolver = locally(local_prox)
-    exchange: Exchange = to_neighbours()  # of 2 x_i - y_ij
+    local: roles.LocalSolver = roles.locally(local_prox)
+    exchange: roles.Exchange = to_neighbours()  # of 2 x_i - y_ij
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph,)
 
@@ -132,8 +130,8 @@ def decentralized_admm(
     rho: ArrayLike | None = None,
     *,
     relaxation: ArrayLike = 1.0,
-    local: LocalSolver | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> DecentralizedADMM:
     """Build `DecentralizedADMM`.
 

@@ -57,14 +57,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
-from fedjax_admm.messages import Exchange
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, to_neighbours
 
 
-@short_repr
+@roles.short_repr
 class ExtraNodes(NamedTuple):
     """What every node holds."""
 
@@ -72,7 +70,7 @@ class ExtraNodes(NamedTuple):
     p: jax.Array  # shape=(nodes, dim): corrections, which add up to zero
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class EXTRA(GraphSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
@@ -80,7 +78,7 @@ class EXTRA(GraphSolver):
         argument="step", curvature=lambda largest: 1 / (2 * largest)
     )
     mixing: jax.Array = positive(at_most=1)  # shape=(): how much of W; all of it for 1
-    exchange: Exchange = to_neighbours()  # of x
+    exchange: roles.Exchange = to_neighbours()  # of x
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients)
     mixes: ClassVar[bool] = True
@@ -109,7 +107,7 @@ def extra(
     step: ArrayLike | None = None,
     *,
     mixing: ArrayLike = 1.0,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> EXTRA:
     """Build `EXTRA`.
 

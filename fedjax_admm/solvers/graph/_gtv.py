@@ -39,26 +39,22 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     build,
     count,
     declared,
+    having,
     number,
-    one_line,
     positive,
     scalar,
 )
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
-from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import EdgePenalty, network_lasso
-from fedjax_admm.solvers._declared import mean_alone
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, FlowsState, Heard, to_neighbours
 
 
-@short_repr
+@roles.short_repr
 class GTVNodes(NamedTuple):
     """What every node holds."""
 
@@ -66,12 +62,21 @@ class GTVNodes(NamedTuple):
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
+_check_penalty = having(
+    "prox_conjugate",
+    kind="a penalty of edges, such as network_lasso()",
+    default=network_lasso,
+    remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go on the "
+    "links of a tree (tree_link)",
+)
+
+
 def of_edges() -> Any:
     """Declare phi, a penalty of edges with a dual prox; None stands for the network lasso."""
-    return declared(lambda _, value: check_edge_penalty(value), default=network_lasso)
+    return declared(_check_penalty, default=network_lasso)
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class GTVPrimalDual(FlowSolver):
     """The primal-dual method for GTV minimisation; build it with `gtv_primal_dual`."""
 
@@ -79,8 +84,8 @@ class GTVPrimalDual(FlowSolver):
     ratio: jax.Array = positive()  # shape=(): c, the ratio of primal to dual steps
     margin: jax.Array = positive(at_most=0.5)  # shape=(): sigma tau_i degree_i
     penalty: EdgePenalty = of_edges()  # phi
-    exchange: Exchange = to_neighbours(  # of w^+
-        mean_alone("here a neighbour moves a node by at most lam A_e, whatever it says")
+    exchange: roles.Exchange = to_neighbours(  # of w^+
+        mean_alone="here a neighbour moves a node by at most lam A_e, whatever it says"
     )
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
@@ -150,7 +155,7 @@ def gtv_primal_dual(
     rounds: int = 1000,
     ratio: ArrayLike | None = None,
     margin: ArrayLike = 0.5,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> GTVPrimalDual:
     """Build `GTVPrimalDual`.
 
@@ -167,7 +172,6 @@ def gtv_primal_dual(
     """
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
-    penalty = check_edge_penalty(penalty)
     ratio = gtv_step_ratio(problem, lam, rounds) if ratio is None else ratio
     return build(GTVPrimalDual, **locals())
 
@@ -192,18 +196,3 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
     length = problem.typical_norm()
     reach = 20 * length / count("rounds", rounds)
     return jnp.maximum(1, safe_ratio(reach, lam.astype(length.dtype)))
-
-
-def check_edge_penalty(penalty: Any) -> EdgePenalty:
-    """Return a penalty of edges, the network lasso if it is None."""
-    if penalty is None:
-        return network_lasso()
-    if not hasattr(penalty, "prox_conjugate"):
-        raise InputError(
-            f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
-            argument="penalty",
-            value=penalty,
-            remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go "
-            "on the links of a tree (tree_link)",
-        )
-    return penalty

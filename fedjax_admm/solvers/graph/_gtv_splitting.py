@@ -52,12 +52,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, count, declared, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowsState
 from fedjax_admm.solvers.graph._agreement import (
     Agreement,
@@ -77,14 +76,14 @@ _SHORTEST = 1.5  # the imbalance that is left as it is
 _STEPS = 300  # of conjugate gradients, at most
 
 
-@short_repr
+@roles.short_repr
 class GTVModels(NamedTuple):
     """What the server knows of the nodes."""
 
     w: jax.Array  # shape=(nodes, dim): models, in the user's units
 
 
-@short_repr
+@roles.short_repr
 class GTVAnswers(NamedTuple):
     """What every node keeps, in balanced units."""
 
@@ -93,7 +92,7 @@ class GTVAnswers(NamedTuple):
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
-@short_repr
+@roles.short_repr
 class GTVWeights(NamedTuple):
     """The weights of the two constraints, and when they are looked at."""
 
@@ -103,7 +102,7 @@ class GTVWeights(NamedTuple):
     next: jax.Array  # shape=(), int32: after how many rounds they are balanced
 
 
-@short_repr
+@roles.short_repr
 class GTVSplittingState(NamedTuple):
     """Models, flows, answers of nodes and edges, weights, and the nodes' units."""
 
@@ -115,7 +114,7 @@ class GTVSplittingState(NamedTuple):
     units: GivenUnits | BalancedUnits  # constant
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class GTVSplitting:
     """The splitting method for GTV minimisation; build it with `gtv`."""
 
@@ -268,7 +267,7 @@ class GTVSplitting:
         return jnp.sum(active & (problem.graph.degrees > 0), dtype=jnp.int32)
 
 
-@short_repr
+@roles.short_repr
 class _Residuals(NamedTuple):
     """Squares of how far answers are from what they should agree with, and of what they moved."""
 

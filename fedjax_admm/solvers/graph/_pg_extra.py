@@ -25,19 +25,16 @@ DOI 10.1109/TSP.2015.2461520.
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import regularized
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.graph._extra import EXTRA, ExtraNodes
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PGEXTRA(EXTRA):
     """EXTRA with proximal maps; build it with `pg_extra`."""
 
-    regularizer: Penalty = regularized()
+    regularizer: roles.Penalty = roles.regularized()
 
     def node(self, problem, nodes: ExtraNodes, heard: Heard, key) -> ExtraNodes:
         """Return x^+, the proximal map at h, and p^+."""
@@ -47,10 +44,10 @@ class PGEXTRA(EXTRA):
 
 def pg_extra(
     step: ArrayLike | None = None,
-    regularizer: Penalty | None = None,
+    regularizer: roles.Penalty | None = None,
     *,
     mixing: ArrayLike = 1.0,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> PGEXTRA:
     """Build `PGEXTRA`.
 

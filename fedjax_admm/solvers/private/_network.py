@@ -19,16 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, declared, is_concrete, one_line
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import PublicStart, has
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import ExactRelease, Release
-from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
-from fedjax_admm.solvers._declared import mean_alone
+from fedjax_admm.schedules import power_decay
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, GraphSolver, GraphState, to_neighbours
 
 
-@short_repr
+@roles.short_repr
 class PrivateClients(NamedTuple):
     """What every client holds."""
 
@@ -43,7 +41,7 @@ class PrivateClients(NamedTuple):
     # the release does not say it
 
 
-@short_repr
+@roles.short_repr
 class PrivateState(GraphState):
     """The state of a private solver: its nodes are `PrivateClients`."""
 
@@ -75,12 +73,12 @@ class PrivateState(GraphState):
 
 def released() -> Any:
     """Declare how messages are made public."""
-    return declared(lambda _, value: check_release(value))
+    return declared(_check_release)
 
 
 def stepped() -> Any:
     """Declare eta, by a client's own count of releases; a number falls like 1 / sqrt(n)."""
-    return declared(lambda _, value: step_schedule(value))
+    return roles.scheduled(lambda scale: power_decay(scale, 0.5))
 
 
 class PrivateSolver(GraphSolver):
@@ -220,9 +218,9 @@ class DualFlows(PrivateSolver, FlowSolver):  # pyright: ignore[reportIncompatibl
 
 
 def without_mean() -> Any:
-    """Declare what happens to messages of `DualFlows`."""
+    """Declare the exchange of `DualFlows`."""
     return to_neighbours(
-        mean_alone("here duals are sums of flows, and no client takes a mean of models")
+        mean_alone="here duals are sums of flows, and no client takes a mean of models"
     )
 
 
@@ -275,14 +273,13 @@ def regulariser_sizes(problem: Any, points: jax.Array) -> jax.Array:
     return public_sizes(problem.regulariser_gradients(points))
 
 
-def check_release(release: Any) -> Release:
-    """Return the release."""
-    if isinstance(release, Exchange) or (hasattr(release, "encode") and hasattr(release, "bits")):
+def _check_release(name: str, release: Any) -> Release:
+    if isinstance(release, roles.Exchange) or hasattr(release, "encode"):
         raise InputError(
             "must be gaussian_release(plan, clip) or exact_release(), and no compression, which "
             "cannot come before the noise: a sample may change a compressed message by more than "
             "the clipping norm allows for",
-            argument="release",
+            argument=name,
             value=release,
             remedy="compress what is released, with exchange=exchange(up=...)",
         )
@@ -290,15 +287,10 @@ def check_release(release: Any) -> Release:
         raise InputError(
             "must be gaussian_release(plan, clip) or exact_release(), but it is "
             f"{one_line(release)}",
-            argument="release",
+            argument=name,
             value=release,
         )
     return cast(Release, release)
-
-
-def step_schedule(step_size: ScheduleLike) -> Schedule:
-    """Return a schedule of step sizes; a number stands for `power_decay(number, 1/2)`."""
-    return as_schedule("step_size", step_size, lambda scale: power_decay(scale, 0.5), above=0)
 
 
 def check_releases(release: Release, rounds: int, problem: Any) -> None:

@@ -31,12 +31,11 @@ import jax
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
     DualFlows,
@@ -50,14 +49,14 @@ from fedjax_admm.solvers.private._network import (
 )
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PrivateNetworkedADMM(DualFlows):
     """zCDP-NFL; build it with `private_networked_admm`."""
 
     release: Release = released()
     rho: jax.Array = positive()  # shape=(): weight of the constraints
     step_size: Schedule = stepped()  # eta, by a client's own count of releases
-    exchange: Exchange = without_mean()  # of v, after the release
+    exchange: roles.Exchange = without_mean()  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
@@ -86,7 +85,7 @@ def private_networked_admm(
     *,
     rho: ArrayLike = 1.0,
     step_size: ScheduleLike = 1.0,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> PrivateNetworkedADMM:
     """Build `PrivateNetworkedADMM`.
 

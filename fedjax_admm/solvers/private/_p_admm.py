@@ -24,12 +24,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, is_concrete, positive
 from fedjax_admm._linear_algebra import positive_inverse
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
 from fedjax_admm.kernels import project_l2_ball, safe_norm
-from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
     DualFlows,
@@ -45,13 +44,13 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 _HALVINGS = 40
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PADMM(DualFlows):
     """P-ADMM; build it with `p_admm`."""
 
     release: Release = released()
     rho: jax.Array = positive()  # shape=(): weight of the constraints
-    exchange: Exchange = without_mean()  # of v, after the release
+    exchange: roles.Exchange = without_mean()  # of v, after the release
     newton_steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients, LinearModels)
@@ -174,7 +173,7 @@ def p_admm(
     *,
     rho: ArrayLike = 1.0,
     newton_steps: int = 30,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> PADMM:
     """Build `PADMM`.
 

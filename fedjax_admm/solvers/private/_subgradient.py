@@ -22,11 +22,10 @@ from typing import ClassVar
 import jax
 
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard, to_neighbours
 from fedjax_admm.solvers.private._network import (
     PrivateClients,
@@ -39,13 +38,13 @@ from fedjax_admm.solvers.private._network import (
 )
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PrivateSubgradient(PrivateSolver):
     """Private distributed subgradient steps; build it with `private_subgradient`."""
 
     release: Release = released()
     step_size: Schedule = stepped()  # eta, by a client's own count of releases
-    exchange: Exchange = to_neighbours()  # of v, after the release
+    exchange: roles.Exchange = to_neighbours()  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
     mixes: ClassVar[bool] = True
@@ -64,7 +63,7 @@ class PrivateSubgradient(PrivateSolver):
 
 
 def private_subgradient(
-    release: Release, *, step_size: ScheduleLike = 0.1, exchange: Exchange | None = None
+    release: Release, *, step_size: ScheduleLike = 0.1, exchange: roles.Exchange | None = None
 ) -> PrivateSubgradient:
     """Build `PrivateSubgradient`.
 

@@ -61,19 +61,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, declared, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty, Zero
-from fedjax_admm.solvers._declared import exchanged, mean_alone, regularized, unchanged
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Each, Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.penalties import Zero
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 
 
-@short_repr
+@roles.short_repr
 class FedADMMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
@@ -83,20 +76,19 @@ class FedADMMClients(NamedTuple):
     memory: Any  # of the local solver
 
 
-@pytree_dataclass
-class FedADMM(StarSolver):
+@roles.pytree_dataclass
+class FedADMM(roles.StarSolver):
     """Consensus ADMM on a star; build it with `fed_admm`."""
 
     rho: Any = positive(  # jax.Array of shape () or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
-    local: LocalSolver = locally()
+    local: roles.LocalSolver = roles.locally()
     relaxation: jax.Array = positive(at_most=2)  # shape=(): a
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of w_i + y_i / rho_i, with weights rho_i
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of w_i + y_i / rho_i, with weights rho_i
     dual_updates: int = counted()
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     fixed_weights: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
@@ -115,13 +107,13 @@ class FedADMM(StarSolver):
         """Return rho before the first round; None where it is to be found."""
         return self.rho
 
-    def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start every model at the first one and every dual variable at zero."""
         rho = jnp.broadcast_to(self.first_rho(), models.shape[:1]).astype(models.dtype)
         memory = self.local.memory(problem, models)
-        return FedADMMClients(models, jnp.zeros_like(models), rho, memory), Said()
+        return FedADMMClients(models, jnp.zeros_like(models), rho, memory), roles.Said()
 
-    def client(self, problem, clients: FedADMMClients, z, key, /) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, z, key, /):
         """Return w_i and y_i after all dual updates, begun at z."""
         rho = clients.rho[:, None]
         e = self.relaxation * z + (1 - self.relaxation) * clients.models
@@ -132,19 +124,19 @@ class FedADMM(StarSolver):
             return FedADMMClients(w, clients.duals + rho * (w - e), clients.rho, memory)
 
         if self.dual_updates == 1:
-            return once(clients, key), Said()
+            return once(clients, key), roles.Said()
 
         def again(clients, data):
             return once(clients, jax.random.wrap_key_data(data, impl=kind)), None
 
         # As numbers: JAX's check of reused keys loses count of keys in nested scans under vmap.
         kind, keys = jax.random.key_impl(key), jax.random.split(key, self.dual_updates)
-        return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], Said()
+        return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], roles.Said()
 
-    def upload(self, clients: FedADMMClients) -> Upload:
+    def upload(self, clients: FedADMMClients) -> roles.Upload:
         """Return u_i = w_i + y_i / rho_i, with the weight rho_i."""
         (w, y, rho), weight = clients[:3], clients.rho[:, None]
-        return Upload((w + y / weight,), rho, (weight * w + y,))
+        return roles.Upload((w + y / weight,), rho, (weight * w + y,))
 
     def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
         """Return clients whose upload is the value: half of the difference in w_i, half in y_i."""
@@ -152,21 +144,21 @@ class FedADMM(StarSolver):
         error = (clients.models + clients.duals / rho - values[0]) / 2
         return clients._replace(models=clients.models - error, duals=clients.duals - rho * error)
 
-    def server(self, server, received: Received, info) -> Any:
+    def server(self, server, received: roles.Received, info) -> Any:
         """Return z, the prox of g at c."""
         step = 1 / (received.weight / received.num_clients)
         return self.regularizer.prox(received.means[0], step)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.models
 
-    def client_slopes(self, state: StarState) -> jax.Array:
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `-y_i in df_i(x_i)` of every client, shape (clients, dim)."""
         return -state.clients.duals
 
 
-@short_repr
+@roles.short_repr
 class CentreServer(NamedTuple):
     """What the server of `ScaledFedADMM` holds."""
 
@@ -174,12 +166,14 @@ class CentreServer(NamedTuple):
     centre: jax.Array  # shape=(dim,): c
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class ScaledFedADMM(FedADMM):
     """FedADMM whose server takes steps of one length: `c <- c + eta mean of the changes of u_i`."""
 
     server_step: jax.Array = positive()  # shape=(): eta
-    exchange: Exchange = exchanged(unchanged("the server adds up changes with {server_step}"))
+    exchange: roles.Exchange = roles.exchanged(
+        plain="the server adds up changes with {server_step}"
+    )
 
     def start_server(self, model, num_clients) -> CentreServer:
         """Start c and z at the first model."""
@@ -189,22 +183,22 @@ class ScaledFedADMM(FedADMM):
         """Send z."""
         return server.model
 
-    def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start as FedADMM does; nothing has changed."""
         clients, _ = super().start_clients(problem, models, key)
-        return clients, Said((jnp.zeros_like(models),))
+        return clients, roles.Said((jnp.zeros_like(models),))
 
-    def client(self, problem, clients: FedADMMClients, z, key, /) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, z, key, /):
         """Return w_i and y_i, and say rho_i u_i - (rho_i u_i of before)."""
         new, _ = super().client(problem, clients, z, key)
         rho = clients.rho[:, None]
-        return new, Said((rho * (new.models - clients.models) + new.duals - clients.duals,))
+        return new, roles.Said((rho * (new.models - clients.models) + new.duals - clients.duals,))
 
-    def upload(self, clients: FedADMMClients) -> Upload:
+    def upload(self, clients: FedADMMClients) -> roles.Upload:
         """Return nothing: the server adds up changes."""
-        return Upload()
+        return roles.Upload()
 
-    def server(self, server: CentreServer, received: Received, info) -> CentreServer:
+    def server(self, server: CentreServer, received: roles.Received, info) -> CentreServer:
         """Return z and c."""
         rho = jnp.mean(self.rho)
         centre = server.centre + received.means[0] / rho * self.server_step
@@ -215,7 +209,7 @@ class ScaledFedADMM(FedADMM):
         return server.model
 
 
-@short_repr
+@roles.short_repr
 class AdaptiveServer(NamedTuple):
     """What the server of `AdaptiveFedADMM` holds."""
 
@@ -224,13 +218,13 @@ class AdaptiveServer(NamedTuple):
     penalty: Any  # what the adaptive penalty remembers
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class AdaptiveFedADMM(FedADMM):
     """FedADMM whose server chooses rho_i: w_i and y_i go up, z and rho_i go down."""
 
     rho: Any = declared(lambda _, value: value)  # an AdaptivePenalty
-    exchange: Exchange = exchanged(  # of w_i and of y_i
-        mean_alone("a {rho} that adapts looks at every client's model and dual variable")
+    exchange: roles.Exchange = roles.exchanged(  # of w_i and of y_i
+        mean_alone="a {rho} that adapts looks at every client's model and dual variable"
     )
 
     looks_at_each: ClassVar[bool] = True
@@ -247,26 +241,24 @@ class AdaptiveFedADMM(FedADMM):
         seen = self._seen(models, jnp.zeros_like(models), model, rho, active)
         return AdaptiveServer(model, rho, self.rho.memory(seen))
 
-    def broadcast(self, server: AdaptiveServer) -> tuple[jax.Array, Each]:
+    def broadcast(self, server: AdaptiveServer) -> tuple[jax.Array, roles.Each]:
         """Send z to all, and to every client its rho_i."""
-        return server.model, Each(server.rho)
+        return server.model, roles.Each(server.rho)
 
-    def client(
-        self, problem, clients: FedADMMClients, received, key
-    ) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, received, key):
         """Return w_i and y_i with the rho_i that was read."""
         z, rho = received
         return super().client(problem, clients._replace(rho=rho), z, key)
 
-    def upload(self, clients: FedADMMClients) -> Upload:
+    def upload(self, clients: FedADMMClients) -> roles.Upload:
         """Return w_i and y_i."""
-        return Upload((clients.models, clients.duals), clients.rho)
+        return roles.Upload((clients.models, clients.duals), clients.rho)
 
     def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
         """Take over the model and the dual variable that arrived."""
         return clients._replace(models=values[0], duals=values[1])
 
-    def server(self, server: AdaptiveServer, received: Received, info) -> AdaptiveServer:
+    def server(self, server: AdaptiveServer, received: roles.Received, info) -> AdaptiveServer:
         """Return z and rho_i: z with the rho_i of before is what the next rho_i are chosen by."""
         models, duals, _ = received.known
         model = self._model(models, duals, server.rho)
@@ -283,19 +275,18 @@ class AdaptiveFedADMM(FedADMM):
         return self.regularizer.prox(centre, 1 / jnp.mean(rho))
 
     def _seen(self, models, duals, server, rho, active) -> Agreement:
-        regularized = not isinstance(self.regularizer, Zero)
-        return Agreement(models, duals, server, rho, active, regularized)
+        return Agreement(models, duals, server, rho, active, not isinstance(self.regularizer, Zero))
 
 
 def fed_admm(
     rho: ArrayLike | AdaptivePenalty | None = None,
     *,
-    local: LocalSolver | None = None,
+    local: roles.LocalSolver | None = None,
     dual_updates: int = 1,
     server_step: ArrayLike | None = None,
     relaxation: ArrayLike = 1.0,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedADMM:
     """Build `FedADMM`.
 

@@ -50,18 +50,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class FedDRClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -70,48 +62,47 @@ class FedDRClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@pytree_dataclass
-class FedDR(StarSolver):
+@roles.pytree_dataclass
+class FedDR(roles.StarSolver):
     """Randomised Douglas-Rachford splitting; build it with `fed_dr`."""
 
     length: jax.Array = positive(  # shape=(): eta, of the proximal steps
         argument="step", curvature=lambda largest: 1 / largest
     )
     relaxation: jax.Array = positive(at_most=2)  # shape=(): alpha
-    local: LocalSolver = locally()
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of x_hat_i
+    local: roles.LocalSolver = roles.locally()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of x_hat_i
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     uploads_first: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[FedDRClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start everybody with one proximal step at the first model."""
         clients = FedDRClients(models, models, self.local.memory(problem, models))
-        return self._prox(problem, models, clients, key), Said()
+        return self._prox(problem, models, clients, key), roles.Said()
 
-    def client(self, problem, clients: FedDRClients, x_bar, key) -> tuple[FedDRClients, Said]:
+    def client(self, problem, clients: FedDRClients, x_bar, key):
         """Return y_i and x_i."""
         y = clients.y + self.relaxation * (x_bar - clients.x)
-        return self._prox(problem, y, clients, key), Said()
+        return self._prox(problem, y, clients, key), roles.Said()
 
-    def upload(self, clients: FedDRClients) -> Upload:
+    def upload(self, clients: FedDRClients) -> roles.Upload:
         """Return x_hat_i = 2 x_i - y_i."""
-        return Upload((2 * clients.x - clients.y,))
+        return roles.Upload((2 * clients.x - clients.y,))
 
     def apply_decoded(self, clients: FedDRClients, values) -> FedDRClients:
         """Go on from the model of which the value would have been sent."""
         return clients._replace(x=(values[0] + clients.y) / 2)
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return x_bar."""
         return self.regularizer.prox(received.means[0], self.length)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: StarState) -> jax.Array:
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `(y_i - x_i) / eta in df_i(x_i)` of every client, shape (clients, dim)."""
         return (state.clients.y - state.clients.x) / self.settled(state).length
 
@@ -125,9 +116,9 @@ def fed_dr(
     step: ArrayLike | None = None,
     *,
     relaxation: ArrayLike = 1.0,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedDR:
     """Build `FedDR`.
 

@@ -46,18 +46,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class FedDynClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -65,39 +57,38 @@ class FedDynClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@pytree_dataclass
-class FedDyn(StarSolver):
+@roles.pytree_dataclass
+class FedDyn(roles.StarSolver):
     """Dynamic regularisation; build it with `fed_dyn`."""
 
     rho: jax.Array = positive(curvature=lambda largest: largest)  # shape=()
-    local: LocalSolver = locally()
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of c_i
+    local: roles.LocalSolver = roles.locally()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of c_i
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     hears_changes: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[FedDynClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start with every slope at zero."""
         memory = self.local.memory(problem, models)
-        return FedDynClients(jnp.zeros_like(models), memory), Said()
+        return FedDynClients(jnp.zeros_like(models), memory), roles.Said()
 
-    def client(self, problem, clients: FedDynClients, x, key) -> tuple[FedDynClients, Said]:
+    def client(self, problem, clients: FedDynClients, x, key):
         """Return c_i; w_i follows from it."""
         centre = x + clients.slope / self.rho
         weight = jnp.broadcast_to(self.rho, x.shape[:1])
         w, memory = self.local(problem, centre, weight, x, clients.memory, key)
-        return FedDynClients(clients.slope - self.rho * (w - x), memory), Said()
+        return FedDynClients(clients.slope - self.rho * (w - x), memory), roles.Said()
 
-    def upload(self, clients: FedDynClients) -> Upload:
+    def upload(self, clients: FedDynClients) -> roles.Upload:
         """Return c_i."""
-        return Upload((clients.slope,))
+        return roles.Upload((clients.slope,))
 
     def apply_decoded(self, clients: FedDynClients, values) -> FedDynClients:
         """Take over the slope that arrived."""
         return clients._replace(slope=values[0])
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return x: the mean of w_i - x is minus that of the changes of slopes over rho."""
         (h,), (change,) = received.means, received.changes
         return self.regularizer.prox(server - (change + h) / self.rho, 1 / self.rho)
@@ -106,9 +97,9 @@ class FedDyn(StarSolver):
 def fed_dyn(
     rho: ArrayLike | None = None,
     *,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedDyn:
     """Build `FedDyn`.
 

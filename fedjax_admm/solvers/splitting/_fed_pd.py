@@ -44,18 +44,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class FedPDClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -65,42 +57,41 @@ class FedPDClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@pytree_dataclass
-class FedPD(StarSolver):
+@roles.pytree_dataclass
+class FedPD(roles.StarSolver):
     """Primal-dual steps with averages by a coin; build it with `fed_pd`."""
 
     length: jax.Array = positive(  # shape=(): eta, of the steps
         argument="step", curvature=lambda largest: 1 / largest
     )
     averaging: jax.Array = positive(at_most=1)  # shape=(): probability of an average in a round
-    local: LocalSolver = locally()
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of c_i
+    local: roles.LocalSolver = roles.locally()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of c_i
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     replies: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[FedPDClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start at the first model, every dual variable at zero."""
         memory = self.local.memory(problem, models)
-        return FedPDClients(models, jnp.zeros_like(models), models, memory), Said()
+        return FedPDClients(models, jnp.zeros_like(models), models, memory), roles.Said()
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return whether the round ends with an average, and the key of the local solver."""
         coin_key, key = jax.random.split(key)
         return jax.random.bernoulli(coin_key, self.averaging), key
 
-    def client(self, problem, clients: FedPDClients, _, key) -> tuple[FedPDClients, Said]:
+    def client(self, problem, clients: FedPDClients, _, key):
         """Return x_i, l_i and c_i before the average."""
         centre = clients.copy - self.length * clients.dual
         weight = jnp.broadcast_to(1 / self.length, clients.x.shape[:1])
         x, memory = self.local(problem, centre, weight, clients.x, clients.memory, key)
         dual = clients.dual + (x - clients.copy) / self.length
-        return FedPDClients(x, dual, x + self.length * dual, memory), Said()
+        return FedPDClients(x, dual, x + self.length * dual, memory), roles.Said()
 
-    def upload(self, clients: FedPDClients) -> Upload:
+    def upload(self, clients: FedPDClients) -> roles.Upload:
         """Return c_i."""
-        return Upload((clients.copy,))
+        return roles.Upload((clients.copy,))
 
     def apply_decoded(self, clients: FedPDClients, values) -> FedPDClients:
         """Return the clients with the value as c_i, and half of the difference in x_i and l_i."""
@@ -108,7 +99,7 @@ class FedPD(StarSolver):
         x, dual = clients.x - error, clients.dual - error / self.length
         return clients._replace(x=x, dual=dual, copy=values[0])
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return the average, after the prox of g."""
         return self.regularizer.prox(received.means[0], self.length)
 
@@ -116,11 +107,11 @@ class FedPD(StarSolver):
         """Return the clients with the average as c_i."""
         return clients._replace(copy=average)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: StarState) -> jax.Array:
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `-l_i in df_i(x_i)` of every client, shape (clients, dim)."""
         return -state.clients.dual
 
@@ -129,9 +120,9 @@ def fed_pd(
     step: ArrayLike | None = None,
     *,
     averaging: ArrayLike = 1.0,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedPD:
     """Build `FedPD`.
 

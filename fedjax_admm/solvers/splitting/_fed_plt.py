@@ -31,25 +31,17 @@ Wainwright, "FedSplit: An algorithmic framework for fast federated optimization"
 (2020).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class FedPLTClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -58,50 +50,48 @@ class FedPLTClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@pytree_dataclass
-class FedPLT(StarSolver):
+@roles.pytree_dataclass
+class FedPLT(roles.StarSolver):
     """Peaceman-Rachford splitting with local training; build it with `fed_plt`."""
 
     length: jax.Array = positive(  # shape=(): s, of the proximal steps
         argument="step", curvature=lambda largest: 1 / largest
     )
-    local: LocalSolver = locally()
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of z_i
-
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
+    local: roles.LocalSolver = roles.locally()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of z_i
 
     def start_server(self, model, num_clients) -> jax.Array:
         """Return the y of the first round."""
         return self.regularizer.prox(model, self.length)
 
-    def start_clients(self, problem, models, key) -> tuple[FedPLTClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start everybody at the first model."""
-        return FedPLTClients(models, models, self.local.memory(problem, models)), Said()
+        return FedPLTClients(models, models, self.local.memory(problem, models)), roles.Said()
 
-    def client(self, problem, clients: FedPLTClients, y, key) -> tuple[FedPLTClients, Said]:
+    def client(self, problem, clients: FedPLTClients, y, key):
         """Return x_i and z_i."""
         weight = jnp.broadcast_to(1 / self.length, y.shape[:1])
         x, memory = self.local(problem, 2 * y - clients.z, weight, clients.x, clients.memory, key)
-        return FedPLTClients(x, clients.z + 2 * (x - y), memory), Said()
+        return FedPLTClients(x, clients.z + 2 * (x - y), memory), roles.Said()
 
-    def upload(self, clients: FedPLTClients) -> Upload:
+    def upload(self, clients: FedPLTClients) -> roles.Upload:
         """Return z_i."""
-        return Upload((clients.z,))
+        return roles.Upload((clients.z,))
 
     def apply_decoded(self, clients: FedPLTClients, values) -> FedPLTClients:
         """Take over the z_i that arrived."""
         return clients._replace(z=values[0])
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return the y of the next round."""
         return self.regularizer.prox(received.means[0], self.length)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: StarState) -> jax.Array:
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `(x_i - z_i) / s in df_i(x_i)` of every client, shape (clients, dim)."""
         return (state.clients.x - state.clients.z) / self.settled(state).length
 
@@ -109,9 +99,9 @@ class FedPLT(StarSolver):
 def fed_plt(
     step: ArrayLike | None = None,
     *,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedPLT:
     """Build `FedPLT`.
 

@@ -32,26 +32,20 @@ the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Cl
 Learning via Generalized Total Variation Minimization", 2023.
 """
 
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, counted, declared, positive, scalar
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.capabilities import Gradients, OnGraph, OnStar, Prox
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
+from fedjax_admm._checks import build, counted, positive, ranged, scalar
+from fedjax_admm.capabilities import Gradients, OnGraph, Prox
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import descend
-from fedjax_admm.solvers._local import LocalProx, LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers._local import LocalProx
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class GradientUpdate:
     """Gradient steps on the local loss."""
 
@@ -76,14 +70,12 @@ class GradientUpdate:
         return self.local_steps * self.rate
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class ProximalUpdate:
     """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
 
-    penalty: jax.Array = declared(  # shape=()
-        partial(scalar, at_least=0), curvature=lambda largest: largest
-    )
-    local: LocalSolver = locally()
+    penalty: jax.Array = ranged(at_least=0, curvature=lambda largest: largest)  # shape=()
+    local: roles.LocalSolver = roles.locally()
 
     @property
     def requires(self) -> tuple[type, ...]:
@@ -107,7 +99,7 @@ class ProximalUpdate:
         return self.local.length(self.penalty)
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class ProxUpdate:
     """One proximal step, with the steps `tau_i = ratio / degree_i` of GTV minimisation."""
 
@@ -132,28 +124,27 @@ class ProxUpdate:
         return received.beside
 
 
-@pytree_dataclass
-class FederatedAveraging(StarSolver):
+@roles.pytree_dataclass
+class FederatedAveraging(roles.StarSolver):
     """Averaging; built by `federated_averaging`, `fed_prox`, `federated_proximal_averaging`."""
 
     update: GradientUpdate | ProximalUpdate | ProxUpdate  # the work of the clients
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of the clients' models
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of the clients' models
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the update requires
     obeys_access: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[Any, Said]:
+    def start_clients(self, problem, models, key):
         """Return the memories of the updates; everybody knows the first model."""
         memory = self.update.memory(problem, models)
-        return memory, Said((models,), beside=self.update.beside(memory))
+        return memory, roles.Said((models,), beside=self.update.beside(memory))
 
-    def client(self, problem, memory, model, key) -> tuple[Any, Said]:
+    def client(self, problem, memory, model, key):
         """Return the memory, and say the client's model."""
         moved, memory = self.update(problem, model, memory, key)
-        return memory, Said((moved,), beside=self.update.beside(memory))
+        return memory, roles.Said((moved,), beside=self.update.beside(memory))
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return the mean of the models, after the prox of g."""
         return self.regularizer.prox(received.means[0], self.update.length(received))
 
@@ -162,8 +153,8 @@ def federated_averaging(
     rate: ArrayLike | None = None,
     *,
     local_steps: int = 1,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedAvg: gradient steps on the clients' own losses.
 
@@ -182,9 +173,9 @@ def federated_averaging(
 def fed_prox(
     penalty: ArrayLike | None = None,
     *,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedProx: local problems that are tied to the server's model.
 
@@ -205,8 +196,8 @@ def fed_prox(
 def federated_proximal_averaging(
     ratio: ArrayLike = 1.0,
     *,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build averaging of proximal steps `tau_i = ratio / degree_i`, to compare GTV with."""
     update = build(ProxUpdate, ratio=ratio)

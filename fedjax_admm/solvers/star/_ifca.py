@@ -28,14 +28,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, declared, finite_array, positive
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Access, Clients, Gradients, Values, has
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import copies
-from fedjax_admm.solvers._messages import Received, Said, StarState
-from fedjax_admm.solvers._star import StarSolver
 
 
 def _models(name: str, given: ArrayLike) -> jax.Array:
@@ -49,8 +44,8 @@ def _models(name: str, given: ArrayLike) -> jax.Array:
     return models
 
 
-@pytree_dataclass
-class IFCA(StarSolver):
+@roles.pytree_dataclass
+class IFCA(roles.StarSolver):
     """Iterative federated clustering; build it with `ifca`.
 
     The server holds the models (clusters, dim), a node the number of the model that fits it best.
@@ -58,8 +53,8 @@ class IFCA(StarSolver):
 
     start: jax.Array = declared(_models)  # shape=(clusters, dim): first models
     rate: jax.Array = positive()  # shape=()
-    regularizer: Penalty = regularized()  # g, on every model
-    exchange: Exchange = exchanged()  # of gradients
+    regularizer: roles.Penalty = roles.regularized()  # g, on every model
+    exchange: roles.Exchange = roles.exchanged()  # of gradients
 
     requires: ClassVar[tuple[type, ...]] = (Clients, Values, Gradients)
     obeys_access: ClassVar[bool] = True
@@ -82,36 +77,36 @@ class IFCA(StarSolver):
         """Return the number of models."""
         return self.start.shape[0]
 
-    def start_clients(self, problem, models, key) -> tuple[jax.Array, Said]:
+    def start_clients(self, problem, models, key):
         """Let every node choose among the first models; gradients are zero."""
         choice = _choice(problem, models)
-        return choice, Said((jnp.zeros_like(models[:, 0]),), choice)
+        return choice, roles.Said((jnp.zeros_like(models[:, 0]),), choice)
 
-    def client(self, problem, choice, models, key) -> tuple[jax.Array, Said]:
+    def client(self, problem, choice, models, key):
         """Choose among the models that are read, and say the gradient at the chosen one."""
         if not self.reads_exactly:  # else it has chosen among these very models, to be judged
             choice = _choice(problem, models)
         chosen = jnp.take_along_axis(models, choice[:, None, None], 1)[:, 0]
-        return choice, Said((problem.gradients(chosen, key),), choice)
+        return choice, roles.Said((problem.gradients(chosen, key),), choice)
 
-    def server(self, models, received: Received, info) -> jax.Array:
+    def server(self, models, received: roles.Received, info) -> jax.Array:
         """Return the models after a gradient step, and the prox of g."""
         models = models - self.rate / received.num_clients * received.sums[0]
         share = jnp.sum(info.active).astype(models.dtype) / received.num_clients
         # A prox of length 0 may divide by it.
         return self.regularizer.prox(models, self.rate * jnp.where(share > 0, share, 1))
 
-    def step(self, problem, state: StarState, info) -> StarState:
+    def step(self, problem, state: roles.StarState, info) -> roles.StarState:
         """Return the state after one round, in which absent nodes choose, too, to be judged."""
         state = super().step(problem, state, info)
         choice = _choice(problem, copies(state.server, problem))
         return state._replace(clients=choice)
 
-    def estimate(self, state: StarState) -> jax.Array:
+    def estimate(self, state: roles.StarState) -> jax.Array:
         """Return every node's chosen model, shape (nodes, dim)."""
         return state.server[state.clients]
 
-    def nonempty(self, problem, state: StarState) -> jax.Array:
+    def nonempty(self, problem, state: roles.StarState) -> jax.Array:
         """Return how many models some accessible node uses, shape (), int32."""
         users = jnp.ones(problem.num_clients, jnp.int32)
         if has(problem, Access):
@@ -124,8 +119,8 @@ def ifca(
     start: ArrayLike,
     rate: ArrayLike = 0.1,
     *,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> IFCA:
     """Build `IFCA`.
 

@@ -46,17 +46,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, prompt_alone, regularized
-from fedjax_admm.solvers._messages import Received, Said, StarState
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class ProxSkipClients(NamedTuple):
     """What the clients hold, stacked; absent ones keep all of it."""
 
@@ -64,17 +58,17 @@ class ProxSkipClients(NamedTuple):
     control: jax.Array  # shape=(clients, dim): h_i
 
 
-@pytree_dataclass
-class ProxSkip(StarSolver):
+@roles.pytree_dataclass
+class ProxSkip(roles.StarSolver):
     """ProxSkip; build it with `prox_skip`."""
 
     step_size: jax.Array = positive(  # shape=(): gamma
         argument="step", curvature=lambda largest: 1 / largest
     )
     probability: jax.Array = positive(at_most=1)  # shape=(): p
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged(
-        prompt_alone("the server answers in the same round")
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged(
+        prompt_alone="the server answers in the same round"
     )  # of x~_i - (gamma / p) h_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
@@ -85,27 +79,27 @@ class ProxSkip(StarSolver):
         """Return gamma / p, shape ()."""
         return self.step_size / self.probability
 
-    def start_clients(self, problem, models, key) -> tuple[ProxSkipClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start everybody at the first model, with h_i = 0."""
-        return ProxSkipClients(models, jnp.zeros_like(models)), Said((models,))
+        return ProxSkipClients(models, jnp.zeros_like(models)), roles.Said((models,))
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return heads, and the key of the minibatches."""
         coin_key, key = jax.random.split(key)
         return jax.random.bernoulli(coin_key, self.probability), key
 
-    def client(self, problem, clients: ProxSkipClients, _, key) -> tuple[ProxSkipClients, Said]:
+    def client(self, problem, clients: ProxSkipClients, _, key):
         """Return x~_i in the place of x_i, and say x~_i - (gamma / p) h_i."""
         slopes = problem.gradients(clients.model, key)
         moved = clients.model - self.step_size * (slopes - clients.control)
         sent = moved - self.stretch * clients.control
-        return clients._replace(model=moved), Said((sent,))
+        return clients._replace(model=moved), roles.Said((sent,))
 
     def apply_decoded(self, clients: ProxSkipClients, values) -> ProxSkipClients:
         """Go on from the model of which the value would have been sent."""
         return clients._replace(model=values[0] + self.stretch * clients.control)
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return x."""
         return self.regularizer.prox(received.means[0], self.stretch)
 
@@ -113,7 +107,7 @@ class ProxSkip(StarSolver):
         """Return x and the new h_i."""
         return ProxSkipClients(x, clients.control + (x - clients.model) / self.stretch)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.model
 
@@ -122,8 +116,8 @@ def prox_skip(
     step: ArrayLike | None = None,
     *,
     probability: ArrayLike = 0.3,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> ProxSkip:
     """Build `ProxSkip`.
 

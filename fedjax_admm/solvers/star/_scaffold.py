@@ -44,18 +44,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, counted, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import descend
-from fedjax_admm.solvers._messages import Received, Said, Upload
-from fedjax_admm.solvers._star import StarSolver
 
 
-@short_repr
+@roles.short_repr
 class ScaffoldServer(NamedTuple):
     """What goes down."""
 
@@ -63,14 +57,14 @@ class ScaffoldServer(NamedTuple):
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
 
 
-@pytree_dataclass
-class Scaffold(StarSolver):
+@roles.pytree_dataclass
+class Scaffold(roles.StarSolver):
     """SCAFFOLD; build it with `scaffold`. What a client keeps is c_i, shape (clients, dim)."""
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=(): eta
     server_step: jax.Array = positive()  # shape=(): eta_g
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of the moves, and of c_i
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of the moves, and of c_i
     local_steps: int = counted()  # K
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
@@ -79,27 +73,27 @@ class Scaffold(StarSolver):
         """Start at the first model, with c = 0."""
         return ScaffoldServer(model, jnp.zeros_like(model))
 
-    def start_clients(self, problem, models, key) -> tuple[jax.Array, Said]:
+    def start_clients(self, problem, models, key):
         """Start with c_i = 0; no client has moved."""
         none = jnp.zeros_like(models)
-        return none, Said((none,))
+        return none, roles.Said((none,))
 
-    def client(self, problem, own, received: ScaffoldServer, key) -> tuple[jax.Array, Said]:
+    def client(self, problem, own, received: ScaffoldServer, key):
         """Return c_i+, and say y_i - x."""
         x, correction = received.model, received.control - own
         moved = descend(problem, x, key, self.rate, self.local_steps, lambda _: correction)
         new = (x - moved) / (self.local_steps * self.rate) - correction
-        return new, Said((moved - x,))
+        return new, roles.Said((moved - x,))
 
-    def upload(self, own) -> Upload:
+    def upload(self, own) -> roles.Upload:
         """Return c_i."""
-        return Upload((own,))
+        return roles.Upload((own,))
 
     def apply_decoded(self, own, values) -> jax.Array:
         """Take over the control variate that arrived."""
         return values[1]
 
-    def server(self, server: ScaffoldServer, received: Received, info) -> ScaffoldServer:
+    def server(self, server: ScaffoldServer, received: roles.Received, info) -> ScaffoldServer:
         """Return x and c."""
         move, control = received.means
         length = self.local_steps * self.rate * self.server_step
@@ -116,8 +110,8 @@ def scaffold(
     *,
     local_steps: int = 5,
     server_step: ArrayLike = 1.0,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> Scaffold:
     """Build `Scaffold`.
 

@@ -26,36 +26,31 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, power_decay, sqrt_decay
-from fedjax_admm.solvers._declared import exchanged, regularized, scheduled
-from fedjax_admm.solvers._messages import Received, Said
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@pytree_dataclass
-class FederatedSubgradient(StarSolver):
+@roles.pytree_dataclass
+class FederatedSubgradient(roles.StarSolver):
     """Federated subgradient descent; build it with `federated_subgradient`."""
 
-    step_size: Schedule = scheduled()  # eta_k, of the global round k from 1; in units of the model
-    # per subgradient
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of u_l
+    # eta_k, of the global round k from 1; in units of the model per subgradient
+    step_size: Schedule = roles.scheduled()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of u_l
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
-    def start_clients(self, problem, models, key) -> tuple[tuple[()], Said]:
+    def start_clients(self, problem, models, key):
         """Start without subgradients; clients keep nothing."""
-        return (), Said((jnp.zeros_like(models),))
+        return (), roles.Said((jnp.zeros_like(models),))
 
-    def client(self, problem, clients, server, key) -> tuple[tuple[()], Said]:
+    def client(self, problem, clients, server, key):
         """Say u_l, a subgradient at the server's model."""
-        return (), Said((problem.gradients(server, key),))
+        return (), roles.Said((problem.gradients(server, key),))
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return `prox_{eta_k a_k g}(w - eta_k a_k mean of u_l)`."""
         length, (total,) = self.step_size(info.index + 1), received.sums
         share = received.number.astype(total.dtype) / received.num_clients
@@ -69,8 +64,8 @@ class FederatedSubgradient(StarSolver):
 def federated_subgradient(
     step_size: ScheduleLike | None = None,
     *,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedSubgradient:
     """Build `FederatedSubgradient`.
 

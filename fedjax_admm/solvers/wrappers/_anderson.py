@@ -30,7 +30,6 @@ Journal on Numerical Analysis 49(4), 2011; A. Fu, J. Zhang, S. Boyd, "Anderson A
 Douglas-Rachford Splitting", arXiv:1908.11482 (the regulariser, and the idea of the safeguard).
 """
 
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -38,18 +37,17 @@ import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, declared, scalar
-from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._checks import InputError, build, counted, declared, optional, ranged, scalar
 from fedjax_admm._run import in_dtype_of
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
 from fedjax_admm.protocol import RoundInfo, Solver
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@short_repr
+@roles.short_repr
 class AndersonHistory(NamedTuple):
     """What is remembered of earlier rounds; d is the number of floating numbers in a state."""
 
@@ -63,7 +61,7 @@ class AndersonHistory(NamedTuple):
     size: jax.Array  # shape=(): ||f|| there
 
 
-@short_repr
+@roles.short_repr
 class AndersonState(NamedTuple):
     """The state of the solver inside, and the history."""
 
@@ -71,18 +69,14 @@ class AndersonState(NamedTuple):
     history: AndersonHistory
 
 
-def _check_regularization(name: str, given: Any) -> jax.Array | None:
-    return None if given is None else scalar(name, given, at_least=0)
-
-
-@pytree_dataclass
+@roles.pytree_dataclass
 class Anderson(SolverWrapper):
     """A solver whose rounds are extrapolated; build it with `anderson`."""
 
     solver: Solver
-    regularization: jax.Array | None = declared(_check_regularization)  # shape=(): eta; by the
-    # dtype if None
-    safeguard: jax.Array = declared(partial(scalar, at_least=1))  # shape=(): D
+    # shape=(): eta; by the dtype if None
+    regularization: jax.Array | None = declared(optional(scalar, at_least=0))
+    safeguard: jax.Array = ranged(at_least=1)  # shape=(): D
     memory: int = counted(at_least=0)
 
     # What every solver needs; the solver inside adds what it requires.
