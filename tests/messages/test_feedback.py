@@ -179,17 +179,6 @@ def test_a_step_is_a_leaf_and_its_derivative_is_finite(dtype):
             assert values[0] != values[1]
 
 
-@pytest.mark.thorough
-def test_zeros_arrive_as_zeros_and_leave_nothing_behind(dtype):
-    zeros = np.zeros((4, 5, 3), dtype)
-    for channel in INSIDE:
-        for build in (messages.error_feedback, messages.differences):
-            arrives, state = sent(build(channel), zeros)
-            assert arrives.dtype == dtype
-            np.testing.assert_array_equal(arrives, zeros)
-            np.testing.assert_array_equal(state[0], zeros[0])
-
-
 @pytest.mark.parametrize("build", [messages.error_feedback, messages.differences])
 def test_builders_say_what_is_wrong(build):
     with pytest.raises(InputError, match="must be a compressor, but it is 8"):

@@ -132,15 +132,6 @@ def test_one_step_of_everybody_is_the_proximal_gradient_method():
 
 @thorough
 @pytest.mark.usefixtures("x64")
-def test_fed_prox_without_penalty_is_fed_avg():
-    mine = fed_prox(0.0, local=local_gradient(0.2, steps=5), regularizer=l1())
-    other = federated_averaging(0.2, local_steps=5, regularizer=l1())
-    found, wanted = (follow(solver).trace["server"] for solver in (mine, other))
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
-
-
-@thorough
-@pytest.mark.usefixtures("x64")
 def test_exact_fed_prox_minimises_the_mean_of_moreau_envelopes_and_the_regulariser():
     A, b = draw()
     x = np.asarray(
@@ -173,21 +164,6 @@ def test_builders_without_arguments_converge_at_every_scale(factor):
     tied = follow(fed_prox(), problem, 1000, "everybody").estimate
     wanted = reference.fed_prox_limit(A, b, L, 1 / (L + L), 5)
     np.testing.assert_allclose(tied, wanted, rtol=0, atol=1e-10)
-
-
-@thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", METHODS)
-def test_drawn_clients_alone_do_what_masked_ones_do(name):
-    problem, solver = quadratics(START), METHODS[name][0](l1())
-    state = solver.init(problem, jax.random.key(0))
-    drawn = jnp.array([1, 4, 7], jnp.int32)
-    active = jnp.zeros(10, bool).at[drawn].set(True)
-    key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
-    key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
-    np.testing.assert_allclose(gathered.server, masked.server, rtol=0, atol=1e-15)
 
 
 @pytree_dataclass

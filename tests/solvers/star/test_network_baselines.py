@@ -22,7 +22,6 @@ from fedjax_admm.problems import (
     with_access,
 )
 from fedjax_admm.solvers import federated_averaging, federated_proximal_averaging, ifca
-from tests.bits import same_bits
 from tests.reference import networked as reference
 from tests.solvers.quadratics import quadratics
 
@@ -595,26 +594,3 @@ def test_problems_that_lack_something_are_told(solver, offered, missing):
     )
     with pytest.raises(fa.InputError, match=f"needs a problem with {missing}, which"):
         fa.run(solver, problem, jax.random.key(0), rounds=1)
-
-
-# --- one program --------------------------------------------------------------------------------
-
-
-@pytest.mark.bits
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: federated_averaging(0.05, local_steps=2),
-        lambda: federated_proximal_averaging(0.5),
-        lambda: ifca(np.eye(3)[:2], 0.3),
-    ],
-    ids=["gradient", "prox", "ifca"],
-)
-def test_rounds_in_parts_are_the_rounds_at_once_bit_for_bit(build):
-    problem, process = regression(draw()), participation.replay(random_masks())
-    go = partial(fa.run, build(), problem, jax.random.key(0), participation=process)
-    whole, part = go(rounds=60), go(rounds=30)
-    part = go(rounds=30, start=part.state)
-    same_bits(part.state, whole.state)

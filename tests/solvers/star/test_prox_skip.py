@@ -149,21 +149,6 @@ def test_the_builder_without_arguments_converges_at_every_scale(factor):
     np.testing.assert_allclose(found, minimizer(), rtol=0, atol=1e-10)
 
 
-@thorough
-@pytest.mark.usefixtures("x64")
-def test_drawn_clients_alone_do_what_masked_ones_do():
-    problem, solver = quadratics(START), prox_skip(0.8, probability=1.0)
-    state = follow(solver, rounds=5, measure=None).state.solver
-    drawn = jnp.array([1, 4, 7], jnp.int32)
-    active = jnp.zeros(CLIENTS, bool).at[drawn].set(True)
-    key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
-    key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
-    for mine, other in zip(jax.tree.leaves(gathered), jax.tree.leaves(masked), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-15)
-
-
 def test_mistakes_get_a_sentence():
     with pytest.raises(fa.InputError, match=r"probability must be at most 1, but it is 1\.5"):
         prox_skip(probability=1.5)

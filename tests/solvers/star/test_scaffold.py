@@ -1,7 +1,5 @@
 """SCAFFOLD on quadratic clients: trajectories, the mean of controls, limits, weights."""
 
-import chex
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -124,21 +122,6 @@ def test_weights_belong_in_the_losses():
 def test_the_builder_without_arguments_converges_at_every_scale(factor):
     found = follow(scaffold(), scaled(factor), 400, measure=None).estimate
     np.testing.assert_allclose(found, minimizer(), rtol=0, atol=1e-12)
-
-
-@thorough
-@pytest.mark.usefixtures("x64")
-def test_drawn_clients_alone_do_what_masked_ones_do():
-    problem, solver = quadratics(START), scaffold(0.2)
-    state = follow(solver, rounds=5, measure=None).state.solver
-    drawn = jnp.array([1, 4, 7], jnp.int32)
-    active = jnp.zeros(CLIENTS, bool).at[drawn].set(True)
-    key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
-    key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
-    parts = ((state.server, state.clients) for state in (gathered, masked))
-    chex.assert_trees_all_close(*parts, rtol=0, atol=1e-15)
 
 
 def test_numbers_sent_and_mistakes():
