@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError, messages
+from fedjax_admm.messages.compression import _compressors as compressors
 from tests.reference import compressors as reference
 
 X = np.random.default_rng(0).standard_normal(64)
@@ -47,18 +48,18 @@ def twin(compressor, x, key):
     """What arrives according to the reference, with the same draws."""
     uniforms = np.asarray(jax.random.uniform(jax.random.clone(key), x.shape, x.dtype))
     match compressor:
-        case messages.QSGD():
+        case compressors.QSGD():
             return reference.qsgd(x, compressor.levels, uniforms)
-        case messages.Natural():
+        case compressors.Natural():
             return reference.natural(x, uniforms)
-        case messages.RandK():
+        case compressors.RandK():
             code = compressor.code(jnp.asarray(x), jax.random.clone(key))
             return reference.rand_k(x, np.asarray(code.places))
-        case messages.ScaledSign():
+        case compressors.ScaledSign():
             return reference.scaled_sign(x)
-        case messages.TopK():
+        case compressors.TopK():
             return reference.top_k(x, compressor.entries)
-        case messages.Cast():
+        case compressors.Cast():
             return reference.cast(x, jnp.dtype(compressor.dtype))
 
 
@@ -181,7 +182,7 @@ def test_at_both_ends_of_the_range_numbers_and_derivatives_are_finite(compressor
         assert np.all(np.isfinite(out))
         assert np.all(np.isfinite(pull(jnp.ones(64, dtype))[0]))
     full = np.full(4, kind.max, dtype)
-    if not isinstance(compressor, messages.RandK):
+    if not isinstance(compressor, compressors.RandK):
         assert np.all(np.isfinite(arrives(compressor, full)))
 
 
@@ -210,7 +211,7 @@ def test_natural_compression_saturates_at_exponents_of_eight_bits(x64):
 @pytest.mark.parametrize("compressor", UNBIASED, ids=name)
 def test_what_is_not_finite_is_not_made_finite(compressor):
     x = np.array([1.0, np.nan, 2.0], np.float32)
-    if isinstance(compressor, messages.RandK):
+    if isinstance(compressor, compressors.RandK):
         compressor = messages.rand_k(3)
     assert not np.all(np.isfinite(arrives(compressor, x)))
 

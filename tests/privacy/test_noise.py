@@ -10,15 +10,8 @@ import pytest
 from scipy import special, stats
 
 from fedjax_admm import InputError
-from fedjax_admm.privacy import (
-    gaussian_release,
-    normal_of_words,
-    on_grid,
-    standard_normal,
-    tail_mass,
-    zcdp_plan,
-    zcdp_plan_of_budget,
-)
+from fedjax_admm.privacy import gaussian_release, tail_mass, zcdp_plan, zcdp_plan_of_budget
+from fedjax_admm.privacy._noise import normal_of_words, on_grid, standard_normal
 
 BITS = {"float32": 95, "float64": 127}
 PRECISE = {"float32": 6e-7, "float64": 1e-15}

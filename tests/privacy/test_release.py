@@ -15,9 +15,9 @@ from fedjax_admm.privacy import (
     approximate_plan,
     exact_release,
     gaussian_release,
-    standard_normal,
     zcdp_plan,
 )
+from fedjax_admm.privacy._noise import standard_normal
 from tests.reference import zcdp as reference
 
 DELTA, ROUNDS, TAU = 1e-5, 6, 0.8

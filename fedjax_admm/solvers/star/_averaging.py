@@ -126,7 +126,7 @@ class ProxUpdate:
 
 @roles.pytree_dataclass
 class FederatedAveraging(roles.StarSolver):
-    """Averaging; built by `federated_averaging`, `fed_prox`, `federated_proximal_averaging`."""
+    """Averaging; built by `fed_avg`, `fed_prox`, `fed_avg_prox`."""
 
     update: GradientUpdate | ProximalUpdate | ProxUpdate  # the work of the clients
     regularizer: roles.Penalty = roles.regularized()  # g
@@ -149,7 +149,7 @@ class FederatedAveraging(roles.StarSolver):
         return self.regularizer.prox(received.means[0], self.update.length(received))
 
 
-def federated_averaging(
+def fed_avg(
     rate: ArrayLike | None = None,
     *,
     local_steps: int = 1,
@@ -193,7 +193,7 @@ def fed_prox(
     return build(FederatedAveraging, **locals())
 
 
-def federated_proximal_averaging(
+def fed_avg_prox(
     ratio: ArrayLike = 1.0,
     *,
     regularizer: roles.Penalty | None = None,

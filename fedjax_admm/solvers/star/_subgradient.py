@@ -33,7 +33,7 @@ from fedjax_admm.solvers import _roles as roles
 
 @roles.pytree_dataclass
 class FederatedSubgradient(roles.StarSolver):
-    """Federated subgradient descent; build it with `federated_subgradient`."""
+    """Federated subgradient descent; build it with `fed_subgradient`."""
 
     # eta_k, of the global round k from 1; in units of the model per subgradient
     step_size: Schedule = roles.scheduled()
@@ -61,7 +61,7 @@ class FederatedSubgradient(roles.StarSolver):
         )
 
 
-def federated_subgradient(
+def fed_subgradient(
     step_size: ScheduleLike | None = None,
     *,
     regularizer: roles.Penalty | None = None,

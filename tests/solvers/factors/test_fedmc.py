@@ -93,7 +93,7 @@ def start_of(case):
 def solver_of(case, kinds=("l2", "l2"), weights=(USER_WEIGHT, ITEM_WEIGHT), **options):
     build = [PENALTIES[kind][0](weight) for kind, weight in zip(kinds, weights, strict=True)]
     options = {"beta": BETA, "inner_steps": STEPS, "start": start_of(case)} | options
-    return fa.solvers.fedmc_admm(user_penalty=build[0], item_penalty=build[1], **options)
+    return fa.solvers.fed_mc_admm(user_penalty=build[0], item_penalty=build[1], **options)
 
 
 def random_masks(seed=5):
@@ -196,7 +196,7 @@ def test_golden_case(kind, dtype):
         case["clients"], num_items=3, standardize=False
     )
     build = PENALTIES[kind][0]
-    solver = fa.solvers.fedmc_admm(
+    solver = fa.solvers.fed_mc_admm(
         beta=case["beta"],
         user_penalty=build(case["user_weight"]),
         item_penalty=build(case["item_weight"]),
@@ -307,7 +307,7 @@ def reference_averages(case, masks, setting, all_users):
 )
 def test_averaging_is_that_of_the_reference(setting, all_users, number):
     case = draw()
-    solver = fa.solvers.fedmavg(
+    solver = fa.solvers.fed_mavg(
         setting,
         user_weight=0.3,
         item_weight=0.2,
@@ -437,7 +437,7 @@ def medium(problem, rounds):
         2e-4 * rng.random(shape), 2e-4 * rng.random((problem.num_items, 3))
     )
     run = fa.run(
-        fa.solvers.fedmc_admm(start=start),
+        fa.solvers.fed_mc_admm(start=start),
         problem,
         jax.random.key(1),
         rounds=rounds,
@@ -481,7 +481,7 @@ def test_several_chunks_of_ratings_against_the_reference():
         parts = (listed.users, listed.items, listed.values)
         clients.append(tuple(part[first:].ravel()[:count] for part in parts))
     state = {name: trace[name][0] for name in "UVWY"}
-    solver = fa.solvers.fedmc_admm(
+    solver = fa.solvers.fed_mc_admm(
         start=fa.ratings.given_start(state["U"], state["V"]), inner_steps=3
     )
     after = fa.run(solver, problem, jax.random.key(0), rounds=2, measure=everything, every=2).trace
@@ -519,16 +519,16 @@ def test_traffic_of_the_paper():
         ({"zero_dual": True}, 0, 168_200),
         ({"zero_dual": True, "combined": True}, 0, 84_100),
     ]:
-        sent = fa.traffic.totals(fa.solvers.fedmc_admm(**options).traffic(problem), [10, 10, 10])
+        sent = fa.traffic.totals(fa.solvers.fed_mc_admm(**options).traffic(problem), [10, 10, 10])
         np.testing.assert_array_equal(sent.down, [84_100, 168_200, 252_300])
         np.testing.assert_array_equal(sent.up, before + up * np.array([1, 2, 3]))
     for all_users, down in ((True, 841_000), (False, 84_100)):
-        traffic = fa.solvers.fedmavg(all_users=all_users).traffic(problem)
+        traffic = fa.solvers.fed_mavg(all_users=all_users).traffic(problem)
         sent = fa.traffic.totals(traffic, [10, 10, 10], [1, 2, 3])
         np.testing.assert_array_equal(sent.down, down * np.array([1, 2, 3]))
         np.testing.assert_array_equal(sent.up, 84_100 * np.array([1, 2, 3]))
     with pytest.raises(ValueError, match=r"^rounds must be given"):
-        fa.traffic.totals(fa.solvers.fedmavg().traffic(problem), [10])
+        fa.traffic.totals(fa.solvers.fed_mavg().traffic(problem), [10])
 
 
 # --- convergence --------------------------------------------------------------------------------
@@ -574,7 +574,7 @@ def test_runs_until_stationary():
         gradient = reference.gradient_items(np.asarray(users[i, : SIZES[i]]), items, client)
         np.testing.assert_allclose(duals[i], -gradient / len(SIZES), rtol=0, atol=2e-3)
         assert np.linalg.norm(gradient) > 0.3  # it is no zero
-    asked = float(fa.solvers.fedmc_theory_beta(solver, problem, late.state.solver, 2))
+    asked = float(fa.solvers.fed_mc_theory_beta(solver, problem, late.state.solver, 2))
     curvature = [np.linalg.norm(part.T @ part) for part in np.asarray(users)]
     wanted = 8 * (8 + STEPS) * max(curvature) ** 2 / (2 / 5 * 5 * min(curvature))
     assert asked == pytest.approx(wanted, rel=1e-9)
@@ -588,24 +588,28 @@ def test_runs_until_stationary():
     ("build", "arguments", "sentence"),
     [
         (
-            fa.solvers.fedmc_admm,
+            fa.solvers.fed_mc_admm,
             {"preset": "best"},
             "preset must be one of 'paper' and 'default', but it is 'be",
         ),
         (
-            fa.solvers.fedmc_admm,
+            fa.solvers.fed_mc_admm,
             {"bound": "max"},
             "bound must be one of 'fro', 'spec' and 'row', but it is 'max'.",
         ),
-        (fa.solvers.fedmc_admm, {"beta": 0}, "beta must be greater than 0, but it is 0."),
-        (fa.solvers.fedmc_admm, {"beta": np.nan}, "beta must be finite, but it is nan."),
-        (fa.solvers.fedmc_admm, {"inner_steps": 0}, "inner_steps must be at least 1, but it is 0."),
+        (fa.solvers.fed_mc_admm, {"beta": 0}, "beta must be greater than 0, but it is 0."),
+        (fa.solvers.fed_mc_admm, {"beta": np.nan}, "beta must be finite, but it is nan."),
         (
-            fa.solvers.fedmavg,
+            fa.solvers.fed_mc_admm,
+            {"inner_steps": 0},
+            "inner_steps must be at least 1, but it is 0.",
+        ),
+        (
+            fa.solvers.fed_mavg,
             {"setting": "good"},
             "setting must be one of 'fair' and 'paper', but it is 'good'.",
         ),
-        (fa.solvers.fedmavg, {"user_weight": -1}, "user_weight must be at least 0, but it is -1."),
+        (fa.solvers.fed_mavg, {"user_weight": -1}, "user_weight must be at least 0, but it is -1."),
         (
             fa.ratings.given_start,
             {"users": np.zeros((2, 2, 3)), "items": np.zeros((4, 2))},
@@ -625,8 +629,8 @@ def test_mistakes_get_a_sentence(build, arguments, sentence):
 
 
 def test_presets():
-    assert [float(fa.solvers.fedmc_admm(name).beta) for name in ("default", "paper")] == [1e5, 1e4]
-    solver = fa.solvers.fedmc_admm("paper", rank=7)
+    assert [float(fa.solvers.fed_mc_admm(name).beta) for name in ("default", "paper")] == [1e5, 1e4]
+    solver = fa.solvers.fed_mc_admm("paper", rank=7)
     assert solver.start.rank == 7
     scales = [solver.user_penalty.weight, solver.item_penalty.weight]
     np.testing.assert_allclose(scales, 1e-6)
@@ -666,10 +670,10 @@ def error(solver, problem, state):
 @pytest.mark.data
 def test_errors_on_movielens(movielens):
     solvers = {
-        "beta = 1e4": (fa.solvers.fedmc_admm("paper"), 0.925, 0.965),
-        "beta = 1e5": (fa.solvers.fedmc_admm(), 0.86, 0.90),
-        "fair": (fa.solvers.fedmavg("fair"), 0.825, 0.845),
-        "paper": (fa.solvers.fedmavg("paper"), 0.895, 0.925),
+        "beta = 1e4": (fa.solvers.fed_mc_admm("paper"), 0.925, 0.965),
+        "beta = 1e5": (fa.solvers.fed_mc_admm(), 0.86, 0.90),
+        "fair": (fa.solvers.fed_mavg("fair"), 0.825, 0.845),
+        "paper": (fa.solvers.fed_mavg("paper"), 0.895, 0.925),
     }
     for name, (solver, low, high) in solvers.items():
         found = [
@@ -687,7 +691,7 @@ def test_errors_on_movielens(movielens):
         assert low < np.mean(found) < high, (name, found)
 
 
-@pytest.mark.parametrize("build", [fa.solvers.fedmc_admm, fa.solvers.fedmavg])
+@pytest.mark.parametrize("build", [fa.solvers.fed_mc_admm, fa.solvers.fed_mavg])
 @pytest.mark.parametrize(
     ("users", "items"),
     [((1, 14, 3), (25, 3)), ((5, 1, 3), (25, 3)), ((5, 13, 3), (25, 3)), ((5, 14, 3), (1, 3))],
@@ -700,6 +704,6 @@ def test_a_start_of_another_shape_is_told(build, users, items):
 
 def test_a_typical_beta_is_carried_over_from_movielens():
     problem = problem_of(draw())
-    assert fa.solvers.fedmc_typical_beta(problem) == pytest.approx(
+    assert fa.solvers.fed_mc_typical_beta(problem) == pytest.approx(
         1e5 * (40 / 943) * (100 / 5) ** 2
     )

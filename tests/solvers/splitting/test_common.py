@@ -7,7 +7,8 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.solvers import FallingGradient, fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
+from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
+from fedjax_admm.solvers._local import FallingGradient
 from tests.solvers.quadratics import Quadratics, minimizer, quadratics
 from tests.solvers.splitting.paths import ORIGIN, everybody, finish, path, scaled
 

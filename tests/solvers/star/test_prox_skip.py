@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import penalties
-from fedjax_admm.solvers import federated_averaging, prox_skip
+from fedjax_admm.solvers import fed_avg, prox_skip
 from tests.reference import star_averaging as reference
 from tests.solvers.quadratics import CLIENTS, draw, minimizer, quadratics
 from tests.solvers.star.quadratic_runs import (
@@ -113,7 +113,7 @@ def test_distances_that_others_found(weight, always, some):
 @pytest.mark.usefixtures("x64")
 def test_always_talking_is_the_proximal_gradient_method():
     mine = prox_skip(0.8, probability=1.0, regularizer=penalties.l1(WEIGHT))
-    other = federated_averaging(0.8, regularizer=penalties.l1(WEIGHT))
+    other = fed_avg(0.8, regularizer=penalties.l1(WEIGHT))
     found = follow(mine, present="everybody").trace["server"]
     wanted = follow(other, present="everybody").trace["server"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13)

@@ -6,7 +6,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import penalties
-from fedjax_admm.solvers import federated_averaging, scaffold
+from fedjax_admm.solvers import fed_avg, scaffold
 from tests.reference import star_averaging as reference
 from tests.solvers.quadratics import CLIENTS, Quadratics, draw, minimizer, quadratics
 from tests.solvers.star.quadratic_runs import (
@@ -71,7 +71,7 @@ def test_ends_at_the_minimiser_with_the_gradients_there():
 def test_one_step_of_everybody_is_gradient_descent():
     one = scaffold(0.4, local_steps=1, server_step=1.5)
     found = follow(one, present="everybody").trace["model"]
-    wanted = follow(federated_averaging(0.4 * 1.5), present="everybody").trace["server"]
+    wanted = follow(fed_avg(0.4 * 1.5), present="everybody").trace["server"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
 
 

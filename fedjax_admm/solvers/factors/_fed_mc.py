@@ -53,7 +53,7 @@ from fedjax_admm.ratings import (
 )
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
-from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
+from fedjax_admm.solvers.factors._fed_mc_constants import FED_MC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
@@ -75,7 +75,7 @@ _check_penalty = having(
 
 @roles.pytree_dataclass
 class FedMCADMM(FactorSolver):
-    """FedMC-ADMM; build it with `fedmc_admm`."""
+    """FedMC-ADMM; build it with `fed_mc_admm`."""
 
     beta: jax.Array = positive()  # shape=(): weight of the constraint W_i = V
     user_penalty: roles.Penalty = declared(_check_penalty)  # R_i
@@ -138,7 +138,7 @@ class FedMCADMM(FactorSolver):
         return sent._replace(up=sent.up if self.combined else 2 * sent.up, before=before)
 
 
-def fedmc_admm(
+def fed_mc_admm(
     preset: str = "default",
     *,
     rank: int = 5,
@@ -155,10 +155,10 @@ def fedmc_admm(
     """Build FedMC-ADMM.
 
     Presets: "paper" takes beta = 1e4, as the authors' code; "default" takes beta = 1e5, which is
-    better on MovieLens 100K with 100 clients (`fedmc_typical_beta` carries it over to other
+    better on MovieLens 100K with 100 clients (`fed_mc_typical_beta` carries it over to other
     tables). Both start from entries uniform on [0, 2e-4], to which these belong (see
     `uniform_start`), with squares of weight 1e-6 as regularisers. The paper's condition for
-    convergence asks for a beta that is larger by many orders of magnitude (`fedmc_theory_beta`).
+    convergence asks for a beta that is larger by many orders of magnitude (`fed_mc_theory_beta`).
 
     Args:
       preset: where the numbers come from that are not given.
@@ -175,7 +175,7 @@ def fedmc_admm(
       exchange: what happens to messages, `messages.exchange(...)`; nothing if None. Clients then
         send the one array, whatever `combined` says. Y_i before the first round arrives as it is.
     """
-    one_of("preset", preset, FEDMC_PRESETS)
-    beta, start = FEDMC_PRESETS[preset] if beta is None else beta, start_of(start, rank)
+    one_of("preset", preset, FED_MC_PRESETS)
+    beta, start = FED_MC_PRESETS[preset] if beta is None else beta, start_of(start, rank)
     solver = build(FedMCADMM, **locals())
     return replace(solver, combined=solver.combined or not solver.exchange.plain)

@@ -52,7 +52,7 @@ def _squares(name: str, weight: Any) -> SquaredL2:
 
 @roles.pytree_dataclass
 class FedMAvg(FactorSolver):
-    """FedMAvg; build it with `fedmavg`."""
+    """FedMAvg; build it with `fed_mavg`."""
 
     setting: str = option("fair", "paper")
     user_penalty: SquaredL2 = declared(_squares, argument="user_weight")  # lam
@@ -112,7 +112,7 @@ class FedMAvg(FactorSolver):
         return sent._replace(down=0, down_bits=bits, broadcast=problem.num_clients * sent.down)
 
 
-def fedmavg(
+def fed_mavg(
     setting: str = "fair",
     *,
     rank: int = 5,
