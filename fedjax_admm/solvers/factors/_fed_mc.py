@@ -1,4 +1,4 @@
-r"""FedMC-ADMM: federated matrix completion by linearised ADMM with sampled clients.
+"""FedMC-ADMM: federated matrix completion by linearised ADMM with sampled clients.
 
 Each client i that takes part, with N inner steps per block, its copy W_i of the items' factors V,
 its dual variable Y_i and p clients in all:
@@ -15,21 +15,17 @@ with L an upper bound of the curvature of f_i in U (the Frobenius norm of W_i^T 
 over p (that of U_i^T U_i). With the other block fixed the loss is one r x r quadratic per row:
 two passes over the client's ratings per round, however large N.
 
-A client may send W_i + Y_i / beta alone, and does where something happens to messages: with M_i^
-what is left of it on its way, as the server heard it last,
+With an exchange a client sends M_i = W_i + Y_i / beta alone, and V is the prox of R / (p beta) at
+the aggregate of the last M_i^ that arrived. Half of the difference M_i - M_i^ is then taken from
+W_i, and half of it, times beta, from Y_i.
 
-    V <- prox of R / (p beta) at Agg_i(M_i^)
-
-Half of the difference W_i + Y_i / beta - M_i^ is then taken from W_i, and half of it, times beta,
-from Y_i. These are matrices, one per client.
-
-Over devices (see `devices`) each works for its own clients, and sums of (items, rank) are what
-they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
-U_i, W_i and Y_i travel to the device that works for them, and back.
+On several devices (see `devices`) each works for its own clients and sends sums of (items, rank).
+A drawn fixed number of clients is dealt out evenly: their U_i, W_i and Y_i travel to the device
+that works for them, and back.
 
 Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
-Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. What is sent reveals which
-items a client rated, and the dual variable is its gradient: nothing is private but ratings and U_i.
+Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. Messages reveal which
+items a client rated, and the dual variable is its gradient: only ratings and U_i are private.
 """
 
 from dataclasses import replace

@@ -1,45 +1,40 @@
-r"""Decentralised consensus ADMM: neighbours on a graph agree on one model.
+"""Decentralised consensus ADMM: neighbours on a graph agree on one model.
 
-    minimise   sum_i f_i(x)
+    minimise   sum_i f_i(x)   subject to x_i = x_j along every edge
 
-which has the minimisers of the mean of the losses. The constraint is x_i = x_j along every edge.
 Each node keeps a letter y_ij of every neighbour j; with d_i its degree, one round is
 
     x_i  = argmin_x f_i(x) + rho d_i ||x - m_i||^2,    m_i = (1 / d_i) sum_j y_ij
     y_ji <- (1 - a) y_ji + a (2 x_i - y_ij)            for every neighbour j,  a = relaxation / 2
 
-from y_ij = (x_i + x_j) / 2. With relaxation 1 and everybody present this is the decentralised ADMM
-of the paper, whose nodes keep one multiplier each: `y_ij = (x_i + x_j) / 2 - alpha_ij / (2 rho)`
-with `alpha_ij = -alpha_ji`, `alpha_i = sum_j alpha_ij`, and
+from y_ij = (x_i + x_j) / 2. With relaxation 1 and full participation it is the ADMM of the paper,
+with one multiplier per node: `y_ij = (x_i + x_j) / 2 - alpha_ij / (2 rho)` with
+`alpha_ij = -alpha_ji`, `alpha_i = sum_j alpha_ij`, and
 
     x_i     = argmin_x f_i(x) + alpha_i^T x + rho sum_j ||x - (x_i + x_j) / 2||^2
     alpha_i <- alpha_i + rho sum_j (x_i - x_j)
 
-A fixed point has all models equal, and -alpha_i in the subdifferential of f_i; the multipliers add
+A fixed point has all models equal and -alpha_i in the subdifferential of f_i; the multipliers add
 up to 0, so that the model is a minimiser. Convex losses need no gradients and no bound on rho.
 
-**Who is absent** keeps its model and still receives letters. A round is then a step of some
-coordinates of an averaged operator, which converges almost surely where everybody is present with
-some probability. Multipliers of nodes would not do: updated by those present alone, they do not add
-up to 0 any more, and the limit is another point.
+**Participation**: an absent node keeps its model and still receives letters. A round is then a step
+of some coordinates of an averaged operator, which converges almost surely. (Multipliers of nodes
+would no longer add up to 0, and the limit would be another point.)
 
-A node without neighbours takes proximal steps of weight 2 rho from where it is, to its own
-minimiser. Weights of edges do not enter. There is no field for a regulariser: the proximal map of
-its sum with a loss does not follow from the two maps. It belongs into the losses, or to `pg_extra`,
-which takes one beside them.
+A node without neighbours takes proximal steps of weight 2 rho to its own minimiser. Weights of
+edges do not enter. There is no field for a regulariser, because the proximal map of its sum with a
+loss does not follow from the two maps: put it into the losses, or take `pg_extra`.
 
-**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j. Each has a
-code and a delay of its own, and is false where i is Byzantine. What arrives of it is what y_ji
-moves towards; where nothing arrives, y_ji stays. A fixed point has
-`y_ji + y_ij = 2 x_i` and `= 2 x_j` along every edge: models agree as soon as letters that settle
-arrive as they were sent, as coded differences do. Lost letters do not move the limit.
+**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j, each with
+a code and a delay of its own; it is false where i is Byzantine. y_ji moves towards what arrives,
+and stays where nothing arrives. A fixed point has `y_ji + y_ij = 2 x_i = 2 x_j` along every edge:
+models agree as soon as letters that settle arrive exactly, as coded differences do. Lost letters do
+not move the limit.
 
-An aggregator takes the place of the mean in m_i, over the node's letters. Neighbours who keep to
-the rules then still agree exactly at a fixed point, but `sum_i d_i (x_i - m_i) = 0`, which the mean
-owes to the letters of an edge adding up, is lost, and so is the minimiser: letters of honest
-neighbours differ by their multipliers, of which the rule discards some. With everybody
-present, multipliers of edges stay differences of numbers at nodes, and the limit does not depend on
-the start; where nodes are absent and the graph has cycles, it may depend on who was.
+An aggregator takes the place of the mean in m_i. Honest neighbours still agree exactly at a fixed
+point, but `sum_i d_i (x_i - m_i) = 0` is lost, because the rule discards letters whose multipliers
+differ, and so the limit is not the minimiser. With full participation it does not depend on the
+start; with absent nodes and cycles in the graph it may depend on who was absent.
 
 Reference: W. Shi, Q. Ling, K. Yuan, G. Wu, W. Yin, "On the Linear Convergence of the ADMM in
 Decentralized Consensus Optimization", arXiv:1307.5561, 2014; N. Bastianello, R. Carli, L. Schenato,

@@ -1,4 +1,4 @@
-r"""Networked federated learning by generalised total variation (GTV) minimisation.
+"""Networked federated learning by generalised total variation (GTV) minimisation.
 
     minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
 
@@ -11,21 +11,20 @@ over the models w_i of the nodes of a graph, with a flow u_e (the dual variable)
     u_e^+ = argmin_z lam A_e phi*(z / (lam A_e)) + ||z - s_e||^2 / (2 sigma)
 
 Every node sends its model to its neighbours once per round; weights enter the flows alone. With
-margin <= 1/2, `sigma tau_i degree_i <= 1/2` and `||Sigma^(1/2) D T^(1/2)|| <= 1`: the iterates
-converge for convex losses (equality holds on bipartite graphs: chains, stars, trees, grids).
+margin <= 1/2 the norm `||Sigma^(1/2) D T^(1/2)||` is at most 1 (equality on bipartite graphs), and
+the iterates converge for convex losses.
 
-Nodes without neighbours stay at their own minimiser. A node that is absent in a round keeps its
-model, and an edge works only where both ends are present; the fixed points stay the same.
+Nodes without neighbours stay at their own minimiser. An absent node keeps its model, and a flow
+changes only if both ends of its edge are present; the fixed points stay the same.
 
-**Messages** (`exchange`): a node sends w^+ to all its neighbours, who hear it at the same time. The
-models as everybody knows them, w^, make the flows, at both ends of an edge the same,
+**Messages** (`exchange`): a node sends w^+ to all its neighbours. Both ends of an edge compute its
+flow from the models as everybody knows them, w^,
 
     s_e   = u_e + sigma (D (2 w^^+ - w^))_e
 
-while a node goes on from its own model. Fixed points with w^ = w, as of coded differences, stay the
-same. There is no aggregator, and none is needed against Byzantine nodes: as ||u_e|| <= lam A_e (in
-the norm that is dual to the penalty's), a neighbour's pull on a node is bounded by lam A_e,
-whatever it sends.
+and a node continues from its own model. Fixed points with w^ = w, as of coded differences, stay the
+same. There is no aggregator: as ||u_e|| <= lam A_e (in the norm dual to the penalty's), a Byzantine
+neighbour pulls a node by at most lam A_e.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A primal-dual splitting

@@ -1,15 +1,11 @@
-"""What the private solvers share: clients that send noisy models along the edges of a graph.
+"""Common parts of the private solvers: clients send noisy models along the edges of a graph.
 
-The work of a client ends with a release, and what it has released is its message: noise comes
-before anything leaves it, and there is no other way out. What happens to messages (`exchange`)
-comes after the release: v^, what everybody knows of a client, is made of what was released, by the
-channel, the delay and the attack, none of which sees data. So the ledger is the same with and
-without: what is computed from a private release is as private. It is v^ that takes the place of v
-everywhere, at the client itself too, whose next step begins at a public point as before. Attackers
-see and replace what is sent; what they do with data of their own is theirs to lose. Before the
-release there is no place for a compressor: it can move a message by more than the data of one
-sample do, so that the clipping norm does not bound what one sample changes. Messages are heard by
-all neighbours at the same time.
+A client's work ends with a release, and its message is what it has released: noise comes before
+anything leaves the client. The exchange comes after the release: v^, what everybody knows of a
+client, is made from what was released, by the attack, the channel and the delay, none of which sees
+data. So the ledger does not depend on the exchange. v^ takes the place of v everywhere, also at the
+client itself, whose next step begins at a public point. No compressor stands before the release: it
+can move a message by more than one sample does, so that the clipping norm would bound nothing.
 """
 
 from typing import Any, ClassVar, NamedTuple, cast

@@ -1,4 +1,4 @@
-r"""zCDP-NFL: private networked ADMM for nonsmooth objectives.
+"""zCDP-NFL: private networked ADMM for nonsmooth objectives.
 
 Client k with degree d_k keeps a model w_k to itself and sends v_k, which is w_k with noise. With
 g_k a (clipped) subgradient of its f_k, `a_k = 1 / (1 / eta_n + 2 rho d_k)` and n its own count of
@@ -8,18 +8,16 @@ releases, one round is
     v_k     <- w_k + noise of sensitivity 2 c a_k / M_k             (sent to all neighbours)
     gamma_k <- gamma_k + rho sum_l (v_k - v_l)
 
-All start at zero. The first line is the minimiser of the linearised augmented Lagrangian. The dual
-variables are kept as flows u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so that they
-always add up to zero.
+from zero. The first line minimises the linearised augmented Lagrangian. The dual variables are kept
+as flows u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so that they always add up to 0.
 
-A client that is absent keeps everything; its neighbours use what it sent last, and a flow changes
-only where both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the
-subdifferential of f_k.
+An absent client keeps everything; its neighbours use what it sent last, and a flow changes only if
+both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the subdifferential of
+f_k.
 
-**Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
-them, v^, take the place of v, at both ends of an edge. Flows stay the same at both ends, dual
-variables go on to add up to zero, and the ledger does not change. There is no aggregator: the dual
-variables are sums of flows, in which a Byzantine node's neighbours follow it ever farther.
+**Messages** (`exchange`): the known models v^ take the place of v at both ends of an edge; the
+ledger does not change. There is no aggregator: the dual variables are sums of flows, through which
+a Byzantine node would pull its neighbours ever farther.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", Algorithm 1, with the signs of the augmented Lagrangian.

@@ -1,4 +1,4 @@
-"""The private distributed subgradient method, which zCDP-NFL is compared with.
+"""The private distributed subgradient method, with which zCDP-NFL is compared.
 
     w_k <- sum_l m_kl v_l - eta_n g_k(v_k),    v_k <- w_k + noise of sensitivity 2 c eta_n / M_k
 
@@ -6,11 +6,10 @@ with Metropolis weights m_kl = 1 / (1 + max(d_k, d_l)) on edges and m_kk = 1 - s
 client's own count of releases and g_k its (clipped) subgradient. An absent client keeps everything;
 its neighbours use what it sent last.
 
-**Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
-them, v^, take the place of v; the ledger does not change. An aggregator takes the place of the mean
-`sum_l m_kl v_l`, with the weights m_kl: of all neighbours and of the client itself. As the step
-falls, models then agree where neighbourhoods overlap enough, but as the rule does not keep the mean
-of all clients as the symmetric m does, gradients count by how often the rule picks whom.
+**Messages** (`exchange`): the known models v^ take the place of v; the ledger does not change. An
+aggregator takes the place of the mean, with the weights m_kl, of all neighbours and of the client
+itself. Models then agree as the step falls, where neighbourhoods overlap enough, but the rule does
+not keep the mean of all clients: gradients count by how often the rule picks their clients.
 
 Reference: A. Nedic, A. Ozdaglar, "Distributed Subgradient Methods for Multi-Agent Optimization",
 IEEE Transactions on Automatic Control 54(1), 2009, equation (3); L. Xiao, S. Boyd, S. Lall, "A

@@ -1,50 +1,44 @@
-r"""FedADMM: consensus ADMM on a star, exact or inexact, with some clients in a round.
+"""FedADMM: consensus ADMM on a star, exact or inexact, with partial participation.
 
     minimise over w   (1/N) sum_i f_i(w) + g(w)
 
 as sum_i f_i(w_i) + N g(z) with w_i = z, duals y_i and penalty parameters rho_i. Client i of those
-that take part, with the server's model z and its own model w_i of before:
+that take part, with the server's model z and its own previous model w_i:
 
     e    = a z + (1 - a) w_i                                            (relaxation; a = 1: e = z)
     w_i <- about argmin_w f_i(w) + <y_i, w - e> + rho_i/2 ||w - e||^2,  begun at z
     y_i <- y_i + rho_i (w_i - e)                                        (both dual_updates times)
 
-and it sends the difference of rho_i w_i + y_i to its value of before. The server:
+It sends the change of rho_i w_i + y_i. The server:
 
     c <- c + (sum of what arrives) / sum_j rho_j,    z <- prox of g at c, with step N / sum_j rho_j
 
-so that c = sum_i (rho_i w_i + y_i) / sum_i rho_i over what ALL clients sent last, whoever takes
-part (computed so, unless the participation lists the few who are drawn). The step is 1 / rho where
-all rho_i are equal: N g stands beside the sum of the losses. At a fixed point w_i = z and
-y_i = -grad f_i(z), hence 0 lies in (1/N) sum_i grad f_i(z) + dg(z).
-
-Duals of absent clients are of models long gone, and c counts them in: the fewer take part, the
-longer the mean of ||y_i + grad f_i(z)|| lags. It vanishes all the same, about as fast as the error.
+so that c = sum_i (rho_i w_i + y_i) / sum_i rho_i over the last uploads of ALL clients (it is
+computed so, unless the participation lists the few that are drawn). A fixed point has w_i = z and
+y_i = -grad f_i(z), hence 0 lies in (1/N) sum_i grad f_i(z) + dg(z). Duals of absent clients belong
+to old models: the fewer take part, the more slowly the mean of ||y_i + grad f_i(z)|| vanishes.
 
 Settings:
 
-*  Gong, Li, Freris: dual_updates=1. Where c <- c + eta mean over those present of the differences
-   of w_i + y_i / rho, the paper's constant eta, c adds up everybody's once only for eta = |S| / N;
-   that is what stands above. For |S| clients per round and g = 0, another eta has limits with
-   grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no minimisers and depend on the start,
-   and often none: `server_step=eta` is for comparisons. The difference is to the client's own
-   model of before; implementations that subtract the model just received solve another problem.
-*  Zhou, Li: dual_updates=k0, with `local_gradient(1 / (r + sigma), steps=...)`: k0 solutions and
-   steps of the dual while the server's model stands still. Their round begins with the server:
-   their x of a round is z of the round before. Their losses have weights 1/N, so that their sigma
-   and pi are rho / N and y_i / N. Many dual steps drive w_i to z and y_i to -grad f_i(z): a
-   gradient step of length 1 / rho is what is left, which needs rho > L / 2.
-*  Composite FedADMM (Wang, Marella, Anderson): the regulariser. It is FedDR with step 1 / rho
-   begun at its clients' prox, and so is the relaxation a, which is FedDR's alpha: the same
-   Douglas-Rachford iteration. (Relaxing w_i toward z, as where the server's step comes before the
-   duals', diverges here.) For a = 2 strongly convex losses are needed.
+*  Gong, Li, Freris: dual_updates=1. Their server adds eta times the mean change of w_i + y_i / rho
+   over those present, which equals the above only for eta = |S| / N. For g = 0 another eta has
+   limits with grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no minimisers and depend on
+   the start: `server_step=eta` is for comparisons. The change is relative to the client's own
+   previous model; subtracting the model just received solves another problem.
+*  Zhou, Li: dual_updates=k0, with `local_gradient(1 / (r + sigma), steps=...)`. Their round begins
+   with the server: their x of a round is z of the round before. Their losses have weights 1/N, so
+   that their sigma and pi are rho / N and y_i / N. Many dual steps amount to a gradient step of
+   length 1 / rho, which needs rho > L / 2.
+*  Composite FedADMM (Wang, Marella, Anderson): the regulariser. It is FedDR with step 1 / rho begun
+   at its clients' prox; the relaxation a is FedDR's alpha. (Relaxing w_i toward z, as where the
+   server's step precedes that of the duals, diverges.) a = 2 needs strongly convex losses.
 
-Messages: with an exchange a client sends its upload u_i = w_i + y_i / rho_i, of which c is the mean
-with weights rho_i, over what the server heard last of everybody; or another location of them. Where
-u^_i arrives, the client goes on with w_i - (u_i - u^_i) / 2 and y_i - rho_i (u_i - u^_i) / 2. The
-papers send the changes of u_i, which vanish at a fixed point: `messages.differences` codes these.
+Messages: with an exchange a client sends its upload u_i = w_i + y_i / rho_i with the weight rho_i,
+and c is the mean, or another location, of the last uploads of all clients. Where u^_i arrives, the
+client continues with w_i - (u_i - u^_i) / 2 and y_i - rho_i (u_i - u^_i) / 2. The papers send
+changes of u_i, which vanish at a fixed point: `messages.differences` codes these.
 
-Weights of clients belong into their losses: N p_i f_i for weights p_i that add up to one.
+Weights p_i of clients (of sum 1) belong in their losses, as N p_i f_i.
 
 Reference: Y. Gong, Y. Li, N. Freris, "FedADMM: A Robust Federated Deep Learning Framework with
 Adaptivity to System Heterogeneity", arXiv:2204.03529 (2022); S. Zhou, G. Y. Li, "Federated Learning

@@ -1,37 +1,35 @@
-r"""FedPD: a primal-dual method whose clients talk only in some rounds.
+"""FedPD: a primal-dual method whose clients communicate only in some rounds.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-A client keeps its model x_i, its dual variable l_i and its copy c_i of the shared model. A round is
-one of EVERYBODY, eta the length of the steps:
+A client keeps its model x_i, its dual variable l_i and its copy c_i of the shared model. In every
+round everybody works, with steps of length eta:
 
     x_i <- argmin_x f_i(x) + <l_i, x - c_i> + ||x - c_i||^2 / (2 eta)     from its own x_i
     l_i <- l_i + (x_i - c_i) / eta
     c_i <- x_i + eta l_i
 
-and then a coin that all can see: with the probability `averaging` everybody sends c_i and reads
+Then, with the probability `averaging`, the same coin for all, everybody sends c_i and reads
 
     c_i <- prox_{eta g}((1/N) sum over all i of the c_i that was sent last)
 
-In other rounds nothing travels. The paper has g = 0. With an average in every round a fixed point
-has x_i = c_i = x and l_i = -grad f_i(x), hence x = prox_{eta g}(x - eta grad f(x)) with f the mean:
-the minimiser. It is then FedDR with relaxation 1, whose start is the first round here, and FedDyn
-with rho = 1 / eta.
+The paper has g = 0. With an average in every round a fixed point has x_i = c_i = x and
+l_i = -grad f_i(x), hence x = prox_{eta g}(x - eta grad f(x)) with f the mean: the minimiser. The
+method is then FedDR with relaxation 1, whose start is the first round here, and FedDyn with
+rho = 1 / eta.
 
-Traps: a round without an average leaves the minimiser for c_i = x - eta grad f_i(x), so that with
-`averaging` below 1 there is NO exact fixed point: the error ends at a floor that grows with eta and
-with the differences between clients. The method is for everybody in every round. Whoever is absent
-here keeps everything, and counts in averages with what it sent last; its own copy is then an old
-one. The estimate is the last average.
+Traps: with `averaging` below 1 there is NO exact fixed point, because a round without an average
+moves c_i to x - eta grad f_i(x): the error ends at a floor that grows with eta and with the
+differences between clients. The method assumes full participation; an absent client keeps
+everything and counts with what it sent last. The estimate is the last average.
 
-Messages: c_i goes up and the average down, both at the end of a round with heads. The server
-averages what it heard last of everybody; where it reads u_i in the place of c_i, the client goes on
-with the model and the dual variable that u_i belongs to, each with half of the loss,
+Messages: c_i goes up and the average down, both after a coin of heads. The server averages the last
+c_i of all clients. Where u_i arrives in the place of c_i, the client continues with
 
     x_i <- x_i - (c_i - u_i) / 2,    l_i <- l_i - (c_i - u_i) / (2 eta),    c_i <- u_i
 
-so that both ends hold the same, and it stays FedDR. c_i does not vanish at a fixed point:
-compressed alone it keeps an error in proportion to itself, coded by differences it keeps none.
+so that both ends agree, and the method stays FedDR. c_i does not vanish at a fixed point: a
+compressor alone leaves an error in proportion to it, `differences` leave none.
 
 Reference: X. Zhang, M. Hong, S. Dhople, W. Yin, Y. Liu, "FedPD: A Federated Learning Framework with
 Optimal Rates and Adaptivity to Non-IID Data", arXiv:2005.11418 (2020), Algorithm 1.

@@ -1,29 +1,26 @@
-r"""Fed-PLT: Peaceman-Rachford splitting with local training; FedSplit where all solve exactly.
+"""Fed-PLT: Peaceman-Rachford splitting with local training; FedSplit if clients solve exactly.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
 A client keeps its model x_i and the variable z_i, both x^0 at first; the server keeps the mean of
-what everybody sent last. One round, s the length of the proximal steps:
+the last z_i of all clients. One round, with s the length of the proximal steps:
 
     y   <- prox_{s g}((1/N) sum over all i of the last z_i)                         at the server
     x_i <- argmin_w f_i(w) + ||w - (2 y - z_i)||^2 / (2 s)    by gradient steps from its own x_i
     z_i <- z_i + 2 (x_i - y)                                  of those who take part; is sent
 
-At a fixed point x_i = y and z_i = y - s grad f_i(y), so y = prox_{s g}(y - s grad f(y)) with f the
-mean: the minimiser, whoever took part when. With an exact local solver and everybody in every round
-it is FedSplit; it equals FedDR with relaxation 2, for any participation after a first round of all.
-The estimate is the y that the server would send next.
+A fixed point has x_i = y and z_i = y - s grad f_i(y), so y = prox_{s g}(y - s grad f(y)) with f the
+mean: the minimiser, whoever took part when. With an exact local solver and full participation it is
+FedSplit; after a first round of all it is FedDR with relaxation 2. The estimate is the next y.
 
-Traps: Peaceman-Rachford needs strongly convex losses; on others it may go in circles for ever. A
-client that sets z_i to what the server sent, instead of keeping it, minimises something else (the
-mean of Moreau envelopes, as FedProx does). One gradient step of rate r on losses of one curvature L
-is stable for r < 2 / (L + 2 / s) only, which is less than the 2 / (L + 1 / s) of gradient descent
-on the local problem; the default rate is 1 / (L + 1 / s).
+Traps: Peaceman-Rachford needs strongly convex losses; on others it may cycle. A client that
+replaces z_i by what the server sent minimises something else (the mean of Moreau envelopes, as
+FedProx does). One gradient step of rate r on losses of curvature L is stable only for
+r < 2 / (L + 2 / s); the default rate is 1 / (L + 1 / s).
 
-Messages: z_i goes up, y down. The server averages what it heard last of everybody; where it reads
-u_i in the place of z_i, the client takes it over, z_i <- u_i, so that both ends hold the same. At a
-fixed point with u_i = z_i the above stands. z_i does not vanish there: compressed alone it keeps an
-error in proportion to itself, coded by differences it keeps none.
+Messages: z_i goes up, y down. Where u_i arrives in the place of z_i, the client continues with
+z_i <- u_i, so that both ends agree. z_i does not vanish at a fixed point: a compressor alone leaves
+an error in proportion to it, `differences` leave none.
 
 References: N. Bastianello, C. Liu, K. H. Johansson, "Enhancing Privacy in Federated Learning
 through Local Training", arXiv:2403.17572 (2024), where s is called rho; R. Pathak, M. J.

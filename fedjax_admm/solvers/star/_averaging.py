@@ -1,8 +1,8 @@
-r"""Federated averaging and FedProx: clients work on their own from the server's model.
+"""Federated averaging and FedProx: clients work on their own from the server's model.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-One round, S those who take part:
+One round of the clients S that take part:
 
     FedAvg     w_i = K gradient steps of length eta on f_i, from x
     FedProx    w_i = argmin_w f_i(w) + mu_p ||w - x||^2 / 2        exactly, or by gradient steps
@@ -10,20 +10,20 @@ One round, S those who take part:
 
     x <- prox_{s g}(mean over i in S of w_i)                        at the server
 
-with s the length of the gradient step that the clients' work amounts to where the losses are
-linear: K eta, 1 / mu_p, or the mean of tau_i over S. The mean has equal weights. Where a problem
-says whose data are accessible, the others are not heard; a round that hears nobody keeps the model.
+with s the length of the gradient step to which the clients' work amounts where the losses are
+linear: K eta, 1 / mu_p, or the mean of tau_i over S. Where a problem says whose data are
+accessible, the other clients stay silent. If no client sends, the model stays.
 
-**Where it ends.** With K = 1 and everybody present FedAvg is the proximal gradient method, and ends
-at the minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with
-Hessians A_i and minimisers x_i*, without g,
+**Limits.** With K = 1 and full participation FedAvg is the proximal gradient method and ends at the
+minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with Hessians A_i
+and minimisers x_i*, without g,
 
     x = (sum_i Q_i)^{-1} sum_i Q_i x_i*,    Q_i = I - (I - eta A_i)^K            FedAvg
                                             Q_i = A_i (A_i + mu_p I)^{-1}        FedProx, exact
 
-(the latter minimises the mean of the Moreau envelopes), and where not everybody takes part the
-model keeps wandering, even with K = 1. SCAFFOLD, FedDyn, FedDR and federated ADMM have no such
-bias. Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i.
+(the latter minimises the mean of the Moreau envelopes). Under partial participation the model
+fluctuates without converging, even with K = 1. SCAFFOLD, FedDyn, FedDR and federated ADMM have no
+such bias. Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i.
 
 References: H. B. McMahan et al., "Communication-Efficient Learning of Deep Networks from
 Decentralized Data", AISTATS 2017, arXiv:1602.05629 (FedAvg); T. Li et al., "Federated Optimization

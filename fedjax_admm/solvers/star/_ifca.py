@@ -1,21 +1,20 @@
-r"""The iterative federated clustering algorithm (IFCA): k models, every node picks one.
+"""The iterative federated clustering algorithm (IFCA): k models, every node picks one.
 
     j_i     = argmin_j L_i(theta_j)                                      (every node)
     theta_j <- prox_{rate a g}(theta_j - (rate / n) sum over i with j_i = j of grad L_i(theta_j))
 
-It looks for a minimum of (1/n) sum_i min_j L_i(theta_j) + sum_j g(theta_j), with g a regulariser.
-The division is by all n nodes, and the sum runs over those who are present; a is their share, so
-that g counts as much as the losses in every round. Where a problem says whose data are accessible,
-the other nodes are not heard, and learn nothing: their loss is zero everywhere, and they read the
-first model.
+It looks for a minimum of (1/n) sum_i min_j L_i(theta_j) + sum_j g(theta_j). The sum runs over the
+nodes that are present and is divided by all n; a is the share of those present, so that g counts as
+much as the losses in every round. Where a problem says whose data are accessible, the other nodes
+stay silent; their loss is zero, so that they read the first model.
 
-Messages: a node sends its gradient through the exchange and, beside it and as it is, its choice,
-which travels along where messages wait. A server of many models makes of the gradients for each of
-them what the aggregator says, times their number, in the place of their sum; a Byzantine sender
-sends a false gradient, and its true choice. All models go down as one array, and a node
-chooses among the models as it reads them.
+Messages: a node sends its gradient through the exchange and its choice uncompressed beside it. For
+each model the server takes the aggregate of its gradients times their number. A Byzantine sender
+sends a false gradient and its true choice. All models go down as one array, and a node chooses
+among the models that it reads.
 
-It needs to know k, and a bad start can leave clusters empty: `nonempty` counts those in use.
+The method needs to know k, and a bad start can leave clusters empty: `nonempty` counts those in
+use.
 
 Reference: A. Ghosh, J. Chung, D. Yin, K. Ramchandran, "An Efficient Framework for Clustered
 Federated Learning", NeurIPS 2020 (arXiv 2006.04088), gradient averaging.

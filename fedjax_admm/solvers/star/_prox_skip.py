@@ -1,9 +1,9 @@
-r"""ProxSkip, or Scaffnew: gradient steps, and only sometimes a round of communication.
+"""ProxSkip, or Scaffnew: gradient steps, with communication in only some rounds.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-Client i keeps x_i and h_i (zero at first). One round is one gradient step of everybody and one
-coin, the same for all clients: heads with probability p.
+Client i keeps x_i and h_i (zero at first). In one round every client takes a gradient step, and one
+coin, the same for all, shows heads with probability p.
 
     x~_i = x_i - gamma (grad f_i(x_i) - h_i)
     tails   x_i <- x~_i                                                        nobody sends
@@ -11,28 +11,22 @@ coin, the same for all clients: heads with probability p.
             x_i <- x = prox_{(gamma / p) g}(mean over i of what was sent)
             h_i <- h_i + (p / gamma) (x - x~_i)
 
-The p of the formulas is that of the coin. A limit has h_i = grad f_i(x) and -(mean of h_i) in
-dg(x): no bias, and for gamma <= 1 / L (L, mu the curvatures) the error shrinks per round by about
-1 - min(gamma mu, p^2): with p = sqrt(mu / L) as many gradient steps as gradient descent needs, and
-p times as many messages. With p = 1 it is the proximal gradient method. Scaffnew is the case g = 0;
-there the h_i cancel, and x~_i alone may be sent. With g they must be sent: without them the limit
-is another point.
+A limit has h_i = grad f_i(x) and -(mean of h_i) in dg(x): no bias. For gamma <= 1 / L the error
+shrinks per round by about 1 - min(gamma mu, p^2) (L, mu the curvatures): p = sqrt(mu / L) takes as
+many gradient steps as gradient descent and p times as many messages. p = 1 is the proximal gradient
+method. Scaffnew has g = 0; the h_i then cancel and x~_i alone may be sent. With g they must be
+sent, or the limit is another point.
 
-**Trap.** Everybody works in every round, and there is no theory for clients that are absent. Here
-absent clients keep x_i and h_i and hear nothing, and the server's mean is that of those who are
-present: then the h_i no longer cancel, and the limit is not the minimiser. Where clients come and
-go, take SCAFFOLD, FedDyn, FedDR or federated ADMM. Weights w_i of clients (of sum 1) belong in the
-losses, as N w_i f_i.
+**Trap.** The method assumes full participation. Here absent clients keep x_i and h_i and receive
+nothing, and the mean is that of the clients present: the h_i no longer cancel, and the limit is not
+the minimiser. Take SCAFFOLD, FedDyn, FedDR or federated ADMM instead. Weights w_i of clients (of
+sum 1) belong in the losses, as N w_i f_i.
 
-Messages: m_i = x~_i - (gamma / p) h_i goes up and x down, both in rounds of heads. The server
-averages what it hears in the round; where it reads u_i in the place of m_i, the client goes on from
-the model that u_i belongs to,
-
-    x~_i <- u_i + (gamma / p) h_i
-
-so that, with the mean and everybody present, the h_i still add up to nothing where g = 0. m_i does
-not vanish at a fixed point: compressed alone it keeps an error in proportion to itself, coded by
-differences it keeps none. There are no delays: x answers what was sent in the same round.
+Messages: m_i = x~_i - (gamma / p) h_i goes up and x down, both in rounds of heads. Where u_i
+arrives in the place of m_i, the client continues with x~_i <- u_i + (gamma / p) h_i, so that, with
+the mean and full participation, the h_i still add up to 0 where g = 0. m_i does not vanish at a
+fixed point: a compressor alone leaves an error in proportion to it, `differences` leave none. There
+are no delays, because the server answers in the same round.
 
 Reference: K. Mishchenko, G. Malinovsky, S. Stich, P. Richtarik, "ProxSkip: Yes! Local Gradient
 Steps Provably Lead to Communication Acceleration! Finally!", ICML 2022, arXiv:2202.09357,

@@ -1,36 +1,31 @@
-r"""SCAFFOLD: local gradient steps that are corrected by what every client knows of the others.
+"""SCAFFOLD: local gradient steps, corrected by control variates.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-The server keeps x and c, client i its control variate c_i; all c and c_i begin at zero. One round,
-S those who take part, with the old x and c everywhere:
+The server keeps x and c, client i its control variate c_i; all c and c_i start at zero. One round
+of the clients S that take part, with the old x and c everywhere:
 
     y_i   <- x,  then K times  y_i <- y_i - eta (grad f_i(y_i) - c_i + c)
     c_i+  =  c_i - c + (x - y_i) / (K eta)                                         (option II)
     x     <- prox_{K eta eta_g g}(x + eta_g mean over S of (y_i - x))
     c     <- c + (1/N) sum over S of (c_i+ - c_i),       c_i <- c_i+
 
-The division is by all N clients: so c is the mean of all c_i after every round, whoever took part
-(with |S| in place of N it is not).
+The division by all N clients makes c the mean of all c_i after every round (|S| would not).
 
-**Where it ends.** At a fixed point c_i+ = c_i, so x - y_i = K eta c for every client, and the
-server's step says -c in dg(x). Without g this is c = 0: then y_i = x, c_i = grad f_i(x), and the
-mean of the gradients vanishes: no bias, for any K and any participation. With g and K = 1 the
-client's step says c_i = grad f_i(x), c = grad f(x), and -grad f(x) in dg(x): exact too. With g and
-K > 1 the clients walk the way -K eta c and c_i is the mean of their gradients along it, which
-differs from that at x by about (K - 1) eta / 2 times a Hessian times c: a bias of the order of the
-rate.
+**Limits.** At a fixed point x - y_i = K eta c for every client, and the server's step says -c in
+dg(x). Without g this is c = 0: then c_i = grad f_i(x) and the mean of the gradients vanishes, for
+any K and any participation. With g and K = 1 the limit is exact, too. With g and K > 1, c_i is the
+mean of gradients along the way -K eta c, which differs from that at x by about (K - 1) eta / 2
+times a Hessian times c: a bias of the order of the rate.
 
 **Trap.** Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. Weighting only the
-server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean,
-because there y_i = x for all clients.
+server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean.
 
-Messages: the move y_i - x and c_i+ go up, x and c down, each through the channel. The server
-averages the moves that it hears in a round, and the control variates that it heard last of
-everybody; where it reads d_i in the place of c_i+, the client takes it over, c_i <- d_i, so that
-both ends hold the same and c is the mean of all c_i. At a fixed point the moves vanish where g = 0,
-and a compressor without memory does them no harm there; c_i does not vanish: compressed alone it
-keeps an error in proportion to itself, coded by differences it keeps none.
+Messages: the move y_i - x and c_i+ go up, x and c down. The server averages the moves that it
+receives in a round, and the last control variates of all clients. Where d_i arrives in the place of
+c_i+, the client continues with c_i <- d_i, so that both ends agree. The moves vanish at a fixed
+point where g = 0, so that a compressor without memory does no harm there; c_i does not vanish: a
+compressor alone leaves an error in proportion to it, `differences` leave none.
 
 Reference: S. P. Karimireddy, S. Kale, M. Mohri, S. J. Reddi, S. U. Stich, A. T. Suresh, "SCAFFOLD:
 Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.06378, Algorithm 1,

@@ -1,4 +1,4 @@
-r"""Federated subgradient descent, such as the baseline DSRL of robust localisation.
+"""Federated subgradient descent, such as the baseline DSRL of robust localisation.
 
     minimise over w   (1 / L) sum_l f_l(w) + g(w)
 
@@ -8,13 +8,11 @@ inactive one counts with the model itself, and the server takes the plain mean o
     v <- (1 / L) sum_l (w - eta_k u_l active_l) ,    u_l a subgradient of f_l at w
     w <- prox_{eta_k a_k g}(v) ,                     a_k the share of clients that are active
 
-So the regulariser g counts as much as the losses in every round, and a round of nobody keeps the
-model.
+So g counts as much as the losses in every round. If no client takes part, the model stays.
 
-Messages: u_l goes up, w down. Whoever is not heard counts with the model itself: v is w minus
-eta_k a_k times what the exchange's aggregator makes of the u_l that are heard, a_k the share of
-those. Subgradients of clients that differ do not vanish, nor do errors of their compression, which
-the decreasing steps average away where it is unbiased, and where what is lost is remembered.
+Messages: u_l goes up, w down. v is w minus eta_k a_k times the aggregate of the u_l that arrive,
+with a_k their share. Subgradients do not vanish at the optimum, nor do errors of their compression;
+decreasing steps average them away for unbiased compressors and for `error_feedback`.
 
 Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked Federated Learning
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.

@@ -1,4 +1,4 @@
-r"""Normalised subgradient descent with all data in one place: the baseline of HFSAD.
+"""Normalised subgradient descent with all data in one place: the baseline of HFSAD.
 
     F(w) = (1 / N) sum_n f_n(w) + P(w),    g a subgradient of F (sign(0) = 0)
     w <- project(w - s_k g / ||g||),       k = 1, 2, ...
@@ -6,18 +6,13 @@ r"""Normalised subgradient descent with all data in one place: the baseline of H
 Step lengths s_k: any schedule (geometric and 1/sqrt(k) are usual), or Polyak's
 `(F(w) - F*)_+ / ||g||`, which needs the optimal value.
 
-Its iterates do not depend on where the data are: over a tree, one step costs one message up and one
-down per link (the sum of subgradients, the model), and that is how its traffic is counted. Absent
-clients' terms are left out of the sum of subgradients, and of Polyak's F(w), for which a client
-sends f_n(w) beside its subgradient; P is the server's and stays.
+The iterates do not depend on where the data are: over a tree, one step costs one message up and one
+down per link (the sum of subgradients, the model), and its traffic is counted so. Terms of absent
+clients are left out of the sum of subgradients and of Polyak's F(w); P is the server's and stays.
 
-Where something happens to messages, the clients' subgradients are messages to the cloud; with m of
-them heard, each g_n as it arrives,
-
-    sum_n g_n  is  m Agg(g_n of those who are heard)
-
-Nobody on the way can add up what has yet to be judged: edge servers pass every message on, and it
-counts once per link, up and down.
+With an exchange, the clients' subgradients are messages to the cloud, and m times the aggregate of
+the m that arrive takes the place of their sum. Edge servers cannot add up messages that the cloud
+must judge: they pass every message on, and it counts once per link.
 
 Reference: D. Davis, D. Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp
 weakly convex functions", Journal of Optimization Theory and Applications 179 (2018) 962-982,

@@ -1,4 +1,4 @@
-r"""Anderson acceleration of any deterministic solver, with a safeguard.
+"""Anderson acceleration of any deterministic solver, with a safeguard.
 
 A round of a solver is a map F of its state, here all floating numbers of it as one vector x. From
 the last m differences of points, rows of S, and of residuals f = F(x) - x, rows of Y, one round is
@@ -7,22 +7,18 @@ the last m differences of points, rows of S, and of residuals f = F(x) - x, rows
     (Y Y^T + eta (||S||^2 + ||Y||^2) I) gamma = Y f
     x <- g - (S + Y)^T gamma                            which F judges in the next round
 
-so that what does not follow the differences of the past is all that remains of the residual. Such a
-point is refused unless `||f|| <= D ||f_last||`, f_last being the last residual that was taken: the
-state is then what F made of the last point that was taken, and the differences are forgotten. Whole
-numbers in the state, such as counts of rounds, are those of the plain step. Where only rounding is
-left of f the plain step is taken, and the differences are forgotten: they would say nothing, and
-derivatives through them would be noise.
+Such a point is refused unless `||f|| <= D ||f_last||`, f_last being the last accepted residual: the
+state is then F of the last accepted point, and the differences are dropped. Whole numbers in the
+state, such as counts of rounds, are those of the plain step. Where only rounding is left of f the
+plain step is taken and the differences are dropped, as derivatives through them would be noise.
 
-**What it is not for.** It needs the same map in every round: everybody present, full gradients, and
-no coins, noise, schedules over rounds, or penalties that adapt to the iterates. A solver is refused
-whose next state follows from the key or from the number of a round; this is looked up in its
-program, with its exchange. So a channel such as `differences(top_k(5))`, an attack such as
-`sign_flip` or an aggregator such as `coordinate_median` may be inside: what they remember is a part
-of the state, and is extrapolated with the rest. A channel that draws, or a delay, may not. In a
-round in which somebody is absent the plain step is taken and the differences are forgotten, so that
-absent clients keep everything, and nothing is gained. The inner products of whole states, about 2 m
-new ones in a round, which a network would have to add up, are not counted as messages.
+**Conditions.** It needs the same map in every round: everybody present, full gradients, and no
+coins, noise, schedules over rounds, or penalties that adapt. A solver whose next state depends on
+the key or on the number of a round, by its traced program, is refused. Channels, attacks and
+aggregators without draws, such as `differences(top_k(5))`, `sign_flip` and `coordinate_median`, may
+be inside: what they remember is a part of the state. In a round with an absent client the plain
+step is taken and the differences are dropped. The inner products of whole states, about 2 m new
+ones per round, are not counted as messages.
 
 Reference: D. G. Anderson, "Iterative Procedures for Nonlinear Integral Equations", Journal of the
 ACM 12(4), 1965; H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SIAM

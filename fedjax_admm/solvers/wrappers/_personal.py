@@ -1,4 +1,4 @@
-r"""Personal parts: what does not travel is learnt by each client beside what all share.
+"""Personal parts: each client learns private parameters beside the shared model.
 
 A problem with private parts h_l (`federated(..., shared="body")`) has losses f_l(w, h_l). In a
 round, every client that takes part first fits its own part to the model that it reads,
