@@ -29,11 +29,7 @@ class Channel(Protocol):
         ...
 
     def init(self, message: jax.Array) -> Any:
-        """Return what both ends remember before the first message.
-
-        Args:
-          message: what both ends know at the start, of the shape and dtype of the messages.
-        """
+        """Return what both ends remember before the first message."""
         ...
 
     def encode(self, message: jax.Array, state: Any, key: jax.Array) -> tuple[jax.Array, Any]:

@@ -103,12 +103,7 @@ class Exchange:
         )
 
     def byzantine(self, key: jax.Array, number: int) -> jax.Array:
-        """Return which senders are Byzantine, bool, shape (number,).
-
-        Args:
-          key: of `init`; it may be used for other things, too. The same key draws the same ones.
-          number: of all senders.
-        """
+        """Return which senders are Byzantine, bool, shape (number,)."""
         return self.attack.who(jax.random.fold_in(jax.random.clone(key), _EXCHANGE), number)
 
     def init_up(

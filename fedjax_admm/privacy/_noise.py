@@ -140,11 +140,6 @@ def _pair(key: jax.Array) -> jax.Array:
 def normal_of_words(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Return the normal numbers that random bits stand for.
 
-    Args:
-      words: shape (3, ...) for float32, (4, ...) for float64, uint32; the highest bit of the first
-        one is the sign, the rest of it and the other words are N.
-      dtype: of the numbers.
-
     Returns:
       Shape (...,).
     """

@@ -149,11 +149,7 @@ class StarSolver:
         return clients
 
     def coin(self, key: jax.Array, /) -> tuple[jax.Array | None, jax.Array]:
-        """Return whether messages are sent in a round, None for always, and the key for the rest.
-
-        Args:
-          key: of the round.
-        """
+        """Return whether messages are sent in a round, None for always, and the remaining key."""
         return None, key
 
     def groups(self) -> int | None:
@@ -406,16 +402,7 @@ class StarSolver:
 def init_exchange(
     exchange: Exchange, key: jax.Array, said: Said, upload: Upload, sends: Any, groups: int = 1
 ) -> ExchangeState:
-    """Return what both ends remember before the first round.
-
-    Args:
-      exchange: of the solver, not plain.
-      key: of `init`; it may be used for other things, too.
-      said: what both ends know before the first round, stacked over all clients.
-      upload: likewise.
-      sends: what the server sends, a pytree of arrays.
-      groups: of the messages said.
-    """
+    """Return what both ends remember before the first round."""
     # Byzantine clients are drawn from one key: they are the same in all parts of a message.
     up = [exchange.init_up(key, value, None, groups) for value in said.values]
     up += [exchange.init_up(key, value, upload.weights) for value in upload.values]

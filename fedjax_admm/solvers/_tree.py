@@ -6,7 +6,7 @@ the servers of one level; the clients stand at level 0, at whatever level of the
     start_clients(problem, models) -> clients           before the first round
     start_servers(level, models) -> servers
     model(nodes) -> (nodes, dim)                        goes down to the children of servers
-    client(problem, clients, above, key) -> clients
+    client(problem, clients, above) -> clients
     server(level, servers, received, above) -> servers
     upload(level, nodes) -> TreeUpload                  goes up, and the parent remembers it
     apply_decoded(level, nodes, values) -> nodes        where the channel has changed the messages
@@ -47,9 +47,6 @@ from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._messages import stacked
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
-
-# Folded into the key of a pass for the clients' work.
-_CLIENTS = 0x636C69
 
 
 @short_repr
@@ -138,14 +135,13 @@ class TreeSolver:
         """Return the models of clients or servers, (nodes, dim); those of servers go down."""
         raise NotImplementedError
 
-    def client(self, problem: Any, clients: Any, above: jax.Array, key: jax.Array) -> Any:
+    def client(self, problem: Any, clients: Any, above: jax.Array) -> Any:
         """Return what clients hold after their work.
 
         Args:
           problem: of all clients.
           clients: what they hold, stacked.
           above: their parents' models as they arrive, shape (clients, dim).
-          key: of the pass, the same for all clients.
         """
         raise NotImplementedError
 
@@ -251,14 +247,12 @@ class TreeSolver:
         tree = problem.tree
         active, reads, speaks = (jnp.split(mask, tree.link_offsets) for mask in now[2:])
         # JAX takes the keys of a scan under vmap for used, unless they are cloned.
-        key = jax.random.clone(now.key)
-        up, down = jax.random.split(key, (2, tree.depth))
+        up, down = jax.random.split(jax.random.clone(now.key), (2, tree.depth))
         models = [state.root[None], *map(self.model, state.servers)]
 
         above = jnp.concatenate(models)[tree.client_parents]
         above, state = self._read(state, 0, above, reads[0], down[0])
-        key = jax.random.fold_in(jax.random.clone(key), _CLIENTS)
-        new = self.client(problem, state.clients, above, key)
+        new = self.client(problem, state.clients, above)
         state = self._send(state, 0, new, active[0], speaks[0], now.number, up[0])
         for level in range(tree.depth - 1, 0, -1):
             received, state = self._receive(tree, state, level)

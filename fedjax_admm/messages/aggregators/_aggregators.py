@@ -28,10 +28,6 @@ its sender loses a vote.
 
 Here are those that are weighted means of what was said, of which some is shortened; those that
 hold against any false vectors of a minority stand in `_robust.py`.
-
-Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
-Optimization", ICML 2021, arXiv:2012.10333 (centred clipping); Z. Sun, P. Kairouz, A. T. Suresh,
-H. B. McMahan, "Can You Really Backdoor Federated Learning?", arXiv:1911.07963 (norm bounding).
 """
 
 import math

@@ -9,13 +9,6 @@ What they are given and return stands in `_aggregators.py`. Any but Krum follow 
 stretch of all vectors, and a vote of weight 2 is two votes; Krum counts vectors, and uses weights
 where it averages. Derivatives are those of the values that are chosen: at ties, of the mean of the
 two in the middle, or of the first.
-
-References: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed Learning:
-Towards Optimal Statistical Rates", ICML 2018, arXiv:1803.01498 (median, trimmed mean); K. Pillutla,
-S. M. Kakade, Z. Harchaoui, "Robust Aggregation for Federated Learning", IEEE Transactions on Signal
-Processing 70, 2022, arXiv:1912.13445 (smoothed Weiszfeld); P. Blanchard, E. M. El Mhamdi,
-R. Guerraoui, J. Stainer, "Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent",
-NeurIPS 2017, arXiv:1703.02757 (Krum).
 """
 
 import math

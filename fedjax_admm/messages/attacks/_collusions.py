@@ -6,12 +6,6 @@ r"""Attacks of Byzantine senders who know what all honest senders say, and agree
 
 with mu the mean and sigma the standard deviations (per entry, divided by the number, not by one
 less) of the honest senders who are present. Where there are none, Byzantine senders say the truth.
-
-References: S. P. Karimireddy, L. He, M. Jaggi, "Byzantine-Robust Learning on Heterogeneous Datasets
-via Bucketing", ICLR 2022, arXiv:2006.09365 (mimic); G. Baruch, M. Baruch, Y. Goldberg, "A Little Is
-Enough: Circumventing Defenses For Distributed Learning", NeurIPS 2019, arXiv:1902.06156; C. Xie,
-O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by Inner Product
-Manipulation", UAI 2019, arXiv:1903.03936.
 """
 
 import jax

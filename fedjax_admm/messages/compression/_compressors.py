@@ -26,13 +26,6 @@ and again, `error_feedback` or `differences` belongs around them. Zeros arrive a
 `cast` therefore have the derivative of the identity, which for the first two is that of the mean
 of what arrives. `top_k`, `rand_k` and `scaled_sign` have their own, for the entries and the signs
 that were sent. All are finite wherever the message is.
-
-References: D. Alistarh, D. Grubic, J. Li, R. Tomioka, M. Vojnovic, "QSGD: Communication-Efficient
-SGD via Gradient Quantization and Encoding", NeurIPS 2017, arXiv:1610.02132; S. Horvath et al.,
-"Natural Compression for Distributed Deep Learning", arXiv:1905.10988; S. U. Stich,
-J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with Memory", NeurIPS 2018, arXiv:1809.07599 (top-k and
-rand-k); S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD and
-other Gradient Compression Schemes", ICML 2019, arXiv:1901.09847 (signs).
 """
 
 import math

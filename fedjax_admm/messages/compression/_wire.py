@@ -17,7 +17,7 @@ up with zeros.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,31 +26,6 @@ import numpy as np
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import NUMBER
-
-
-class Field(Protocol):
-    """What an array of a code is on the wire."""
-
-    @property
-    def bits(self) -> int:
-        """Return how many bits all entries have."""
-        ...
-
-    def pack(self, values: np.ndarray) -> np.ndarray:
-        """Return the bits of an array, uint8 of shape (bits,)."""
-        ...
-
-    def unpack(self, bits: np.ndarray, key: jax.Array | None) -> np.ndarray:
-        """Return the array, from its bits and the key that both ends share."""
-        ...
-
-
-class OnWire(Protocol):
-    """A channel that says what its code is on the wire."""
-
-    def layout(self, shape: tuple[int, ...]) -> Any:
-        """Return a pytree of the structure of the code of a message, of fields."""
-        ...
 
 
 @short_repr
@@ -177,15 +152,11 @@ def shared(key: jax.Array | None) -> jax.Array:
 
 
 def bits_of(layout: Any) -> int:
-    """Return how many bits a code has.
-
-    Args:
-      layout: a pytree of fields.
-    """
+    """Return how many bits a code has."""
     return sum(field.bits for field in jax.tree.leaves(layout))
 
 
-def to_bytes(channel: OnWire, code: Any, shape: tuple[int, ...]) -> bytes:
+def to_bytes(channel: Any, code: Any, shape: tuple[int, ...]) -> bytes:
     """Write the code of one message as bytes.
 
     Args:
@@ -204,7 +175,7 @@ def to_bytes(channel: OnWire, code: Any, shape: tuple[int, ...]) -> bytes:
 
 
 def from_bytes(
-    channel: OnWire, data: bytes, shape: tuple[int, ...], key: jax.Array | None = None
+    channel: Any, data: bytes, shape: tuple[int, ...], key: jax.Array | None = None
 ) -> Any:
     """Read the code of one message from bytes; what `to_bytes` does, undone.
 
@@ -236,7 +207,7 @@ def from_bytes(
     )
 
 
-def _layout(channel: OnWire, shape: tuple[int, ...]) -> Any:
+def _layout(channel: Any, shape: tuple[int, ...]) -> Any:
     if not hasattr(channel, "layout"):
         raise InputError(
             f"must say what its code is on the wire, but {type(channel).__name__} has no `layout`",

@@ -94,13 +94,7 @@ class Transit(NamedTuple):
 
 
 def open_transit(depth: int, values: jax.Array, weights: jax.Array) -> Transit:
-    """Return links with nothing on its way.
-
-    Args:
-      depth: of the delay.
-      values: what will be sent, shape (senders, ...); only its shape and dtype count.
-      weights: shape (senders,), likewise.
-    """
+    """Return links with nothing on its way."""
     senders = values.shape[0]
     none = jnp.full(senders, -1, jnp.int32)
     return Transit(

@@ -23,14 +23,6 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
     `z_n = sqrt(2 ln(1.25/delta)) / epsilon_n` makes release n (epsilon_n, delta)-differentially
     private if `epsilon_n <= 1`.
 
-    Args:
-      epsilons: epsilon of the releases, a number or an array, greater than 0 and at most 1;
-        infinity asks for no noise.
-      delta: probability of failure of each single release, between 0 and 1.
-
-    Returns:
-      Multipliers z, of the shape of `epsilons`.
-
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1 (stated for epsilon below 1; at 1 by continuity).
     """
@@ -52,9 +44,6 @@ def basic_epsilon(epsilons: ArrayLike) -> float:
     """Epsilon of all releases by basic composition: the sum of `epsilons`.
 
     The deltas add up as well.
-
-    Args:
-      epsilons: epsilon >= 0 of each release, shape (rounds,).
 
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem 3.16.

@@ -29,14 +29,7 @@ def release_budgets(total: float, rounds: int, tau: float) -> np.ndarray:
 
 
 def noise_multipliers(budgets: Values) -> Values:
-    """Noise multipliers that spend given budgets: `z = sigma / Delta = 1 / sqrt(2 phi)`.
-
-    Args:
-      budgets: budgets phi > 0 of the releases, a number or an array; infinity asks for no noise.
-
-    Returns:
-      Multipliers z >= 0, of the shape of `budgets`.
-    """
+    """Noise multipliers that spend given budgets: `z = sigma / Delta = 1 / sqrt(2 phi)`."""
 
     def one(phi: float) -> float:
         return math.sqrt(0.5) / math.sqrt(phi)
@@ -45,14 +38,7 @@ def noise_multipliers(budgets: Values) -> Values:
 
 
 def budgets_of(multipliers: Values) -> Values:
-    """Budgets that given noise multipliers spend: `phi = 1 / (2 z^2)`, see `noise_multipliers`.
-
-    Args:
-      multipliers: noise multipliers z >= 0 of the releases, a number or an array; 0 is no noise.
-
-    Returns:
-      Budgets phi, of the shape of `multipliers`; infinity where there is no noise.
-    """
+    """Budgets that given noise multipliers spend: `phi = 1 / (2 z^2)`, see `noise_multipliers`."""
 
     def one(z: float) -> float:
         return 0.5 / z / z if z else math.inf

@@ -59,8 +59,8 @@ from fedjax_admm.penalties import EdgePenalty
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowsState
 from fedjax_admm.solvers.graph._agreement import (
-    Agreement,
     Diagonal,
+    Eigenvectors,
     agree,
     can_be_decomposed,
     eigenvectors,
@@ -121,7 +121,8 @@ class GTVSplitting:
     lam: jax.Array = positive()  # shape=(): strength of the coupling
     relaxation: jax.Array = positive(at_most=1.95)  # shape=(): alpha
     penalty: EdgePenalty = of_edges()  # phi
-    agreement: Agreement = declared(lambda _, value: value)  # how the system of w is solved
+    # how the system of w is solved
+    agreement: Eigenvectors | Diagonal = declared(lambda _, value: value)
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 

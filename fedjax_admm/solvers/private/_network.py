@@ -41,30 +41,12 @@ class PrivateClients(NamedTuple):
 class PrivateState(GraphState):
     """The state of a private solver: its nodes are `PrivateClients`."""
 
-    @property
-    def releases(self) -> jax.Array:
-        """Return how often every client has sent, shape (clients,), int32."""
-        return self.nodes.releases
-
-    @property
-    def spent(self) -> jax.Array:
-        """Return the sum of 1 / z_n^2 over every client's releases, shape (clients,)."""
-        return self.nodes.spent
-
-    @property
-    def nominal(self) -> jax.Array:
-        """Return which clients have sent with gradients not clipped, shape (clients,), bool."""
-        return self.nodes.nominal
-
-    @property
-    def tails(self) -> jax.Array:
-        """Return what the ends of every client's noise may have added to delta, (clients,)."""
-        return self.nodes.tails
-
-    @property
-    def deviation(self) -> jax.Array:
-        """Return the deviation of the noise in what every client sent last, shape (clients,)."""
-        return self.nodes.deviation
+    # Arrays (clients,) of the nodes, as `PrivateClients` describes them.
+    releases = property(lambda self: self.nodes.releases)
+    spent = property(lambda self: self.nodes.spent)
+    nominal = property(lambda self: self.nodes.nominal)
+    tails = property(lambda self: self.nodes.tails)
+    deviation = property(lambda self: self.nodes.deviation)
 
 
 def released() -> Any:
@@ -79,6 +61,10 @@ def stepped() -> Any:
 
 class PrivateSolver(GraphSolver):
     """A solver whose clients keep a model to themselves and send it with noise.
+
+    The noise follows from the key of the run: whoever gets the messages of two runs with one key
+    takes their difference. Every run on real data needs a key of its own, and only one continuation
+    of a state may use it.
 
     The work of all clients is computed, even where some are drawn: the noise of a release is drawn
     for all of them at once.

@@ -66,10 +66,8 @@ def private_subgradient(
 ) -> PrivateSubgradient:
     """Build `PrivateSubgradient`.
 
-    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
-    whoever gets the messages of both takes their difference. Every run on real data needs a key of
-    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
-    `unprotected(state)` gives the models without noise, which nothing protects.
+    **A key that serves two runs takes the noise away**: the difference of their messages shows it.
+    `Run.estimate` is what was sent; `unprotected(state)` gives the models without noise.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.

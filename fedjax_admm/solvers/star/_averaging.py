@@ -45,8 +45,19 @@ from fedjax_admm.solvers._gradients import descend
 from fedjax_admm.solvers._local import LocalProx
 
 
+class _Update:
+    """The work of a client that keeps nothing, and whose length the server knows."""
+
+    def memory(self, problem, models) -> Any:
+        """Return what clients keep before the first round."""
+        return ()
+
+    def beside(self, memory) -> Any:
+        """Return the number beside a client's model, None for none."""
+
+
 @roles.pytree_dataclass
-class GradientUpdate:
+class GradientUpdate(_Update):
     """Gradient steps on the local loss."""
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
@@ -54,16 +65,9 @@ class GradientUpdate:
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
-    def memory(self, problem, models):
-        """Return nothing."""
-        return ()
-
     def __call__(self, problem, shared, memory, key):
         """Return the models after the steps, (clients, dim), and nothing."""
         return descend(problem, shared, key, self.rate, self.local_steps), memory
-
-    def beside(self, memory) -> Any:
-        """Return nothing: the server knows the length."""
 
     def length(self, received) -> Any:
         """Return K times the rate."""
@@ -71,7 +75,7 @@ class GradientUpdate:
 
 
 @roles.pytree_dataclass
-class ProximalUpdate:
+class ProximalUpdate(_Update):
     """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
 
     penalty: jax.Array = ranged(at_least=0, curvature=lambda largest: largest)  # shape=()
@@ -90,9 +94,6 @@ class ProximalUpdate:
         """Return the models, (clients, dim), and what the local solvers remember."""
         weight = jnp.broadcast_to(self.penalty, shared.shape[:1])
         return self.local(problem, shared, weight, shared, memory, key)
-
-    def beside(self, memory) -> Any:
-        """Return nothing: the server knows the length."""
 
     def length(self, received) -> Any:
         """Return the length of the gradient step that it amounts to."""

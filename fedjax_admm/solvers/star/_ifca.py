@@ -138,10 +138,6 @@ def _choice(problem, read: jax.Array) -> jax.Array:
     """Return which of the models that it reads has the smallest loss at every node.
 
     Ties go to the lowest index.
-
-    Args:
-      problem: with all nodes.
-      read: shape (nodes, clusters, dim).
     """
     losses = jax.vmap(problem.values, 1)(read)
     return jnp.argmin(losses, 0).astype(jnp.int32)

@@ -146,7 +146,7 @@ class HierarchicalADMM(TreeSolver):
         """Return w."""
         return nodes.w
 
-    def client(self, problem, clients: TreeNodes, above: jax.Array, key) -> TreeNodes:
+    def client(self, problem, clients: TreeNodes, above: jax.Array) -> TreeNodes:
         """Return the clients after an update."""
         link, counts = self.clients, clients.updates + 1
         sigma, mu = link.sigma(counts), link.mu(counts)

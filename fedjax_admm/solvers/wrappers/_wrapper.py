@@ -21,11 +21,7 @@ class SolverWrapper:
     solver: Solver
 
     def checked(self, example: str) -> Self:
-        """Return this, after checking that a public solver is inside; for builders.
-
-        Args:
-          example: of what may be inside, for the message.
-        """
+        """Return this, after checking that a public solver is inside; for builders."""
         wanted = ("participants", "init", "step", "estimate", "messages")
         if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in wanted):
             raise InputError(
