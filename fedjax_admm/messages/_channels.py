@@ -1,4 +1,4 @@
-"""Channels: what becomes of a message between who sends it and who receives it.
+"""Channels: what arrives of a message that is sent.
 
 A channel is a pytree with
 
@@ -6,9 +6,8 @@ A channel is a pytree with
     encode(message, state, key) -> (arrives, state)      what the receiver reads
     bits(shape) -> int                                   of one message on the wire
 
-It is written for one message of one sender, an array of any shape; where there are many senders it
-is mapped over them (`jax.vmap`), each with a state and a key of its own. Senders that say nothing
-keep their state.
+It handles one message of one sender, an array of any shape; for many senders it is mapped over them
+(`jax.vmap`), each with a state and a key of its own. A sender that is silent keeps its state.
 """
 
 from typing import Any, Protocol
@@ -21,7 +20,7 @@ from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
 class Channel(Protocol):
-    """What a message passes through."""
+    """A link that may change messages."""
 
     @property
     def in_order(self) -> bool:

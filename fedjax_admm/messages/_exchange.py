@@ -1,13 +1,13 @@
-r"""The way of a message, from who sends it to what a receiver makes of all that it heard.
+"""The exchange: everything that can happen to messages between senders and receivers.
 
     attack       what a Byzantine sender sends in the place of its message
-    channel      what is left of it after compression, on the way up; another one on the way down
-    delay        when it is heard, if ever
-    aggregator   one vector out of what was heard last, or just now
+    channel      compression on the way up; another channel on the way down
+    delay        when a message arrives, if ever
+    aggregator   one vector from the last messages of all senders, or from those of a round
 
-An exchange stands in the field `exchange` of every solver whose clients send. What all this
-remembers stands in a `ChannelState`, stacked over senders, in the solver's state. In the exchange
-`plain` nothing happens: solvers compute what they would without it, and remember nothing.
+Every solver whose clients send has a field `exchange`. Its memory is a `ChannelState`, stacked over
+senders, in the solver's state. The default exchange is `plain`: messages arrive as they are, and
+nothing is remembered.
 """
 
 import math
@@ -34,7 +34,7 @@ _CHANNEL = ("init", "encode", "bits", "in_order")
 
 @short_repr
 class ChannelState(NamedTuple):
-    """What is remembered of messages one way, stacked over senders."""
+    """Memory of the messages of one direction, stacked over senders."""
 
     channel: Any  # of the channel, of every sender
     memory: Any  # of the attack
@@ -47,7 +47,7 @@ class ChannelState(NamedTuple):
 
 @short_repr
 class Delivery(NamedTuple):
-    """What becomes of the messages of a round."""
+    """Result of sending the messages of a round."""
 
     coded: jax.Array  # shape=(sending, ...): what the channel leaves of every message, which its
     # sender knows, too
@@ -81,7 +81,7 @@ def _part(default: type, *methods: str, kind: str) -> Any:
 
 @pytree_dataclass
 class Exchange:
-    """What happens to messages; build it with `exchange`."""
+    """Attack, channels, delay and aggregator of messages; build it with `exchange`."""
 
     up: Channel = _part(Identity, *_CHANNEL, kind="a channel such as qsgd(4)")
     down: Channel = _part(Identity, *_CHANNEL, kind="a channel such as qsgd(4)")
@@ -154,14 +154,14 @@ class Exchange:
         rows: jax.Array | None = None,
         part: int = 0,
     ) -> tuple[Delivery, ChannelState]:
-        """Send messages; the state then holds what was heard last of everybody.
+        """Send messages; the state then holds the last message of every sender.
 
         Args:
           key: of the round; it may be used for other things, too.
           index: of the round, shape (), int32.
           state: from before.
-          values: what everybody would say, shape (senders, ...); of some only, with `rows`.
-          active: who of them speaks, bool.
+          values: honest messages, shape (senders, ...); of some only, with `rows`.
+          active: which of them send, bool.
           weights: of the messages, shape (senders,); 1 if None.
           rows: which senders the values are of, shape (sending,), int32; all if None.
           part: which part of a message that has several arrays: attacks and codes draw each apart,
@@ -181,13 +181,13 @@ class Exchange:
         )
         sent, memory = self.attack(values, byzantine, active, memory, attack_key)
         coded, channel = jax.vmap(self.up.encode)(sent, channel, keys)
-        kept = put_rows(rows, active, (memory, channel), (state.memory, state.channel))
-        state = state._replace(memory=kept[0], channel=kept[1])
+        memories = put_rows(rows, active, (memory, channel), (state.memory, state.channel))
+        state = state._replace(memory=memories[0], channel=memories[1])
         if isinstance(state.transit, Transit):
-            said, heavy = put_rows(rows, active, (coded, weights), (state.known, state.weights))
+            sent_now, heavy = put_rows(rows, active, (coded, weights), (state.known, state.weights))
             speaks = active if rows is None else jnp.zeros(senders, bool).at[rows].set(active)
             heard, heavy, arrived, transit = move(
-                self.delay, state.transit, said, heavy, speaks, index, delay_key
+                self.delay, state.transit, sent_now, heavy, speaks, index, delay_key
             )
             known, old = where_active(arrived, (heard, heavy), (state.known, state.weights))
             state = state._replace(transit=transit, known=known, weights=old)
@@ -218,11 +218,11 @@ class Exchange:
             groups = jnp.zeros(values.shape[0], jnp.int32)
         previous = last.reshape(last.shape[0], -1)
         weights = weights.astype(values.dtype)
-        found = self.aggregator(flat, weights, groups, last.shape[0], previous)
-        return found.reshape(last.shape)
+        vectors = self.aggregator(flat, weights, groups, last.shape[0], previous)
+        return vectors.reshape(last.shape)
 
     def init_down(self, sends: Any, clients: int) -> Any:
-        """Return what the links down remember: a server sends a pytree of arrays to clients."""
+        """Return the memory of the links down, over which a server sends a pytree of arrays."""
         return [jax.vmap(self.down.init)(_copies(leaf, clients)) for leaf in jax.tree.leaves(sends)]
 
     def send_down(
@@ -304,17 +304,17 @@ def exchange(
     Args:
       up: the channel towards the server (or the neighbours, on a graph).
       down: the channel towards the clients.
-      aggregator: what receivers make of all that they heard; the weighted mean if None.
-      attack: who is Byzantine, and what they send.
-      delay: when messages up are heard.
+      aggregator: of the messages that a receiver has; the weighted mean if None.
+      attack: of Byzantine senders; none if None.
+      delay: of messages up; none if None.
 
     Raises:
       InputError: an argument is of another kind, or a channel whose receiver must read every
         message in order stands beside a delay that loses or reorders them.
     """
-    chosen = build(Exchange, **locals())
-    strict = chosen.up.in_order and not isinstance(chosen.delay, Prompt)
-    if strict and (chosen.delay.loses or not chosen.delay.in_order):
+    built = build(Exchange, **locals())
+    strict = built.up.in_order and not isinstance(built.delay, Prompt)
+    if strict and (built.delay.loses or not built.delay.in_order):
         raise InputError(
             "must keep the order of messages and lose none, because the receiver adds up the "
             f"differences that {one_line(up)} sends",
@@ -322,7 +322,7 @@ def exchange(
             value=delay,
             remedy="give it in_order=True and no losses, or send whole messages",
         )
-    return chosen
+    return built
 
 
 def check_exchange(given: Any) -> Exchange:
@@ -348,8 +348,8 @@ def put_rows(rows: jax.Array | None, active: jax.Array, new: Any, old: Any) -> A
     """Return a stacked pytree with new rows where active; `new` and `active` are of the rows."""
     if rows is None:
         return where_active(active, new, old)
-    kept = where_active(active, new, at_rows(rows, old))
-    return jax.tree.map(lambda leaf, row: leaf.at[rows].set(row), old, kept)
+    updated = where_active(active, new, at_rows(rows, old))
+    return jax.tree.map(lambda leaf, row: leaf.at[rows].set(row), old, updated)
 
 
 def _copies(array: jax.Array, number: int) -> jax.Array:

@@ -179,16 +179,16 @@ def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
 
 def checked_dtype(name: str, dtype: jax.typing.DTypeLike) -> str:
     """Return the name of a dtype in which noise can be drawn."""
-    found = jnp.dtype(dtype).name
-    if found not in _PRECISIONS:
+    kind = jnp.dtype(dtype).name
+    if kind not in _PRECISIONS:
         raise InputError(
-            f"must be float32 or float64 where messages are private, but it is {found}, which is "
+            f"must be float32 or float64 where messages are private, but it is {kind}, which is "
             "too coarse for noise",
             argument=name,
             value=dtype,
             remedy="build the problem from data in float32",
         )
-    return found
+    return kind
 
 
 def tail_mass(multipliers: np.ndarray) -> float:

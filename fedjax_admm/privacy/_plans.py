@@ -177,10 +177,6 @@ class Accounting(NamedTuple):
     composed: Callable[[float, int, float], float]
 
 
-_LEAST_BUDGET = 1e-300  # below it shares of many releases vanish
-_LARGEST_EPSILON = 1e150  # its square is a number
-
-
 def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
     """Plan noise by zero-concentrated differential privacy.
 
@@ -202,14 +198,6 @@ def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> 
     rounds = count("rounds", rounds)
     accountant.checked_number("epsilon", epsilon, above=0.0)
     total = accountant.zcdp_budget(epsilon, delta)
-    if not total >= _LEAST_BUDGET:
-        raise InputError(
-            f"is too small: epsilon = {epsilon:g} at delta = {delta:g} is a budget of {total:.3g}, "
-            "which float64 cannot divide among releases",
-            argument="epsilon",
-            value=epsilon,
-            remedy="take a larger one",
-        )
     return zcdp_plan_of_budget(total, delta, rounds, tau)
 
 
@@ -256,12 +244,6 @@ def approximate_plan(
     accountant.checked_delta(delta)
     one_of("composition", composition, _COMPOSITIONS)
     accountant.checked_number("epsilon", epsilon, above=0.0)
-    if _LARGEST_EPSILON < epsilon < np.inf:
-        raise InputError(
-            f"must be at most {_LARGEST_EPSILON:g} or infinite, but it is {epsilon:g}",
-            argument="epsilon",
-            value=epsilon,
-        )
     if epsilon == np.inf:
         multipliers = np.zeros(rounds)
     else:

@@ -80,9 +80,9 @@ def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:
     at_start = _curvatures(problem, points)
     slopes = problem.gradients(points)
     onwards = points - slopes / jnp.where(at_start > 0, at_start, 1)[:, None]
-    found = 1.05 * jnp.max(jnp.maximum(at_start, _curvatures(problem, onwards)))
-    usable = jnp.isfinite(found) & (found > jnp.sqrt(jnp.finfo(found.dtype).tiny))
-    return jax.lax.stop_gradient(jnp.where(usable, found, 1))
+    largest = 1.05 * jnp.max(jnp.maximum(at_start, _curvatures(problem, onwards)))
+    usable = jnp.isfinite(largest) & (largest > jnp.sqrt(jnp.finfo(largest.dtype).tiny))
+    return jax.lax.stop_gradient(jnp.where(usable, largest, 1))
 
 
 def _curvatures(problem: Any, points: jax.Array) -> jax.Array:

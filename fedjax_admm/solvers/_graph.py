@@ -74,7 +74,7 @@ class FlowsState(GraphState):
 
 @short_repr
 class Heard(NamedTuple):
-    """What nodes know when they work, stacked over them."""
+    """Input of the nodes of a round, stacked over them."""
 
     known: Any  # shape=(nodes, dim): their own messages as everybody knows them; () with letters
     mean: Any  # shape=(nodes, dim): W x^ of the known messages, or what the aggregator makes of
@@ -102,7 +102,7 @@ class GraphSolver:
         return copies(problem.start, problem) if problem.start.ndim == 1 else problem.start
 
     def takes_part(self, graph: Graph, active: jax.Array) -> jax.Array:
-        """Return who works and sends of those that are active, bool, shape (nodes,)."""
+        """Return which active nodes work and send, bool, shape (nodes,)."""
         return active
 
     def start_nodes(self, problem: Any, models: jax.Array, /) -> Any:
@@ -217,7 +217,7 @@ class GraphSolver:
     def _hear(
         self, graph: Graph, state: GraphState, active: jax.Array, info: RoundInfo
     ) -> tuple[Heard, Any]:
-        """Return what nodes know when they work, and the exchange."""
+        """Return the input of the nodes of a round, and the exchange."""
         channel, mean, apart = state.exchange, (), ()
         if self.speaks_first:
             channel, graph = (
@@ -255,7 +255,7 @@ class GraphSolver:
     def _tell(
         self, graph: Graph, state: GraphState, nodes: Any, heard: Heard, active, info: RoundInfo
     ) -> tuple[Any, Any]:
-        """Return what lies on edges after nodes have worked, and the exchange."""
+        """Return the edges after a round, and the exchange."""
         channel = state.exchange
         return state.edges, channel if self.speaks_first else self._send(
             channel, nodes, active, info

@@ -18,7 +18,7 @@ from fedjax_admm.solvers._gradients import descend, draws
 
 
 class LocalSolver(Protocol):
-    """What finds a client's model."""
+    """A solver of the clients' local problems."""
 
     requires: ClassVar[tuple[type, ...]]
 

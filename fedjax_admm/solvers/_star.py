@@ -92,7 +92,7 @@ class StarSolver:
         return model
 
     def start_clients(self, problem: Any, models: jax.Array, key: jax.Array, /) -> tuple[Any, Said]:
-        """Return what clients hold, for first models (clients, dim), and what counts as said."""
+        """Return the clients, for first models (clients, dim), and their first messages."""
         return (), Said()
 
     def broadcast(self, server: Any, /) -> Any:
@@ -244,7 +244,7 @@ class StarSolver:
         return filled(self, state.curvature)
 
     def transmitting(self, info: RoundInfo) -> jax.Array:
-        """Return who takes part and sends in a round, bool, shape (clients,)."""
+        """Return which clients take part and send in a round, bool, shape (clients,)."""
         talks, _ = self.coin(jax.random.clone(info.key))
         return info.active if talks is None else info.active & talks
 

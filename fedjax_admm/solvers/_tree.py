@@ -51,7 +51,7 @@ from fedjax_admm.trees import Tree
 
 @short_repr
 class TreeUpload(NamedTuple):
-    """What nodes of one level send for their parents to remember, stacked over them."""
+    """Uploads of the nodes of one level, which their parents remember, stacked over the nodes."""
 
     values: jax.Array  # shape=(nodes, dim); they pass the exchange
     weights: jax.Array  # shape=(nodes,): in the parents' means
@@ -60,7 +60,7 @@ class TreeUpload(NamedTuple):
 
 @short_repr
 class FromChildren(NamedTuple):
-    """What the servers of a level make of the last uploads of their children, stacked over them."""
+    """Sums of the last uploads of the children of the servers of a level, stacked over these."""
 
     total: jax.Array  # shape=(servers, dim): sum of weights times values
     weight: jax.Array  # shape=(servers, 1): sum of the weights
@@ -68,7 +68,7 @@ class FromChildren(NamedTuple):
 
 @short_repr
 class Reading(NamedTuple):
-    """What nodes of one level have read of their parents, stacked over them."""
+    """Models that the nodes of one level have read of their parents, stacked over the nodes."""
 
     channel: Any  # what the channel down remembers
     model: jax.Array  # shape=(nodes, dim): what was read last
@@ -76,7 +76,7 @@ class Reading(NamedTuple):
 
 @short_repr
 class TreeExchange(NamedTuple):
-    """What both ends remember of messages that pass an exchange, by level."""
+    """Memory of both ends, of messages that pass an exchange, by level."""
 
     up: tuple[ChannelState, ...]  # of the clients, then of the servers from level 1
     down: tuple[Any, ...]  # likewise, Reading; () where models arrive as they are
@@ -322,7 +322,7 @@ class TreeSolver:
     def _read(
         self, state: HierarchyState, level: int, models: jax.Array, reads: jax.Array, key: jax.Array
     ) -> tuple[jax.Array, HierarchyState]:
-        """Return their parents' models as nodes of a level know them, and the state."""
+        """Return the parents' models as the nodes of a level know them, and the state."""
         if isinstance(self.exchange.down, Identity):
             return models, state
         memory = state.exchange
@@ -361,7 +361,7 @@ def _at_root(tree: Tree) -> jax.Array:
 
 
 def _byzantine(exchange: Exchange, key: jax.Array, tree: Tree) -> list[jax.Array]:
-    """Return who is Byzantine by level: a share of the clients, or whom a mask over links names."""
+    """Return which nodes of each level are Byzantine: drawn clients, or a mask over all links."""
     links = tree.num_links
     named = getattr(getattr(exchange.attack, "byzantine", None), "who", None)
     if named is not None and named.shape == (links,):

@@ -1,12 +1,12 @@
-r"""Aggregators: one vector out of many, of which some may be false.
+"""Aggregators: one vector from many, of which some may be false.
 
 An aggregator is a pytree with
 
     __call__(values, weights, groups, number, previous) -> (number, dim)
 
-Vectors with weights stand in groups, one per receiver: everybody at a star's server, the children
-of every node of a tree, the neighbours of every node of a graph. A weight of zero is absence,
-whatever stands in the vector; a group in which all are absent keeps its previous vector.
+Weighted vectors form groups, one per receiver: all clients at a star's server, the children of
+every node of a tree, the neighbours of every node of a graph. A vector of weight zero is absent; a
+group in which all are absent keeps its previous vector.
 
     mean                  sum_l s_l x_l / sum_l s_l
     coordinate_median     per coordinate: where the cumulative weight passes one half
@@ -16,18 +16,16 @@ whatever stands in the vector; a group in which all are absent keeps its previou
     centred_clipping      v + mean of (x_l - v) min(1, tau / ||x_l - v||), v the previous vector
     norm_bounding         mean of x_l min(1, tau / ||x_l||)
 
-Weights are votes: half of the weight, not of the clients, moves a median anywhere. Where weights
-follow from what clients say, such as their number of samples, a Byzantine sender would take all;
-so all but the mean cap them, at `cap` times the median weight of those present in the group. With
-the median weight w, Byzantine senders that claim all they can have half of the votes where f cap w
-= (n - f) w: from a share 1 / (1 + cap) of the clients on, one quarter at the default cap of 3, one
-half at 1. Weights that differ less than that among the honest stay as they are.
+Weights are votes: half of the weight, not half of the clients, moves a median anywhere. As a
+Byzantine sender may claim any weight (its number of samples, say), all but the mean cap weights at
+`cap` times the median weight of those present in the group. Byzantine senders that claim all they
+can then have half of the votes from a share 1 / (1 + cap) of the clients on: one quarter at the
+default cap of 3, one half at 1. Smaller differences of weights among the honest stay.
 
-All but the mean take a vector with an entry that is not finite for absent: it says nothing, and
-its sender loses a vote.
+All but the mean take a vector with an entry that is not finite for absent.
 
-Here are those that are weighted means of what was said, of which some is shortened; those that
-hold against any false vectors of a minority stand in `_robust.py`.
+This file has the weighted means, some of shortened vectors; `_robust.py` has the rules that hold
+against any false vectors of a minority.
 """
 
 import math
@@ -56,7 +54,7 @@ def capped() -> Any:
 
 
 class Aggregator(Protocol):
-    """What a receiver makes of many vectors."""
+    """A rule that makes one vector of many."""
 
     def __call__(
         self,

@@ -127,8 +127,8 @@ class GeometricMedian(AnyNumber):
         """Return nu for every group, shape (groups,)."""
         number, tiny = start.shape[0], jnp.finfo(values.dtype).tiny
         if self.smoothing is not None:
-            given = jnp.maximum(self.smoothing.astype(values.dtype), tiny)
-            return jnp.broadcast_to(given, (number,))
+            smoothing = jnp.maximum(self.smoothing.astype(values.dtype), tiny)
+            return jnp.broadcast_to(smoothing, (number,))
         values, votes, start = jax.lax.stop_gradient((values, votes, start))
         apart = safe_norm(values - of_group(start, groups))
         ranked = rank(apart[:, None], votes, groups, number)
@@ -178,9 +178,9 @@ class Krum:
         """Return the sum of squared distances from every vector to its nearest ones."""
         vectors = values.shape[0]
         sizes = of_group(group_sums(present.astype(jnp.int32), groups, number), groups)
-        wanted = sizes - self.bad - 2 if self.neighbours is None else self.neighbours
+        summed = sizes - self.bad - 2 if self.neighbours is None else self.neighbours
         # Never more than there are others; one at least decides.
-        wanted = jnp.minimum(jnp.maximum(wanted, 1), sizes - 1)
+        summed = jnp.minimum(jnp.maximum(summed, 1), sizes - 1)
         places = jnp.arange(vectors, dtype=jnp.int32)
 
         def score(place):
@@ -188,9 +188,9 @@ class Krum:
             others = present & (groups == groups[place]) & (places != place)
             apart = jnp.sum(gaps * gaps, axis=-1)
             if self.neighbours is None:
-                left_out = sizes[place] - 1 - wanted[place]
-                return _sum_but_largest(apart, others, wanted[place], left_out, self.bad + 1)
-            return _sum_of_least(apart, others, wanted[place], self.neighbours)
+                left_out = sizes[place] - 1 - summed[place]
+                return _sum_but_largest(apart, others, summed[place], left_out, self.bad + 1)
+            return _sum_of_least(apart, others, summed[place], self.neighbours)
 
         # Blocks of one size, so that equal vectors have equal scores to the last bit.
         blocks = -(-vectors // _BLOCK)

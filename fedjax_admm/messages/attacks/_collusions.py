@@ -1,11 +1,11 @@
-r"""Attacks of Byzantine senders who know what all honest senders say, and agree on one message.
+"""Attacks of Byzantine senders that know all honest messages and agree on one of their own.
 
     mimic                          x_i of one honest i
     a little is enough             mu - z sigma
     inner product manipulation     -epsilon mu
 
-with mu the mean and sigma the standard deviations (per entry, divided by the number, not by one
-less) of the honest senders who are present. Where there are none, Byzantine senders say the truth.
+with mu the mean and sigma the standard deviations (per entry, divided by the number of senders) of
+the honest senders that are present. If there are none, Byzantine senders send honest messages.
 """
 
 import jax
@@ -38,13 +38,13 @@ class Mimic(ByzantineAttack):
     whom: str = option("extreme", "first")
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say what the honest sender says who is extreme in this call, or the first in order."""
+        """Send the message of the most extreme honest sender of this call, or of the first one."""
         honest = present & ~byzantine
         score = honest.astype(values.dtype)
         if self.whom == "extreme":
             score = jnp.where(honest, _reach(jax.lax.stop_gradient(values), honest), -1)
-        chosen = jnp.argmax(score)
-        return with_false(values, values[chosen][None], byzantine & present, honest), memory
+        copied = jnp.argmax(score)
+        return with_false(values, values[copied][None], byzantine & present, honest), memory
 
 
 @pytree_dataclass
@@ -56,7 +56,7 @@ class ALittleIsEnough(ByzantineAttack):
     z: jax.Array | None = declared(optional(scalar))
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say mu - z sigma."""
+        """Send mu - z sigma."""
         honest, colluding = present & ~byzantine, byzantine & present
         mean = honest_mean(values, honest)[None]
         apart = jnp.where(rows_of(honest, values), values - mean, 0)
@@ -76,7 +76,7 @@ class InnerProductManipulation(ByzantineAttack):
     epsilon: jax.Array = ranged(at_least=0)  # shape=()
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say -epsilon mu."""
+        """Send -epsilon mu."""
         honest = present & ~byzantine
         false = -self.epsilon.astype(values.dtype) * honest_mean(values, honest)[None]
         return with_false(values, false, byzantine & present, honest), memory
@@ -85,7 +85,7 @@ class InnerProductManipulation(ByzantineAttack):
 def mimic(
     share: ArrayLike | None = None, whom: str = "extreme", *, who: ArrayLike | None = None
 ) -> Mimic:
-    """Build the attack in which all copy one honest sender, whose vote thus counts too much.
+    """Build the attack in which all copy one honest sender, whose vote then counts too much.
 
     No message is out of the ordinary: it hurts where honest senders differ. The published attack
     learns a direction over many rounds and then copies one sender for good; here the choice is made
@@ -108,7 +108,7 @@ def mimic(
 def a_little_is_enough(
     share: ArrayLike | None = None, z: ArrayLike | None = None, *, who: ArrayLike | None = None
 ) -> ALittleIsEnough:
-    r"""Build the attack of Byzantine senders who all say mu - z sigma.
+    r"""Build the attack of senders that all send mu - z sigma.
 
     With n senders present, f of them Byzantine senders, and h = n - f, the largest z at which a
     majority of the senders is farther from the mean than the Byzantine senders are, if messages
@@ -136,7 +136,7 @@ def a_little_is_enough(
 def inner_product_manipulation(
     share: ArrayLike | None = None, epsilon: ArrayLike = 0.5, *, who: ArrayLike | None = None
 ) -> InnerProductManipulation:
-    """Build the attack of Byzantine senders who all say -epsilon mu.
+    """Build the attack of senders that all send -epsilon mu.
 
     Against the mean of n messages of which f are false, it turns the direction around if epsilon >
     (n - f) / f; a small one hides among honest messages that differ much.

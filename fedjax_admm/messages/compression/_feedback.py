@@ -1,29 +1,24 @@
-r"""Feedback: what compression takes away from a message is not lost, but sent later.
+"""Feedback: what compression removes from a message is sent later.
 
     error feedback (EF14)    p = x + e,      c = h C(p),    e+ = p - c,    c arrives
     differences (EF21)       c = C(x - g),   g+ = g + h c,                 g+ arrives
 
-EF14 remembers at the sender what has not arrived yet, so that sums are kept,
+EF14 keeps at the sender what has not arrived yet, so that sums are kept,
 
     sum_(t <= T) c_t + e_T = sum_(t <= T) x_t
 
-which is what sums of steps want. EF21 codes the change against g, what the receiver knows, which is
-right for messages that settle: for constant x, and a contractive C with constant a, the error
-shrinks by sqrt(1 - a) per message or more.
+as sums of steps need. EF21 codes the change against g, what the receiver knows, which suits
+messages that settle: for constant x, and a contractive C with constant a, the error shrinks by
+sqrt(1 - a) per message or more.
 
-Both want h C to be contractive. It is for contractive C and h = 1, and for an unbiased C with
-h = 1 / (1 + omega): without that factor, differences of an unbiased C with omega >= 1 can diverge,
-and so can the remainder e.
+Both need h C to be contractive: it is for contractive C and h = 1, and for an unbiased C with
+h = 1 / (1 + omega). Without that factor, differences and remainders of an unbiased C with
+omega >= 1 can diverge.
 
 References: F. Seide, H. Fu, J. Droppo, G. Li, D. Yu, "1-Bit Stochastic Gradient Descent and its
-Application to Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014;
-S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD and other
-Gradient Compression Schemes", ICML 2019, arXiv:1901.09847; P. Richtarik, I. Sokolov, I. Fatkhullin,
-"EF21: A New, Simpler, Theoretically Better, and Practically Faster Error Feedback", NeurIPS 2021,
-arXiv:2106.05203; K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik, "Distributed Learning with
-Compressed Gradient Differences", arXiv:1901.09269 (unbiased ones); A. Elgabli, J. Park, A. S. Bedi,
-C. Ben Issaid, M. Bennis, V. Aggarwal, "Q-GADMM: Quantized Group ADMM for Communication Efficient
-Decentralized Machine Learning", arXiv:1910.10453 (differences under ADMM).
+Application to Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014; A. Elgabli,
+J. Park, A. S. Bedi, C. Ben Issaid, M. Bennis, V. Aggarwal, "Q-GADMM: Quantized Group ADMM for
+Communication Efficient Decentralized Machine Learning", arXiv:1910.10453 (differences under ADMM).
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +35,7 @@ from fedjax_admm.messages._channels import Channel
 
 @short_repr
 class Remainder(NamedTuple):
-    """What `error_feedback` remembers."""
+    """Memory of `error_feedback`."""
 
     error: jax.Array  # of the shape of the message: e, which the sender alone knows
     channel: Any  # of the channel inside
@@ -48,7 +43,7 @@ class Remainder(NamedTuple):
 
 @short_repr
 class Held(NamedTuple):
-    """What `differences` remember."""
+    """Memory of `differences`."""
 
     value: jax.Array  # of the shape of the message: g, which both ends know
     channel: Any  # of the channel inside
@@ -66,7 +61,7 @@ _check_step = optional(scalar, above=0, at_most=1)
 
 
 class _Around:
-    """What travels is the code of the channel inside."""
+    """A channel around another one, whose code travels."""
 
     channel: Any
 
@@ -88,7 +83,7 @@ class ErrorFeedback(_Around):
 
     @property
     def in_order(self) -> bool:
-        """Return what the channel inside says: a message stands for itself."""
+        """Return the answer of the channel inside: a message stands for itself."""
         return self.channel.in_order
 
     def init(self, message):

@@ -1,11 +1,10 @@
-r"""Low rank: a matrix as the product of two thin ones (PowerSGD).
+"""Low rank: a matrix as the product of two thin ones (PowerSGD).
 
 Both ends remember a right factor Q, (n, r). Of a matrix M, (m, n),
 
     P = orthonormal basis of M Q,    R = M^T P,    P R^T = P P^T M arrives,    Q+ = R
 
-P and R travel. It is one step of subspace iteration per message, which goes on from where the last
-message left it.
+P and R travel. Each message takes one step of subspace iteration from the last message's factor.
 """
 
 from dataclasses import field
@@ -52,8 +51,8 @@ class LowRank:
 
     def init(self, message):
         """Return the first right factor: normal numbers, the same for everybody."""
-        kept = self._kept(message.shape)
-        return jax.random.normal(jax.random.key(0), (message.shape[1], kept), message.dtype)
+        rank = self._kept(message.shape)
+        return jax.random.normal(jax.random.key(0), (message.shape[1], rank), message.dtype)
 
     def code(self, message, state):
         """Return the factors, from the right one that both ends remember."""
@@ -78,14 +77,14 @@ class LowRank:
         code = self.code(message, state)
         right = jax.lax.stop_gradient(code.right)
         largest = jnp.max(jnp.abs(right), axis=0, keepdims=True, initial=0)
-        found = right / jnp.where(largest > 0, largest, 1)
+        scaled = right / jnp.where(largest > 0, largest, 1)
         arrives = self.read(code, message.shape, message.dtype)
-        return arrives, jnp.where(largest > 0, found, state)
+        return arrives, jnp.where(largest > 0, scaled, state)
 
     def layout(self, shape):
         """Return two matrices of numbers."""
-        kept = self._kept(shape)
-        return Factors(Number((shape[0], kept)), Number((shape[1], kept)))
+        rank = self._kept(shape)
+        return Factors(Number((shape[0], rank)), Number((shape[1], rank)))
 
     def bits(self, shape):
         """Return 32 r (m + n)."""

@@ -1,10 +1,9 @@
-"""The wire: messages as bytes, on the host, bit for bit what `bits` counts.
+"""The wire: messages as bytes, on the host, exactly as many bits as `bits` counts.
 
 A channel describes its code by a `layout`: a pytree of the structure of the code, with a field in
-the place of every array. A field knows how many bits it has and how numbers become bits and bits
-become numbers; `bits`, `to_bytes` and `from_bytes` all follow from it. The fields of a message
-stand one after the other without gaps, the most significant bit first, and the last byte is filled
-up with zeros.
+the place of every array. A field has the number `bits` of its bits, `pack(values)`, which returns
+them as uint8, and `unpack(bits, key)`, which returns the array. The fields of a message follow each
+other without gaps, the most significant bit first; zeros fill the last byte.
 
     field      an entry of an array                              bits of an entry
     Number     a float of single precision                       32
@@ -122,7 +121,7 @@ class Half:
 @short_repr
 @dataclass(frozen=True)
 class Known:
-    """What both ends know, given the key that they share."""
+    """Numbers that both ends know, given the key that they share."""
 
     tell: Callable[[jax.Array | None], Any]
 
@@ -193,10 +192,10 @@ def from_bytes(
     """
     fields, structure = jax.tree.flatten(_layout(channel, shape))
     sizes = [field.bits for field in fields]
-    wanted = -(-sum(sizes) // 8)
-    if len(data) != wanted:
+    length = -(-sum(sizes) // 8)
+    if len(data) != length:
         raise InputError(
-            f"must have {wanted} bytes for a message of shape {shape}, but it has {len(data)}",
+            f"must have {length} bytes for a message of shape {shape}, but it has {len(data)}",
             argument="data",
             remedy="read it with the channel and the shape with which it was written",
         )

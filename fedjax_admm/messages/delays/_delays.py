@@ -1,18 +1,15 @@
-r"""Delays: how many rounds after it is sent a message is heard, if ever; and the links.
+"""Delays: the rounds between sending and arrival of a message, and the links that hold messages.
 
 A delay is a pytree with
 
-    depth: int                        static: the longest wait after which a message is still heard
+    depth: int                        static: the longest wait after which a message still arrives
     loses: bool                       whether messages may never arrive
     in_order: bool                    whether no message overtakes an earlier one of its sender
     draw(key, index, number) -> (number,) int32
 
-`draw` gives the waits of the messages of round `index`, in rounds: 0 is at once, more than `depth`
-is never. Participation says who sends; this says when it is heard. On a link in order a message
-that would overtake waits until the one before it arrives, and what is lost blocks nothing.
-
-`_waits` has the delays; here is the one that does not wait, and the links: `open_transit` and
-`move` keep what has been sent and was not heard yet.
+`draw` returns the waits of the messages of round `index`, in rounds: 0 is at once, more than
+`depth` is never. Participation decides who sends. On a link in order a message that would overtake
+waits for the one before it, and a lost message blocks nothing.
 """
 
 from typing import NamedTuple, Protocol
@@ -84,7 +81,7 @@ check_delay = having(
 
 @short_repr
 class Transit(NamedTuple):
-    """What is on its way: a ring of slots, one per round in which something may arrive."""
+    """Messages on their way: a ring of slots, one per round in which something may arrive."""
 
     values: jax.Array  # shape=(depth + 1, senders, ...)
     weights: jax.Array  # shape=(depth + 1, senders)
@@ -160,5 +157,5 @@ def move(
         jnp.where(leaves, due, transit.due),
     )
     mask = jnp.expand_dims(arrived, range(1, values.ndim - 1))
-    heard = jnp.where(mask, values[now], 0), jnp.where(arrived, weights[now], 0)
-    return *heard, arrived, transit
+    arriving = jnp.where(mask, values[now], 0), jnp.where(arrived, weights[now], 0)
+    return *arriving, arrived, transit

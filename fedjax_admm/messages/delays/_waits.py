@@ -1,11 +1,11 @@
-r"""How long messages wait: the laws of delays.
+"""The laws of delays: how long messages wait.
 
     fixed          b
     bounded        uniform on 0, 1, ..., b
     geometric      P(wait = k) = p (1 - p)^k,          p = 1 / (1 + mean)
     heavy tailed   P(wait >= k) = (1 + k / scale)^-a,  a discrete Pareto (Lomax) law
-    lossy          never, with a probability; else as another delay says
-    replay         as it is given
+    lossy          never, with a probability; else as another delay
+    replay         given waits
 
 Waits are whole rounds, drawn for every message by itself.
 """
@@ -37,14 +37,14 @@ from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
 
 def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
-    found = number(name, value, **limits)
-    if found.ndim > 1:
+    numbers = number(name, value, **limits)
+    if numbers.ndim > 1:
         raise InputError(
-            f"must be one number or one per sender, but its shape is {found.shape}",
+            f"must be one number or one per sender, but its shape is {numbers.shape}",
             argument=name,
             value=value,
         )
-    return found
+    return numbers
 
 
 @pytree_dataclass
@@ -80,7 +80,7 @@ class UniformDelay:
 
 @pytree_dataclass
 class GeometricDelay:
-    """Waits without a memory; build it with `geometric_delay`."""
+    """Memoryless waits; build it with `geometric_delay`."""
 
     # shape=() or (senders,), in rounds
     mean: jax.Array = declared(partial(_one_or_each, at_least=0))
@@ -143,11 +143,11 @@ class Lossy:
 
     @property
     def in_order(self) -> bool:
-        """Return whether those that arrive do so in order."""
+        """Return whether messages that arrive do so in order."""
         return self.delay.in_order
 
     def draw(self, key, index, number):
-        """Return what the other delay says, or never."""
+        """Return the other delay's wait, or never."""
         lost_key, wait_key = jax.random.split(key)
         probability = _each("probability", self.probability, number)
         lost = jax.random.bernoulli(lost_key, probability)
@@ -286,7 +286,7 @@ def _each(name: str, value: jax.Array, senders: int) -> jax.Array:
 
 
 def _cut(waits: jax.Array, depth: int, late: str) -> jax.Array:
-    """Return whole rounds; what is longer than the depth is one more than it, or is the depth."""
+    """Return whole rounds; longer waits become depth + 1 (lost), or the depth."""
     most = depth + 1 if late == "lost" else depth
     return jnp.minimum(waits, most).astype(jnp.int32)
 

@@ -134,7 +134,7 @@ def fed_mavg(
       item_steps: gradient steps on W_i per round.
       start: where to start; it brings its own rank.
       all_users: every client updates its users in every round, drawn or not: p messages down.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. It compresses
+      exchange: of messages, `messages.exchange(...)`; none if None. It compresses
         the way down only to the clients drawn, without `all_users`.
     """
     start = start_of(start, rank)

@@ -168,7 +168,7 @@ def fed_mc_admm(
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.
       combined: clients send W_i + Y_i / beta in one array; the iterates are the same.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. Clients then
+      exchange: of messages, `messages.exchange(...)`; none if None. Clients then
         send the one array, whatever `combined` says. Y_i before the first round arrives as it is.
     """
     one_of("preset", preset, FED_MC_PRESETS)

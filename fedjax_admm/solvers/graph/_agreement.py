@@ -129,11 +129,11 @@ def _conjugate_gradients(apply, precondition, right, start, agreement) -> jax.Ar
     """Solve for every column until the largest residual has shrunk as wanted."""
 
     def goes_on(carry):
-        _, _, _, size, wanted, steps = carry
-        return jnp.any(size > wanted) & (steps < agreement.steps)
+        _, _, _, size, target, steps = carry
+        return jnp.any(size > target) & (steps < agreement.steps)
 
     def improve(carry):
-        w, residual, direction, size, wanted, steps = carry
+        w, residual, direction, size, target, steps = carry
         bent = apply(direction)
         # A residual of zero ends the search: the length 0 leaves everything as it is.
         length = safe_ratio(size, jnp.sum(direction * bent, 0))[None]
@@ -141,11 +141,11 @@ def _conjugate_gradients(apply, precondition, right, start, agreement) -> jax.Ar
         towards = precondition(residual)
         new = jnp.sum(residual * towards, 0)
         direction = towards + safe_ratio(new, size)[None] * direction
-        return w, residual, direction, new, wanted, steps + 1
+        return w, residual, direction, new, target, steps + 1
 
     residual = right - apply(start)
     direction = precondition(residual)
     size = jnp.sum(residual * direction, 0)
-    wanted = agreement.accuracy**2 * size
-    first = (start, residual, direction, size, wanted, jnp.zeros((), jnp.int32))
+    target = agreement.accuracy**2 * size
+    first = (start, residual, direction, size, target, jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(goes_on, improve, first)[0]

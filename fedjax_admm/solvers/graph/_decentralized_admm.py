@@ -136,7 +136,7 @@ def decentralized_admm(
       relaxation: at most 2; above 1 it is over-relaxation. Convergence is proved below 2.
       local: how a node finds its model; `local_prox()` if None. `local_gradient()` takes some
         gradient steps in place of an exact solution.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     over_degrees = rho is None
     return build(DecentralizedADMM, **locals())

@@ -112,6 +112,6 @@ def extra(
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
       mixing: above 0 and at most 1: (1 - mixing) I + mixing W stands for W. Below 1 it stands
         messages that lag.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(EXTRA, **locals())

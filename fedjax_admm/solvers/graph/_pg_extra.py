@@ -49,6 +49,6 @@ def pg_extra(
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
       regularizer: g, of `fedjax_admm.penalties`, convex; none if None.
       mixing: as `extra`.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(PGEXTRA, **locals())

@@ -141,10 +141,10 @@ class PrivateSolver(GraphSolver):
             tails = tails + (w.shape[-1] * more).astype(tails.dtype)
         deviation = jnp.zeros_like(clients.deviation)
         if hasattr(self.release, "deviation"):
-            said = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
-            deviation = said.astype(deviation.dtype)
-        kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
-        return PrivateClients(w, v, n, *kept)
+            stated = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
+            deviation = stated.astype(deviation.dtype)
+        records = jax.lax.stop_gradient((spent, nominal, tails, deviation))
+        return PrivateClients(w, v, n, *records)
 
     def check_start(self, state: Any) -> None:
         """Check that a run may go on from a state: all noise must be in one unit.

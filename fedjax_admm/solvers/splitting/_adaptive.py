@@ -124,19 +124,19 @@ class SpectralPenalty:
 
         rho = seen.rho
         clients, sure = self._estimate(new.models, new.slopes, memory.models, memory.slopes)
-        chosen = jnp.where(sure, clients, rho)
+        estimate = jnp.where(sure, clients, rho)
         if seen.regularized:
             server, known = self._estimate(new.servers, new.agreed, memory.servers, memory.agreed)
             both = sure & known
             middle = jnp.sqrt(jnp.where(both, clients * server, 1))
-            chosen = jnp.where(both, middle, jnp.where(known & ~sure, server, chosen))
+            estimate = jnp.where(both, middle, jnp.where(known & ~sure, server, estimate))
         change = 1 + self.bound / jnp.maximum(counts, 1).astype(rho.dtype) ** 2
-        chosen = jnp.clip(chosen, rho / change, rho * change)
+        estimate = jnp.clip(estimate, rho / change, rho * change)
         adapting = turn & (counts > 1) & _adapting(counts, self.until)
-        kept = jax.tree.map(
+        stored = jax.tree.map(
             lambda now, old: jnp.where(turn[:, None], now, old), new[1:], memory[1:]
         )
-        return jnp.where(adapting, chosen, rho), SpectralMemory(counts, *kept)
+        return jnp.where(adapting, estimate, rho), SpectralMemory(counts, *stored)
 
     def _estimate(self, u, slope, old_u, old_slope) -> tuple[jax.Array, jax.Array]:
         """Return curvatures along the way since the store, (clients,), and which ones count."""

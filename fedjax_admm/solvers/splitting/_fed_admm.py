@@ -295,7 +295,7 @@ def fed_admm(
         |S| / N; not with a rho that adapts.
       relaxation: a, above 0 and at most 2; 1.5 to 1.8 is often faster than 1.
       regularizer: g, one of `fedjax_admm.penalties`, at the server; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. With a rho that
+      exchange: of messages, `messages.exchange(...)`; none if None. With a rho that
         adapts the server reads every model and dual variable, and there is no aggregator; with
         `server_step` there is no exchange.
     """

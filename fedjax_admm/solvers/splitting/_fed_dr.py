@@ -125,6 +125,6 @@ def fed_dr(
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(FedDR, **locals())

@@ -103,6 +103,6 @@ def fed_dyn(
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(FedDyn, **locals())

@@ -133,6 +133,6 @@ def fed_pd(
       local: how a client takes its step: `local_prox()`, or `local_gradient()`, which is taken if
         None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(FedPD, **locals())

@@ -109,6 +109,6 @@ def fed_plt(
       local: how a client solves its problem: `local_prox()`, which makes it FedSplit, or
         `local_gradient()`, which is taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(FedPLT, **locals())

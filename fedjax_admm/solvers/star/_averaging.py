@@ -165,7 +165,7 @@ def fed_avg(
       local_steps: K per round; each has its own minibatch where the problem has them. With more
         than one the limit is biased wherever clients differ.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     update = build(GradientUpdate, rate=rate, local_steps=local_steps)
     return build(FederatedAveraging, **locals())
@@ -186,7 +186,7 @@ def fed_prox(
       local: how a client solves its problem, `local_gradient(...)` or `local_prox()`; five gradient
         steps from the server's model if None.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     update = build(ProximalUpdate, penalty=penalty, local=local)
     if penalty is not None and isinstance(update.local, LocalProx):

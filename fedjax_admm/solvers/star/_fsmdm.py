@@ -193,7 +193,7 @@ def fsmdm(
       mu_h: likewise, in place of beta.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. It is added to the
         sum of the losses, not to their mean.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
 
     Raises:
       InputError: an unknown preset, a number that is not positive, a constant given together
@@ -202,7 +202,7 @@ def fsmdm(
         the ball, or a regulariser without a prox.
     """
     _checks.one_of("preset", preset, FSMDM_PRESETS)
-    given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
+    constants = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
     schedules = {  # what is given in place of a constant, that constant, and what it would make
         "sigma_psi": (sigma_psi, "c", sqrt_growth),
         "mu_phi": (mu_phi, "alpha", sqrt_decay),
@@ -210,30 +210,30 @@ def fsmdm(
         "mu_h": (mu_h, "beta", sqrt_decay),
     }
     for whole, name, _ in schedules.values():
-        if whole is not None and given[name] is not None:
+        if whole is not None and constants[name] is not None:
             raise _checks.InputError(
-                f"is {given[name]}, but the schedule that it would make is given too",
+                f"is {constants[name]}, but the schedule that it would make is given too",
                 argument=name,
-                value=given[name],
+                value=constants[name],
                 remedy="leave one of the two out",
             )
-    chosen = {
+    numbers = {
         name: _checks.scalar(name, FSMDM_PRESETS[preset][name] if value is None else value, above=0)
-        for name, value in given.items()
+        for name, value in constants.items()
     }
     solver = build(
         FSMDM,
         **{
-            name: make(chosen[constant]) if whole is None else as_schedule(name, whole, above=0)
+            name: make(numbers[constant]) if whole is None else as_schedule(name, whole, above=0)
             for name, (whole, constant, make) in schedules.items()
         },
-        omega=chosen["omega"],
+        omega=numbers["omega"],
         regularizer=regularizer,
         exchange=exchange,
         local_updates=local_updates,
     )
     if sigma_psi is None and mu_phi is None:
-        check_product(chosen["alpha"], chosen["c"])
+        check_product(numbers["alpha"], numbers["c"])
     else:
         check_schedules(solver.mu_phi, solver.sigma_psi, 1)
     return solver

@@ -55,8 +55,8 @@ def fsmdm_convergence_conditions(
     Returns:
       `{"beta d >= sqrt(80)": bool, "alpha c >= sqrt(3/2)": bool}`.
     """
-    given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance}
-    for name, value in given.items():
+    constants = {"c": c, "d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+    for name, value in constants.items():
         _checks.number(name, value, at_least=0)
     return {
         "beta d >= sqrt(80)": beta * d >= math.sqrt(80) * (1 - tolerance),

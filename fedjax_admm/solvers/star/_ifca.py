@@ -20,6 +20,7 @@ Reference: A. Ghosh, J. Chung, D. Yin, K. Ramchandran, "An Efficient Framework f
 Federated Learning", NeurIPS 2020 (arXiv 2006.04088), gradient averaging.
 """
 
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -32,17 +33,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import copies
 
 
-def _models(name: str, given: ArrayLike) -> jax.Array:
-    models = finite_array(name, given, (None, None))
-    if 0 in models.shape:
-        raise InputError(
-            f"must hold at least one model, but it has shape {models.shape}",
-            argument=name,
-            value=given,
-        )
-    return models
-
-
 @roles.pytree_dataclass
 class IFCA(roles.StarSolver):
     """Iterative federated clustering; build it with `ifca`.
@@ -50,7 +40,9 @@ class IFCA(roles.StarSolver):
     The server holds the models (clusters, dim), a node the number of the model that fits it best.
     """
 
-    start: jax.Array = declared(_models)  # shape=(clusters, dim): first models
+    start: jax.Array = declared(
+        partial(finite_array, shape=(None, None))
+    )  # shape=(clusters, dim): first models
     rate: jax.Array = positive()  # shape=()
     regularizer: roles.Penalty = roles.regularized()  # g, on every model
     exchange: roles.Exchange = roles.exchanged()  # of gradients
@@ -60,10 +52,10 @@ class IFCA(roles.StarSolver):
 
     def check(self, problem, rounds: int) -> None:
         """Check that the first models have as many numbers as the problem's."""
-        wanted, given = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
-        if wanted != given:
+        needed, length = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
+        if needed != length:
             raise InputError(
-                f"must hold models of {wanted} numbers as the problem's, but they have {given}",
+                f"must hold models of {needed} numbers as the problem's, but they have {length}",
                 argument="start",
                 value=self.start,
             )
@@ -85,8 +77,8 @@ class IFCA(roles.StarSolver):
         """Choose among the models that are read, and say the gradient at the chosen one."""
         if not self.reads_exactly:  # else it has chosen among these very models, to be judged
             choice = _choice(problem, models)
-        chosen = jnp.take_along_axis(models, choice[:, None, None], 1)[:, 0]
-        return choice, roles.Said((problem.gradients(chosen, key),), choice)
+        own = jnp.take_along_axis(models, choice[:, None, None], 1)[:, 0]
+        return choice, roles.Said((problem.gradients(own, key),), choice)
 
     def server(self, models, received: roles.Received, info) -> jax.Array:
         """Return the models after a gradient step, and the prox of g."""
@@ -129,7 +121,7 @@ def ifca(
       rate: length of the gradient steps, for the mean over all nodes.
       regularizer: g, one of `fedjax_admm.penalties`, added for every model at the server; none if
         None. A model that nobody chooses shrinks as g says.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(IFCA, **locals())
 

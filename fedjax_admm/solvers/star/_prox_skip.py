@@ -122,6 +122,6 @@ def prox_skip(
         over the largest curvature.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none, which is Scaffnew, if
         None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(ProxSkip, **locals())

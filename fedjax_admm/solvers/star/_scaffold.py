@@ -117,6 +117,6 @@ def scaffold(
       server_step: eta_g; 1 takes the mean of the clients' models.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. With more than one
         local step the limit is then biased, in the order of the rate.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(Scaffold, **locals())

@@ -74,7 +74,7 @@ def fed_subgradient(
         for localisation with 21 sensors in a cube of 60 m, where both subgradients and models are
         known. `subgradient_steps` has the others with which the method is compared there.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     step_size = sqrt_decay(16.0) if step_size is None else step_size
     return build(FederatedSubgradient, **locals())

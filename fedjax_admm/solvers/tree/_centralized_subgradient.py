@@ -160,7 +160,7 @@ def centralized_subgradient(
         `power_decay(0.1, 0.5)`, an optax schedule or another function of the count; a number, which
         stands for a constant; or `polyak(optimum)`.
       regularizer: P; none if None. Its derivative at a kink of |t| is 0.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(CentralizedSubgradient, **locals())
 

@@ -74,7 +74,6 @@ def hfsad(
       InputError: a number is out of range, an option is unknown, or omega is missing.
     """
     flag("sparse", sparse)
-    flag("personal", personal)
     tree = problem.tree
     if omega is None:
         if not hasattr(problem, "x"):

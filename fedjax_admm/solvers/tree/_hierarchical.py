@@ -206,7 +206,7 @@ def hierarchical_admm(
       client_update: "prox" (the problem has a `prox`) or "linearized" (it has
         `smoothed_gradients`).
       personal: whether the estimate is the clients' models instead of the cloud's.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. A share of
+      exchange: of messages, `messages.exchange(...)`; none if None. A share of
         Byzantine nodes is drawn among the clients; a mask with an entry per link, the clients first
         and then the servers from level 1 on, may name servers, too. Their uploads are false, and
         the models that they send to their children are true. Delays count passes, and are the same

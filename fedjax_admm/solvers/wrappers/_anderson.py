@@ -132,7 +132,7 @@ class Anderson(SolverWrapper):
         refused = jnp.all(info.active) & (history.rows > 0) & grown
         taken = worthwhile & ~refused
         pushed = _push(history, x, f, taken & history.known)
-        kept = AndersonHistory(
+        new_history = AndersonHistory(
             pushed.points,
             pushed.residuals,
             jnp.where(taken, pushed.rows, 0),
@@ -142,8 +142,8 @@ class Anderson(SolverWrapper):
             jnp.where(taken, g, history.plain),
             jnp.where(taken, size, history.size),
         )
-        point = jnp.where(refused, history.plain, g - self.correction(kept))
-        return AndersonState(_unflat(point, stepped), kept)
+        point = jnp.where(refused, history.plain, g - self.correction(new_history))
+        return AndersonState(_unflat(point, stepped), new_history)
 
     def correction(self, history: AndersonHistory) -> jax.Array:
         """Return `(S + Y)^T gamma`, shape (d,); 0 without differences."""
@@ -173,8 +173,8 @@ class Anderson(SolverWrapper):
 
 def _reads(solver: Solver, problem: Any) -> tuple[bool, bool]:
     """Return whether the state after a round depends on the round's key, and on its number."""
-    given = solver, problem, jax.random.key(0), jax.random.key(0), jnp.zeros((), jnp.int32)
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), given)
+    arguments = solver, problem, jax.random.key(0), jax.random.key(0), jnp.zeros((), jnp.int32)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
     program = _first_round.trace(*shapes).jaxpr.jaxpr
     _, used = dce_jaxpr(program, [True] * len(program.outvars))
     return used[-2], used[-1]

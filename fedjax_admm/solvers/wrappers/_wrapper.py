@@ -22,8 +22,8 @@ class SolverWrapper:
 
     def checked(self, example: str) -> Self:
         """Return this, after checking that a public solver is inside; for builders."""
-        wanted = ("participants", "init", "step", "estimate", "messages")
-        if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in wanted):
+        methods = ("participants", "init", "step", "estimate", "messages")
+        if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in methods):
             raise InputError(
                 f"must be a solver such as {example}, but it is {one_line(self.solver)}",
                 argument="solver",

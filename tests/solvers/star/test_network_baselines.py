@@ -518,10 +518,6 @@ def test_messages_are_of_nodes_present_and_accessible(build, traffic):
             lambda: ifca([[np.nan, 1.0]]),
             "start must be finite, but entry (0, 0) is nan; remove or repair",
         ),
-        (
-            lambda: ifca(np.zeros((0, 3))),
-            "start must hold at least one model, but it has shape (0, 3).",
-        ),
         (lambda: ifca(np.eye(2), 0.0), "rate must be greater than 0, but it is 0."),
     ],
 )
