@@ -242,41 +242,25 @@ def approximate_plan(
     """
     rounds = count("rounds", rounds)
     accountant.checked_delta(delta)
-    one_of("composition", composition, _COMPOSITIONS)
+    one_of("composition", composition, _PARTS)
     accountant.checked_number("epsilon", epsilon, above=0.0)
-    if epsilon == np.inf:
-        multipliers = np.zeros(rounds)
-    else:
-        epsilons = _COMPOSITIONS[composition].epsilons(epsilon, delta, rounds, tau)
-        multipliers = accountant.mechanism_multipliers(
-            epsilons, _release_delta(composition, delta, rounds)
-        )
+    multipliers = np.zeros(rounds)
+    if epsilon < np.inf:
+        if composition == "advanced":
+            epsilons = accountant.advanced_epsilons(epsilon, delta / 2, rounds, tau)
+        else:
+            epsilons = accountant.basic_epsilons(epsilon, rounds, tau)
+        each = _release_delta(composition, delta, rounds)
+        multipliers = accountant.mechanism_multipliers(epsilons, each)
     return Plan(composition, float(epsilon), float(delta), float(tau), multipliers)
 
 
-@short_repr
-class _Composition(NamedTuple):
-    """A way to divide (epsilon, delta) among releases."""
-
-    epsilons: Callable[[float, float, int, float], np.ndarray]  # (epsilon, delta, rounds, tau)
-    parts: int  # of delta, per release
-
-
-_COMPOSITIONS = {
-    "advanced": _Composition(
-        lambda epsilon, delta, rounds, tau: accountant.advanced_epsilons(
-            epsilon, delta / 2, rounds, tau
-        ),
-        2,
-    ),
-    "basic": _Composition(
-        lambda epsilon, delta, rounds, tau: accountant.basic_epsilons(epsilon, rounds, tau), 1
-    ),
-}
+# Parts of delta per release: advanced composition itself spends one.
+_PARTS = {"advanced": 2, "basic": 1}
 
 
 def _release_delta(composition: str, delta: float, rounds: int) -> float:
-    return delta / (_COMPOSITIONS[composition].parts * rounds)
+    return delta / (_PARTS[composition] * rounds)
 
 
 def _total(budgets: np.ndarray) -> float:
@@ -284,27 +268,11 @@ def _total(budgets: np.ndarray) -> float:
     return float(np.sum(np.sort(budgets)))
 
 
-def _claim_zcdp(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
-    return accountant.zcdp_epsilon(budget, plan.delta)
-
-
 def _epsilons(plan: Plan, multipliers: np.ndarray) -> np.ndarray:
     """Return the epsilon_n of classical Gaussian mechanisms with these multipliers."""
     delta = _release_delta(plan.accounting, plan.delta, plan.rounds)
     with np.errstate(divide="ignore"):
         return np.sqrt(2 * np.log(1.25 / delta)) / multipliers
-
-
-def _claim_advanced(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
-    return accountant.advanced_epsilon(_epsilons(plan, multipliers), plan.delta / 2)
-
-
-def _claim_basic(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
-    return accountant.basic_epsilon(_epsilons(plan, multipliers))
-
-
-def _composed_zcdp(budget: float, releases: int, delta: float) -> float:
-    return float(accountant.zcdp_epsilon(budget, delta))
 
 
 def _sums(composition: str, budget: float, releases: int, delta: float) -> tuple[float, float]:
@@ -319,19 +287,21 @@ def _composed_advanced(budget: float, releases: int, delta: float) -> float:
     return float(min(total, squares / 2 + np.sqrt(2 * np.log(2 / delta) * squares)))
 
 
-def _composed_basic(budget: float, releases: int, delta: float) -> float:
-    return float(_sums("basic", budget, releases, delta)[1])
-
-
 ACCOUNTINGS = {
-    "zcdp": Accounting("zero-concentrated differential privacy", _claim_zcdp, _composed_zcdp),
+    "zcdp": Accounting(
+        "zero-concentrated differential privacy",
+        lambda plan, _, budget: accountant.zcdp_epsilon(budget, plan.delta),
+        lambda budget, _, delta: float(accountant.zcdp_epsilon(budget, delta)),
+    ),
     "advanced": Accounting(
         "classical Gaussian mechanisms under advanced composition",
-        _claim_advanced,
+        lambda plan, z, _: accountant.advanced_epsilon(_epsilons(plan, z), plan.delta / 2),
         _composed_advanced,
     ),
     "basic": Accounting(
-        "classical Gaussian mechanisms under basic composition", _claim_basic, _composed_basic
+        "classical Gaussian mechanisms under basic composition",
+        lambda plan, z, _: accountant.basic_epsilon(_epsilons(plan, z)),
+        lambda budget, number, delta: float(_sums("basic", budget, number, delta)[1]),
     ),
 }
 """The ways to add up what releases cost."""

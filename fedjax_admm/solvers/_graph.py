@@ -1,7 +1,7 @@
-r"""The harness of solvers whose nodes send messages to their neighbours on a graph.
+"""The harness of solvers whose nodes send messages to their neighbours on a graph.
 
-A solver is the mathematics of its roles, each a function of rows stacked over nodes, of all of them
-or of those that are drawn, or over edges:
+A solver implements roles, each a function of rows stacked over nodes (all, or those that are drawn)
+or over edges:
 
     start_nodes(problem, models) -> nodes               before the first round
     start_edges(graph, models) -> edges
@@ -9,25 +9,23 @@ or of those that are drawn, or over edges:
     gather(graph, edges, known) -> pytree               comes to every node from its edges
     node(problem, nodes, heard, key) -> nodes
 
-What lies on edges makes three kinds of solvers. With a `GraphSolver` nothing does. With a
-`FlowSolver` a flow does, which both ends compute alike:
+A `GraphSolver` keeps nothing on edges. A `FlowSolver` keeps a flow, which both ends compute alike:
 
     ahead(before, after) -> (nodes, dim)                what flows compare along edges
     edge(flows, difference, weights) -> flows
 
-With a `LetterSolver` two letters do, one at each end, and what a node sends depends on the edge:
+A `LetterSolver` keeps two letters, one at each end, and a node's message depends on the edge:
 
     letter(models, letters) -> (edges, 2, dim)          goes to the other end
     edge(letters, received) -> letters
 
-The harness does the rest: it masks absent nodes, and edges of which one end is absent; it computes
-only the rows that are drawn, where the problem can leave the others out (`Subset`); it sends
-messages through the attack, the channel, the delay and the aggregator of the exchange; it counts
+The harness masks absent nodes, and edges with an absent end; computes only the rows that are drawn,
+where the problem can leave the others out (`Subset`); sends messages through the exchange; counts
 messages and their numbers.
 
-A node says the same to all its neighbours, and all hear it at the same time. Its *known* model is
-what they heard last; the node itself knows it, too. What both ends of an edge compute comes from
-known models alone, so that both find the same whatever happens on the way.
+A node sends the same message to all its neighbours, and all receive it at the same time. Its
+*known* model is the last one that they received; the node knows it, too. Both ends of an edge
+compute from known models alone, so that they agree whatever the exchange does.
 """
 
 from dataclasses import replace

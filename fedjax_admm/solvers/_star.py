@@ -1,7 +1,7 @@
-r"""The harness of solvers whose clients send messages to one server.
+"""The harness of solvers whose clients send messages to one server.
 
-A solver is the mathematics of its roles, each a function of stacked rows: of all clients, of those
-that are drawn, or of the single row that a real client is.
+A solver implements roles, each a function of stacked rows: of all clients, of those that are drawn,
+or of the single row that a real client is.
 
     start_server(model, num_clients) -> server          before the first round
     start_clients(problem, models, key) -> clients, said
@@ -12,14 +12,13 @@ that are drawn, or of the single row that a real client is.
     apply_decoded(clients, values) -> clients           where the channel has changed their messages
     reply(clients, answer) -> clients                   where the server answers within the round
 
-Two kinds of values go up. What a client *says* is heard in its round alone, such as a gradient; it
-is returned beside its state. Its *upload* is a function of its state, and the server remembers the
-last one of every client, absent ones included, as all methods with dual variables do.
+Two kinds of values go up. `Said` counts in its round alone, such as a gradient; a client returns it
+beside its state. An `Upload` is a function of the client's state, and the server remembers the last
+one of every client, absent ones included, as all methods with dual variables do.
 
-The harness does the rest: it masks absent clients; it computes only the rows that are drawn, where
-the problem can leave the others out (`Subset`); it averages uploads, anew from all of them, or by
-increments where rows are drawn; it sends messages through the attack, the channels, the delay and
-the aggregator of the exchange; it counts messages and their numbers.
+The harness masks absent clients; computes only the rows that are drawn, where the problem can leave
+the others out (`Subset`); averages uploads, anew or by increments where rows are drawn; sends
+messages through the exchange; counts messages and their numbers.
 """
 
 import math

@@ -1,7 +1,7 @@
-r"""The harness of solvers on a tree: every server with its children is a star.
+"""The harness of solvers on a tree: every server with its children is a star.
 
-A solver is the mathematics of its roles, each a function of rows stacked over the clients, or over
-the servers of one level; the clients stand at level 0, at whatever level of the tree they hang:
+A solver implements roles, each a function of rows stacked over the clients, or over the servers of
+one level; the clients are level 0, wherever in the tree they are:
 
     start_clients(problem, models) -> clients           before the first round
     start_servers(level, models) -> servers
@@ -12,24 +12,20 @@ the servers of one level; the clients stand at level 0, at whatever level of the
     apply_decoded(level, nodes, values) -> nodes        where the channel has changed the messages
     root(received) -> (dim,)                            the model of the root
 
-A round is a number of passes, and then the root is updated once. A pass updates the clients, and
-then the servers level by level, from the deepest to the first. The nodes of a pass read the models
-that their parents had before it. Servers use what their children have just sent, and of those that
-are absent what they sent last.
+A round is a number of passes and one update of the root. A pass updates the clients, and then the
+servers level by level, from the deepest to the first. Nodes read the models that their parents had
+before the pass; servers use the last uploads of their children, of this pass or of an earlier one.
+Only the root's children communicate once per round: they read the root's model in the first pass,
+and send one message in the last.
 
-Only the root's children talk with the root once per round: they read its model in the first pass,
-and send one message in the last. All others read and send in every pass in which they are active.
-
-The harness does the rest: it masks absent nodes; it adds up the uploads of all children of a
-server; it sends messages through the attack, the channels, the delay and the aggregator of the
-exchange; it counts messages and their numbers. Where something happens to messages, a server
-aggregates the last uploads of its children, clients and servers alike, and
+The harness masks absent nodes; adds up the uploads of all children of a server; sends messages
+through the exchange; counts messages and their numbers. With an exchange, a server aggregates the
+last uploads u_c of its children with weights s_c, clients and servers alike:
 
     sum_c s_c u_c  ->  (sum_c s_c) Agg_s(u^_c : c in C)
 
-stands in the place of the sum, for uploads u_c with weights s_c. A node that is absent keeps the
-model that it read last. Delays count passes. Byzantine nodes send false uploads, and send their
-children their true models.
+An absent node keeps the model that it read last. Delays count passes. Byzantine nodes send false
+uploads to their parents, and true models to their children.
 """
 
 from typing import Any, ClassVar, NamedTuple
