@@ -60,7 +60,7 @@ def predict_solver(name: str) -> dict[str, Any]:
 
     row = matrix.ROWS[name]
     problem = matrix.problem(row.on)
-    if name in ("fedmavg", "fedmc_admm"):
+    if name in ("fed_mavg", "fed_mc_admm"):
         problem = fa.problems.matrix_completion(
             fa.ratings.draw_ratings(jax.random.key(0), "ml-100k"), jax.random.key(1), clients=100
         )

@@ -74,7 +74,7 @@ def engine(shape: str, x64: bool = False) -> dict[str, float]:
 
     problem, taken = problem_of(shape)
     before = peak()
-    solver = fa.solvers.fedmc_admm(rank=RANKS[shape], beta=BETA)
+    solver = fa.solvers.fed_mc_admm(rank=RANKS[shape], beta=BETA)
 
     def go(start, rounds=ROUNDS[shape]):
         return fa.run(
@@ -230,7 +230,7 @@ def sweep(devices: int, width: int, values: int) -> dict[str, float]:
 
     def search(problem, grid):
         return fa.grid_search(
-            lambda beta: fa.solvers.fedmc_admm(beta=beta),
+            lambda beta: fa.solvers.fed_mc_admm(beta=beta),
             grid,
             problem,
             jax.random.key(2),

@@ -69,7 +69,7 @@ def _fedmc(scale: int):
     def draw(key):
         return fa.problems.matrix_completion(fa.ratings.draw_ratings(key, shape), key, clients=100)
 
-    return draw, lambda problem: fa.solvers.fedmc_admm(rank=rank), without_replacement(10)
+    return draw, lambda problem: fa.solvers.fed_mc_admm(rank=rank), without_replacement(10)
 
 
 def _zcdp(scale: int):

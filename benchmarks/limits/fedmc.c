@@ -1,4 +1,4 @@
-/* FedMC-ADMM (see fedjax_admm/solvers/factors/_fedmc.py) of rank 5 with squares as regularisers: drawn
+/* FedMC-ADMM (see fedjax_admm/solvers/factors/_fed_mc.py) of rank 5 with squares as regularisers: drawn
    clients one after another. One quadratic per row of a factor, then all inner steps of 16 rows at
    once.
 

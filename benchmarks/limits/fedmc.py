@@ -44,7 +44,7 @@ def draw(quick: bool) -> dict[str, Any]:
 def _solver():
     import fedjax_admm as fa
 
-    return fa.solvers.fedmc_admm(rank=benchmark.RANKS[SHAPE], beta=benchmark.BETA)
+    return fa.solvers.fed_mc_admm(rank=benchmark.RANKS[SHAPE], beta=benchmark.BETA)
 
 
 def _drawn():

@@ -3,7 +3,11 @@ from fedjax_admm._checks._declared import (
     counted as counted,
     declared as declared,
     flagged as flagged,
+    having as having,
+    option as option,
+    optional as optional,
     positive as positive,
+    ranged as ranged,
 )
 from fedjax_admm._checks._kinds import (
     flag as flag,

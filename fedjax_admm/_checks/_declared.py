@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import jax
 
 from fedjax_admm._checks._kinds import flag
-from fedjax_admm._checks._values import count, number, scalar
+from fedjax_admm._checks._values import InputError, count, number, one_line, one_of, scalar
 
 Class = TypeVar("Class")
 Rule = Callable[[jax.Array], jax.Array]
@@ -58,9 +58,59 @@ def positive(
     return declared(check, argument=argument, curvature=curvature)
 
 
-def counted(*, at_least: int = 1) -> Any:
-    """Declare a static whole number."""
-    return declared(partial(count, at_least=at_least), static=True)
+def ranged(*, curvature: Rule | None = None, **limits: float) -> Any:
+    """Declare a number within limits: `above`, `at_least`, `at_most`."""
+    return declared(partial(scalar, **limits), curvature=curvature)
+
+
+def counted(**limits: int) -> Any:
+    """Declare a static whole number: `at_least`, which is 1 by default, and `at_most`."""
+    return declared(partial(count, **limits), static=True)
+
+
+def option(*choices: str) -> Any:
+    """Declare a static text, one of a few."""
+
+    def check(name: str, value: Any) -> Any:
+        one_of(name, value, choices)
+        return value
+
+    return declared(check, static=True)
+
+
+def optional(check: Callable[..., Any], **limits: float) -> Callable[[str, Any], Any]:
+    """Return a check that lets None pass."""
+    return lambda name, value: None if value is None else check(name, value, **limits)
+
+
+def having(
+    *methods: str,
+    kind: str,
+    default: Callable[[], Any] | None = None,
+    remedy: str | None = None,
+) -> Callable[[str, Any], Any]:
+    """Return the check of an object by its methods; None stands for the default, if there is one.
+
+    Args:
+      *methods: which the object must have.
+      kind: of the object, with an example, such as "a penalty such as penalties.l1(0.1)".
+      default: a function that builds the default.
+      remedy: of the error.
+    """
+
+    def check(name: str, value: Any) -> Any:
+        if value is None and default is not None:
+            return default()
+        if isinstance(value, type) or not all(hasattr(value, method) for method in methods):
+            raise InputError(
+                f"must be {kind}, but it is {one_line(value)}",
+                argument=name,
+                value=value,
+                remedy=remedy,
+            )
+        return value
+
+    return check
 
 
 def flagged() -> Any:

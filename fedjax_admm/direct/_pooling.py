@@ -77,7 +77,7 @@ def cluster_models(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Arr
             f"must have a squared loss, but it has {type(local).__name__}",
             argument="problem",
             value=problem,
-            remedy="train one model on the pooled data with federated_averaging",
+            remedy="train one model on the pooled data with fed_avg",
         )
     real_array("labels", labels)
     clusters, labels = count("clusters", clusters), jnp.asarray(labels)

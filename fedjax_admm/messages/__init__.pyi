@@ -5,7 +5,6 @@ from fedjax_admm.messages._channels import (
 )
 from fedjax_admm.messages._exchange import (
     ChannelState as ChannelState,
-    Delivery as Delivery,
     Exchange as Exchange,
     at_rows as at_rows,
     check_exchange as check_exchange,
@@ -14,18 +13,12 @@ from fedjax_admm.messages._exchange import (
 )
 from fedjax_admm.messages.aggregators._aggregators import (
     Aggregator as Aggregator,
-    CentredClipping as CentredClipping,
     Mean as Mean,
-    NormBounding as NormBounding,
     centred_clipping as centred_clipping,
     mean as mean,
     norm_bounding as norm_bounding,
 )
 from fedjax_admm.messages.aggregators._robust import (
-    CoordinateMedian as CoordinateMedian,
-    GeometricMedian as GeometricMedian,
-    Krum as Krum,
-    TrimmedMean as TrimmedMean,
     coordinate_median as coordinate_median,
     geometric_median as geometric_median,
     krum as krum,
@@ -34,11 +27,6 @@ from fedjax_admm.messages.aggregators._robust import (
 )
 from fedjax_admm.messages.attacks._attacks import (
     Attack as Attack,
-    ConstantMessage as ConstantMessage,
-    NoAttack as NoAttack,
-    ScaledNoise as ScaledNoise,
-    SignFlip as SignFlip,
-    StaleReplay as StaleReplay,
     constant_message as constant_message,
     no_attack as no_attack,
     scaled_noise as scaled_noise,
@@ -47,27 +35,15 @@ from fedjax_admm.messages.attacks._attacks import (
 )
 from fedjax_admm.messages.attacks._byzantine import (
     ByzantineClients as ByzantineClients,
-    DrawnByzantine as DrawnByzantine,
-    NamedByzantine as NamedByzantine,
     byzantine as byzantine,
 )
 from fedjax_admm.messages.attacks._collusions import (
-    ALittleIsEnough as ALittleIsEnough,
-    InnerProductManipulation as InnerProductManipulation,
-    Mimic as Mimic,
     a_little_is_enough as a_little_is_enough,
     inner_product_manipulation as inner_product_manipulation,
     mimic as mimic,
 )
 from fedjax_admm.messages.compression._compressors import (
-    CASTS as CASTS,
-    QSGD as QSGD,
-    Cast as Cast,
     Compressor as Compressor,
-    Natural as Natural,
-    RandK as RandK,
-    ScaledSign as ScaledSign,
-    TopK as TopK,
     cast as cast,
     natural as natural,
     qsgd as qsgd,
@@ -76,12 +52,10 @@ from fedjax_admm.messages.compression._compressors import (
     top_k as top_k,
 )
 from fedjax_admm.messages.compression._feedback import (
-    Differences as Differences,
-    ErrorFeedback as ErrorFeedback,
     differences as differences,
     error_feedback as error_feedback,
 )
-from fedjax_admm.messages.compression._low_rank import LowRank as LowRank, low_rank as low_rank
+from fedjax_admm.messages.compression._low_rank import low_rank as low_rank
 from fedjax_admm.messages.compression._wire import (
     Flag as Flag,
     Half as Half,
@@ -91,18 +65,8 @@ from fedjax_admm.messages.compression._wire import (
     from_bytes as from_bytes,
     to_bytes as to_bytes,
 )
-from fedjax_admm.messages.delays._delays import (
-    Delay as Delay,
-    Prompt as Prompt,
-    prompt as prompt,
-)
+from fedjax_admm.messages.delays._delays import Delay as Delay, Prompt as Prompt, prompt as prompt
 from fedjax_admm.messages.delays._waits import (
-    FixedDelay as FixedDelay,
-    GeometricDelay as GeometricDelay,
-    HeavyTailedDelay as HeavyTailedDelay,
-    Lossy as Lossy,
-    ReplayDelays as ReplayDelays,
-    UniformDelay as UniformDelay,
     bounded_delay as bounded_delay,
     fixed_delay as fixed_delay,
     geometric_delay as geometric_delay,

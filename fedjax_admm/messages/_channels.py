@@ -1,4 +1,4 @@
-"""Channels: what becomes of a message between who sends it and who receives it.
+"""Channels: what arrives of a message that is sent.
 
 A channel is a pytree with
 
@@ -12,9 +12,8 @@ and, where its two ends are different machines, with the same result as `encode`
     listen(message) -> held                              what the receiver remembers of the link
     receive(code, held, shape, dtype) -> (arrives, held) at the receiver
 
-It is written for one message of one sender, an array of any shape; where there are many senders it
-is mapped over them (`jax.vmap`), each with a state and a key of its own. Senders that say nothing
-keep their state.
+It handles one message of one sender, an array of any shape; for many senders it is mapped over them
+(`jax.vmap`), each with a state and a key of its own. A sender that is silent keeps its state.
 """
 
 from typing import Any, Protocol
@@ -27,7 +26,7 @@ from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
 class Channel(Protocol):
-    """What a message passes through."""
+    """A link that may change messages."""
 
     @property
     def in_order(self) -> bool:
@@ -35,11 +34,7 @@ class Channel(Protocol):
         ...
 
     def init(self, message: jax.Array) -> Any:
-        """Return what both ends remember before the first message.
-
-        Args:
-          message: what both ends know at the start, of the shape and dtype of the messages.
-        """
+        """Return what both ends remember before the first message."""
         ...
 
     def encode(self, message: jax.Array, state: Any, key: jax.Array) -> tuple[jax.Array, Any]:

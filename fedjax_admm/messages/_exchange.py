@@ -1,24 +1,23 @@
-r"""The way of a message, from who sends it to what a receiver makes of all that it heard.
+"""The exchange: everything that can happen to messages between senders and receivers.
 
     attack       what a Byzantine sender sends in the place of its message
-    channel      what is left of it after compression, on the way up; another one on the way down
-    delay        when it is heard, if ever
-    aggregator   one vector out of what was heard last, or just now
+    channel      compression on the way up; another channel on the way down
+    delay        when a message arrives, if ever
+    aggregator   one vector from the last messages of all senders, or from those of a round
 
-An exchange stands in the field `exchange` of every solver whose clients send. What all this
-remembers stands in a `ChannelState`, stacked over senders, in the solver's state. In the exchange
-`plain` nothing happens: solvers compute what they would without it, and remember nothing.
+Every solver whose clients send has a field `exchange`. Its memory is a `ChannelState`, stacked over
+senders, in the solver's state. The default exchange is `plain`: messages arrive as they are, and
+nothing is remembered.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import InputError, build, declared, having, one_line
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel, Identity
@@ -35,7 +34,7 @@ _CHANNEL = ("init", "encode", "bits", "in_order")
 
 @short_repr
 class ChannelState(NamedTuple):
-    """What is remembered of messages one way, stacked over senders."""
+    """Memory of the messages of one direction, stacked over senders."""
 
     channel: Any  # of the channel, of every sender
     memory: Any  # of the attack
@@ -48,7 +47,7 @@ class ChannelState(NamedTuple):
 
 @short_repr
 class Delivery(NamedTuple):
-    """What becomes of the messages of a round."""
+    """Result of sending the messages of a round."""
 
     coded: jax.Array  # shape=(sending, ...): what the channel leaves of every message, which its
     # sender knows, too
@@ -58,15 +57,39 @@ class Delivery(NamedTuple):
     arrived: jax.Array  # shape=(heard of,), bool: what does
 
 
+def _part(default: type, *methods: str, kind: str) -> Any:
+    """Declare a part of an exchange; None stands for the default, which does nothing."""
+    check_methods = having(*methods, kind=kind, default=default)
+
+    def check(name: str, value: Any) -> Any:
+        if hasattr(value, "clip") and hasattr(value, "rounds"):
+            raise InputError(
+                "must not be a release: noise is for what a solver keeps to itself, and a channel "
+                "sees only what is already sent",
+                argument=name,
+                value=value,
+                remedy="give it as `release` to a private solver, beside the exchange",
+            )
+        if name == "aggregator" and hasattr(value, "who"):  # an attack, which can be called, too
+            raise InputError(
+                f"must be {kind}, but it is {one_line(value)}", argument=name, value=value
+            )
+        return check_methods(name, value)
+
+    return declared(check, default=default)
+
+
 @pytree_dataclass
 class Exchange:
-    """What happens to messages; build it with `exchange`."""
+    """Attack, channels, delay and aggregator of messages; build it with `exchange`."""
 
-    up: Channel = field(default_factory=Identity)
-    down: Channel = field(default_factory=Identity)
-    aggregator: Aggregator = field(default_factory=Mean)
-    attack: Attack = field(default_factory=NoAttack)
-    delay: Delay = field(default_factory=Prompt)
+    up: Channel = _part(Identity, *_CHANNEL, kind="a channel such as qsgd(4)")
+    down: Channel = _part(Identity, *_CHANNEL, kind="a channel such as qsgd(4)")
+    aggregator: Aggregator = _part(Mean, "__call__", kind="an aggregator such as trimmed_mean(0.2)")
+    attack: Attack = _part(NoAttack, "who", "init", kind="an attack such as sign_flip(0.1)")
+    delay: Delay = _part(
+        Prompt, "draw", "depth", "loses", "in_order", kind="a delay such as bounded_delay(3)"
+    )
 
     @property
     def plain(self) -> bool:
@@ -80,12 +103,7 @@ class Exchange:
         )
 
     def byzantine(self, key: jax.Array, number: int) -> jax.Array:
-        """Return which senders are Byzantine, bool, shape (number,).
-
-        Args:
-          key: of `init`; it may be used for other things, too. The same key draws the same ones.
-          number: of all senders.
-        """
+        """Return which senders are Byzantine, bool, shape (number,)."""
         return self.attack.who(jax.random.fold_in(jax.random.clone(key), _EXCHANGE), number)
 
     def init_up(
@@ -106,9 +124,6 @@ class Exchange:
             each of several at zero.
           byzantine: which senders are Byzantine, bool, shape (senders,); drawn by the attack if
             None. It is given where senders are no clients, such as the ends of edges.
-
-        Raises:
-          InputError: the only receiver hears too few for the aggregator.
         """
         senders = values.shape[0]
         if receivers == 1 and hasattr(self.aggregator, "check"):
@@ -139,14 +154,14 @@ class Exchange:
         rows: jax.Array | None = None,
         part: int = 0,
     ) -> tuple[Delivery, ChannelState]:
-        """Send messages; the state then holds what was heard last of everybody.
+        """Send messages; the state then holds the last message of every sender.
 
         Args:
           key: of the round; it may be used for other things, too.
           index: of the round, shape (), int32.
           state: from before.
-          values: what everybody would say, shape (senders, ...); of some only, with `rows`.
-          active: who of them speaks, bool.
+          values: honest messages, shape (senders, ...); of some only, with `rows`.
+          active: which of them send, bool.
           weights: of the messages, shape (senders,); 1 if None.
           rows: which senders the values are of, shape (sending,), int32; all if None.
           part: which part of a message that has several arrays: attacks and codes draw each apart,
@@ -163,13 +178,13 @@ class Exchange:
         )
         sent, memory = self.attack(values, byzantine, active, memory, attack_key)
         coded, channel = jax.vmap(self.up.encode)(sent, channel, keys)
-        kept = put_rows(rows, active, (memory, channel), (state.memory, state.channel))
-        state = state._replace(memory=kept[0], channel=kept[1])
+        memories = put_rows(rows, active, (memory, channel), (state.memory, state.channel))
+        state = state._replace(memory=memories[0], channel=memories[1])
         if isinstance(state.transit, Transit):
-            said, heavy = put_rows(rows, active, (coded, weights), (state.known, state.weights))
+            sent_now, heavy = put_rows(rows, active, (coded, weights), (state.known, state.weights))
             speaks = active if rows is None else jnp.zeros(senders, bool).at[rows].set(active)
             heard, heavy, arrived, transit = move(
-                self.delay, state.transit, said, heavy, speaks, index, delay_key
+                self.delay, state.transit, sent_now, heavy, speaks, index, delay_key
             )
             known, old = where_active(arrived, (heard, heavy), (state.known, state.weights))
             state = state._replace(transit=transit, known=known, weights=old)
@@ -218,11 +233,11 @@ class Exchange:
             groups = jnp.zeros(values.shape[0], jnp.int32)
         previous = last.reshape(last.shape[0], -1)
         weights = weights.astype(values.dtype)
-        found = self.aggregator(flat, weights, groups, last.shape[0], previous)
-        return found.reshape(last.shape)
+        vectors = self.aggregator(flat, weights, groups, last.shape[0], previous)
+        return vectors.reshape(last.shape)
 
     def init_down(self, sends: Any, clients: int) -> Any:
-        """Return what the links down remember: a server sends a pytree of arrays to clients."""
+        """Return the memory of the links down, over which a server sends a pytree of arrays."""
         return [jax.vmap(self.down.init)(_copies(leaf, clients)) for leaf in jax.tree.leaves(sends)]
 
     def send_down(
@@ -302,38 +317,17 @@ def exchange(
     Args:
       up: the channel towards the server (or the neighbours, on a graph).
       down: the channel towards the clients.
-      aggregator: what receivers make of all that they heard; the weighted mean if None.
-      attack: who is Byzantine, and what they send.
-      delay: when messages up are heard.
-
-    Returns:
-      The exchange, for the argument `exchange` of solvers; its numbers are leaves.
+      aggregator: of the messages that a receiver has; the weighted mean if None.
+      attack: of Byzantine senders; none if None.
+      delay: of messages up; none if None.
 
     Raises:
       InputError: an argument is of another kind, or a channel whose receiver must read every
         message in order stands beside a delay that loses or reorders them.
     """
-    chosen = Exchange(
-        _part("up", up, Identity(), _CHANNEL, "a channel such as qsgd(4)"),
-        _part("down", down, Identity(), _CHANNEL, "a channel such as qsgd(4)"),
-        _part(
-            "aggregator",
-            aggregator,
-            Mean(),
-            ("__call__",),
-            "an aggregator such as trimmed_mean(0.2)",
-        ),
-        _part("attack", attack, NoAttack(), ("who", "init"), "an attack such as sign_flip(0.1)"),
-        _part(
-            "delay",
-            delay,
-            Prompt(),
-            ("draw", "depth", "loses", "in_order"),
-            "a delay such as bounded_delay(3)",
-        ),
-    )
-    strict = chosen.up.in_order and not isinstance(chosen.delay, Prompt)
-    if strict and (chosen.delay.loses or not chosen.delay.in_order):
+    built = build(Exchange, **locals())
+    strict = built.up.in_order and not isinstance(built.delay, Prompt)
+    if strict and (built.delay.loses or not built.delay.in_order):
         raise InputError(
             "must keep the order of messages and lose none, because the receiver adds up the "
             f"differences that {one_line(up)} sends",
@@ -341,15 +335,11 @@ def exchange(
             value=delay,
             remedy="give it in_order=True and no losses, or send whole messages",
         )
-    return chosen
+    return built
 
 
 def check_exchange(given: Any) -> Exchange:
-    """Return an exchange, the plain one if None; for builders of solvers.
-
-    Raises:
-      InputError: it is none.
-    """
+    """Return an exchange, the plain one if None; for builders of solvers."""
     if given is None:
         return Exchange()
     if not isinstance(given, Exchange):
@@ -371,33 +361,9 @@ def put_rows(rows: jax.Array | None, active: jax.Array, new: Any, old: Any) -> A
     """Return a stacked pytree with new rows where active; `new` and `active` are of the rows."""
     if rows is None:
         return where_active(active, new, old)
-    kept = where_active(active, new, at_rows(rows, old))
-    return jax.tree.map(lambda leaf, row: leaf.at[rows].set(row), old, kept)
+    updated = where_active(active, new, at_rows(rows, old))
+    return jax.tree.map(lambda leaf, row: leaf.at[rows].set(row), old, updated)
 
 
 def _copies(array: jax.Array, number: int) -> jax.Array:
     return jnp.broadcast_to(array, (number, *array.shape))
-
-
-def _part(name: str, given: Any, default: Any, methods: tuple[str, ...], kind: str) -> Any:
-    """Return an argument, or what stands for it.
-
-    Raises:
-      InputError: it has not the methods.
-    """
-    if given is None:
-        return default
-    if hasattr(given, "clip") and hasattr(given, "rounds"):
-        raise InputError(
-            "must not be a release: noise is for what a solver keeps to itself, and a channel sees "
-            "only what is already sent",
-            argument=name,
-            value=given,
-            remedy="give it as `release` to a private solver, beside the exchange",
-        )
-    # An attack can be called, too.
-    another = name == "aggregator" and hasattr(given, "who")
-    fits = all(hasattr(given, method) for method in methods)
-    if isinstance(given, type) or another or not fits:
-        raise InputError(f"must be {kind}, but it is {one_line(given)}", argument=name, value=given)
-    return given

@@ -1,19 +1,9 @@
 from fedjax_admm.privacy import accountant as accountant
 from fedjax_admm.privacy._ledger import ledger as ledger
-from fedjax_admm.privacy._noise import (
-    normal_of_words as normal_of_words,
-    on_grid as on_grid,
-    standard_normal as standard_normal,
-    tail_mass as tail_mass,
-)
+from fedjax_admm.privacy._noise import tail_mass as tail_mass
 from fedjax_admm.privacy._plans import (
     ACCOUNTINGS as ACCOUNTINGS,
-    ADVERSARY as ADVERSARY,
     NOMINAL as NOMINAL,
-    NOT_COVERED as NOT_COVERED,
-    PUBLIC as PUBLIC,
-    UNIT as UNIT,
-    Accounting as Accounting,
     Plan as Plan,
     Spent as Spent,
     approximate_plan as approximate_plan,

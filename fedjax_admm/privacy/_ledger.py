@@ -106,11 +106,7 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
 
 
 def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the spent sums, the numbers of releases, the unit and the mass of the tails.
-
-    Raises:
-      InputError: there are none, or they are traced.
-    """
+    """Return the spent sums, the numbers of releases, the unit and the mass of the tails."""
     inside = jax.tree.leaves(getattr(released, "state", released), is_leaf=_records)
     whole = [part for part in inside if _records(part)]
     if len(whole) != 1:
@@ -122,15 +118,15 @@ def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
             remedy="run with measure=measures.consensus_releases for a trace",
         )
     get = whole[0].get if isinstance(whole[0], Mapping) else partial(getattr, whole[0])
-    found = [get(name) for name in _RECORDED]
-    if not is_concrete(found):
+    records = [get(name) for name in _RECORDED]
+    if not is_concrete(records):
         raise InputError(
             "must be known on the host, but it is traced",
             argument="released",
             value=released,
             remedy="call it on what the transformed function returns",
         )
-    return found[0], found[1], found[2], found[3]
+    return records[0], records[1], records[2], records[3]
 
 
 def _records(part: Any) -> bool:

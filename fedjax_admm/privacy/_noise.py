@@ -107,12 +107,6 @@ def standard_normal(
       key: a typed key of any kind; whoever knows it knows the numbers.
       shape: of the result, of fewer than 2^30 numbers: the words are counted in 32 bits.
       dtype: float32 or float64.
-
-    Returns:
-      The numbers.
-
-    Raises:
-      InputError: the dtype is another one, or there are more numbers.
     """
     precision = _PRECISIONS[checked_dtype("dtype", dtype)]
     if math.prod(shape) >= 2**30:
@@ -145,11 +139,6 @@ def _pair(key: jax.Array) -> jax.Array:
 
 def normal_of_words(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Return the normal numbers that random bits stand for.
-
-    Args:
-      words: shape (3, ...) for float32, (4, ...) for float64, uint32; the highest bit of the first
-        one is the sign, the rest of it and the other words are N.
-      dtype: of the numbers.
 
     Returns:
       Shape (...,).
@@ -189,21 +178,17 @@ def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
 
 
 def checked_dtype(name: str, dtype: jax.typing.DTypeLike) -> str:
-    """Return the name of a dtype in which noise can be drawn.
-
-    Raises:
-      InputError: it is neither float32 nor float64.
-    """
-    found = jnp.dtype(dtype).name
-    if found not in _PRECISIONS:
+    """Return the name of a dtype in which noise can be drawn."""
+    kind = jnp.dtype(dtype).name
+    if kind not in _PRECISIONS:
         raise InputError(
-            f"must be float32 or float64 where messages are private, but it is {found}, which is "
+            f"must be float32 or float64 where messages are private, but it is {kind}, which is "
             "too coarse for noise",
             argument=name,
             value=dtype,
             remedy="build the problem from data in float32",
         )
-    return found
+    return kind
 
 
 def tail_mass(multipliers: np.ndarray) -> float:
@@ -220,9 +205,6 @@ def tail_mass(multipliers: np.ndarray) -> float:
 
     Args:
       multipliers: z_n, float64; those that are 0 add no noise and are not counted.
-
-    Returns:
-      The sum, at most 4 per release.
     """
     radius = min(precision.radius for precision in _PRECISIONS.values())
     z = np.asarray(multipliers, np.float64)

@@ -106,9 +106,6 @@ class Plan:
         Returns:
           Arrays of that shape. Who takes part less often has spent less; nothing is won by not
           knowing who did.
-
-        Raises:
-          InputError: a number is negative or larger than planned.
         """
         counts = np.asarray(releases)
         if not np.issubdtype(counts.dtype, np.integer):
@@ -180,10 +177,6 @@ class Accounting(NamedTuple):
     composed: Callable[[float, int, float], float]
 
 
-_LEAST_BUDGET = 1e-300  # below it shares of many releases vanish
-_LARGEST_EPSILON = 1e150  # its square is a number
-
-
 def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
     """Plan noise by zero-concentrated differential privacy.
 
@@ -199,23 +192,12 @@ def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> 
     Returns:
       The plan. Its exact epsilon is smaller than `epsilon`, by about a quarter at epsilon 1.
 
-    Raises:
-      InputError: a number is out of range, or tau leaves a release without any budget.
-
     Reference: F. Gauthier et al., "Private Networked Federated Learning for Nonsmooth Objectives",
     Theorem 2; M. Bun, T. Steinke, "Concentrated Differential Privacy", 2016, Proposition 1.3.
     """
     rounds = count("rounds", rounds)
     accountant.checked_number("epsilon", epsilon, above=0.0)
     total = accountant.zcdp_budget(epsilon, delta)
-    if not total >= _LEAST_BUDGET:
-        raise InputError(
-            f"is too small: epsilon = {epsilon:g} at delta = {delta:g} is a budget of {total:.3g}, "
-            "which float64 cannot divide among releases",
-            argument="epsilon",
-            value=epsilon,
-            remedy="take a larger one",
-        )
     return zcdp_plan_of_budget(total, delta, rounds, tau)
 
 
@@ -227,12 +209,6 @@ def zcdp_plan_of_budget(budget: float, delta: float, rounds: int, tau: float = 0
       delta: at which epsilons are stated.
       rounds: as `zcdp_plan`.
       tau: as `zcdp_plan`.
-
-    Returns:
-      The plan.
-
-    Raises:
-      InputError: a number is out of range, or tau leaves a release without any budget.
     """
     rounds = count("rounds", rounds)
     accountant.checked_number("budget", budget, above=0.0)
@@ -260,57 +236,31 @@ def approximate_plan(
     Returns:
       The plan. The noise is the same as that of a zCDP plan with a smaller epsilon.
 
-    Raises:
-      InputError: a number is out of range, tau leaves a release without any budget, an epsilon_n is
-        larger than 1, or the composition is unknown.
-
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1; P. Kairouz, S. Oh, P. Viswanath, "The Composition Theorem for Differential
     Privacy", 2017, Theorem 3.5.
     """
     rounds = count("rounds", rounds)
     accountant.checked_delta(delta)
-    one_of("composition", composition, _COMPOSITIONS)
+    one_of("composition", composition, _PARTS)
     accountant.checked_number("epsilon", epsilon, above=0.0)
-    if _LARGEST_EPSILON < epsilon < np.inf:
-        raise InputError(
-            f"must be at most {_LARGEST_EPSILON:g} or infinite, but it is {epsilon:g}",
-            argument="epsilon",
-            value=epsilon,
-        )
-    if epsilon == np.inf:
-        multipliers = np.zeros(rounds)
-    else:
-        epsilons = _COMPOSITIONS[composition].epsilons(epsilon, delta, rounds, tau)
-        multipliers = accountant.mechanism_multipliers(
-            epsilons, _release_delta(composition, delta, rounds)
-        )
+    multipliers = np.zeros(rounds)
+    if epsilon < np.inf:
+        if composition == "advanced":
+            epsilons = accountant.advanced_epsilons(epsilon, delta / 2, rounds, tau)
+        else:
+            epsilons = accountant.basic_epsilons(epsilon, rounds, tau)
+        each = _release_delta(composition, delta, rounds)
+        multipliers = accountant.mechanism_multipliers(epsilons, each)
     return Plan(composition, float(epsilon), float(delta), float(tau), multipliers)
 
 
-@short_repr
-class _Composition(NamedTuple):
-    """A way to divide (epsilon, delta) among releases."""
-
-    epsilons: Callable[[float, float, int, float], np.ndarray]  # (epsilon, delta, rounds, tau)
-    parts: int  # of delta, per release
-
-
-_COMPOSITIONS = {
-    "advanced": _Composition(
-        lambda epsilon, delta, rounds, tau: accountant.advanced_epsilons(
-            epsilon, delta / 2, rounds, tau
-        ),
-        2,
-    ),
-    "basic": _Composition(
-        lambda epsilon, delta, rounds, tau: accountant.basic_epsilons(epsilon, rounds, tau), 1
-    ),
-}
+# Parts of delta per release: advanced composition itself spends one.
+_PARTS = {"advanced": 2, "basic": 1}
 
 
 def _release_delta(composition: str, delta: float, rounds: int) -> float:
-    return delta / (_COMPOSITIONS[composition].parts * rounds)
+    return delta / (_PARTS[composition] * rounds)
 
 
 def _total(budgets: np.ndarray) -> float:
@@ -318,27 +268,11 @@ def _total(budgets: np.ndarray) -> float:
     return float(np.sum(np.sort(budgets)))
 
 
-def _claim_zcdp(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
-    return accountant.zcdp_epsilon(budget, plan.delta)
-
-
 def _epsilons(plan: Plan, multipliers: np.ndarray) -> np.ndarray:
     """Return the epsilon_n of classical Gaussian mechanisms with these multipliers."""
     delta = _release_delta(plan.accounting, plan.delta, plan.rounds)
     with np.errstate(divide="ignore"):
         return np.sqrt(2 * np.log(1.25 / delta)) / multipliers
-
-
-def _claim_advanced(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
-    return accountant.advanced_epsilon(_epsilons(plan, multipliers), plan.delta / 2)
-
-
-def _claim_basic(plan: Plan, multipliers: np.ndarray, budget: float) -> float:
-    return accountant.basic_epsilon(_epsilons(plan, multipliers))
-
-
-def _composed_zcdp(budget: float, releases: int, delta: float) -> float:
-    return float(accountant.zcdp_epsilon(budget, delta))
 
 
 def _sums(composition: str, budget: float, releases: int, delta: float) -> tuple[float, float]:
@@ -353,19 +287,21 @@ def _composed_advanced(budget: float, releases: int, delta: float) -> float:
     return float(min(total, squares / 2 + np.sqrt(2 * np.log(2 / delta) * squares)))
 
 
-def _composed_basic(budget: float, releases: int, delta: float) -> float:
-    return float(_sums("basic", budget, releases, delta)[1])
-
-
 ACCOUNTINGS = {
-    "zcdp": Accounting("zero-concentrated differential privacy", _claim_zcdp, _composed_zcdp),
+    "zcdp": Accounting(
+        "zero-concentrated differential privacy",
+        lambda plan, _, budget: accountant.zcdp_epsilon(budget, plan.delta),
+        lambda budget, _, delta: float(accountant.zcdp_epsilon(budget, delta)),
+    ),
     "advanced": Accounting(
         "classical Gaussian mechanisms under advanced composition",
-        _claim_advanced,
+        lambda plan, z, _: accountant.advanced_epsilon(_epsilons(plan, z), plan.delta / 2),
         _composed_advanced,
     ),
     "basic": Accounting(
-        "classical Gaussian mechanisms under basic composition", _claim_basic, _composed_basic
+        "classical Gaussian mechanisms under basic composition",
+        lambda plan, z, _: accountant.basic_epsilon(_epsilons(plan, z)),
+        lambda budget, number, delta: float(_sums("basic", budget, number, delta)[1]),
     ),
 }
 """The ways to add up what releases cost."""

@@ -141,12 +141,7 @@ class GaussianRelease:
         return on_grid(messages + noise, deviation)
 
     def check(self, messages: jax.Array) -> None:
-        """Check that noise can be drawn for messages of a shape (clients, dim) and a dtype.
-
-        Raises:
-          InputError: their dtype is too coarse, or they are so long that the tails of the noise
-            could add more than a hundredth to the plan's delta; what is traced is not looked at.
-        """
+        """Check that noise can be drawn for messages of a shape (clients, dim) and a dtype."""
         checked_dtype("problem", messages.dtype)
         dim = messages.shape[-1]
         if is_concrete((self.multipliers, self.delta)) and dim > self.entries:
@@ -205,12 +200,6 @@ def exact_release(clip: ArrayLike | None = None) -> ExactRelease:
 
     Args:
       clip: norm to which gradients of samples are clipped, positive; None does not clip.
-
-    Returns:
-      The release.
-
-    Raises:
-      InputError: `clip` is not a positive number.
     """
     return ExactRelease(None if clip is None else scalar("clip", clip, above=0))
 
@@ -226,9 +215,6 @@ def gaussian_release(
       clip: norm c to which gradients of samples are clipped, positive. None does not clip: then no
         sensitivity is finite, and **there is no guarantee**; every epsilon is nominal.
       nominal_norm: with `clip=None`, the number that takes the place of c in the noise.
-
-    Returns:
-      The release; the norm and the multipliers are leaves.
 
     Raises:
       InputError: `clip` is not a positive number, not exactly one of the two norms is given,

@@ -71,12 +71,6 @@ def random_settings(
       rho: smallest and largest.
       clip: smallest and largest.
       tau: choices.
-
-    Returns:
-      The settings.
-
-    Raises:
-      InputError: a number is out of range.
     """
     rng = np.random.default_rng(count("seed", seed, at_least=0))
     number = count("number", number)
@@ -105,12 +99,6 @@ def nearby_settings(
       number: how many.
       spread: standard deviation of the logarithms, positive.
       tau: choices; half of the settings keep theirs.
-
-    Returns:
-      The settings.
-
-    Raises:
-      InputError: a number is out of range.
     """
     rng = np.random.default_rng(count("seed", seed, at_least=0))
     number = count("number", number)
@@ -142,11 +130,7 @@ def grid_settings(
     rho: Sequence[float] = (1.0,),
     tau: Sequence[float] = (0.985,),
 ) -> list[PrivateSetting]:
-    """Return all combinations of the given numbers.
-
-    Raises:
-      InputError: an argument is no list of finite numbers.
-    """
+    """Return all combinations of the given numbers."""
     choices: dict[str, Any] = {"step": step, "power": power, "rho": rho, "clip": clip, "tau": tau}
     for name, values in choices.items():
         several(name, values, "numbers")
@@ -183,9 +167,6 @@ def tune_private(
 
     Returns:
       The best setting, its solver, all scores, and what to say about privacy.
-
-    Raises:
-      InputError: there is no setting, or no run stayed finite.
     """
     typed_key(key)
     if not settings:

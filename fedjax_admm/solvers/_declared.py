@@ -1,9 +1,9 @@
-"""Fields that solvers alone declare: schedules, regularizers, exchanges, and numbers left to a run.
+"""Fields that solvers alone declare: schedules, objects, exchanges, and numbers left to a run.
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)
 
 A number that is None follows from the largest curvature of the losses, which a run estimates before
-the first round and fills in.
+the first round; the run then fills the number in.
 """
 
 import re
@@ -14,114 +14,85 @@ from typing import Any
 
 import jax
 
-from fedjax_admm._checks import InputError, declared, one_line
+from fedjax_admm._checks import InputError, declared, having
 from fedjax_admm.messages import Identity, Mean, Prompt, check_exchange
 from fedjax_admm.penalties import zero
-from fedjax_admm.schedules import as_schedule
+from fedjax_admm.schedules import as_schedule, constant
+
+# What some solvers ask of an exchange: the condition, the sentence up to its reason, the remedy.
+_EXCHANGE_RULES = {
+    "mean_alone": (
+        lambda exchange: isinstance(exchange.aggregator, Mean),
+        "must have no aggregator but the mean",
+        "leave the aggregator out",
+    ),
+    "prompt_alone": (
+        lambda exchange: isinstance(exchange.delay, Prompt),
+        "must not delay messages",
+        "leave the delay out",
+    ),
+    "up_alone": (
+        lambda exchange: isinstance(exchange.down, Identity),
+        "must have no channel down",
+        "give it as up, which every message to neighbours passes",
+    ),
+    "plain": (
+        lambda exchange: exchange.plain,
+        "must leave messages as they are",
+        "leave one of the two out",
+    ),
+}
 
 
-def scheduled() -> Any:
+def scheduled(of_number: Callable[[jax.Array], Any] = constant) -> Any:
     """Declare a schedule: one of ours, an optax schedule, a function of the count, or a number."""
-    return declared(partial(as_schedule, above=0))
+    return declared(partial(as_schedule, of_number=of_number, above=0))
+
+
+check_regularizer = having("prox", kind="a penalty such as penalties.l1(0.1)", default=zero)
 
 
 def regularized() -> Any:
     """Declare g, a penalty at the server; None stands for no penalty."""
-    return declared(lambda _, value: check_regularizer(value), default=zero)
+    return declared(check_regularizer, default=zero)
 
 
-def exchanged(*checks: Callable[[Any], Any]) -> Any:
-    """Declare what happens to messages; None stands for nothing.
+def exchanged(**reasons: str) -> Any:
+    """Declare the exchange; None stands for none.
 
     Args:
-      *checks: of the exchange, such as `mean_alone(...)`.
+      **reasons: the rules of `_EXCHANGE_RULES` that it must obey, and why, which ends the sentence.
     """
 
-    def checked(_: str, given: Any) -> Any:
-        for check in checks:
-            check(given)
-        return check_exchange(given)
+    def check(name: str, value: Any) -> Any:
+        exchange = check_exchange(value)
+        for rule, reason in reasons.items():
+            allows, sentence, remedy = _EXCHANGE_RULES[rule]
+            if not allows(exchange):
+                raise InputError(
+                    f"{sentence}, because {reason}",
+                    argument=name,
+                    value=value,
+                    remedy=remedy,
+                    others=re.findall(r"{(\w+)}", reason),
+                )
+        return exchange
 
-    return declared(checked, default=lambda: check_exchange(None))
-
-
-def mean_alone(why: str) -> Callable[[Any], Any]:
-    """Return the check of an exchange without an aggregator; `why` ends the sentence."""
-    return partial(
-        _check_exchange,
-        lambda chosen: isinstance(chosen.aggregator, Mean),
-        f"must have no aggregator but the mean, because {why}",
-        "leave the aggregator out",
-    )
-
-
-def prompt_alone(why: str) -> Callable[[Any], Any]:
-    """Return the check of an exchange without delays; `why` ends the sentence."""
-    return partial(
-        _check_exchange,
-        lambda chosen: isinstance(chosen.delay, Prompt),
-        f"must not delay messages, because {why}",
-        "leave the delay out",
-    )
-
-
-def up_alone(why: str, remedy: str) -> Callable[[Any], Any]:
-    """Return the check of an exchange without a channel down; `why` ends the sentence."""
-    return partial(
-        _check_exchange,
-        lambda chosen: isinstance(chosen.down, Identity),
-        f"must have no channel down, because {why}",
-        remedy,
-    )
-
-
-def unchanged(why: str) -> Callable[[Any], Any]:
-    """Return the check that nothing happens to messages; `why` ends the sentence."""
-    return partial(
-        _check_exchange,
-        lambda chosen: chosen.plain,
-        f"must leave messages as they are, because {why}",
-        "leave one of the two out",
-    )
-
-
-def _check_exchange(allows: Callable[[Any], bool], told: str, remedy: str, given: Any) -> Any:
-    chosen = check_exchange(given)
-    if not allows(chosen):
-        others = re.findall(r"{(\w+)}", told)
-        raise InputError(told, argument="exchange", value=given, remedy=remedy, others=others)
-    return chosen
-
-
-def check_regularizer(regularizer: Any) -> Any:
-    """Return a penalty, no penalty if it is None.
-
-    Raises:
-      InputError: it has no prox.
-    """
-    if regularizer is None:
-        return zero()
-    if isinstance(regularizer, type) or not hasattr(regularizer, "prox"):
-        raise InputError(
-            f"must be a penalty such as penalties.l1(0.1), but it is {one_line(regularizer)}",
-            argument="regularizer",
-            value=regularizer,
-        )
-    return regularizer
+    return declared(check, default=lambda: check_exchange(None))
 
 
 def open_fields(solver: Any) -> list[str]:
     """Return the arguments of a solver, and of the parts of it, that follow from the curvature."""
     if not is_dataclass(solver):
         return []
-    found = []
+    names = []
     for each in fields(solver):
         value = getattr(solver, each.name)
         if value is None and "curvature" in each.metadata:
-            found.append(each.metadata.get("argument") or each.name)
+            names.append(each.metadata.get("argument") or each.name)
         elif not each.metadata.get("static"):
-            found += open_fields(value)
-    return found
+            names += open_fields(value)
+    return names
 
 
 def filled(solver: Any, curvature: jax.Array) -> Any:

@@ -35,7 +35,7 @@ class FactorsState(StarState):
 
     @property
     def factors(self) -> Factors:
-        """Return what predicts: each client's own U_i, possibly stale, and the shared V."""
+        """Return each client's own U_i, possibly old, and the shared V, for predictions."""
         return Factors(self.clients.users, self.server)
 
 

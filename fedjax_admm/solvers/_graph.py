@@ -1,7 +1,7 @@
-r"""The harness of solvers whose nodes send messages to their neighbours on a graph.
+"""The harness of solvers whose nodes send messages to their neighbours on a graph.
 
-A solver is the mathematics of its roles, each a function of rows stacked over nodes, of all of them
-or of those that are drawn, or over edges:
+A solver implements roles, each a function of rows stacked over nodes (all, or those that are drawn)
+or over edges:
 
     start_nodes(problem, models) -> nodes               before the first round
     start_edges(graph, models) -> edges
@@ -9,28 +9,25 @@ or of those that are drawn, or over edges:
     gather(graph, edges, known) -> pytree               comes to every node from its edges
     node(problem, nodes, heard, key) -> nodes
 
-What lies on edges makes three kinds of solvers. With a `GraphSolver` nothing does. With a
-`FlowSolver` a flow does, which both ends compute alike:
+A `GraphSolver` keeps nothing on edges. A `FlowSolver` keeps a flow, which both ends compute alike:
 
     ahead(before, after) -> (nodes, dim)                what flows compare along edges
     edge(flows, difference, weights) -> flows
 
-With a `LetterSolver` two letters do, one at each end, and what a node sends depends on the edge:
+A `LetterSolver` keeps two letters, one at each end, and a node's message depends on the edge:
 
     letter(models, letters) -> (edges, 2, dim)          goes to the other end
     edge(letters, received) -> letters
 
-The harness does the rest: it masks absent nodes, and edges of which one end is absent; it computes
-only the rows that are drawn, where the problem can leave the others out (`Subset`); it sends
-messages through the attack, the channel, the delay and the aggregator of the exchange; it counts
+The harness masks absent nodes, and edges with an absent end; computes only the rows that are drawn,
+where the problem can leave the others out (`Subset`); sends messages through the exchange; counts
 messages and their numbers.
 
-A node says the same to all its neighbours, and all hear it at the same time. Its *known* model is
-what they heard last; the node itself knows it, too. What both ends of an edge compute comes from
-known models alone, so that both find the same whatever happens on the way.
+A node sends the same message to all its neighbours, and all receive it at the same time. Its
+*known* model is the last one that they received; the node knows it, too. Both ends of an edge
+compute from known models alone, so that they agree whatever the exchange does.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,7 +44,7 @@ from fedjax_admm.kernels import edge_difference
 from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers._declared import exchanged, filled, open_fields, up_alone
+from fedjax_admm.solvers._declared import exchanged, filled, open_fields
 from fedjax_admm.solvers._gradients import copies, largest_curvature
 from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.traffic import Traffic
@@ -75,7 +72,7 @@ class FlowsState(GraphState):
 
 @short_repr
 class Heard(NamedTuple):
-    """What nodes know when they work, stacked over them."""
+    """Input of the nodes of a round, stacked over them."""
 
     known: Any  # shape=(nodes, dim): their own messages as everybody knows them; () with letters
     mean: Any  # shape=(nodes, dim): W x^ of the known messages, or what the aggregator makes of
@@ -103,7 +100,7 @@ class GraphSolver:
         return copies(problem.start, problem) if problem.start.ndim == 1 else problem.start
 
     def takes_part(self, graph: Graph, active: jax.Array) -> jax.Array:
-        """Return who works and sends of those that are active, bool, shape (nodes,)."""
+        """Return which active nodes work and send, bool, shape (nodes,)."""
         return active
 
     def start_nodes(self, problem: Any, models: jax.Array, /) -> Any:
@@ -140,11 +137,7 @@ class GraphSolver:
         return (problem.num_clients,)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that every node hears enough others; a traced graph, or a stack, is not looked at.
-
-        Raises:
-          InputError: the aggregator needs more.
-        """
+        """Check that every node hears enough others; traced graphs and stacks are not looked at."""
         aggregator, graph = self.exchange.aggregator, problem.graph
         if not hasattr(aggregator, "check") or graph.heads.ndim != 1 or not is_concrete(graph):
             return
@@ -222,7 +215,7 @@ class GraphSolver:
     def _hear(
         self, graph: Graph, state: GraphState, active: jax.Array, info: RoundInfo
     ) -> tuple[Heard, Any]:
-        """Return what nodes know when they work, and the exchange."""
+        """Return the input of the nodes of a round, and the exchange."""
         channel, mean, apart = state.exchange, (), ()
         if self.speaks_first:
             channel, graph = (
@@ -260,7 +253,7 @@ class GraphSolver:
     def _tell(
         self, graph: Graph, state: GraphState, nodes: Any, heard: Heard, active, info: RoundInfo
     ) -> tuple[Any, Any]:
-        """Return what lies on edges after nodes have worked, and the exchange."""
+        """Return the edges after a round, and the exchange."""
         channel = state.exchange
         return state.edges, channel if self.speaks_first else self._send(
             channel, nodes, active, info
@@ -373,19 +366,9 @@ def among_present(graph: Graph, active: jax.Array) -> Graph:
     return replace(graph, weights=jnp.where(working, graph.weights, 0))
 
 
-def to_neighbours(*checks: Callable[[Any], Any]) -> Any:
-    """Declare what happens to messages to neighbours; None stands for nothing.
-
-    Args:
-      *checks: of the exchange, besides that it has no channel down.
-    """
-    return exchanged(
-        up_alone(
-            "nodes of a graph have no server above them",
-            "give it as up, which every message to neighbours passes",
-        ),
-        *checks,
-    )
+def to_neighbours(**reasons: str) -> Any:
+    """Declare the exchange of messages to neighbours: `exchanged`, and no channel down."""
+    return exchanged(up_alone="nodes of a graph have no server above them", **reasons)
 
 
 def _ends(graph: Graph) -> jax.Array:

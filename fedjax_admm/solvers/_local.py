@@ -5,20 +5,20 @@ takes the proximal map of the problem, exact or inexact as the problem has it.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, declared, one_line, positive
+from fedjax_admm._checks import build, counted, declared, having, positive
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, Prox
 from fedjax_admm.solvers._gradients import descend, draws
 
 
 class LocalSolver(Protocol):
-    """What finds a client's model."""
+    """A solver of the clients' local problems."""
 
     requires: ClassVar[tuple[type, ...]]
 
@@ -160,12 +160,6 @@ def local_gradient(
         1 / (curvature + weight), with the curvature that the solver estimates at the start, and
         falls at every step that overshoots, as at a kink of the loss.
       steps: per round; each has its own minibatch where the problem has them.
-
-    Returns:
-      The local solver.
-
-    Raises:
-      InputError: a number is out of range.
     """
     if rate is None:
         return build(FallingGradient, curvature=None, steps=steps)
@@ -177,25 +171,11 @@ def local_prox() -> LocalProx:
     return LocalProx()
 
 
-def check_local(local: Any) -> LocalSolver:
-    """Return the local solver.
-
-    Raises:
-      InputError: it is no local solver.
-    """
-    if isinstance(local, type) or not (callable(local) and hasattr(local, "memory")):
-        raise InputError(
-            f"must be local_gradient(...) or local_prox(), but it is {one_line(local)}",
-            argument="local",
-            value=local,
-            remedy="build it with one of these functions of fedjax_admm.solvers",
-        )
-    return cast(LocalSolver, local)
-
-
 def locally(default: Callable[[], LocalSolver] = local_gradient) -> Any:
     """Declare how a client solves its problem; None stands for the default."""
-    return declared(lambda _, value: default() if value is None else check_local(value))
+    kind = "local_gradient(...) or local_prox()"
+    remedy = "build it with one of these functions of fedjax_admm.solvers"
+    return declared(having("memory", kind=kind, default=default, remedy=remedy))
 
 
 def _length(rate: jax.Array, weight: jax.Array, steps: int) -> jax.Array:

@@ -13,7 +13,7 @@ from fedjax_admm.participation import where_active
 
 @short_repr
 class Said(NamedTuple):
-    """What clients send for the present round alone, stacked over them."""
+    """Messages for the present round alone, stacked over the clients."""
 
     values: tuple[jax.Array, ...] = ()  # arrays (clients, ...); each passes the exchange
     groups: jax.Array | None = None  # shape=(clients,), int32: which of the server's models a
@@ -23,7 +23,7 @@ class Said(NamedTuple):
 
 @short_repr
 class Upload(NamedTuple):
-    """What clients send for the server to remember, stacked over them."""
+    """Messages that the server remembers until the next one, stacked over the clients."""
 
     values: tuple[jax.Array, ...] = ()  # arrays (clients, ...); each passes the exchange
     weights: jax.Array | None = None  # shape=(clients,): in the server's mean; 1 if None
@@ -32,7 +32,7 @@ class Upload(NamedTuple):
 
 @short_repr
 class Received(NamedTuple):
-    """What the server makes of the messages of a round."""
+    """Means and sums of the messages of a round, for the server."""
 
     means: tuple[jax.Array, ...]  # of the values said, over those heard in the round; then of the
     # uploads, over the last ones of all clients
@@ -49,7 +49,7 @@ class Received(NamedTuple):
 
 @short_repr
 class Memory(NamedTuple):
-    """What a server remembers of uploads that pass no exchange."""
+    """Memory of the server, of uploads without an exchange."""
 
     sums: tuple[jax.Array, ...]  # of all clients' weighted uploads
     weight: jax.Array  # shape=(): of all clients' weights
@@ -60,7 +60,7 @@ class Memory(NamedTuple):
 
 @short_repr
 class ExchangeState(NamedTuple):
-    """What both ends remember of messages that pass an exchange."""
+    """Memory of both ends, of messages that pass an exchange."""
 
     up: tuple[ChannelState, ...]  # one for every array that a client sends
     down: Any  # of the channels down, for every array that the server sends

@@ -1,7 +1,7 @@
-r"""The harness of solvers whose clients send messages to one server.
+"""The harness of solvers whose clients send messages to one server.
 
-A solver is the mathematics of its roles, each a function of stacked rows: of all clients, of those
-that are drawn, or of the single row that a real client is.
+A solver implements roles, each a function of stacked rows: of all clients, of those that are drawn,
+or of the single row that a real client is.
 
     start_server(model, num_clients) -> server          before the first round
     start_clients(problem, models, key) -> clients, said
@@ -12,14 +12,13 @@ that are drawn, or of the single row that a real client is.
     apply_decoded(clients, values) -> clients           where the channel has changed their messages
     reply(clients, answer) -> clients                   where the server answers within the round
 
-Two kinds of values go up. What a client *says* is heard in its round alone, such as a gradient; it
-is returned beside its state. Its *upload* is a function of its state, and the server remembers the
-last one of every client, absent ones included, as all methods with dual variables do.
+Two kinds of values go up. `Said` counts in its round alone, such as a gradient; a client returns it
+beside its state. An `Upload` is a function of the client's state, and the server remembers the last
+one of every client, absent ones included, as all methods with dual variables do.
 
-The harness does the rest: it masks absent clients; it computes only the rows that are drawn, where
-the problem can leave the others out (`Subset`); it averages uploads, anew from all of them, or by
-increments where rows are drawn; it sends messages through the attack, the channels, the delay and
-the aggregator of the exchange; it counts messages and their numbers.
+The harness masks absent clients; computes only the rows that are drawn, where the problem can leave
+the others out (`Subset`); averages uploads, anew or by increments where rows are drawn; sends
+messages through the exchange; counts messages and their numbers.
 """
 
 import math
@@ -31,7 +30,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm.capabilities import Access, Gradients, Subset, first_model, has
+from fedjax_admm.capabilities import Access, Gradients, OnStar, Subset, first_model, has
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
@@ -75,6 +74,7 @@ class StarSolver:
 
     exchange: Exchange = Exchange()
 
+    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what parts of the solver require
     replies: ClassVar[bool] = False  # the clients read after the server's step, not before theirs
     uploads_first: ClassVar[bool] = False  # the server takes a step before the first round
     fixed_weights: ClassVar[bool] = False  # the weights of uploads never change
@@ -91,7 +91,7 @@ class StarSolver:
         return model
 
     def start_clients(self, problem: Any, models: jax.Array, key: jax.Array, /) -> tuple[Any, Said]:
-        """Return what clients hold, for first models (clients, dim), and what counts as said."""
+        """Return the clients, for first models (clients, dim), and their first messages."""
         return (), Said()
 
     def broadcast(self, server: Any, /) -> Any:
@@ -148,11 +148,7 @@ class StarSolver:
         return clients
 
     def coin(self, key: jax.Array, /) -> tuple[jax.Array | None, jax.Array]:
-        """Return whether messages are sent in a round, None for always, and the key for the rest.
-
-        Args:
-          key: of the round.
-        """
+        """Return whether messages are sent in a round, None for always, and the remaining key."""
         return None, key
 
     def groups(self) -> int | None:
@@ -180,11 +176,7 @@ class StarSolver:
         return (problem.num_clients,)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that numbers that are not given can be found from the losses.
-
-        Raises:
-          InputError: the problem has no gradients.
-        """
+        """Check that numbers that are not given can be found from the losses."""
         names = open_fields(self)
         if names and not has(problem, Gradients):
             raise InputError(
@@ -251,7 +243,7 @@ class StarSolver:
         return filled(self, state.curvature)
 
     def transmitting(self, info: RoundInfo) -> jax.Array:
-        """Return who takes part and sends in a round, bool, shape (clients,)."""
+        """Return which clients take part and send in a round, bool, shape (clients,)."""
         talks, _ = self.coin(jax.random.clone(info.key))
         return info.active if talks is None else info.active & talks
 
@@ -409,16 +401,7 @@ class StarSolver:
 def init_exchange(
     exchange: Exchange, key: jax.Array, said: Said, upload: Upload, sends: Any, groups: int = 1
 ) -> ExchangeState:
-    """Return what both ends remember before the first round.
-
-    Args:
-      exchange: of the solver, not plain.
-      key: of `init`; it may be used for other things, too.
-      said: what both ends know before the first round, stacked over all clients.
-      upload: likewise.
-      sends: what the server sends, a pytree of arrays.
-      groups: of the messages said.
-    """
+    """Return what both ends remember before the first round."""
     # Byzantine clients are drawn from one key: they are the same in all parts of a message.
     up = [exchange.init_up(key, value, None, groups) for value in said.values]
     up += [exchange.init_up(key, value, upload.weights) for value in upload.values]

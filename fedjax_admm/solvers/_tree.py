@@ -1,35 +1,31 @@
-r"""The harness of solvers on a tree: every server with its children is a star.
+"""The harness of solvers on a tree: every server with its children is a star.
 
-A solver is the mathematics of its roles, each a function of rows stacked over the clients, or over
-the servers of one level; the clients stand at level 0, at whatever level of the tree they hang:
+A solver implements roles, each a function of rows stacked over the clients, or over the servers of
+one level; the clients are level 0, wherever in the tree they are:
 
     start_clients(problem, models) -> clients           before the first round
     start_servers(level, models) -> servers
     model(nodes) -> (nodes, dim)                        goes down to the children of servers
-    client(problem, clients, above, key) -> clients
+    client(problem, clients, above) -> clients
     server(level, servers, received, above) -> servers
     upload(level, nodes) -> TreeUpload                  goes up, and the parent remembers it
     apply_decoded(level, nodes, values) -> nodes        where the channel has changed the messages
     root(received) -> (dim,)                            the model of the root
 
-A round is a number of passes, and then the root is updated once. A pass updates the clients, and
-then the servers level by level, from the deepest to the first. The nodes of a pass read the models
-that their parents had before it. Servers use what their children have just sent, and of those that
-are absent what they sent last.
+A round is a number of passes and one update of the root. A pass updates the clients, and then the
+servers level by level, from the deepest to the first. Nodes read the models that their parents had
+before the pass; servers use the last uploads of their children, of this pass or of an earlier one.
+Only the root's children communicate once per round: they read the root's model in the first pass,
+and send one message in the last.
 
-Only the root's children talk with the root once per round: they read its model in the first pass,
-and send one message in the last. All others read and send in every pass in which they are active.
-
-The harness does the rest: it masks absent nodes; it adds up the uploads of all children of a
-server; it sends messages through the attack, the channels, the delay and the aggregator of the
-exchange; it counts messages and their numbers. Where something happens to messages, a server
-aggregates the last uploads of its children, clients and servers alike, and
+The harness masks absent nodes; adds up the uploads of all children of a server; sends messages
+through the exchange; counts messages and their numbers. With an exchange, a server aggregates the
+last uploads u_c of its children with weights s_c, clients and servers alike:
 
     sum_c s_c u_c  ->  (sum_c s_c) Agg_s(u^_c : c in C)
 
-stands in the place of the sum, for uploads u_c with weights s_c. A node that is absent keeps the
-model that it read last. Delays count passes. Byzantine nodes send false uploads, and send their
-children their true models.
+An absent node keeps the model that it read last. Delays count passes. Byzantine nodes send false
+uploads to their parents, and true models to their children.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -48,13 +44,10 @@ from fedjax_admm.solvers._messages import stacked
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
 
-# Folded into the key of a pass for the clients' work.
-_CLIENTS = 0x636C69
-
 
 @short_repr
 class TreeUpload(NamedTuple):
-    """What nodes of one level send for their parents to remember, stacked over them."""
+    """Uploads of the nodes of one level, which their parents remember, stacked over the nodes."""
 
     values: jax.Array  # shape=(nodes, dim); they pass the exchange
     weights: jax.Array  # shape=(nodes,): in the parents' means
@@ -63,7 +56,7 @@ class TreeUpload(NamedTuple):
 
 @short_repr
 class FromChildren(NamedTuple):
-    """What the servers of a level make of the last uploads of their children, stacked over them."""
+    """Sums of the last uploads of the children of the servers of a level, stacked over these."""
 
     total: jax.Array  # shape=(servers, dim): sum of weights times values
     weight: jax.Array  # shape=(servers, 1): sum of the weights
@@ -71,7 +64,7 @@ class FromChildren(NamedTuple):
 
 @short_repr
 class Reading(NamedTuple):
-    """What nodes of one level have read of their parents, stacked over them."""
+    """Models that the nodes of one level have read of their parents, stacked over the nodes."""
 
     channel: Any  # what the channel down remembers
     model: jax.Array  # shape=(nodes, dim): what was read last
@@ -79,7 +72,7 @@ class Reading(NamedTuple):
 
 @short_repr
 class TreeExchange(NamedTuple):
-    """What both ends remember of messages that pass an exchange, by level."""
+    """Memory of both ends, of messages that pass an exchange, by level."""
 
     up: tuple[ChannelState, ...]  # of the clients, then of the servers from level 1
     down: tuple[Any, ...]  # likewise, Reading; () where models arrive as they are
@@ -138,14 +131,13 @@ class TreeSolver:
         """Return the models of clients or servers, (nodes, dim); those of servers go down."""
         raise NotImplementedError
 
-    def client(self, problem: Any, clients: Any, above: jax.Array, key: jax.Array) -> Any:
+    def client(self, problem: Any, clients: Any, above: jax.Array) -> Any:
         """Return what clients hold after their work.
 
         Args:
           problem: of all clients.
           clients: what they hold, stacked.
           above: their parents' models as they arrive, shape (clients, dim).
-          key: of the pass, the same for all clients.
         """
         raise NotImplementedError
 
@@ -183,11 +175,7 @@ class TreeSolver:
         return (self.passes, problem.tree.num_links)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that every server has enough children for the exchange's aggregator.
-
-        Raises:
-          InputError: it has not.
-        """
+        """Check that every server has enough children for the exchange's aggregator."""
         aggregator = self.exchange.aggregator
         if self.exchange.plain or not hasattr(aggregator, "check"):
             return
@@ -255,14 +243,12 @@ class TreeSolver:
         tree = problem.tree
         active, reads, speaks = (jnp.split(mask, tree.link_offsets) for mask in now[2:])
         # JAX takes the keys of a scan under vmap for used, unless they are cloned.
-        key = jax.random.clone(now.key)
-        up, down = jax.random.split(key, (2, tree.depth))
+        up, down = jax.random.split(jax.random.clone(now.key), (2, tree.depth))
         models = [state.root[None], *map(self.model, state.servers)]
 
         above = jnp.concatenate(models)[tree.client_parents]
         above, state = self._read(state, 0, above, reads[0], down[0])
-        key = jax.random.fold_in(jax.random.clone(key), _CLIENTS)
-        new = self.client(problem, state.clients, above, key)
+        new = self.client(problem, state.clients, above)
         state = self._send(state, 0, new, active[0], speaks[0], now.number, up[0])
         for level in range(tree.depth - 1, 0, -1):
             received, state = self._receive(tree, state, level)
@@ -332,7 +318,7 @@ class TreeSolver:
     def _read(
         self, state: HierarchyState, level: int, models: jax.Array, reads: jax.Array, key: jax.Array
     ) -> tuple[jax.Array, HierarchyState]:
-        """Return their parents' models as nodes of a level know them, and the state."""
+        """Return the parents' models as the nodes of a level know them, and the state."""
         if isinstance(self.exchange.down, Identity):
             return models, state
         memory = state.exchange
@@ -371,7 +357,7 @@ def _at_root(tree: Tree) -> jax.Array:
 
 
 def _byzantine(exchange: Exchange, key: jax.Array, tree: Tree) -> list[jax.Array]:
-    """Return who is Byzantine by level: a share of the clients, or whom a mask over links names."""
+    """Return which nodes of each level are Byzantine: drawn clients, or a mask over all links."""
     links = tree.num_links
     named = getattr(getattr(exchange.attack, "byzantine", None), "who", None)
     if named is not None and named.shape == (links,):

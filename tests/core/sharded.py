@@ -73,7 +73,7 @@ def fedmc(clients):
         data.append((pairs // 11, pairs % 11, rng.standard_normal(pairs.size)))
     problem = fa.problems.matrix_completion_of_clients(data, num_items=11, standardize=False)
     start = fa.ratings.uniform_start(1.0, rank=2)
-    return fa.solvers.fedmc_admm(beta=2.0, inner_steps=2, start=start), problem
+    return fa.solvers.fed_mc_admm(beta=2.0, inner_steps=2, start=start), problem
 
 
 SOME = participation.bernoulli(0.6)

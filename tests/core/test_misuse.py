@@ -105,7 +105,7 @@ MISTAKES = {
         "called.",
     ),
     "a class of a solver": (
-        lambda: run(fa.solvers.FSMDM),
+        lambda: run(type(fa.solvers.fsmdm())),
         "solver must be a solver, but it is the class FSMDM; pass what it returns when it is "
         "called.",
     ),
@@ -137,7 +137,7 @@ MISTAKES = {
         "states.",
     ),
     "a state of another solver": (
-        lambda: run(start=run(fa.solvers.federated_subgradient()).state),
+        lambda: run(start=run(fa.solvers.fed_subgradient()).state),
         "start must be the state of a run of this solver on this problem, but Error in tree",
     ),
     "a measure that is no function": (

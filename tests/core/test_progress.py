@@ -138,7 +138,7 @@ def test_run_until_ends_at_the_same_round(tolerance):
 @pytest.mark.parametrize("at", [2.0, 30.0])
 def test_first_nonfinite_round_is_that_of_one_run(at):
     bad = fa.schedule(lambda k, at: jnp.where(k == at, jnp.nan, 1.0), at=at)
-    arguments = (solvers.federated_subgradient(bad), on_star(), jax.random.key(3))
+    arguments = (solvers.fed_subgradient(bad), on_star(), jax.random.key(3))
     shown = fa.run(*arguments, rounds=ROUNDS, progress=True)
     assert int(shown.status.nonfinite) == at
     until = fa.run_until(

@@ -218,13 +218,13 @@ def test_first_nonfinite_round_is_told_and_nothing_raises():
     place = problem()
     bad = fa.schedule(lambda k, at: jnp.where(k == at, jnp.nan, 1.0), at=7.0)
     result = fa.run(
-        fa.solvers.federated_subgradient(bad), place, jax.random.key(KEY), rounds=10, measure=server
+        fa.solvers.fed_subgradient(bad), place, jax.random.key(KEY), rounds=10, measure=server
     )
     assert int(result.status.nonfinite) == 7
     assert np.isfinite(result.trace["w"][:6]).all()
     assert np.isnan(result.trace["w"][6:]).all()
     until = fa.run_until(
-        fa.solvers.federated_subgradient(bad),
+        fa.solvers.fed_subgradient(bad),
         place,
         jax.random.key(KEY),
         residual=constant_residual,

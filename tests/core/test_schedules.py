@@ -12,7 +12,7 @@ from fedjax_admm.privacy import exact_release
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import (
     centralized_subgradient,
-    federated_subgradient,
+    fed_subgradient,
     fsmdm,
     private_subgradient,
     tree_link,
@@ -188,7 +188,7 @@ class TestWhereAScheduleIsWanted:
         "build",
         [
             lambda value: fsmdm(sigma_xi=value).sigma_xi,
-            lambda value: federated_subgradient(value).step_size,
+            lambda value: fed_subgradient(value).step_size,
             lambda value: centralized_subgradient(value).step_length.schedule,
         ],
     )

@@ -14,7 +14,7 @@ from fedjax_admm.measures import rating_error
 from fedjax_admm.participation import bernoulli, without_replacement
 from fedjax_admm.problems import matrix_completion_of_clients
 from fedjax_admm.ratings import uniform_start
-from fedjax_admm.solvers import fedmc_admm
+from fedjax_admm.solvers import fed_mc_admm
 from fedjax_admm.traffic import Traffic
 
 
@@ -160,7 +160,7 @@ def test_matrix_completion_is_tuned_on_its_own_split():
     problem = matrix_completion_of_clients(clients, num_items=9, held_out=clients)
 
     def solver(beta):
-        return fedmc_admm(rank=2, beta=beta, start=uniform_start(1.0, rank=2))
+        return fed_mc_admm(rank=2, beta=beta, start=uniform_start(1.0, rank=2))
 
     found = grid_search(
         solver,

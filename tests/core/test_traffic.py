@@ -33,7 +33,7 @@ def test_a_run_is_paid_by_activations():
     sent = fa.traffic.totals(solver.traffic(problem), result.trace["messages"])
     np.testing.assert_array_equal(sent.up, [4 * 4, 4 * 11])
     np.testing.assert_array_equal(sent.down, [3 * 4, 3 * 11])
-    assert fa.solvers.federated_subgradient().traffic(problem) == fa.Traffic(up=3, down=3)
+    assert fa.solvers.fed_subgradient().traffic(problem) == fa.Traffic(up=3, down=3)
 
 
 def test_what_is_sent_before_the_first_round_counts_from_the_first_record():
@@ -83,15 +83,15 @@ def test_sizes_of_matrix_completion():
         ({"combined": True}, size, 100 * size),
         ({"zero_dual": True}, 2 * size, 0),
     ):
-        traffic = fa.solvers.fedmc_admm(rank=13, **options).traffic(netflix)
+        traffic = fa.solvers.fed_mc_admm(rank=13, **options).traffic(netflix)
         assert traffic == fa.Traffic(up=up, down=size, before=before)
     sent = fa.traffic.totals(
-        fa.solvers.fedmc_admm(rank=13, zero_dual=True).traffic(netflix), [sampled]
+        fa.solvers.fed_mc_admm(rank=13, zero_dual=True).traffic(netflix), [sampled]
     )
     assert (sent.up[0], sent.down[0]) == (4_620_200, 2_310_100)
-    sent = fa.traffic.totals(fa.solvers.fedmavg(rank=13).traffic(netflix), [sampled], rounds=[1])
+    sent = fa.traffic.totals(fa.solvers.fed_mavg(rank=13).traffic(netflix), [sampled], rounds=[1])
     assert (sent.up[0], sent.down[0]) == (2_310_100, 23_101_000)
     sent = fa.traffic.totals(
-        fa.solvers.fedmavg(rank=13, all_users=False).traffic(netflix), [sampled]
+        fa.solvers.fed_mavg(rank=13, all_users=False).traffic(netflix), [sampled]
     )
     assert (sent.up[0], sent.down[0]) == (2_310_100, 2_310_100)

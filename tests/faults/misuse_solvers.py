@@ -24,6 +24,7 @@ GRAPH = graphs.chain(3)
 RNG = np.random.default_rng(0)
 FEATURES = [RNG.standard_normal((4, 2)) for _ in range(3)]
 LINK = solvers.tree_link(4.0, 2.0, penalties.l1(1.0))
+SOLVER = type(solvers.fsmdm())
 
 
 def network():
@@ -83,7 +84,7 @@ ROWS = [
     Misuse("anderson-safeguard", lambda: solvers.anderson(solvers.extra(), safeguard=0.5), "least"),
     Misuse(
         "anderson-minibatches",
-        lambda: extrapolated(solvers.federated_averaging(), batch_size=2),
+        lambda: extrapolated(solvers.fed_avg(), batch_size=2),
         "rounds that draw nothing.*without batch_size",
     ),
     Misuse("anderson-coins", lambda: extrapolated(solvers.prox_skip()), "minibatches, coins"),
@@ -111,14 +112,14 @@ ROWS = [
         "d must be finite",
     ),
     # choices
-    Misuse("preset-array", lambda: solvers.fedmc_admm(np.ones(2)), "preset must be one of"),
-    Misuse("preset-none", lambda: solvers.fedmc_admm(None), "preset must be one of"),
-    Misuse("bound-list", lambda: solvers.fedmc_admm(bound=["fro"]), "bound must be one of"),
-    Misuse("setting-array", lambda: solvers.fedmavg(np.ones(2)), "setting must be one of"),
+    Misuse("preset-array", lambda: solvers.fed_mc_admm(np.ones(2)), "preset must be one of"),
+    Misuse("preset-none", lambda: solvers.fed_mc_admm(None), "preset must be one of"),
+    Misuse("bound-list", lambda: solvers.fed_mc_admm(bound=["fro"]), "bound must be one of"),
+    Misuse("setting-array", lambda: solvers.fed_mavg(np.ones(2)), "setting must be one of"),
     Misuse("fsmdm-preset", lambda: solvers.fsmdm("best"), "preset"),
-    Misuse("zero-dual-text", lambda: solvers.fedmc_admm(zero_dual="False"), "True or False"),
-    Misuse("combined-none", lambda: solvers.fedmc_admm(combined=None), "True or False"),
-    Misuse("all-users-number", lambda: solvers.fedmavg(all_users=0), "True or False"),
+    Misuse("zero-dual-text", lambda: solvers.fed_mc_admm(zero_dual="False"), "True or False"),
+    Misuse("combined-none", lambda: solvers.fed_mc_admm(combined=None), "True or False"),
+    Misuse("all-users-number", lambda: solvers.fed_mavg(all_users=0), "True or False"),
     Misuse("node-wise-text", lambda: solvers.spectral_penalty(node_wise="no"), "True or False"),
     Misuse("sparse-text", lambda: solvers.hfsad(phase(), sparse="no"), "True or False"),
     Misuse("personal-none", lambda: solvers.hfsad(phase(), personal=None), "True or False"),
@@ -205,5 +206,9 @@ ROWS = [
     Misuse("grid-starts-many", lambda: located(points_per_axis=2, starts=9), "grid points"),
     Misuse("pooled-none", lambda: direct.pooled_model(None), "needs"),
     Misuse("biases-of-network", lambda: direct.damped_biases(network()), "needs"),
-    Misuse("version-of-solver", lambda: fa.run(solvers.FSMDM, network(), KEY, rounds=1), "class"),
+    Misuse(
+        "version-of-solver",
+        lambda: fa.run(type(solvers.fsmdm()), network(), KEY, rounds=1),
+        "class",
+    ),
 ]

@@ -17,9 +17,9 @@ from fedjax_admm.measures import (
 from fedjax_admm.measures._ratings import squared_error
 from fedjax_admm.problems import matrix_completion_of_clients
 from fedjax_admm.ratings import BLOCK, ClientRatings, Factors
-from fedjax_admm.solvers import fedmc_admm, fedmc_theory_beta
+from fedjax_admm.solvers import fed_mc_admm, fed_mc_theory_beta
 from fedjax_admm.solvers._factors import FactorsState
-from fedjax_admm.solvers.factors._fedmc import FedMCClients
+from fedjax_admm.solvers.factors._fed_mc import FedMCClients
 from tests.reference import fedmc
 
 SIZES, ITEMS, RANK, BETA = (4, 2, 3), 7, 2, 0.6
@@ -91,7 +91,7 @@ def as_state(state, dtype):
 
 def solver_of(kind):
     build = KINDS[kind][0]
-    return fedmc_admm(
+    return fed_mc_admm(
         rank=RANK,
         beta=BETA,
         user_penalty=build(USER_WEIGHT),
@@ -106,7 +106,7 @@ def everything(solver, problem, state):
         **fresh_rating_error(solver, problem, state),
         "lagrangian": augmented_lagrangian(solver, problem, state),
         "residual": completion_residual(solver, problem, state),
-        "theory_beta": fedmc_theory_beta(solver, problem, state, 2),
+        "theory_beta": fed_mc_theory_beta(solver, problem, state, 2),
     }
 
 

@@ -193,14 +193,6 @@ def test_without_honest_senders_or_with_one_all_stays_a_number(name, dtype):
         assert np.isfinite(slope).all()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["mimic", "a little", "inner product", "noise around the mean"])
-def test_where_nobody_is_honest_those_who_need_them_say_the_truth(name):
-    values = np.nan_to_num(honest_values(dtype=np.float32))
-    told, _ = tell(EVERY[name](who=BAD), values, np.ones(K, bool), PRESENT)
-    np.testing.assert_array_equal(told, values)
-
-
 def lying(shares, number):
     """Return how many lie of each share."""
     key = jax.random.key(0)
@@ -211,19 +203,6 @@ def lying(shares, number):
 def test_a_share_is_rounded_down_whatever_binary_fractions_do():
     hundredths = np.arange(100) / 100
     np.testing.assert_array_equal(lying(jnp.asarray(hundredths, jnp.float32), 100), range(100))
-
-
-@pytest.mark.thorough
-def test_somebody_is_honest_whatever_the_share():
-    np.testing.assert_array_equal(lying(jnp.array([0.2, 0.999, 0.9999999]), 50), [10, 49, 49])
-    np.testing.assert_array_equal(lying(jnp.array([0.0, 0.5, 0.99]), 1), 0)
-
-
-@pytest.mark.thorough
-def test_shares_in_double_precision(x64):
-    for number in (7, 10, 50, 100, 1000, 4096):
-        wanted = np.arange(0, number, max(1, number // 50))
-        np.testing.assert_array_equal(lying(jnp.asarray(wanted / number), number), wanted)
 
 
 @pytest.mark.thorough

@@ -5,7 +5,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import messages
-from fedjax_admm.messages import ChannelState
+from fedjax_admm.messages._exchange import ChannelState
 from fedjax_admm.testing import check_solver
 from tests.bits import TOLERANCE
 from tests.solvers.conformance import SOLVERS

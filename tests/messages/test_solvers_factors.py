@@ -43,9 +43,9 @@ def start():
     return given_start(np.stack([np.pad(u, ((0, room - len(u)), (0, 0))) for u in users]), items)
 
 
-def fedmc_admm(exchange):
+def fed_mc_admm(exchange):
     small = penalties.squared_l2(WEIGHT)
-    return solvers.fedmc_admm(
+    return solvers.fed_mc_admm(
         beta=BETA,
         inner_steps=STEPS,
         start=start(),
@@ -55,8 +55,8 @@ def fedmc_admm(exchange):
     )
 
 
-def fedmavg(exchange, all_users=False):
-    return solvers.fedmavg(
+def fed_mavg(exchange, all_users=False):
+    return solvers.fed_mavg(
         user_steps=STEPS,
         item_steps=STEPS,
         start=start(),
@@ -79,7 +79,7 @@ def everything():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("build", [fedmc_admm, fedmavg])
+@pytest.mark.parametrize("build", [fed_mc_admm, fed_mavg])
 def test_equations_hold_where_everything_happens_to_messages(build):
     found = fa.run(
         build(everything()),
@@ -90,7 +90,7 @@ def test_equations_hold_where_everything_happens_to_messages(build):
         measure=lambda solver, problem, state: state.factors._asdict(),
     ).trace
     given = clients(), *first_factors(), MASKS, BAD, 0.9
-    if build is fedmc_admm:
+    if build is fed_mc_admm:
         squares = fedmc.L2(WEIGHT)
         wanted = reference.fedmc_admm(*given, BETA, STEPS, squares, squares)
     else:
@@ -107,20 +107,20 @@ def test_equations_hold_where_everything_happens_to_messages(build):
 def test_clients_send_one_matrix_and_its_bits_are_counted():
     size, rank_one = ITEMS * RANK, 32 * (ITEMS + RANK)
     low, sizes = messages.exchange(messages.low_rank(1)), problem()
-    assert fedmc_admm(None).traffic(sizes) == (2 * size, size, 5 * size, 0, None, None)
-    assert fedmc_admm(low).traffic(sizes) == (size, size, 5 * size, 0, rank_one, 32 * size)
-    assert fedmavg(low).traffic(sizes) == (size, size, 0, 0, rank_one, 32 * size)
-    assert fedmavg(low, True).traffic(sizes) == (size, 0, 0, 5 * size, rank_one, 0)
-    free = solvers.fedmc_admm(start=uniform_start(rank=RANK), zero_dual=True, exchange=low)
+    assert fed_mc_admm(None).traffic(sizes) == (2 * size, size, 5 * size, 0, None, None)
+    assert fed_mc_admm(low).traffic(sizes) == (size, size, 5 * size, 0, rank_one, 32 * size)
+    assert fed_mavg(low).traffic(sizes) == (size, size, 0, 0, rank_one, 32 * size)
+    assert fed_mavg(low, True).traffic(sizes) == (size, 0, 0, 5 * size, rank_one, 0)
+    free = solvers.fed_mc_admm(start=uniform_start(rank=RANK), zero_dual=True, exchange=low)
     assert free.traffic(sizes).before == 0
 
 
 def test_what_does_not_fit_is_refused():
-    for build in (fedmc_admm, fedmavg):
+    for build in (fed_mc_admm, fed_mavg):
         with pytest.raises(InputError, match="exchange"):
             build("qsgd")
     with pytest.raises(InputError, match="all_users"):
-        fedmavg(messages.exchange(down=messages.natural()), all_users=True)
+        fed_mavg(messages.exchange(down=messages.natural()), all_users=True)
 
 
 @pytest.mark.thorough
@@ -131,7 +131,7 @@ def test_all_users_fit_and_the_drawn_send():
     exchanges = None, messages.exchange(messages.top_k(ITEMS * RANK))
     plain, sent = (
         fa.run(
-            fedmavg(given, True), problem(), jax.random.key(1), rounds=5, participation=process
+            fed_mavg(given, True), problem(), jax.random.key(1), rounds=5, participation=process
         ).state.solver.factors
         for given in exchanges
     )

@@ -16,7 +16,7 @@ from fedjax_admm.solvers import (
     fed_dyn,
     fed_pd,
     fed_plt,
-    federated_subgradient,
+    fed_subgradient,
     ifca,
     local_prox,
     prox_skip,
@@ -48,7 +48,7 @@ BUILDERS = {
     "fed_plt": by(fed_plt),
     "prox_skip": by(prox_skip),
     "scaffold": by(scaffold),
-    "federated_subgradient": by(federated_subgradient, 0.1),
+    "fed_subgradient": by(fed_subgradient, 0.1),
     "ifca": by(ifca, MODELS),
 }
 DRAWS = {
@@ -99,7 +99,7 @@ def check_loud(name, draws, weight=0.0, rounds=30):
 
 
 @pytest.mark.kin(1)
-@pytest.mark.parametrize("name", ["federated_subgradient", *sorted(BUILDERS)])
+@pytest.mark.parametrize("name", ["fed_subgradient", *sorted(BUILDERS)])
 def test_a_state_keeps_its_shapes(name):
     """Even where clients are gathered, messages wait, and links and aggregators remember."""
     solver, problem = BUILDERS[name](loud()), quadratics()

@@ -31,10 +31,6 @@ def closed(dim, rows=1):
     ]
 
 
-def ident(case):
-    return "-".join(str(value) for value in vars(case[0]).values()) or type(case[0]).__name__
-
-
 def inner(channel):
     return inner(channel.channel) if hasattr(channel, "channel") else channel
 

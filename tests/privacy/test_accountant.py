@@ -1,8 +1,6 @@
 """The accountant against dp-accounting, against 60 digits, and against its own claims."""
 
-import ast
 import math
-from pathlib import Path
 
 import dp_accounting
 import jax
@@ -94,14 +92,6 @@ def test_composition_release_by_release(budget, rounds, tau):
         assert renyi_epsilon(budget, delta) <= expected * (1 + 1e-12)
 
 
-def test_unequal_budgets_in_any_order_compose_to_their_sum():
-    budgets = np.array([0.3, 0.01, 0.15, 0.002, 0.08])
-    distribution = as_distribution(noise_multipliers(budgets))
-    for delta in DELTAS:
-        expected = distribution.get_epsilon_for_delta(delta)
-        assert gaussian_epsilon(math.fsum(budgets), delta) == pytest.approx(expected, rel=1e-5)
-
-
 def test_table_of_the_method():
     """Classical epsilon, budget, exact epsilon and budget allowed by it, at delta = 1e-5."""
     table = [
@@ -163,26 +153,6 @@ def test_exact_budget_holds_and_is_the_largest(epsilon, delta):
     assert true_log_delta(found * (1 + 1e-9), epsilon) > log_delta
 
 
-def test_exact_conversions_are_good_to_twelve_digits():
-    for budget in BUDGETS:
-        for delta in DELTAS:
-            epsilon = gaussian_epsilon(budget, delta)
-            if epsilon > 0:
-                log_delta = mpmath.log(delta)
-                assert true_log_delta(budget, epsilon * (1 - 1e-12)) > log_delta
-                allowed = gaussian_budget(epsilon, delta)
-                assert true_log_delta(allowed, epsilon) <= log_delta
-                assert true_log_delta(allowed * (1 + 1e-12), epsilon) > log_delta
-                assert allowed == pytest.approx(budget, rel=3e-12)
-
-
-def test_exact_epsilon_is_zero_where_delta_alone_suffices():
-    # delta(0) = 2 Phi(mu/2) - 1 = 0.0797 at mu = 0.2.
-    assert gaussian_epsilon(0.02, 0.0797) == 0.0
-    assert 0 < gaussian_epsilon(0.02, 0.0796) < 1e-2
-    assert gaussian_budget(0.0, 0.0797) == pytest.approx(0.02, rel=1e-2)
-
-
 # --- the order of the conversions -----------------------------------------------------------------
 
 
@@ -234,16 +204,6 @@ def test_classical_formula_and_its_inverse(budget, delta):
     assert zcdp_budget(epsilon, delta) == pytest.approx(budget, rel=1e-13)
 
 
-def test_classical_inverse_does_not_cancel():
-    with mpmath.workdps(60):
-        log_inverse = -mpmath.log(1e-5)
-        for epsilon in (1e-100, 1e-12, 1e-6):
-            expected = (mpmath.sqrt(log_inverse + epsilon) - mpmath.sqrt(log_inverse)) ** 2
-            if epsilon == 1e-100:
-                expected = mpmath.mpf(epsilon) ** 2 / (4 * log_inverse)
-            assert zcdp_budget(epsilon, 1e-5) == pytest.approx(float(expected), rel=1e-14)
-
-
 @pytest.mark.parametrize(
     "conversion", [zcdp_epsilon, zcdp_budget, renyi_epsilon, gaussian_epsilon, gaussian_budget]
 )
@@ -260,17 +220,6 @@ def test_the_ends_and_whole_arrays(conversion):
     assert type(conversion(1, 1e-5)) is float
 
 
-def test_the_ends_of_delta():
-    assert gaussian_delta(0.0, 0.0) == 0.0
-    assert gaussian_delta(math.inf, 3.0) == 1.0
-    assert gaussian_delta(1.0, math.inf) == 0.0
-    assert gaussian_delta(np.array([0.0, math.inf]), 1.0).tolist() == [0.0, 1.0]
-    for delta in (5e-324, 1e-300, 0.9, 1 - 2**-53):
-        assert 0 <= gaussian_epsilon(0.5, delta) <= renyi_epsilon(0.5, delta) * (1 + 2e-12)
-        assert renyi_epsilon(0.5, delta) <= zcdp_epsilon(0.5, delta) * (1 + 1e-13)
-        assert gaussian_budget(1.0, delta) >= zcdp_budget(1.0, delta)
-
-
 # --- budgets and noise of the releases ------------------------------------------------------------
 
 
@@ -285,15 +234,6 @@ def test_release_budgets_grow_by_tau_and_sum_to_the_total(total, rounds, tau):
     np.testing.assert_allclose(budgets[1:] * tau, budgets[:-1], rtol=1e-13)
     assert math.fsum(budgets) <= total
     assert math.fsum(budgets) >= total * (1 - 1e-14)
-
-
-def test_release_budgets_follow_the_geometric_sum():
-    total, rounds, tau = 0.29765, 200, 0.985
-    first = release_budgets(total, rounds, tau)[0]
-    assert total == pytest.approx(first * (1 - tau**rounds) / (tau ** (rounds - 1) - tau**rounds))
-    assert release_budgets(0.3, 1, 0.5).tolist() == [0.3]
-    assert release_budgets(0.7, 3, 0.5).tolist() == pytest.approx([0.1, 0.2, 0.4], rel=1e-15)
-    assert release_budgets(math.inf, 3, 0.5).tolist() == [math.inf] * 3
 
 
 def test_a_schedule_of_many_rounds_neither_overflows_nor_loses_its_first_releases_silently():
@@ -368,26 +308,6 @@ def test_divided_epsilons_compose_to_the_whole(epsilon, rounds, tau):
     assert advanced_epsilons(math.inf, slack, 2, tau).tolist() == [math.inf] * 2
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-def test_price_of_composing_epsilon_and_delta(epsilon):
-    """Variance of the noise over that of zCDP, 200 releases, tau = 0.985, delta = 1e-5."""
-    delta, rounds, tau = 1e-5, 200, 0.985
-    ours = noise_multipliers(release_budgets(zcdp_budget(epsilon, delta), rounds, tau))
-    advanced = mechanism_multipliers(
-        advanced_epsilons(epsilon, delta / 2, rounds, tau), delta / (2 * rounds)
-    )
-    basic = mechanism_multipliers(basic_epsilons(epsilon, rounds, tau), delta / rounds)
-    by_advanced, by_basic = (advanced / ours) ** 2, (basic / ours) ** 2
-    # It is the same schedule with less budget: the factor is one for all releases.
-    np.testing.assert_allclose(by_advanced, by_advanced[0], rtol=1e-12)
-    np.testing.assert_allclose(by_basic, by_basic[0], rtol=1e-12)
-    assert 36.5 < by_advanced[0] < 37.6
-    assert 150 < by_basic[0] < 245
-    # Both claim more than the noise really costs.
-    for multipliers in (advanced, basic):
-        assert gaussian_epsilon(math.fsum(budgets_of(multipliers)), delta) < epsilon
-
-
 @given(
     st.floats(0.01, 20),
     some_deltas,
@@ -413,55 +333,22 @@ def test_composition_never_claims_less_than_the_exact_epsilon(epsilon, delta, ro
 WITH_DELTA = [zcdp_epsilon, zcdp_budget, renyi_epsilon, gaussian_epsilon, gaussian_budget]
 
 
-@pytest.mark.parametrize("conversion", WITH_DELTA)
-def test_conversions_refuse_what_is_out_of_range(conversion):
-    name = "epsilon" if conversion in (zcdp_budget, gaussian_budget) else "budget"
-    with pytest.raises(InputError, match=f"{name} must be at least 0, but it is -1"):
-        conversion(-1.0, 1e-5)
-    with pytest.raises(InputError, match=f"{name} must be a number, but it is nan"):
-        conversion(math.nan, 1e-5)
-    with pytest.raises(InputError, match=f"{name} must be a number, but entry 1 is nan"):
-        conversion(np.array([1.0, math.nan]), 1e-5)
-    for delta, wanted in ((0.0, "greater than 0"), (1.0, "less than 1"), (math.nan, "a number")):
-        with pytest.raises(InputError, match=f"delta must be {wanted}, but it is"):
-            conversion(1.0, delta)
-    with pytest.raises(InputError, match="delta must be one number, but it has shape"):
-        conversion(1.0, np.array([1e-5, 1e-6]))
-
-
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (lambda: zcdp_epsilon("1", 1e-5), "budget must be a number .* but it is '1'"),
-        (lambda: zcdp_epsilon(None, 1e-5), "budget must be a number .* but it is None"),
-        (lambda: zcdp_epsilon([[1.0], [1.0, 2.0]], 1e-5), "budget must be a number"),
-        (lambda: zcdp_epsilon(True, 1e-5), "budget must be a number .* but it is True"),
-        (lambda: zcdp_epsilon(1j, 1e-5), "budget must be a number"),
-        (lambda: gaussian_delta(1.0, -1.0), "epsilon must be at least 0, but it is -1"),
-        (lambda: gaussian_delta(-1.0, 1.0), "budget must be at least 0, but it is -1"),
-        (lambda: release_budgets(0.0, 3, 1.0), "total must be greater than 0, but it is 0"),
-        (lambda: release_budgets(math.nan, 3, 1.0), "total must be a number, but it is nan"),
-        (lambda: release_budgets(1.0, 0, 1.0), "rounds must be at least 1, but it is 0"),
+        (lambda: zcdp_budget(1.0, 0.0), "delta must be greater than 0, but it is"),
+        (lambda: renyi_epsilon(1.0, 1.0), "delta must be less than 1, but it is"),
+        (lambda: gaussian_epsilon(-1.0, 1e-5), "budget must be at least 0, but it is -1"),
+        (lambda: gaussian_budget(math.nan, 1e-5), "epsilon must be a number, but it is nan"),
         (lambda: release_budgets(1.0, 2.5, 1.0), "rounds must be a whole number, but it is 2.5"),
-        (lambda: release_budgets(1.0, 3, 0.0), "tau must be greater than 0, but it is 0"),
         (lambda: release_budgets(1.0, 3, 1.5), "tau must be at most 1, but it is 1.5"),
-        (lambda: release_budgets(1.0, 3, math.nan), "tau must be a number, but it is nan"),
         (lambda: noise_multipliers([1.0, 0.0]), "budgets must be greater than 0, but entry 1 is 0"),
-        (lambda: budgets_of(-1.0), "multipliers must be at least 0, but it is -1"),
         (
             lambda: mechanism_multipliers(np.array([0.5, 1.0, 1.5]), 1e-5),
             r"epsilons must be at most 1 .* release 3 is 1\.5; take a smaller total epsilon",
         ),
-        (lambda: mechanism_multipliers(2.0, 1e-5), "release 1 is 2"),
-        (lambda: mechanism_multipliers(0.0, 1e-5), "epsilons must be greater than 0"),
-        (lambda: mechanism_multipliers(0.5, 2.0), "delta must be less than 1, but it is 2"),
-        (lambda: basic_epsilon([0.1, -0.1]), "epsilons must be at least 0, but entry 1 is -0.1"),
         (lambda: advanced_epsilon([0.1], 0.0), "slack must be greater than 0, but it is 0"),
-        (lambda: advanced_epsilon([math.nan], 0.1), "epsilons must be a number"),
-        (lambda: basic_epsilons(0.0, 2, 1.0), "epsilon must be greater than 0, but it is 0"),
-        (lambda: advanced_epsilons(1.0, 1.0, 2, 1.0), "slack must be less than 1, but it is 1"),
-        (lambda: advanced_epsilons(-1.0, 0.1, 2, 1.0), "epsilon must be greater than 0"),
-        (lambda: advanced_epsilons(1.0, 0.1, 2, 2.0), "tau must be at most 1, but it is 2"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(call, sentence):
@@ -491,25 +378,3 @@ def test_the_precision_of_the_session_does_not_matter():
 def test_values_inside_a_transformation_are_refused():
     with pytest.raises(InputError, match="known on the host"):
         jax.jit(lambda budget: zcdp_epsilon(budget, 1e-5))(1.0)
-
-
-def test_the_accountant_itself_needs_neither_jax_nor_single_precision():
-    modules = set()
-    for path in Path(accountant.__file__).parent.glob("*.py"):
-        source = path.read_text()
-        assert "float32" not in source
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Import):
-                modules |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                modules.add(node.module)
-    own = {name for name in modules if name.startswith("fedjax_admm.privacy.accountant.")}
-    assert modules - own == {
-        "collections.abc",
-        "fedjax_admm._checks",
-        "fedjax_admm._lazy",
-        "math",
-        "numpy",
-        "numpy.typing",
-        "typing",
-    }

@@ -22,7 +22,8 @@ from fedjax_admm.messages import exchange
 from fedjax_admm.privacy import GaussianRelease, exact_release, gaussian_release, ledger, zcdp_plan
 from fedjax_admm.problems import with_loss
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers import Anderson, Personal
+from fedjax_admm.solvers.wrappers._anderson import Anderson
+from fedjax_admm.solvers.wrappers._personal import Personal
 from tests.messages.conformance import AGGREGATORS, ATTACKS, CHANNELS, DELAYS
 from tests.privacy.test_audit import choices, distances, own
 from tests.solvers.private.cases import CLIENTS, DELTA, DIM, cast, draw, problem_of
@@ -159,7 +160,7 @@ def test_the_audit_knows_every_private_solver_and_every_wrapper():
     first = {
         name: next(iter(inspect.signature(getattr(solvers, name)).parameters), "")
         for name in solvers.__all__
-        if inspect.isfunction(getattr(solvers, name)) and not name.startswith("fedmc_")
+        if inspect.isfunction(getattr(solvers, name)) and not name.startswith("fed_mc_")
     }
     assert {name for name, argument in first.items() if argument == "release"} == set(PRIVATE)
     assert {name for name, argument in first.items() if argument == "solver"} == set(WRAPPERS)

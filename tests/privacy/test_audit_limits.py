@@ -21,10 +21,10 @@ from fedjax_admm.privacy import (
     _releases as releases,
     accountant,
     gaussian_release,
-    normal_of_words,
     zcdp_plan,
     zcdp_plan_of_budget,
 )
+from fedjax_admm.privacy._noise import normal_of_words
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import private_subgradient

@@ -11,7 +11,8 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, key_reuse_allowed, losses, participation
 from fedjax_admm._run import key_use
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
-from fedjax_admm.solvers import Personal, private_networked_admm, private_subgradient
+from fedjax_admm.solvers import private_networked_admm, private_subgradient
+from fedjax_admm.solvers.wrappers._personal import Personal
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
 DELTA = 1e-5

@@ -3,7 +3,6 @@
 import math
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -84,14 +83,6 @@ def test_multipliers_are_those_of_the_reference(way, epsilon, rounds, tau):
     np.testing.assert_allclose(plan.multipliers, expected, rtol=1e-9)
 
 
-def test_many_releases_have_the_multipliers_of_advanced_composition():
-    """Where it allows more than the sum, as in the paper's runs."""
-    numbers = (8.0, DELTA, 200, 0.985)
-    expected = reference.conventional_multipliers(*numbers, "advanced")
-    np.testing.assert_allclose(advanced_plan(*numbers).multipliers, expected, rtol=1e-9)
-    assert (expected < reference.conventional_multipliers(*numbers, "basic")).all()
-
-
 @pytest.mark.parametrize(("rounds", "tau"), [(200, 0.985), (30, 0.7), (12, 1.0)])
 @pytest.mark.parametrize("total", [0.0208, 3.5])
 def test_budgets_add_up_to_the_total_and_grow(total, rounds, tau):
@@ -109,42 +100,7 @@ def test_a_plan_of_a_budget_reaches_an_exact_epsilon():
     assert plan.multipliers.max() < zcdp_plan(1.0, DELTA, 200).multipliers.max()
 
 
-def test_the_default_tau_and_composition():
-    usual = zcdp_plan(2.0, DELTA, 50).multipliers
-    np.testing.assert_array_equal(usual, zcdp_plan(2.0, DELTA, 50, 0.985).multipliers)
-    usual = approximate_plan(2.0, DELTA, 50)
-    named = approximate_plan(2.0, DELTA, 50, 0.985, composition="advanced")
-    np.testing.assert_array_equal(usual.multipliers, named.multipliers)
-
-
-def test_conventional_noise_is_much_larger():
-    """At 200 releases and tau 0.985 the variances of the paper's methods are so many times more."""
-    numbers = (1.0, DELTA, 200, 0.985)
-    least = zcdp_plan(*numbers).multipliers
-    for rule, low, high in (("advanced", 35, 39), ("basic", 140, 250)):
-        ratio = (approximate_plan(*numbers, composition=rule).multipliers / least) ** 2
-        assert low < ratio.min() <= ratio.max() < high
-        assert ratio.max() / ratio.min() == pytest.approx(1, rel=1e-9)  # the same shape
-
-
 # --- what is spent --------------------------------------------------------------------------------
-
-
-def test_claims_after_every_release(way):
-    plan = way.plan(4.0, DELTA, 150, 0.98)
-    counts = np.arange(151)
-    spent = plan.spent(counts)
-    for claims in spent[:3]:
-        assert claims.shape == (151,)
-        assert claims.dtype == np.float64
-        assert claims[0] == 0
-    assert (np.diff(spent.budget) > 0).all()
-    assert (np.diff(spent.epsilon) > 0).all()
-    assert (np.diff(spent.exact_epsilon) >= 0).all()
-    assert spent.epsilon[-1] == pytest.approx(plan.epsilon, rel=1e-11)
-    assert spent.exact_epsilon[-1] == plan.exact_epsilon
-    assert (spent.exact_epsilon[1:] < spent.epsilon[1:]).all()
-    assert spent.label == ""
 
 
 def test_claims_are_those_of_the_reference():
@@ -188,38 +144,6 @@ def test_the_exact_epsilon_is_never_above_the_claim(name, epsilon, delta, rounds
     assert spent.epsilon[-1] == pytest.approx(epsilon, rel=1e-9)
     assert spent.epsilon[0] == spent.exact_epsilon[0] == 0
     assert plan.exact_epsilon == spent.exact_epsilon[-1]
-
-
-def test_no_noise_spends_everything_at_once(way):
-    plan = way.plan(math.inf, DELTA, 4, 0.9)
-    np.testing.assert_array_equal(plan.multipliers, np.zeros(4))
-    assert plan.epsilon == plan.exact_epsilon == math.inf
-    np.testing.assert_array_equal(plan.budgets, np.full(4, math.inf))
-    for claims in plan.spent([0, 1, 4])[:3]:
-        np.testing.assert_array_equal(claims, [0, math.inf, math.inf])
-
-
-def test_every_client_spends_by_its_own_count(way):
-    plan = way.plan(1.0, DELTA, 6, 0.9)
-    counts = np.array([[0, 1, 1], [1, 2, 1], [2, 3, 6]])  # records, clients
-    one_by_one = [plan.spent(int(n)) for n in range(7)]
-    for place, values in enumerate(plan.spent(jnp.asarray(counts, jnp.int32))[:3]):
-        assert values.shape == counts.shape
-        assert values.dtype == np.float64
-        expected = np.array([spent[place] for spent in one_by_one])[counts]
-        np.testing.assert_array_equal(values, expected)
-    for given_counts in (np.uint8([3]), [3], np.full((1,), 3, np.int64)):
-        np.testing.assert_array_equal(plan.spent(given_counts).epsilon, one_by_one[3].epsilon)
-    assert plan.spent(3).epsilon.shape == ()
-    assert plan.spent(np.zeros((0, 3), np.int32)).exact_epsilon.shape == (0, 3)
-
-
-def test_without_clipping_the_numbers_are_nominal(way):
-    plan = way.plan(1.0, DELTA, 5, 0.9)
-    clipped, nominal = plan.spent([2, 5]), plan.spent([2, 5], clipped=False)
-    assert (clipped.label, nominal.label) == ("", NOMINAL)
-    for first, second in zip(clipped[:3], nominal[:3], strict=True):
-        np.testing.assert_array_equal(first, second)
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -267,16 +191,6 @@ def test_what_is_told_is_never_less_than_what_was_spent():
     assert [rounded_up(number) for number in given] == told
 
 
-def test_the_statement_says_what_it_should():
-    assert all(word in plans.UNIT for word in ("one sample", "one client", "replaced"))
-    assert all(word in plans.ADVERSARY for word in ("every message", "every client"))
-    for word in ("graph", "numbers of samples", "hyper-parameters", "clipping norm", "regulariser"):
-        assert word in plans.PUBLIC
-    for word in ("choosing hyper-parameters", "regulariser", "stopping", "floating-point"):
-        assert word in plans.NOT_COVERED
-    assert "no guarantee" in NOMINAL
-
-
 def test_the_statement_of_no_noise_says_that_epsilon_is_infinite(way):
     first, second, *_ = way.plan(math.inf, DELTA, 4, 0.9).statement().splitlines()
     assert first.startswith("epsilon: inf at")
@@ -289,12 +203,8 @@ def test_the_statement_of_no_noise_says_that_epsilon_is_infinite(way):
 @pytest.mark.parametrize(
     ("numbers", "sentence"),
     [
-        ((-1.0, DELTA, 5, 0.9), "epsilon must be .* but it is -1"),
         ((0.0, DELTA, 5, 0.9), "epsilon must be greater than 0, but it is 0"),
-        ((math.nan, DELTA, 5, 0.9), "epsilon must be a number, but it is nan"),
-        ((1.0, DELTA, 0, 0.9), "rounds must be at least 1, but it is 0"),
         ((1.0, DELTA, 2.5, 0.9), "rounds must be a whole number, but it is 2.5"),
-        ((1.0, DELTA, 5, 0.0), "tau must be greater than 0, but it is 0"),
         ((1.0, DELTA, 5, 1.01), "tau must be at most 1, but it is 1.01"),
         ((1.0, 0.0, 5, 0.9), "delta must be greater than 0, but it is 0"),
         ((1.0, DELTA, 3000, 0.5), "tau = 0.5 over 3000 rounds is too small: releases 1 to"),
@@ -303,23 +213,6 @@ def test_the_statement_of_no_noise_says_that_epsilon_is_infinite(way):
 def test_mistakes_get_a_sentence(way, numbers, sentence):
     with pytest.raises(InputError, match=sentence):
         way.plan(*numbers)
-
-
-@pytest.mark.parametrize("delta", [1.0, 2.0, -1e-5])
-def test_delta_is_a_probability(way, delta):
-    with pytest.raises(InputError, match=f"delta must be .*, but it is {delta:g}"):
-        way.plan(1.0, delta, 5, 0.9)
-
-
-@pytest.mark.parametrize("budget", [0.0, -1.0, math.nan])
-def test_a_budget_must_be_positive(budget):
-    with pytest.raises(InputError, match=f"budget must be .*, but it is {budget:g}"):
-        zcdp_plan_of_budget(budget, DELTA, 5)
-
-
-def test_the_way_to_compose_must_be_known():
-    with pytest.raises(InputError, match=r"one of 'advanced' and 'basic', but it is 'best'\.$"):
-        approximate_plan(1.0, DELTA, 5, composition="best")
 
 
 @pytest.mark.parametrize("rule", ["advanced", "basic"])
@@ -336,10 +229,6 @@ def test_a_single_epsilon_must_not_be_above_one(rule):
     ("counts", "sentence"),
     [
         (1.0, "releases must be whole numbers, but they are float64"),
-        ([1.0, 2.0], "releases must be whole numbers, but they are float64"),
-        (True, "releases must be whole numbers, but they are bool"),
-        ("3", "releases must be whole numbers, but they are"),
-        ([0, -1], "releases must be between 0 and 5, .* but there is -1"),
         ([[2, 6], [0, 0]], "between 0 and 5, the planned number, but there is 6; plan for more"),
     ],
 )

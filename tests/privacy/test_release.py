@@ -2,7 +2,6 @@
 
 import math
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +15,9 @@ from fedjax_admm.privacy import (
     approximate_plan,
     exact_release,
     gaussian_release,
-    standard_normal,
     zcdp_plan,
 )
+from fedjax_admm.privacy._noise import standard_normal
 from tests.reference import zcdp as reference
 
 DELTA, ROUNDS, TAU = 1e-5, 6, 0.8
@@ -69,16 +68,6 @@ def test_the_norm_clips_unless_it_is_nominal(dtype):
     np.testing.assert_array_equal(first, second)
 
 
-def test_numbers_are_leaves(dtype):
-    release = gaussian_release(plan_of(), CLIP)
-    assert [leaf.shape for leaf in jax.tree.leaves(release)] == [(), (ROUNDS,), ()]
-    assert {leaf.dtype for leaf in jax.tree.leaves(release)} == {dtype}
-    assert not any(leaf.weak_type for leaf in jax.tree.leaves(release))
-    assert len(jax.tree.leaves(exact_release(CLIP))) == 1
-    assert jax.tree.leaves(exact_release()) == []
-    assert release.rounds == ROUNDS
-
-
 @pytest.mark.parametrize(
     ("arguments_", "options", "sentence"),
     [
@@ -86,11 +75,7 @@ def test_numbers_are_leaves(dtype):
         ((None,), {}, "clip must be a positive number; or clip=None with nominal_norm=c"),
         ((CLIP,), {"nominal_norm": 1.0}, "clip must be a positive number; or clip=None with"),
         ((0.0,), {}, "clip must be greater than 0, but it is 0"),
-        ((-1.0,), {}, "clip must be greater than 0, but it is -1"),
-        ((math.nan,), {}, "clip must be finite, but it is nan"),
         ((math.inf,), {}, "clip must be finite, but it is inf"),
-        (("much",), {}, "clip must be a number, but it is 'much'"),
-        ((np.ones(2),), {}, r"clip must be one number, but it has shape \(2,\)"),
         ((None,), {"nominal_norm": 0.0}, "nominal_norm must be greater than 0, but it is 0"),
     ],
 )
@@ -99,12 +84,6 @@ def test_mistakes_get_a_sentence(arguments_, options, sentence):
         arguments_ = (plan_of(), *arguments_)
     with pytest.raises(InputError, match=sentence):
         gaussian_release(*arguments_, **options)
-
-
-@pytest.mark.parametrize("clip", [0.0, -2.0, math.nan, math.inf])
-def test_exact_releases_check_their_norm(clip):
-    with pytest.raises(InputError, match=f"clip must be .*, but it is {clip:g}"):
-        exact_release(clip)
 
 
 # --- the size of the noise ------------------------------------------------------------------------
@@ -204,33 +183,6 @@ def test_the_noise_is_normal_and_as_large_as_planned(n, dtype):
     assert (np.abs(correlations) < 4.5 / math.sqrt(normal.shape[1])).all()
 
 
-@pytest.mark.thorough
-def test_every_entry_has_its_own_noise(dtype):
-    messages, gains, sizes, counts = arguments(2, dtype)
-    release = gaussian_release(plan_of(), CLIP)
-
-    def noise(key):
-        return release(key, messages, gains, sizes, counts) - messages
-
-    draws = np.asarray(jax.vmap(noise)(jax.random.split(jax.random.key(2), 4000)), float)
-    scale = plan_of().multipliers[1] * 2 * CLIP * GAINS / SIZES
-    normal = draws / scale[None, :, None]
-    low, high = stats.chi2.ppf([1e-5, 1 - 1e-5], len(normal)) / len(normal)
-    size = (normal**2).mean(0)  # of every client and entry
-    assert ((low < size) & (size < high)).all()
-    correlations = np.corrcoef(normal.reshape(len(normal), -1).T)
-    off = correlations[np.triu_indices(CLIENTS * DIM, 1)]
-    assert (np.abs(off) < 4.5 / math.sqrt(len(normal))).all()
-
-
-def test_a_key_decides_the_noise(dtype):
-    release = gaussian_release(plan_of(), CLIP)
-    given = arguments(1, dtype)
-    one, same, other = (release(jax.random.key(seed), *given) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert (np.asarray(one) != np.asarray(other)).all()
-
-
 # --- the ends -------------------------------------------------------------------------------------
 
 
@@ -258,48 +210,3 @@ def test_before_the_first_release_there_is_no_number(dtype):
     sent = np.asarray(release(jax.random.key(0), *arguments([0, -1, 1, 2], dtype)))
     assert np.isnan(sent[:2]).all()
     assert np.isfinite(sent[2:]).all()
-
-
-# --- many at once ---------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-def test_stacked_releases_of_different_plans(dtype):
-    plans = [
-        zcdp_plan(1.0, DELTA, ROUNDS, 0.9),
-        zcdp_plan(8.0, DELTA, ROUNDS, 1.0),
-        approximate_plan(0.5, DELTA, ROUNDS, 0.9),
-        zcdp_plan(math.inf, DELTA, ROUNDS),
-    ]
-    releases = [
-        gaussian_release(plan, clip) for plan, clip in zip(plans, (1.0, 2.0, 3.0, 4.0), strict=True)
-    ]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *releases)
-    assert stacked.rounds == ROUNDS
-    given = arguments([1, 2, ROUNDS, ROUNDS + 1], dtype)
-    together = jax.vmap(lambda release: release(jax.random.key(4), *given))(stacked)
-    for release, sent in zip(releases, together, strict=True):
-        np.testing.assert_allclose(sent, release(jax.random.key(4), *given), rtol=1e-6)
-    sizes = np.nanstd(np.asarray(together, float) - np.asarray(given[0], float)[None], axis=(1, 2))
-    assert sizes[3] == 0
-    assert sizes[0] > sizes[1] > 0
-
-
-def test_nominal_and_clipping_releases_do_not_stack():
-    """Whether gradients are clipped is part of the structure: it cannot get lost."""
-    first = jax.tree.structure(gaussian_release(plan_of(), CLIP))
-    second = jax.tree.structure(gaussian_release(plan_of(), None, nominal_norm=CLIP))
-    assert first != second
-
-
-def test_another_plan_does_not_compile_again(dtype):
-    chex.clear_trace_counter()
-
-    @jax.jit
-    @chex.assert_max_traces(n=1)
-    def send(release, key, *given):
-        return release(key, *given)
-
-    given = arguments(2, dtype)
-    for epsilon, clip in ((1.0, 1.0), (2.0, 3), (math.inf, 0.5)):
-        send(gaussian_release(plan_of(epsilon), clip), jax.random.key(0), *given)

@@ -354,7 +354,7 @@ def test_smoothings(float64):
 
 
 def test_the_user_reads_parameters(problem):
-    run = fa.run(fa.solvers.federated_averaging(0.5), problem, jax.random.key(0), rounds=3)
+    run = fa.run(fa.solvers.fed_avg(0.5), problem, jax.random.key(0), rounds=3)
     assert jax.tree.map(jnp.shape, run.estimate) == {"b": (), "w": (3,)}
     stacked = problem.parameters(points())
     assert jax.tree.map(jnp.shape, stacked) == {"b": (4,), "w": (4, 3)}

@@ -70,7 +70,7 @@ FAMILIES = {
         lambda s: problems.federated(square, [scaled(np.ones((3, 2)), s)] * 2, jnp.zeros(2)),
         lambda problem: solvers.scaffold(),
     ),
-    "completion": (completed, lambda problem: solvers.fedmc_admm()),
+    "completion": (completed, lambda problem: solvers.fed_mc_admm()),
 }
 
 

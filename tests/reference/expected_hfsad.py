@@ -19,8 +19,6 @@ functions", J. Optim. Theory Appl. 179 (2018) 962-982.
 
 SEED = 0
 TRIALS = 50
-CLUSTERS = 5
-CLIENTS = 50
 DIM = 25
 SNR = {"high": 20.0, "low": -20.0}
 
@@ -43,12 +41,6 @@ RULES = {
 FIRST_TRIAL = {
     "HFSAD 10 passes": {1: 0.3302549947, 5: 0.3016805909, 20: 0.2149911348},
     "Sub geometric 0.99": {1: 0.1339096614, 5: 0.0850482598, 20: 0.0607779988},
-}
-
-# Errors of the starts: STARTS[setting][start].
-STARTS = {
-    "high": {"spectral": (0.363, 0.02), "random": (4.80, 0.4), "near": (0.090, None)},
-    "low": {"spectral": (1.67, None)},
 }
 
 # +20 dB: HIGH[method, start][iteration].
@@ -300,12 +292,6 @@ LONG = {
 # +20 dB, spectral start, 1000 passes in all, split into (iterations, passes).
 SAME_PASSES = {(1000, 1): 4.0e-2, (200, 5): 4.8e-2, (100, 10): 5.8e-2}
 
-# Eight clients with ||w - target||^2 / 2 below balanced trees of depth 1, 2, 3, l1 links, one pass:
-# distance between the root and the mean of the targets after 3000 iterations. The constants of
-# these three were not recorded; with DEPTH_CONSTANTS on all links and the targets
-# ``default_rng(0).standard_normal((8, 3))`` the distances are 8e-17, 2e-16 and 9e-13. Below servers
-# with unequal numbers of clients the distance falls as 1 / sqrt(iterations) only.
-DEPTH = {1: 1e-15, 2: 2e-14, 3: 1e-8}
 DEPTH_CONSTANTS = {"weight": 5.0, "c": 1.0, "alpha": 5.0 * 20.0**0.5}
 
 # Eight such clients below the root in 3 dimensions, seven with target 0 and one with 6, start 0,

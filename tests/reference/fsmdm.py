@@ -40,35 +40,6 @@ TUNED = {
 # --- trials -------------------------------------------------------------------------------------
 
 
-def draw_trial(seed, trial, clients=CLIENTS):
-    """Draws of one trial, in the order that the tables rest on.
-
-    Each scenario has its own generator ``default_rng([seed, trial])``, which yields the anchors,
-    the target and then the noise of that scenario, so the geometry is common to all of them.
-
-    Returns:
-        A dict of ``anchors`` (L, 3), ``target`` (3,), ``outlier_uniform``, ``outlier_range`` and
-        ``cauchy`` (L,).
-    """
-    rng = np.random.default_rng([seed, trial])
-    anchors = rng.uniform(-SIDE, SIDE, (clients, 3))
-    target = rng.uniform(-SIDE, SIDE, 3)
-    outlier_uniform = rng.uniform(size=clients)
-    outlier_range = rng.uniform(0.0, OUTLIER_RANGE, clients)
-
-    rng = np.random.default_rng([seed, trial])
-    rng.uniform(-SIDE, SIDE, (clients, 3))
-    rng.uniform(-SIDE, SIDE, 3)
-    cauchy = rng.standard_cauchy(clients)
-    return {
-        "anchors": anchors,
-        "target": target,
-        "outlier_uniform": outlier_uniform,
-        "outlier_range": outlier_range,
-        "cauchy": cauchy,
-    }
-
-
 def outlier_trial(seed, trial, probability, clients=CLIENTS):
     """Anchors, distances and target of a trial where ranges are outliers with a probability."""
     rng = np.random.default_rng([seed, trial])
@@ -426,28 +397,6 @@ def dsrl(anchors, distances, *, rounds, step, masks=None, start=None):
         w = np.mean(returned, axis=0)
         out[index] = w
     return out
-
-
-def dsrl_batch(anchors, distances, *, rounds, step, masks=None, start=None, dtype=np.float64):
-    """The arithmetic of `dsrl` on many trials; arguments and result as in `fsmdm_batch`."""
-    record = (rounds,) if np.ndim(rounds) == 0 else tuple(rounds)
-    anchors = np.ascontiguousarray(np.moveaxis(np.asarray(anchors, dtype), 2, 0))
-    distances = np.asarray(distances, dtype)
-    trials, count = distances.shape
-    start = np.zeros(3) if start is None else start
-    w = np.broadcast_to(np.asarray(start, dtype), (trials, 3)).T
-    recorded = np.empty((len(record), trials, 3), dtype)
-    for index in range(max(record)):
-        v = w[:, :, None] - anchors
-        r = _norm_batch(v)
-        slope = np.sign(r - distances) / np.maximum(r, 1e-12)
-        if masks is not None:
-            slope = np.where(masks[index], slope, 0.0)
-        w = w - step(index + 1) * (slope * v).sum(axis=2) / count
-        for row, moment in enumerate(record):
-            if moment == index + 1:
-                recorded[row] = w.T
-    return recorded
 
 
 # --- centralised reference ----------------------------------------------------------------------

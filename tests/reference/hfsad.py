@@ -217,16 +217,6 @@ def scad_prox(v, step, lam=SCAD_LAMBDA, gamma=SCAD_GAMMA, weight=1.0):
     return np.array([_scad_prox(a, weight * step, lam, gamma) for a in v.tolist()])
 
 
-def mcp_prox(v, step, lam, gamma, weight=1.0):
-    """Prox of weighted MCP, a global minimiser for every step."""
-    return np.array([_mcp_prox(a, weight * step, lam, gamma) for a in v.tolist()])
-
-
-def no_prox(v, step):
-    """Prox of zero."""
-    return v
-
-
 def l1_link_prox(v, step, mu, weight):
     """Prox of the smoothed l1 norm times ``weight``."""
     shrink = step * weight
@@ -337,11 +327,6 @@ def phase_step(z, dual, sigma, mu, x, y, box=BOX):
     """Linearised client update in place of `phase_prox`."""
     w = z - (dual + phase_gradient(z, x, y, mu)) / sigma
     return w if box is None else np.clip(w, -box, box)
-
-
-def quadratic_prox(v, step, target):
-    """Prox of ``||w - target||^2 / 2``."""
-    return (step * target + v) / (1.0 + step)
 
 
 # --- weighted absolute regression ---------------------------------------------------------------
@@ -834,60 +819,3 @@ def hfsad_batch(
         models.append(got[1])
     roots = np.concatenate(roots, axis=1)
     return (roots, np.concatenate(models)) if final else roots
-
-
-def subgradient_batch(
-    x,
-    y,
-    start,
-    rounds,
-    rule=("geo", 1.0, 0.99),
-    scad_weight=1.0,
-    box=BOX,
-    dtype=np.float64,
-):
-    """`subgradient` on many trials; ``f_star`` of the rule "polyak" may be one number per trial.
-
-    Args:
-        x: Regressors (T, clusters, clients, dim).
-        y: Measurements (T, clusters, clients).
-        start: First models (T, dim).
-        rounds: As in `subgradient`.
-        rule: As in `subgradient`.
-        scad_weight: As in `subgradient`.
-        box: As in `subgradient`.
-        dtype: Floating-point type of the arithmetic.
-
-    Returns:
-        The models after every step (rounds, T, dim).
-    """
-    trials, dim = start.shape
-    x = np.ascontiguousarray(np.asarray(x, dtype).reshape(trials, -1, dim))
-    y = np.asarray(y, dtype).reshape(trials, -1)
-    w = np.array(start, dtype)
-    f_star = np.broadcast_to(rule[1], (trials,)).astype(dtype) if rule[0] == "polyak" else None
-    lam, gamma = SCAD_LAMBDA, SCAD_GAMMA
-    out = np.empty((rounds, trials, dim), dtype)
-    for k in range(rounds):
-        u = np.matmul(x, w[:, :, None])[:, :, 0]
-        residual = u * u - y
-        loss = np.matmul((np.sign(residual) * 2 * u)[:, None, :], x)[:, 0] / x.shape[1]
-        t = np.abs(w)
-        slope = np.clip((gamma * lam - t) / (gamma - 1), 0, lam)
-        g = loss + scad_weight * np.sign(w) * slope
-        norm = np.sqrt((g * g).sum(1))
-        if rule[0] == "geo":
-            size = np.full(trials, rule[1] * rule[2] ** k, dtype)
-        elif rule[0] == "sqrt":
-            size = np.full(trials, rule[1] / math.sqrt(k + 1), dtype)
-        else:
-            middle = (2 * gamma * lam * t - t * t - lam * lam) / (2 * (gamma - 1))
-            flat = (gamma + 1) * lam * lam / 2
-            penalty = np.where(t <= lam, lam * t, np.where(t <= gamma * lam, middle, flat))
-            value = np.abs(residual).mean(1) + scad_weight * penalty.sum(1)
-            size = np.maximum(value - f_star, 0) / np.where(norm > 0, norm, 1)
-        w = w - (size / np.where(norm > 0, norm, 1))[:, None] * g
-        if box is not None:
-            np.clip(w, -box, box, out=w)
-        out[k] = w
-    return out

@@ -29,7 +29,6 @@ from scipy.special import expit
 
 PENALTIES = ("nlasso", "l1", "mocha", "squared", "quadratic")
 RANK_TOLERANCE = 1e-10
-FEASIBLE = 1e-9
 
 
 # --- nodes and local losses ---------------------------------------------------------------------
@@ -197,27 +196,6 @@ def penalty_value(penalty, v, matrix=None):
         return float(v @ v)
     if penalty == "quadratic":
         return 0.5 * float(v @ matrix @ v)
-    raise ValueError(penalty)
-
-
-def conjugate_value(penalty, u, radius, matrix=None):
-    """``radius phi*(u / radius)``, the conjugate of ``radius phi``; infinite where infeasible."""
-    if penalty == "nlasso":
-        return 0.0 if math.sqrt(float(u @ u)) <= radius * (1.0 + FEASIBLE) else math.inf
-    if penalty == "l1":
-        return 0.0 if float(np.abs(u).max()) <= radius * (1.0 + FEASIBLE) else math.inf
-    if radius == 0.0:
-        return math.inf if np.any(u != 0.0) else 0.0
-    if penalty == "mocha":
-        return float(u @ u) / (2.0 * radius)
-    if penalty == "squared":
-        return float(u @ u) / (4.0 * radius)
-    if penalty == "quadratic":
-        inside, quadratic = _range_part(np.asarray(matrix, float), u)
-        outside = np.linalg.norm(u - inside)
-        if outside > FEASIBLE * max(1.0, float(np.linalg.norm(u))):
-            return math.inf
-        return quadratic / (2.0 * radius)
     raise ValueError(penalty)
 
 
@@ -408,22 +386,6 @@ def residuals(edges, weights, w, u, w_next, u_next, ratio=1.0, margin=0.5):
     return r_p, r_d
 
 
-def has_stopped(
-    edges, weights, w, u, w_next, u_next, ratio=1.0, margin=0.5, absolute=1e-8, relative=1e-8
-):
-    """The stopping rule on `residuals`; isolated nodes and edges of weight zero do not count."""
-    r_p, r_d = residuals(edges, weights, w, u, w_next, u_next, ratio, margin)
-    dim = w.shape[1]
-    connected = int((degrees(len(w), edges, weights) > 0).sum())
-    present = int((np.asarray(weights) > 0.0).sum())
-    flow = divergence(len(w), edges, u_next)
-    jump = differences(edges, w_next)
-    jump[np.asarray(weights) == 0.0] = 0.0
-    primal = absolute * math.sqrt(connected * dim) + relative * np.linalg.norm(flow)
-    dual = absolute * math.sqrt(present * dim) + relative * np.linalg.norm(jump)
-    return bool(np.linalg.norm(r_p) <= primal and np.linalg.norm(r_d) <= dual)
-
-
 # --- objective and duality gaps -----------------------------------------------------------------
 
 
@@ -435,65 +397,6 @@ def objective(nodes, edges, weights, lam, penalty, w, matrix=None, loss=squared_
     for (head, tail), weight in zip(edges, weights, strict=True):
         total += lam * weight * penalty_value(penalty, w[head] - w[tail], matrix)
     return total
-
-
-def _range_part(matrix, v):
-    """Projection of ``v`` on the range of a semidefinite matrix, and ``v^T matrix^+ v``."""
-    values, vectors = np.linalg.eigh(matrix)
-    largest = max(float(values[-1]), 0.0)
-    inside, quadratic = np.zeros(len(v)), 0.0
-    for value, vector in zip(values, vectors.T, strict=True):
-        if value > RANK_TOLERANCE * largest:
-            part = float(vector @ v)
-            inside += part * vector
-            quadratic += part * part / value
-    return inside, quadratic
-
-
-def loss_conjugate(node, v, ball=None, ridge=0.0):
-    """Conjugate of the local squared loss at ``v``.
-
-    With a radius ``ball`` it is an upper bound of ``sup v^T w - L_i(w)`` over ``||w|| <= ball``,
-    finite everywhere; without, it is infinite outside the range of ``Q``.
-    """
-    matrix, vector, constant = second_moment(node), cross_moment(node), 0.0
-    if node.accessible:
-        matrix = matrix + ridge * np.eye(node.dim)
-        constant = node.weight * float(node.y @ node.y)
-    inside, _ = _range_part(matrix, v)
-    outside = float(np.linalg.norm(v - inside))
-    _, quadratic = _range_part(matrix, inside + 2.0 * vector)
-    value = 0.25 * quadratic - constant
-    if ball is not None:
-        return value + ball * outside
-    return math.inf if outside > FEASIBLE * float(np.linalg.norm(v)) else value
-
-
-def _gap(nodes, edges, weights, lam, penalty, w, u, ball, matrix, ridge):
-    def loss(node, model):
-        return squared_loss(node, model, ridge)
-
-    total = objective(nodes, edges, weights, lam, penalty, w, matrix, loss)
-    flow = divergence(len(nodes), edges, u)
-    for i, node in enumerate(nodes):
-        total += loss_conjugate(node, -flow[i], ball, ridge)
-    for e in range(len(edges)):
-        total += conjugate_value(penalty, u[e], lam * weights[e], matrix)
-    return total
-
-
-def ball_gap(nodes, edges, weights, lam, penalty, w, u, ball, matrix=None, ridge=0.0):
-    """Duality gap of the squared loss with every ``||w_i||`` restricted to ``ball``.
-
-    At least the suboptimality of ``w`` if some minimiser lies in the ball; infinite where the flow
-    is infeasible.
-    """
-    return _gap(nodes, edges, weights, lam, penalty, w, u, ball, matrix, ridge)
-
-
-def plain_gap(nodes, edges, weights, lam, penalty, w, u, matrix=None, ridge=0.0):
-    """Duality gap of the squared loss, infinite unless ``(D^T u)_i`` is in every range ``Q_i``."""
-    return _gap(nodes, edges, weights, lam, penalty, w, u, None, matrix, ridge)
 
 
 # --- comparison methods -------------------------------------------------------------------------
@@ -786,14 +689,6 @@ def chain(sizes, weak):
 def star(count):
     """Node 0 joined to every other one by edges of weight 1; edges (count - 1, 2) and weights."""
     return np.array([(0, leaf) for leaf in range(1, count)]), np.ones(count - 1)
-
-
-def draw_accessible(rng, count, fraction):
-    """A uniform set of ``fraction`` of the nodes, rounded half up, as a mask (count,)."""
-    chosen = rng.permutation(count)[: math.floor(fraction * count + 0.5)]
-    mask = np.zeros(count, bool)
-    mask[chosen] = True
-    return mask
 
 
 def draw_nodes(rng, truths, m, sigma, accessible=None, scale=1.0):

@@ -26,16 +26,16 @@ from fedjax_admm.solvers import (
     decentralized_admm,
     extra,
     fed_admm,
+    fed_avg,
+    fed_avg_prox,
     fed_dr,
     fed_dyn,
+    fed_mavg,
+    fed_mc_admm,
     fed_pd,
     fed_plt,
     fed_prox,
-    federated_averaging,
-    federated_proximal_averaging,
-    federated_subgradient,
-    fedmavg,
-    fedmc_admm,
+    fed_subgradient,
     fsmdm,
     gtv,
     gtv_primal_dual,
@@ -99,7 +99,7 @@ def two_levels() -> fa.problems.PhaseRetrieval:
     return phase(trees.from_counts([1, 3]))
 
 
-def consensus(weight: float) -> fa.solvers.TreeLink:
+def consensus(weight: float) -> Any:
     return fa.solvers.tree_link(4.0, 2.0, penalties.l1(weight))
 
 
@@ -238,7 +238,7 @@ def but_memory(state):
 SOLVERS = {
     "FSMDM": Case(fsmdm, lambda build: build(), localization, lambda state: state.clients),
     "FederatedSubgradient": Case(
-        federated_subgradient,
+        fed_subgradient,
         lambda build: build(),
         localization,
         lambda state: (),
@@ -309,13 +309,13 @@ SOLVERS = {
         lambda state: models_and_corrections(state.inner),
     ),
     "FederatedAveraging, 3 local steps": Case(
-        federated_averaging,
+        fed_avg,
         lambda build: build(0.1, local_steps=3),
         network,
         lambda state: (),
     ),
     "FederatedAveraging, prox": Case(
-        federated_proximal_averaging,
+        fed_avg_prox,
         lambda build: build(),
         network,
         lambda state: (),
@@ -362,14 +362,14 @@ SOLVERS = {
         lambda state: (state.clients.models, state.clients.duals, state.server.penalty.counts),
     ),
     "FedMCADMM": Case(
-        fedmc_admm,
+        fed_mc_admm,
         lambda build: completing(build, penalties.squared_l2(0.1), penalties.squared_l2(0.2)),
         completion,
         lambda state: state.clients,
         shapes=item_factors,
     ),
     "FedMAvg, drawn users": Case(
-        fedmavg,
+        fed_mavg,
         lambda build: build(user_steps=3, item_steps=2, start=first_factors(), all_users=False),
         completion,
         lambda state: state.clients.users,

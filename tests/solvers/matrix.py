@@ -83,7 +83,7 @@ def problem(
     return fa.problems.federated(loss, data, start, topology=TOPOLOGIES[on](), **options)
 
 
-def tight(weight: float) -> fa.solvers.TreeLink:
+def tight(weight: float) -> Any:
     """Return a link that holds models together, with constants that do not grow."""
     return solvers.tree_link(constant(1.0), constant(1e-6), penalties.l1(weight))
 
@@ -139,17 +139,17 @@ ROWS: dict[str, Row] = {
         precise=True,
         inside="local_prox()",
     ),
-    "federated_averaging": Row(lambda _: solvers.federated_averaging(), 1000),
-    "federated_proximal_averaging": Row(
-        lambda _: solvers.federated_proximal_averaging(1.0),
+    "fed_avg": Row(lambda _: solvers.fed_avg(), 1000),
+    "fed_avg_prox": Row(
+        lambda _: solvers.fed_avg_prox(1.0),
         100,
         "graph",
         "node envelopes",
         precise=True,
     ),
-    "federated_subgradient": Row(lambda _: solvers.federated_subgradient(constant(0.5))),
-    "fedmavg": Row(lambda _: solvers.fedmavg()),
-    "fedmc_admm": Row(lambda _: solvers.fedmc_admm()),
+    "fed_subgradient": Row(lambda _: solvers.fed_subgradient(constant(0.5))),
+    "fed_mavg": Row(lambda _: solvers.fed_mavg()),
+    "fed_mc_admm": Row(lambda _: solvers.fed_mc_admm()),
     "fsmdm": Row(
         lambda _: solvers.fsmdm(
             sigma_psi=constant(1.0),

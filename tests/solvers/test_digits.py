@@ -123,8 +123,8 @@ SOLVERS = {
         4000,
     ),
     # With five steps of 0.3 it is biased: 1.4 % fell short.
-    "federated_averaging": (lambda: solvers.federated_averaging(0.2, local_steps=2), 2000),
-    "federated_subgradient": (lambda: solvers.federated_subgradient(constant(0.3)), 3000),
+    "fed_avg": (lambda: solvers.fed_avg(0.2, local_steps=2), 2000),
+    "fed_subgradient": (lambda: solvers.fed_subgradient(constant(0.3)), 3000),
     "fsmdm": (
         lambda: solvers.fsmdm(
             sigma_psi=constant(0.25),

@@ -26,7 +26,7 @@ from tests.solvers.matrix import (
 
 CHEAP = ("scaffold",)
 # These take no problem of a user's own: they ask for linear models, or for ratings.
-FOREIGN = ("fedmavg", "fedmc_admm", "p_admm")
+FOREIGN = ("fed_mavg", "fed_mc_admm", "p_admm")
 PRECISE = fa.problems.inner_lbfgs(200, accuracy=1e-10)
 
 
@@ -171,7 +171,7 @@ def test_the_page_has_the_table_of_today():
     assert written(page) == page, "write it anew: python -m tests.solvers.matrix"
     rows = table().splitlines()[2:]
     assert len(rows) == len(ROWS)
-    assert not any("yes" in row.split("|")[3] for row in rows if "fedmc_admm" in row)
+    assert not any("yes" in row.split("|")[3] for row in rows if "fed_mc_admm" in row)
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -189,7 +189,7 @@ NATIVE = [name for name in ROWS if name not in FOREIGN]
 def mark(name):
     """FedADMM stands for the others that answer by the problem's prox."""
     kin = name.endswith(" by prox") and name != "fed_admm by prox"
-    slow = kin or name in ("federated_proximal_averaging", "fed_prox", "consensus_admm")
+    slow = kin or name in ("fed_avg_prox", "fed_prox", "consensus_admm")
     return [] if name in CHEAP else [pytest.mark.slow if slow else pytest.mark.thorough]
 
 

@@ -29,7 +29,7 @@ from fedjax_admm.participation import Participation, without_replacement
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
 from fedjax_admm.ratings import SHAPES, Factors, Ratings, Shape, draw_ratings, read_ratings
 from fedjax_admm.search import grid_search
-from fedjax_admm.solvers import FedMCADMM, fedmavg, fedmc_admm, fedmc_typical_beta
+from fedjax_admm.solvers import FedMCADMM, fed_mavg, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
@@ -47,7 +47,7 @@ FILES = {
 """Where the folder of a user's data holds the ratings of a shape, as MovieLens unpacks them."""
 
 MULTIPLES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-"""Values of beta that are tried, in units of `fedmc_typical_beta`."""
+"""Values of beta that are tried, in units of `fed_mc_typical_beta`."""
 TUNED = "FedMC-ADMM, tuned beta"
 STEPS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 RANKS = (1.0, 2.0, 5.0, 10.0, 20.0)
@@ -74,7 +74,7 @@ class TunedMethod(Method):
     """
 
     solver: FedMCADMM
-    multiples: jax.Array  # shape=(values,): of `fedmc_typical_beta`, the grid
+    multiples: jax.Array  # shape=(values,): of `fed_mc_typical_beta`, the grid
     participation: Participation
 
     def __call__(self, problem, key, rounds, every):
@@ -85,7 +85,7 @@ class TunedMethod(Method):
 
         search = grid_search(
             with_beta,
-            self.multiples * fedmc_typical_beta(problem),
+            self.multiples * fed_mc_typical_beta(problem),
             problem.tuning,
             key,
             rounds=rounds,
@@ -189,14 +189,14 @@ def _compared(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
     squares, weights = _weighted(weight)
     multiples = number("multiples", settings["multiples"], above=0)
     return {
-        TUNED: TunedMethod(fedmc_admm(rank=rank, **squares), multiples, who),
+        TUNED: TunedMethod(fed_mc_admm(rank=rank, **squares), multiples, who),
         "FedMC-ADMM, beta 1e4 (paper)": _measured(
-            settings, fedmc_admm("paper", rank=rank, **squares)
+            settings, fed_mc_admm("paper", rank=rank, **squares)
         ),
-        "FedMAvg, fair": _measured(settings, fedmavg("fair", rank=rank, **weights)),
-        "FedMAvg, paper": _measured(settings, fedmavg("paper", rank=rank, **weights)),
+        "FedMAvg, fair": _measured(settings, fed_mavg("fair", rank=rank, **weights)),
+        "FedMAvg, paper": _measured(settings, fed_mavg("paper", rank=rank, **weights)),
         "FedMAvg, fair, drawn clients only": _measured(
-            settings, fedmavg("fair", rank=rank, all_users=False, **weights)
+            settings, fed_mavg("fair", rank=rank, all_users=False, **weights)
         ),
         "user and item biases": FactorMethod(_biases),
         "ALS on all data in one place": FactorMethod(_least_squares(rank)),
@@ -204,7 +204,7 @@ def _compared(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
 
 
 def _lasso(weight: ArrayLike, item_weight: ArrayLike, **options: Any) -> FedMCADMM:
-    return fedmc_admm(
+    return fed_mc_admm(
         user_penalty=penalties.l1(weight), item_penalty=penalties.l1(item_weight), **options
     )
 
@@ -233,10 +233,10 @@ def _sparse_methods(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
 def _rank_methods(settings: Settings, beta: ArrayLike) -> dict[str, Any]:
     ranks, squares, weights = _whole("ranks", settings), *_weighted(settings["weight"])
     return {
-        f"FedMC-ADMM, {rank}": _measured(settings, fedmc_admm(rank=rank, beta=beta, **squares))
+        f"FedMC-ADMM, {rank}": _measured(settings, fed_mc_admm(rank=rank, beta=beta, **squares))
         for rank in ranks
     } | {
-        f"FedMAvg fair, {rank}": _measured(settings, fedmavg("fair", rank=rank, **weights))
+        f"FedMAvg fair, {rank}": _measured(settings, fed_mavg("fair", rank=rank, **weights))
         for rank in ranks
     }
 

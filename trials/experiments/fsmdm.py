@@ -14,7 +14,7 @@ from fedjax_admm.direct import locate_centrally
 from fedjax_admm.measures import localization_error, position_error
 from fedjax_admm.participation import bernoulli, everyone
 from fedjax_admm.problems import cauchy_noise, draw_localization, outlier_noise
-from fedjax_admm.solvers import federated_subgradient, fsmdm, subgradient_steps
+from fedjax_admm.solvers import fed_subgradient, fsmdm, subgradient_steps
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
@@ -77,7 +77,7 @@ def _smoothing(settings: Settings, active: Any, local_updates: int) -> dict[str,
 
 def _subgradient(active: Any) -> dict[str, Any]:
     return {
-        f"DSRL {name}": _solver_method(federated_subgradient(step_size), active)
+        f"DSRL {name}": _solver_method(fed_subgradient(step_size), active)
         for name, step_size in subgradient_steps().items()
     }
 

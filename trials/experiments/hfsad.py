@@ -30,7 +30,6 @@ from fedjax_admm.problems import (
 )
 from fedjax_admm.schedules import geometric, power_decay
 from fedjax_admm.solvers import (
-    HierarchicalADMM,
     centralized_subgradient,
     consensus_links,
     hfsad,
@@ -81,7 +80,7 @@ def _phase_problem(settings: Settings, snr: jax.Array, key: jax.Array) -> PhaseR
 
 def _published(
     problem: PhaseRetrieval, changes: dict[str, Any] | None = None, **options: Any
-) -> tuple[PhaseRetrieval, HierarchicalADMM]:
+) -> tuple[PhaseRetrieval, Any]:
     problem = replace(problem, **(changes or {}))
     return problem, hfsad(problem, **options)
 
@@ -187,7 +186,7 @@ def _linked(penalty: Any, above: Any | None = None) -> SolverMethod:
     return SolverMethod(solver, personal_error)
 
 
-def _one_model(problem: Any, tree: trees.Tree, apart: bool) -> tuple[Any, HierarchicalADMM]:
+def _one_model(problem: Any, tree: trees.Tree, apart: bool) -> tuple[Any, Any]:
     """Tie all clients of an edge server exactly, and all edge servers, or none (`apart`)."""
     clients, servers = consensus_links(tree, 2.0)
     if apart:

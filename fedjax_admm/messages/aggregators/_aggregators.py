@@ -1,12 +1,12 @@
-r"""Aggregators: one vector out of many, of which some may be false.
+"""Aggregators: one vector from many, of which some may be false.
 
 An aggregator is a pytree with
 
     __call__(values, weights, groups, number, previous) -> (number, dim)
 
-Vectors with weights stand in groups, one per receiver: everybody at a star's server, the children
-of every node of a tree, the neighbours of every node of a graph. A weight of zero is absence,
-whatever stands in the vector; a group in which all are absent keeps its previous vector.
+Weighted vectors form groups, one per receiver: all clients at a star's server, the children of
+every node of a tree, the neighbours of every node of a graph. A vector of weight zero is absent; a
+group in which all are absent keeps its previous vector.
 
     mean                  sum_l s_l x_l / sum_l s_l
     coordinate_median     per coordinate: where the cumulative weight passes one half
@@ -16,33 +16,26 @@ whatever stands in the vector; a group in which all are absent keeps its previou
     centred_clipping      v + mean of (x_l - v) min(1, tau / ||x_l - v||), v the previous vector
     norm_bounding         mean of x_l min(1, tau / ||x_l||)
 
-Weights are votes: half of the weight, not of the clients, moves a median anywhere. Where weights
-follow from what clients say, such as their number of samples, a Byzantine sender would take all;
-so all but the mean cap them, at `cap` times the median weight of those present in the group. With
-the median weight w, Byzantine senders that claim all they can have half of the votes where f cap w
-= (n - f) w: from a share 1 / (1 + cap) of the clients on, one quarter at the default cap of 3, one
-half at 1. Weights that differ less than that among the honest stay as they are.
+Weights are votes: half of the weight, not half of the clients, moves a median anywhere. As a
+Byzantine sender may claim any weight (its number of samples, say), all but the mean cap weights at
+`cap` times the median weight of those present in the group. Byzantine senders that claim all they
+can then have half of the votes from a share 1 / (1 + cap) of the clients on: one quarter at the
+default cap of 3, one half at 1. Smaller differences of weights among the honest stay.
 
-All but the mean take a vector with an entry that is not finite for absent: it says nothing, and
-its sender loses a vote.
+All but the mean take a vector with an entry that is not finite for absent.
 
-Here are those that are weighted means of what was said, of which some is shortened; those that
-hold against any false vectors of a minority stand in `_robust.py`.
-
-Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
-Optimization", ICML 2021, arXiv:2012.10333 (centred clipping); Z. Sun, P. Kairouz, A. T. Suresh,
-H. B. McMahan, "Can You Really Backdoor Federated Learning?", arXiv:1911.07963 (norm bounding).
+This file has the weighted means, some of shortened vectors; `_robust.py` has the rules that hold
+against any false vectors of a minority.
 """
 
 import math
-from dataclasses import field
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, scalar
+from fedjax_admm._checks import build, counted, declared, positive, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import project_l2_ball
 from fedjax_admm.messages.aggregators._votes import AnyNumber, attending, of_group, weighted_mean
@@ -51,8 +44,17 @@ from fedjax_admm.messages.aggregators._votes import AnyNumber, attending, of_gro
 CAP = 3.0
 
 
+def capped() -> Any:
+    """Declare a cap on votes, at least 1; infinity becomes None, which is no cap."""
+
+    def check(name: str, cap: Any) -> jax.Array | None:
+        return None if isinstance(cap, float) and cap == math.inf else scalar(name, cap, at_least=1)
+
+    return declared(check)
+
+
 class Aggregator(Protocol):
-    """What a receiver makes of many vectors."""
+    """A rule that makes one vector of many."""
 
     def __call__(
         self,
@@ -92,9 +94,9 @@ class Mean(AnyNumber):
 class CentredClipping(AnyNumber):
     """The previous vector, moved by shortened differences; build it with `centred_clipping`."""
 
-    radius: jax.Array  # shape=(): tau, in the unit of the vectors
-    cap: jax.Array | None  # shape=(); None for none
-    steps: int = field(metadata={"static": True})
+    radius: jax.Array = positive()  # shape=(): tau, in the unit of the vectors
+    cap: jax.Array | None = capped()  # shape=(); None for none
+    steps: int = counted()
 
     def __call__(self, values, weights, groups, number, previous):
         """Return v after steps v <- v + mean of (x_l - v) min(1, tau / ||x_l - v||)."""
@@ -112,8 +114,8 @@ class CentredClipping(AnyNumber):
 class NormBounding(AnyNumber):
     """The mean of shortened vectors; build it with `norm_bounding`."""
 
-    radius: jax.Array  # shape=(): tau, in the unit of the vectors
-    cap: jax.Array | None  # shape=(); None for none
+    radius: jax.Array = positive()  # shape=(): tau, in the unit of the vectors
+    cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the mean of x_l min(1, tau / ||x_l||)."""
@@ -147,18 +149,10 @@ def centred_clipping(radius: ArrayLike, steps: int = 1, *, cap: ArrayLike = CAP)
       steps: at least 1.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `radius` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust
     Optimization", ICML 2021, arXiv:2012.10333, equation (CCLIP).
     """
-    return CentredClipping(
-        scalar("radius", radius, above=0), checked_cap(cap), count("steps", steps)
-    )
+    return build(CentredClipping, **locals())
 
 
 def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
@@ -174,27 +168,10 @@ def norm_bounding(radius: ArrayLike, *, cap: ArrayLike = CAP) -> NormBounding:
       radius: tau, in the unit of the vectors, positive; a leaf.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `radius` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can You Really Backdoor Federated
     Learning?", arXiv:1911.07963, section 3.
     """
-    return NormBounding(scalar("radius", radius, above=0), checked_cap(cap))
-
-
-def checked_cap(cap: ArrayLike) -> jax.Array | None:
-    """Return a cap on votes as a leaf, None if there is none.
-
-    Raises:
-      InputError: it is below 1, where the median vote itself would be cut.
-    """
-    if isinstance(cap, float) and cap == math.inf:
-        return None
-    return scalar("cap", cap, at_least=1)
+    return build(NormBounding, **locals())
 
 
 def shortened(vectors: jax.Array, radius: jax.Array) -> jax.Array:

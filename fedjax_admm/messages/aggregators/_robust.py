@@ -9,26 +9,29 @@ What they are given and return stands in `_aggregators.py`. Any but Krum follow 
 stretch of all vectors, and a vote of weight 2 is two votes; Krum counts vectors, and uses weights
 where it averages. Derivatives are those of the values that are chosen: at ties, of the mean of the
 two in the middle, or of the first.
-
-References: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed Learning:
-Towards Optimal Statistical Rates", ICML 2018, arXiv:1803.01498 (median, trimmed mean); K. Pillutla,
-S. M. Kakade, Z. Harchaoui, "Robust Aggregation for Federated Learning", IEEE Transactions on Signal
-Processing 70, 2022, arXiv:1912.13445 (smoothed Weiszfeld); P. Blanchard, E. M. El Mhamdi,
-R. Guerraoui, J. Stainer, "Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent",
-NeurIPS 2017, arXiv:1703.02757 (Krum).
 """
 
-from dataclasses import field
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, scalar
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    count,
+    counted,
+    declared,
+    is_concrete,
+    optional,
+    scalar,
+)
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages.aggregators._aggregators import CAP, checked_cap
+from fedjax_admm.messages.aggregators._aggregators import CAP, capped
 from fedjax_admm.messages.aggregators._votes import (
     AnyNumber,
     attending,
@@ -48,7 +51,7 @@ _BLOCK = 64
 class CoordinateMedian(AnyNumber):
     """The median of every coordinate; build it with `coordinate_median`."""
 
-    cap: jax.Array | None  # shape=(); None for none
+    cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the middle of the first value with at least, and with more than, half."""
@@ -57,12 +60,24 @@ class CoordinateMedian(AnyNumber):
         return jnp.where(ranked.total > 0, middle(ranked), previous)
 
 
+def _check_share(name: str, share: Any) -> jax.Array:
+    checked = scalar(name, share, at_least=0)
+    if is_concrete(checked) and not np.asarray(checked) < 0.5:
+        raise InputError(
+            f"must be less than 1/2, but it is {np.asarray(checked):g}",
+            argument=name,
+            value=share,
+            remedy="take coordinate_median() where next to all is to be cut",
+        )
+    return checked
+
+
 @pytree_dataclass
 class TrimmedMean(AnyNumber):
     """The mean of the middle of every coordinate; build it with `trimmed_mean`."""
 
-    share: jax.Array  # shape=(): beta, below 1/2
-    cap: jax.Array | None  # shape=(); None for none
+    share: jax.Array = declared(_check_share)  # shape=(): beta, below 1/2
+    cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the mean of the votes between beta W and (1 - beta) W, fractionally."""
@@ -85,9 +100,10 @@ class TrimmedMean(AnyNumber):
 class GeometricMedian(AnyNumber):
     """The point with the least sum of distances; build it with `geometric_median`."""
 
-    smoothing: jax.Array | None  # shape=(): nu, in the unit of the vectors; None for relative
-    cap: jax.Array | None  # shape=(); None for none
-    steps: int = field(metadata={"static": True})
+    # shape=(): nu, in the unit of the vectors; None for relative
+    smoothing: jax.Array | None = declared(optional(scalar, above=0))
+    cap: jax.Array | None = capped()  # shape=(); None for none
+    steps: int = counted()
 
     def __call__(self, values, weights, groups, number, previous):
         """Return z after Weiszfeld steps from the coordinate median.
@@ -111,8 +127,8 @@ class GeometricMedian(AnyNumber):
         """Return nu for every group, shape (groups,)."""
         number, tiny = start.shape[0], jnp.finfo(values.dtype).tiny
         if self.smoothing is not None:
-            given = jnp.maximum(self.smoothing.astype(values.dtype), tiny)
-            return jnp.broadcast_to(given, (number,))
+            smoothing = jnp.maximum(self.smoothing.astype(values.dtype), tiny)
+            return jnp.broadcast_to(smoothing, (number,))
         values, votes, start = jax.lax.stop_gradient((values, votes, start))
         apart = safe_norm(values - of_group(start, groups))
         ranked = rank(apart[:, None], votes, groups, number)
@@ -125,17 +141,13 @@ class GeometricMedian(AnyNumber):
 class Krum:
     """The mean of the vectors nearest to their neighbours; build it with `krum`, `multi_krum`."""
 
-    cap: jax.Array | None  # shape=(); None for none
-    bad: int = field(metadata={"static": True})  # f
-    kept: int = field(metadata={"static": True})  # m; 1 is Krum itself
-    neighbours: int | None = field(metadata={"static": True})  # None for n - f - 2
+    cap: jax.Array | None = capped()  # shape=(); None for none
+    bad: int = counted(at_least=0)  # f
+    kept: int = counted()  # m; 1 is Krum itself
+    neighbours: int | None = declared(optional(count), static=True)  # None for n - f - 2
 
     def check(self, number: int) -> None:
-        """Check that there are enough vectors.
-
-        Raises:
-          InputError: there are fewer than 2 f + 3.
-        """
+        """Check that there are enough vectors."""
         if number < 2 * self.bad + 3:
             most = (number - 3) // 2
             raise InputError(
@@ -166,9 +178,9 @@ class Krum:
         """Return the sum of squared distances from every vector to its nearest ones."""
         vectors = values.shape[0]
         sizes = of_group(group_sums(present.astype(jnp.int32), groups, number), groups)
-        wanted = sizes - self.bad - 2 if self.neighbours is None else self.neighbours
+        summed = sizes - self.bad - 2 if self.neighbours is None else self.neighbours
         # Never more than there are others; one at least decides.
-        wanted = jnp.minimum(jnp.maximum(wanted, 1), sizes - 1)
+        summed = jnp.minimum(jnp.maximum(summed, 1), sizes - 1)
         places = jnp.arange(vectors, dtype=jnp.int32)
 
         def score(place):
@@ -176,9 +188,9 @@ class Krum:
             others = present & (groups == groups[place]) & (places != place)
             apart = jnp.sum(gaps * gaps, axis=-1)
             if self.neighbours is None:
-                left_out = sizes[place] - 1 - wanted[place]
-                return _sum_but_largest(apart, others, wanted[place], left_out, self.bad + 1)
-            return _sum_of_least(apart, others, wanted[place], self.neighbours)
+                left_out = sizes[place] - 1 - summed[place]
+                return _sum_but_largest(apart, others, summed[place], left_out, self.bad + 1)
+            return _sum_of_least(apart, others, summed[place], self.neighbours)
 
         # Blocks of one size, so that equal vectors have equal scores to the last bit.
         blocks = -(-vectors // _BLOCK)
@@ -219,16 +231,10 @@ def coordinate_median(*, cap: ArrayLike = CAP) -> CoordinateMedian:
     Args:
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `cap` is a leaf.
-
-    Raises:
-      InputError: the cap is below 1.
-
     Reference: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed
     Learning: Towards Optimal Statistical Rates", ICML 2018, definition 1.
     """
-    return CoordinateMedian(checked_cap(cap))
+    return build(CoordinateMedian, cap=cap)
 
 
 def trimmed_mean(share: ArrayLike, *, cap: ArrayLike = CAP) -> TrimmedMean:
@@ -242,24 +248,10 @@ def trimmed_mean(share: ArrayLike, *, cap: ArrayLike = CAP) -> TrimmedMean:
       share: beta, at least 0 and less than 1/2; a leaf.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `share` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed
     Learning: Towards Optimal Statistical Rates", ICML 2018, definition 2.
     """
-    checked = scalar("share", share, at_least=0)
-    if is_concrete(checked) and not np.asarray(checked) < 0.5:
-        raise InputError(
-            f"must be less than 1/2, but it is {np.asarray(checked):g}",
-            argument="share",
-            value=share,
-            remedy="take coordinate_median() where next to all is to be cut",
-        )
-    return TrimmedMean(checked, checked_cap(cap))
+    return build(TrimmedMean, **locals())
 
 
 def geometric_median(
@@ -283,17 +275,10 @@ def geometric_median(
       steps: at least 1.
       cap: votes are at most this times the median weight of the group, at least 1; `inf` for none.
 
-    Returns:
-      The aggregator; `smoothing` and `cap` are leaves.
-
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: K. Pillutla, S. M. Kakade, Z. Harchaoui, "Robust Aggregation for Federated
     Learning", arXiv:1912.13445, algorithm 2 and proposition 1.
     """
-    nu = None if smoothing is None else scalar("smoothing", smoothing, above=0)
-    return GeometricMedian(nu, checked_cap(cap), count("steps", steps))
+    return build(GeometricMedian, **locals())
 
 
 def krum(bad: int, neighbours: int | None = None) -> Krum:
@@ -314,13 +299,10 @@ def krum(bad: int, neighbours: int | None = None) -> Krum:
     Returns:
       The aggregator; `check(n)` says whether a group of n is large enough.
 
-    Raises:
-      InputError: a count is out of its range.
-
     Reference: P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with
     Adversaries: Byzantine Tolerant Gradient Descent", NeurIPS 2017, section 3.
     """
-    return _krum(bad, 1, neighbours, None)
+    return build(Krum, bad=bad, kept=1, neighbours=neighbours, cap=math.inf)
 
 
 def multi_krum(bad: int, kept: int, neighbours: int | None = None, *, cap: ArrayLike = CAP) -> Krum:
@@ -335,16 +317,7 @@ def multi_krum(bad: int, kept: int, neighbours: int | None = None, *, cap: Array
     Returns:
       The aggregator; `cap` is a leaf; `check(n)` says whether a group of n is large enough.
 
-    Raises:
-      InputError: a number is out of its range.
-
     Reference: P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with
     Adversaries: Byzantine Tolerant Gradient Descent", NeurIPS 2017, section 4.
     """
-    return _krum(bad, kept, neighbours, checked_cap(cap))
-
-
-def _krum(bad: int, kept: int, neighbours: int | None, cap: jax.Array | None) -> Krum:
-    if neighbours is not None:
-        neighbours = count("neighbours", neighbours)
-    return Krum(cap, count("bad", bad, at_least=0), count("kept", kept), neighbours)
+    return build(Krum, **locals())

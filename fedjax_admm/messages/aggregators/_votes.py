@@ -50,15 +50,7 @@ def of_group(per_group: jax.Array, groups: jax.Array) -> jax.Array:
 def weighted_mean(
     values: jax.Array, votes: jax.Array, groups: jax.Array, number: int, previous: jax.Array
 ) -> jax.Array:
-    """Return `sum_l s_l x_l / sum_l s_l` of every group; `previous` where there are no votes.
-
-    Args:
-      values: shape (vectors, dim); looked at where there are votes.
-      votes: shape (vectors,), or (vectors, dim) if each coordinate has its own.
-      groups: of the vectors, shape (vectors,).
-      number: of groups.
-      previous: shape (number, dim).
-    """
+    """Return `sum_l s_l x_l / sum_l s_l` of every group; `previous` where there are no votes."""
     wide = votes if votes.ndim == 2 else votes[:, None]
     # Twice, so that neither a value that is not finite nor its derivative leaks.
     parts = wide * jnp.where(wide > 0, values, 0)
@@ -73,13 +65,6 @@ def attending(
     """Return vectors that are finite, and votes: of those who are present, and capped.
 
     Who sends a vector with an entry that is not finite counts as absent.
-
-    Args:
-      values: shape (vectors, dim).
-      weights: shape (vectors,).
-      groups: of the vectors, shape (vectors,).
-      number: of groups.
-      cap: votes are at most this times their median in the group; not capped if None.
     """
     present = (weights > 0) & jnp.all(jnp.isfinite(values), axis=-1)
     votes = jnp.where(present, weights, 0)

@@ -1,1 +1,1 @@
-"""What Byzantine senders say in the place of their messages."""
+"""Attacks of Byzantine senders."""

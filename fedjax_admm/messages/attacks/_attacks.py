@@ -1,4 +1,4 @@
-r"""Attacks: what Byzantine senders send in the place of their messages.
+"""Attacks: what Byzantine senders send in the place of their messages.
 
 An attack is a pytree with
 
@@ -6,24 +6,23 @@ An attack is a pytree with
     init(values) -> memory                               of all senders, before the first message
     __call__(values, byzantine, present, memory, key) -> (messages, memory)
 
-A Byzantine sender l who would honestly say x_l says
+In the place of its honest message x_l a Byzantine sender l sends
 
     sign flip            -c x_l
     scaled noise         N(0, c^2 I), or mu + N(0, c^2 I), mu the mean of the honest who are present
     constant message     v
-    stale replay         what it would have said some messages ago
+    stale replay         its own honest message of some messages ago
 
-or what `_collusions` has. All this comes before compression; the absent say nothing.
+or an attack of `_collusions`. Attacks come before compression; absent senders send nothing.
 """
 
-from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, number, one_of, scalar
+from fedjax_admm._checks import build, counted, declared, number, option, ranged
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.attacks._byzantine import (
@@ -34,18 +33,16 @@ from fedjax_admm.messages.attacks._byzantine import (
     with_false,
 )
 
-CENTRES = ("zero", "mean")
-
 
 class Attack(Protocol):
-    """What Byzantine senders say."""
+    """An attack of Byzantine senders."""
 
     def who(self, key: jax.Array, number: int) -> jax.Array:
         """Return which senders are Byzantine in a run with this key, bool, shape (number,)."""
         ...
 
     def init(self, values: jax.Array) -> Any:
-        """Return what is remembered of each sender, stacked; values (n, ...) tell the shape."""
+        """Return the memory of the senders, stacked, for messages like values (n, ...)."""
         ...
 
     def __call__(
@@ -60,9 +57,9 @@ class Attack(Protocol):
         """Return the messages that are sent, and the memory.
 
         Args:
-          values: what everybody would honestly say, shape (k, ...).
-          byzantine: who is Byzantine, bool, shape (k,).
-          present: who says anything, bool, shape (k,).
+          values: honest messages, shape (k, ...).
+          byzantine: which senders are Byzantine, bool, shape (k,).
+          present: which senders send, bool, shape (k,).
           memory: of these k senders.
           key: a typed key, for this call alone.
 
@@ -92,13 +89,13 @@ class NoAttack:
 
 @pytree_dataclass
 class SignFlip(ByzantineAttack):
-    """The message turned around; build it with `sign_flip`."""
+    """The message with another sign; build it with `sign_flip`."""
 
     byzantine: ByzantineClients
-    scale: jax.Array  # shape=()
+    scale: jax.Array = ranged(at_least=0)  # shape=()
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say -c x."""
+        """Send -c x."""
         return with_false(
             values, -self.scale.astype(values.dtype) * values, byzantine & present
         ), memory
@@ -109,11 +106,11 @@ class ScaledNoise(ByzantineAttack):
     """Normal noise, every Byzantine sender with its own; build it with `scaled_noise`."""
 
     byzantine: ByzantineClients
-    deviation: jax.Array  # shape=(), in the unit of the messages
-    around: str = field(metadata={"static": True})  # "zero" or "mean"
+    deviation: jax.Array = ranged(at_least=0)  # shape=(), in the unit of the messages
+    around: str = option("zero", "mean")
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say N(0, c^2 I), around zero or the mean of the honest."""
+        """Send N(0, c^2 I), around zero or the mean of the honest."""
         noise = jax.random.normal(key, values.shape, values.dtype)
         false = self.deviation.astype(values.dtype) * noise
         if self.around == "zero":
@@ -129,31 +126,17 @@ class ConstantMessage(ByzantineAttack):
     """The same message always; build it with `constant_message`."""
 
     byzantine: ByzantineClients
-    value: jax.Array  # of a shape that broadcasts to that of a message
+    value: jax.Array = declared(number)  # of a shape that broadcasts to that of a message
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say v.
-
-        Raises:
-          InputError: its shape does not broadcast to that of a message.
-        """
-        shape, message = self.value.shape, values.shape[1:]
-        pairs = zip(shape[::-1], message[::-1], strict=False)
-        if len(shape) > len(message) or any(one not in (1, other) for one, other in pairs):
-            raise InputError(
-                f"must have a shape that broadcasts to that of a message, {message}, but it has "
-                f"{shape}",
-                argument="value",
-                value=self.value,
-                remedy="give one number, or one for each of a message",
-            )
-        false = jnp.broadcast_to(self.value.astype(values.dtype), values.shape)
-        return with_false(values, false, byzantine & present), memory
+        """Send v."""
+        false = jnp.broadcast_to(self.value.astype(values.dtype), values.shape[1:])
+        return with_false(values, false[None], byzantine & present), memory
 
 
 @short_repr
 class Past(NamedTuple):
-    """What `stale_replay` remembers of every sender, stacked over senders."""
+    """Memory of `stale_replay`, stacked over senders."""
 
     messages: jax.Array  # shape=(n, age, ...): the last ones, in turn
     sent: jax.Array  # shape=(n,), int32: messages so far
@@ -161,10 +144,10 @@ class Past(NamedTuple):
 
 @pytree_dataclass
 class StaleReplay(ByzantineAttack):
-    """The truth of some time ago; build it with `stale_replay`."""
+    """An old honest message; build it with `stale_replay`."""
 
     byzantine: ByzantineClients
-    age: int = field(metadata={"static": True})  # in messages of the sender
+    age: int = counted()  # in messages of the sender
 
     def init(self, values):
         """Keep room for the last `age` messages of everybody."""
@@ -172,15 +155,15 @@ class StaleReplay(ByzantineAttack):
         return Past(jnp.zeros(shape, values.dtype), jnp.zeros(values.shape[0], jnp.int32))
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say what stood for message t - age, or the first one."""
+        """Send the honest message t - age, or the first one."""
         rows = jnp.arange(values.shape[0], dtype=jnp.int32)
         turn = memory.sent % self.age
         # The place of this message holds that of `age` messages ago.
         old = memory.messages[rows, jnp.where(memory.sent < self.age, 0, turn)]
         false = with_false(values, old, memory.sent > 0)
-        kept = with_false(memory.messages[rows, turn], values, present)
+        stored = with_false(memory.messages[rows, turn], values, present)
         sent = memory.sent + present.astype(jnp.int32)
-        past = Past(memory.messages.at[rows, turn].set(kept), sent)
+        past = Past(memory.messages.at[rows, turn].set(stored), sent)
         return with_false(values, false, byzantine & present), past
 
 
@@ -192,17 +175,14 @@ def no_attack() -> NoAttack:
 def sign_flip(
     share: ArrayLike | None = None, scale: ArrayLike = 1.0, *, who: ArrayLike | None = None
 ) -> SignFlip:
-    """Build the attack of Byzantine senders who say -c times their own message.
+    """Build the attack of senders that send -c times their own message.
 
     Args:
       share: of Byzantine senders, in [0, 1): `floor(share n)` of n, drawn uniformly for every run.
       scale: c, not negative.
       who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
-
-    Raises:
-      InputError: both or none of share and who are given, or a number is out of range.
     """
-    return SignFlip(byzantine(share, who), scalar("scale", scale, at_least=0))
+    return build(SignFlip, byzantine=byzantine(share, who), scale=scale)
 
 
 def scaled_noise(
@@ -212,41 +192,35 @@ def scaled_noise(
     around: str = "zero",
     who: ArrayLike | None = None,
 ) -> ScaledNoise:
-    """Build the attack of Byzantine senders who say normal noise, each its own in every message.
+    """Build the attack of senders that send normal noise, each its own in every message.
 
     Args:
       share: as in `sign_flip`.
       deviation: standard deviation of every entry, in the unit of the messages.
       around: "zero", or "mean" for that of the honest who are present.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`; or `around` is another word.
     """
-    one_of("around", around, CENTRES)
-    return ScaledNoise(byzantine(share, who), scalar("deviation", deviation, at_least=0), around)
+    senders = byzantine(share, who)
+    return build(ScaledNoise, byzantine=senders, deviation=deviation, around=around)
 
 
 def constant_message(
     share: ArrayLike | None = None, value: ArrayLike = 0.0, *, who: ArrayLike | None = None
 ) -> ConstantMessage:
-    """Build the attack of Byzantine senders who always say the same.
+    """Build the attack of senders that always send the same.
 
     Args:
       share: as in `sign_flip`.
-      value: what they say: a number, or an array whose shape broadcasts to that of a message.
+      value: what they send: a number, or an array whose shape broadcasts to that of a message.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`; or the value is not finite.
     """
-    return ConstantMessage(byzantine(share, who), number("value", value))
+    return build(ConstantMessage, byzantine=byzantine(share, who), value=value)
 
 
 def stale_replay(
     share: ArrayLike | None = None, age: int = 10, *, who: ArrayLike | None = None
 ) -> StaleReplay:
-    """Build the attack of Byzantine senders who say what they would have said some messages ago.
+    """Build the attack of senders that send their own honest message of some messages ago.
 
     Until there are as many, it is the first message. It remembers `age` messages of every sender.
 
@@ -254,8 +228,5 @@ def stale_replay(
       share: as in `sign_flip`.
       age: how many of the sender's own messages ago; static.
       who: as in `sign_flip`.
-
-    Raises:
-      InputError: as `sign_flip`; or the age is no positive whole number.
     """
-    return StaleReplay(byzantine(share, who), count("age", age))
+    return build(StaleReplay, byzantine=byzantine(share, who), age=age)

@@ -1,4 +1,4 @@
-"""Who is Byzantine: a share of the senders, drawn for every run, or senders that are named."""
+"""Byzantine senders: a share of the senders, drawn for every run, or those that a mask names."""
 
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 class ByzantineClients(Protocol):
-    """Who is Byzantine."""
+    """The Byzantine senders of a run."""
 
     def draw(self, key: Any, number: int) -> jax.Array:
         """Return which senders are Byzantine, bool, shape (number,).
@@ -23,9 +23,6 @@ class ByzantineClients(Protocol):
         Args:
           key: a typed key, of a run; where Byzantine senders are named it is not looked at.
           number: how many senders there are.
-
-        Raises:
-          InputError: Byzantine senders are named among another number of senders.
         """
         ...
 
@@ -38,9 +35,9 @@ class DrawnByzantine:
 
     def draw(self, key, number):
         """Draw floor(share n) of n senders, all sets as likely."""
-        chosen = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
+        drawn = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
         rank = jax.random.permutation(key, jnp.arange(number, dtype=jnp.int32))
-        return rank < jnp.minimum(chosen, number - 1)
+        return rank < jnp.minimum(drawn, number - 1)
 
 
 @pytree_dataclass
@@ -63,22 +60,19 @@ class NamedByzantine:
 def byzantine(
     share: ArrayLike | None = None, who: ArrayLike | None = None
 ) -> DrawnByzantine | NamedByzantine:
-    """Say who is Byzantine: `floor(share n)` of n senders, drawn uniformly, or those of a mask.
+    """Build the choice of Byzantine senders: `floor(share n)` of n, drawn, or those of a mask.
 
     Args:
       share: in [0, 1), a leaf; at least one sender is honest.
       who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
-
-    Raises:
-      InputError: both are given, or none; the share is out of range; the mask is none.
     """
     if share is not None and who is None:
-        given = scalar("share", share, at_least=0)
-        if is_concrete(given) and not given < 1:
+        checked = scalar("share", share, at_least=0)
+        if is_concrete(checked) and not checked < 1:
             raise InputError(
-                f"must be less than 1, but it is {float(given):g}", argument="share", value=share
+                f"must be less than 1, but it is {float(checked):g}", argument="share", value=share
             )
-        return DrawnByzantine(given)
+        return DrawnByzantine(checked)
     if share is not None or who is None:
         raise InputError(
             "must be a number in [0, 1), or be left out where {who} says who is Byzantine",
@@ -97,7 +91,7 @@ def byzantine(
 
 
 class ByzantineAttack:
-    """What attacks have in common: they draw their Byzantine senders, and most remember nothing."""
+    """Base of attacks, which draw their Byzantine senders and mostly remember nothing."""
 
     byzantine: ByzantineClients
 
@@ -118,7 +112,7 @@ def rows_of(mask: jax.Array, values: jax.Array) -> jax.Array:
 def with_false(
     values: jax.Array, false: jax.Array, rows: jax.Array, honest: jax.Array | None = None
 ) -> jax.Array:
-    """Return values with false ones in some rows; all true ones if nobody is in `honest`."""
+    """Return values with false rows; the values as they are if `honest` is empty."""
     if honest is not None:
         rows = rows & jnp.any(honest)
     return jnp.where(rows_of(rows, values), false, values)

@@ -1,27 +1,19 @@
-r"""Attacks of Byzantine senders who know what all honest senders say, and agree on one message.
+"""Attacks of Byzantine senders that know all honest messages and agree on one of their own.
 
     mimic                          x_i of one honest i
     a little is enough             mu - z sigma
     inner product manipulation     -epsilon mu
 
-with mu the mean and sigma the standard deviations (per entry, divided by the number, not by one
-less) of the honest senders who are present. Where there are none, Byzantine senders say the truth.
-
-References: S. P. Karimireddy, L. He, M. Jaggi, "Byzantine-Robust Learning on Heterogeneous Datasets
-via Bucketing", ICLR 2022, arXiv:2006.09365 (mimic); G. Baruch, M. Baruch, Y. Goldberg, "A Little Is
-Enough: Circumventing Defenses For Distributed Learning", NeurIPS 2019, arXiv:1902.06156; C. Xie,
-O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by Inner Product
-Manipulation", UAI 2019, arXiv:1903.03936.
+with mu the mean and sigma the standard deviations (per entry, divided by the number of senders) of
+the honest senders that are present. If there are none, Byzantine senders send honest messages.
 """
-
-from dataclasses import field
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import one_of, scalar
+from fedjax_admm._checks import build, declared, option, optional, ranged, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages.attacks._byzantine import (
@@ -34,7 +26,6 @@ from fedjax_admm.messages.attacks._byzantine import (
     with_false,
 )
 
-MODELS = ("extreme", "first")
 # Steps of the power iteration of `mimic`, from the honest message farthest from the mean.
 _STEPS = 8
 
@@ -44,16 +35,16 @@ class Mimic(ByzantineAttack):
     """The message of one honest sender, over-represented; build it with `mimic`."""
 
     byzantine: ByzantineClients
-    whom: str = field(metadata={"static": True})  # "extreme" or "first"
+    whom: str = option("extreme", "first")
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say what the honest sender says who is extreme in this call, or the first in order."""
+        """Send the message of the most extreme honest sender of this call, or of the first one."""
         honest = present & ~byzantine
         score = honest.astype(values.dtype)
         if self.whom == "extreme":
             score = jnp.where(honest, _reach(jax.lax.stop_gradient(values), honest), -1)
-        chosen = jnp.argmax(score)
-        return with_false(values, values[chosen][None], byzantine & present, honest), memory
+        copied = jnp.argmax(score)
+        return with_false(values, values[copied][None], byzantine & present, honest), memory
 
 
 @pytree_dataclass
@@ -61,10 +52,11 @@ class ALittleIsEnough(ByzantineAttack):
     """As far from the mean as goes unnoticed; build it with `a_little_is_enough`."""
 
     byzantine: ByzantineClients
-    z: jax.Array | None  # shape=(); None: from the counts of those who are present
+    # shape=(); None: from the counts of those who are present
+    z: jax.Array | None = declared(optional(scalar))
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say mu - z sigma."""
+        """Send mu - z sigma."""
         honest, colluding = present & ~byzantine, byzantine & present
         mean = honest_mean(values, honest)[None]
         apart = jnp.where(rows_of(honest, values), values - mean, 0)
@@ -81,10 +73,10 @@ class InnerProductManipulation(ByzantineAttack):
     """Against the mean of the honest; build it with `inner_product_manipulation`."""
 
     byzantine: ByzantineClients
-    epsilon: jax.Array  # shape=()
+    epsilon: jax.Array = ranged(at_least=0)  # shape=()
 
     def __call__(self, values, byzantine, present, memory, key):
-        """Say -epsilon mu."""
+        """Send -epsilon mu."""
         honest = present & ~byzantine
         false = -self.epsilon.astype(values.dtype) * honest_mean(values, honest)[None]
         return with_false(values, false, byzantine & present, honest), memory
@@ -93,7 +85,7 @@ class InnerProductManipulation(ByzantineAttack):
 def mimic(
     share: ArrayLike | None = None, whom: str = "extreme", *, who: ArrayLike | None = None
 ) -> Mimic:
-    """Build the attack in which all copy one honest sender, whose vote thus counts too much.
+    """Build the attack in which all copy one honest sender, whose vote then counts too much.
 
     No message is out of the ordinary: it hurts where honest senders differ. The published attack
     learns a direction over many rounds and then copies one sender for good; here the choice is made
@@ -107,20 +99,16 @@ def mimic(
         are.
       who: as in `sign_flip`.
 
-    Raises:
-      InputError: as `sign_flip`; or `whom` is another word.
-
     Reference: S. P. Karimireddy, L. He, M. Jaggi, "Byzantine-Robust Learning on Heterogeneous
     Datasets via Bucketing", ICLR 2022, arXiv:2006.09365.
     """
-    one_of("whom", whom, MODELS)
-    return Mimic(byzantine(share, who), whom)
+    return build(Mimic, byzantine=byzantine(share, who), whom=whom)
 
 
 def a_little_is_enough(
     share: ArrayLike | None = None, z: ArrayLike | None = None, *, who: ArrayLike | None = None
 ) -> ALittleIsEnough:
-    r"""Build the attack of Byzantine senders who all say mu - z sigma.
+    r"""Build the attack of senders that all send mu - z sigma.
 
     With n senders present, f of them Byzantine senders, and h = n - f, the largest z at which a
     majority of the senders is farther from the mean than the Byzantine senders are, if messages
@@ -139,19 +127,16 @@ def a_little_is_enough(
         every call, if None.
       who: as in `sign_flip`.
 
-    Raises:
-      InputError: as `sign_flip`; or z is not finite.
-
     Reference: G. Baruch, M. Baruch, Y. Goldberg, "A Little Is Enough: Circumventing Defenses For
     Distributed Learning", NeurIPS 2019, arXiv:1902.06156, Algorithm 3.
     """
-    return ALittleIsEnough(byzantine(share, who), None if z is None else scalar("z", z))
+    return build(ALittleIsEnough, byzantine=byzantine(share, who), z=z)
 
 
 def inner_product_manipulation(
     share: ArrayLike | None = None, epsilon: ArrayLike = 0.5, *, who: ArrayLike | None = None
 ) -> InnerProductManipulation:
-    """Build the attack of Byzantine senders who all say -epsilon mu.
+    """Build the attack of senders that all send -epsilon mu.
 
     Against the mean of n messages of which f are false, it turns the direction around if epsilon >
     (n - f) / f; a small one hides among honest messages that differ much.
@@ -161,13 +146,10 @@ def inner_product_manipulation(
       epsilon: not negative.
       who: as in `sign_flip`.
 
-    Raises:
-      InputError: as `sign_flip`.
-
     Reference: C. Xie, O. Koyejo, I. Gupta, "Fall of Empires: Breaking Byzantine-tolerant SGD by
     Inner Product Manipulation", UAI 2019, arXiv:1903.03936.
     """
-    return InnerProductManipulation(byzantine(share, who), scalar("epsilon", epsilon, at_least=0))
+    return build(InnerProductManipulation, byzantine=byzantine(share, who), epsilon=epsilon)
 
 
 def _reach(values: jax.Array, honest: jax.Array) -> jax.Array:

@@ -1,29 +1,24 @@
-r"""Feedback: what compression takes away from a message is not lost, but sent later.
+"""Feedback: what compression removes from a message is sent later.
 
     error feedback (EF14)    p = x + e,      c = h C(p),    e+ = p - c,    c arrives
     differences (EF21)       c = C(x - g),   g+ = g + h c,                 g+ arrives
 
-EF14 remembers at the sender what has not arrived yet, so that sums are kept,
+EF14 keeps at the sender what has not arrived yet, so that sums are kept,
 
     sum_(t <= T) c_t + e_T = sum_(t <= T) x_t
 
-which is what sums of steps want. EF21 codes the change against g, what the receiver knows, which is
-right for messages that settle: for constant x, and a contractive C with constant a, the error
-shrinks by sqrt(1 - a) per message or more.
+as sums of steps need. EF21 codes the change against g, what the receiver knows, which suits
+messages that settle: for constant x, and a contractive C with constant a, the error shrinks by
+sqrt(1 - a) per message or more.
 
-Both want h C to be contractive. It is for contractive C and h = 1, and for an unbiased C with
-h = 1 / (1 + omega): without that factor, differences of an unbiased C with omega >= 1 can diverge,
-and so can the remainder e.
+Both need h C to be contractive: it is for contractive C and h = 1, and for an unbiased C with
+h = 1 / (1 + omega). Without that factor, differences and remainders of an unbiased C with
+omega >= 1 can diverge.
 
 References: F. Seide, H. Fu, J. Droppo, G. Li, D. Yu, "1-Bit Stochastic Gradient Descent and its
-Application to Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014;
-S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD and other
-Gradient Compression Schemes", ICML 2019, arXiv:1901.09847; P. Richtarik, I. Sokolov, I. Fatkhullin,
-"EF21: A New, Simpler, Theoretically Better, and Practically Faster Error Feedback", NeurIPS 2021,
-arXiv:2106.05203; K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik, "Distributed Learning with
-Compressed Gradient Differences", arXiv:1901.09269 (unbiased ones); A. Elgabli, J. Park, A. S. Bedi,
-C. Ben Issaid, M. Bennis, V. Aggarwal, "Q-GADMM: Quantized Group ADMM for Communication Efficient
-Decentralized Machine Learning", arXiv:1910.10453 (differences under ADMM).
+Application to Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014; A. Elgabli,
+J. Park, A. S. Bedi, C. Ben Issaid, M. Bennis, V. Aggarwal, "Q-GADMM: Quantized Group ADMM for
+Communication Efficient Decentralized Machine Learning", arXiv:1910.10453 (differences under ADMM).
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +27,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, one_line, scalar
+from fedjax_admm._checks import build, declared, having, optional, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel
@@ -40,7 +35,7 @@ from fedjax_admm.messages._channels import Channel
 
 @short_repr
 class Remainder(NamedTuple):
-    """What `error_feedback` remembers."""
+    """Memory of `error_feedback`."""
 
     error: jax.Array  # of the shape of the message: e, which the sender alone knows
     channel: Any  # of the channel inside
@@ -48,14 +43,25 @@ class Remainder(NamedTuple):
 
 @short_repr
 class Held(NamedTuple):
-    """What `differences` remember."""
+    """Memory of `differences`."""
 
     value: jax.Array  # of the shape of the message: g, which both ends know
     channel: Any  # of the channel inside
 
 
+_check_channel = having(
+    "init",
+    "encode",
+    "bits",
+    "in_order",
+    kind="a compressor",
+    remedy="build one, such as fedjax_admm.messages.top_k(8)",
+)
+_check_step = optional(scalar, above=0, at_most=1)
+
+
 class _Around:
-    """What travels is the code of the channel inside."""
+    """A channel around another one, whose code travels."""
 
     channel: Any
 
@@ -76,12 +82,12 @@ class _Around:
 class ErrorFeedback(_Around):
     """The remainder of a message is added to the next; build it with `error_feedback`."""
 
-    channel: Channel
-    step: jax.Array | None  # shape=(): h; None is its default
+    channel: Channel = declared(_check_channel)
+    step: jax.Array | None = declared(_check_step)  # shape=(): h; None is its default
 
     @property
     def in_order(self) -> bool:
-        """Return what the channel inside says: a message stands for itself."""
+        """Return the answer of the channel inside: a message stands for itself."""
         return self.channel.in_order
 
     def init(self, message):
@@ -114,8 +120,8 @@ class ErrorFeedback(_Around):
 class Differences(_Around):
     """Changes travel against what the receiver knows; build it with `differences`."""
 
-    channel: Channel
-    step: jax.Array | None  # shape=(): h; None is its default
+    channel: Channel = declared(_check_channel, argument="compressor")
+    step: jax.Array | None = declared(_check_step)  # shape=(): h; None is its default
 
     @property
     def in_order(self) -> bool:
@@ -166,13 +172,10 @@ def error_feedback(channel: Channel, step: ArrayLike | None = None) -> ErrorFeed
         average, that is for contractive compressors and unbiased ones with omega < 1, as published;
         for other unbiased ones 1 / (1 + omega), without which the remainder grows without bound.
 
-    Raises:
-      InputError: there is no channel inside, or the step is out of range.
-
     Reference: S. P. Karimireddy, Q. Rebjock, S. U. Stich, M. Jaggi, "Error Feedback Fixes SignSGD
     and other Gradient Compression Schemes", ICML 2019, arXiv:1901.09847, algorithm 2.
     """
-    return ErrorFeedback(_inside("channel", channel), _checked(step))
+    return build(ErrorFeedback, **locals())
 
 
 def differences(compressor: Channel, step: ArrayLike | None = None) -> Differences:
@@ -190,15 +193,12 @@ def differences(compressor: Channel, step: ArrayLike | None = None) -> Differenc
       step: h, above 0 and at most 1. By default 1 for contractive compressors, and
         1 / (1 + omega) for unbiased ones: with 1 and omega >= 1, errors can grow.
 
-    Raises:
-      InputError: there is no channel inside, or the step is out of range.
-
     References: P. Richtarik, I. Sokolov, I. Fatkhullin, "EF21: A New, Simpler, Theoretically
     Better, and Practically Faster Error Feedback", NeurIPS 2021, arXiv:2106.05203, lemma 1 and
     algorithm 2; K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik, "Distributed Learning with
     Compressed Gradient Differences", arXiv:1901.09269.
     """
-    return Differences(_inside("compressor", compressor), _checked(step))
+    return build(Differences, **locals())
 
 
 def _omega(channel: Channel, shape: tuple[int, ...]) -> float:
@@ -212,19 +212,3 @@ def _step(given: jax.Array | None, default: float, value: jax.Array) -> jax.Arra
     if given is None:
         return value if default == 1 else default * value
     return given.astype(value.dtype) * value
-
-
-def _checked(step: ArrayLike | None) -> jax.Array | None:
-    return None if step is None else scalar("step", step, above=0, at_most=1)
-
-
-def _inside(name: str, channel: Any) -> Channel:
-    wanted = ("init", "encode", "bits", "in_order")
-    if isinstance(channel, type) or not all(hasattr(channel, name) for name in wanted):
-        raise InputError(
-            f"must be a compressor, but it is {one_line(channel)}",
-            argument=name,
-            value=channel,
-            remedy="build one, such as fedjax_admm.messages.top_k(8)",
-        )
-    return channel

@@ -1,11 +1,10 @@
-r"""Low rank: a matrix as the product of two thin ones (PowerSGD).
+"""Low rank: a matrix as the product of two thin ones (PowerSGD).
 
 Both ends remember a right factor Q, (n, r). Of a matrix M, (m, n),
 
     P = orthonormal basis of M Q,    R = M^T P,    P R^T = P P^T M arrives,    Q+ = R
 
-P and R travel. It is one step of subspace iteration per message, which goes on from where the last
-message left it.
+P and R travel. Each message takes one step of subspace iteration from the last message's factor.
 """
 
 from dataclasses import field
@@ -53,8 +52,8 @@ class LowRank(Link):
 
     def init(self, message):
         """Return the first right factor: normal numbers, the same for everybody."""
-        kept = self._kept(message.shape)
-        return jax.random.normal(jax.random.key(0), (message.shape[1], kept), message.dtype)
+        rank = self._kept(message.shape)
+        return jax.random.normal(jax.random.key(0), (message.shape[1], rank), message.dtype)
 
     def code(self, message, state):
         """Return the factors, from the right one that both ends remember."""
@@ -79,9 +78,9 @@ class LowRank(Link):
         code = self.code(message, state)
         right = jax.lax.stop_gradient(code.right)
         largest = jnp.max(jnp.abs(right), axis=0, keepdims=True, initial=0)
-        found = right / jnp.where(largest > 0, largest, 1)
+        scaled = right / jnp.where(largest > 0, largest, 1)
         arrives = self.read(code, message.shape, message.dtype)
-        return arrives, jnp.where(largest > 0, found, state)
+        return arrives, jnp.where(largest > 0, scaled, state)
 
     def send(self, message, state, key):
         """Return the factors, and the right one for the next message."""
@@ -89,8 +88,8 @@ class LowRank(Link):
 
     def layout(self, shape):
         """Return two matrices of numbers."""
-        kept = self._kept(shape)
-        return Factors(Number((shape[0], kept)), Number((shape[1], kept)))
+        rank = self._kept(shape)
+        return Factors(Number((shape[0], rank)), Number((shape[1], rank)))
 
     def bits(self, shape):
         """Return 32 r (m + n)."""
@@ -128,10 +127,6 @@ def low_rank(rank: int) -> LowRank:
 
     Args:
       rank: r, at least 1; at most the smaller side of a matrix is used.
-
-    Raises:
-      InputError: the rank is no whole number, or smaller than 1. Using it for a message that is no
-        matrix raises, too.
 
     Reference: T. Vogels, S. P. Karimireddy, M. Jaggi, "PowerSGD: Practical Low-Rank Gradient
     Compression for Distributed Optimization", NeurIPS 2019, arXiv:1905.13727, algorithm 1.

@@ -1,10 +1,9 @@
-"""The wire: messages as bytes, on the host, bit for bit what `bits` counts.
+"""The wire: messages as bytes, on the host, exactly as many bits as `bits` counts.
 
 A channel describes its code by a `layout`: a pytree of the structure of the code, with a field in
-the place of every array. A field knows how many bits it has and how numbers become bits and bits
-become numbers; `bits`, `to_bytes` and `from_bytes` all follow from it. The fields of a message
-stand one after the other without gaps, the most significant bit first, and the last byte is filled
-up with zeros.
+the place of every array. A field has the number `bits` of its bits, `pack(values)`, which returns
+them as uint8, and `unpack(bits, key)`, which returns the array. The fields of a message follow each
+other without gaps, the most significant bit first; zeros fill the last byte.
 
     field      an entry of an array                              bits of an entry
     Number     a float of single precision                       32
@@ -17,7 +16,7 @@ up with zeros.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,31 +25,6 @@ import numpy as np
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import NUMBER
-
-
-class Field(Protocol):
-    """What an array of a code is on the wire."""
-
-    @property
-    def bits(self) -> int:
-        """Return how many bits all entries have."""
-        ...
-
-    def pack(self, values: np.ndarray) -> np.ndarray:
-        """Return the bits of an array, uint8 of shape (bits,)."""
-        ...
-
-    def unpack(self, bits: np.ndarray, key: jax.Array | None) -> np.ndarray:
-        """Return the array, from its bits and the key that both ends share."""
-        ...
-
-
-class OnWire(Protocol):
-    """A channel that says what its code is on the wire."""
-
-    def layout(self, shape: tuple[int, ...]) -> Any:
-        """Return a pytree of the structure of the code of a message, of fields."""
-        ...
 
 
 @short_repr
@@ -153,7 +127,7 @@ class Half:
 @short_repr
 @dataclass(frozen=True)
 class Known:
-    """What both ends know, given the key that they share."""
+    """Numbers that both ends know, given the key that they share."""
 
     tell: Callable[[jax.Array | None], Any]
 
@@ -172,11 +146,7 @@ class Known:
 
 
 def shared(key: jax.Array | None) -> jax.Array:
-    """Return the key that both ends share, to draw from it what the sender has drawn.
-
-    Raises:
-      InputError: there is none.
-    """
+    """Return the key that both ends share, to draw from it what the sender has drawn."""
     if key is None:
         raise InputError(
             "must be given, because both ends draw a part of this code from it",
@@ -187,15 +157,11 @@ def shared(key: jax.Array | None) -> jax.Array:
 
 
 def bits_of(layout: Any) -> int:
-    """Return how many bits a code has.
-
-    Args:
-      layout: a pytree of fields.
-    """
+    """Return how many bits a code has."""
     return sum(field.bits for field in jax.tree.leaves(layout))
 
 
-def to_bytes(channel: OnWire, code: Any, shape: tuple[int, ...]) -> bytes:
+def to_bytes(channel: Any, code: Any, shape: tuple[int, ...]) -> bytes:
     """Write the code of one message as bytes.
 
     Args:
@@ -214,7 +180,7 @@ def to_bytes(channel: OnWire, code: Any, shape: tuple[int, ...]) -> bytes:
 
 
 def from_bytes(
-    channel: OnWire, data: bytes, shape: tuple[int, ...], key: jax.Array | None = None
+    channel: Any, data: bytes, shape: tuple[int, ...], key: jax.Array | None = None
 ) -> Any:
     """Read the code of one message from bytes; what `to_bytes` does, undone.
 
@@ -232,10 +198,10 @@ def from_bytes(
     """
     fields, structure = jax.tree.flatten(_layout(channel, shape))
     sizes = [field.bits for field in fields]
-    wanted = -(-sum(sizes) // 8)
-    if len(data) != wanted:
+    length = -(-sum(sizes) // 8)
+    if len(data) != length:
         raise InputError(
-            f"must have {wanted} bytes for a message of shape {shape}, but it has {len(data)}",
+            f"must have {length} bytes for a message of shape {shape}, but it has {len(data)}",
             argument="data",
             remedy="read it with the channel and the shape with which it was written",
         )
@@ -246,7 +212,7 @@ def from_bytes(
     )
 
 
-def _layout(channel: OnWire, shape: tuple[int, ...]) -> Any:
+def _layout(channel: Any, shape: tuple[int, ...]) -> Any:
     if not hasattr(channel, "layout"):
         raise InputError(
             f"must say what its code is on the wire, but {type(channel).__name__} has no `layout`",

@@ -1,1 +1,1 @@
-"""When messages are heard, if ever."""
+"""Delays of messages."""

@@ -1,26 +1,23 @@
-r"""Delays: how many rounds after it is sent a message is heard, if ever; and the links.
+"""Delays: the rounds between sending and arrival of a message, and the links that hold messages.
 
 A delay is a pytree with
 
-    depth: int                        static: the longest wait after which a message is still heard
+    depth: int                        static: the longest wait after which a message still arrives
     loses: bool                       whether messages may never arrive
     in_order: bool                    whether no message overtakes an earlier one of its sender
     draw(key, index, number) -> (number,) int32
 
-`draw` gives the waits of the messages of round `index`, in rounds: 0 is at once, more than `depth`
-is never. Participation says who sends; this says when it is heard. On a link in order a message
-that would overtake waits until the one before it arrives, and what is lost blocks nothing.
-
-`_waits` has the delays; here is the one that does not wait, and the links: `open_transit` and
-`move` keep what has been sent and was not heard yet.
+`draw` returns the waits of the messages of round `index`, in rounds: 0 is at once, more than
+`depth` is never. Participation decides who sends. On a link in order a message that would overtake
+waits for the one before it, and a lost message blocks nothing.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import having
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
@@ -72,24 +69,19 @@ def prompt() -> Prompt:
     return Prompt()
 
 
-def check_delay(name: str, value: Any) -> None:
-    """Check that an argument is a delay.
-
-    Raises:
-      InputError: the argument is something else, as a number or a builder that was not called.
-    """
-    members = ("depth", "loses", "in_order", "draw")
-    if isinstance(value, type) or not all(hasattr(value, member) for member in members):
-        raise InputError(
-            f"must be a delay such as bounded_delay(3), but it is {one_line(value)}",
-            argument=name,
-            value=value,
-        )
+check_delay = having(
+    "depth",
+    "loses",
+    "in_order",
+    "draw",
+    kind="a delay such as bounded_delay(3)",
+    default=Prompt,
+)
 
 
 @short_repr
 class Transit(NamedTuple):
-    """What is on its way: a ring of slots, one per round in which something may arrive."""
+    """Messages on their way: a ring of slots, one per round in which something may arrive."""
 
     values: jax.Array  # shape=(depth + 1, senders, ...)
     weights: jax.Array  # shape=(depth + 1, senders)
@@ -99,13 +91,7 @@ class Transit(NamedTuple):
 
 
 def open_transit(depth: int, values: jax.Array, weights: jax.Array) -> Transit:
-    """Return links with nothing on its way.
-
-    Args:
-      depth: of the delay.
-      values: what will be sent, shape (senders, ...); only its shape and dtype count.
-      weights: shape (senders,), likewise.
-    """
+    """Return links with nothing on its way."""
     senders = values.shape[0]
     none = jnp.full(senders, -1, jnp.int32)
     return Transit(
@@ -171,5 +157,5 @@ def move(
         jnp.where(leaves, due, transit.due),
     )
     mask = jnp.expand_dims(arrived, range(1, values.ndim - 1))
-    heard = jnp.where(mask, values[now], 0), jnp.where(arrived, weights[now], 0)
-    return *heard, arrived, transit
+    arriving = jnp.where(mask, values[now], 0), jnp.where(arrived, weights[now], 0)
+    return *arriving, arrived, transit

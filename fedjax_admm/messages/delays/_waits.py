@@ -1,16 +1,17 @@
-r"""How long messages wait: the laws of delays.
+"""The laws of delays: how long messages wait.
 
     fixed          b
     bounded        uniform on 0, 1, ..., b
     geometric      P(wait = k) = p (1 - p)^k,          p = 1 / (1 + mean)
     heavy tailed   P(wait >= k) = (1 + k / scale)^-a,  a discrete Pareto (Lomax) law
-    lossy          never, with a probability; else as another delay says
-    replay         as it is given
+    lossy          never, with a probability; else as another delay
+    replay         given waits
 
 Waits are whole rounds, drawn for every message by itself.
 """
 
 from dataclasses import field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +20,31 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
     InputError,
+    build,
     count,
+    counted,
+    declared,
     flag,
+    flagged,
     is_concrete,
     number,
     one_line,
-    one_of,
+    option,
     real_array,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
-LATE = ("lost", "last")
+
+def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
+    numbers = number(name, value, **limits)
+    if numbers.ndim > 1:
+        raise InputError(
+            f"must be one number or one per sender, but its shape is {numbers.shape}",
+            argument=name,
+            value=value,
+        )
+    return numbers
 
 
 @pytree_dataclass
@@ -66,12 +80,13 @@ class UniformDelay:
 
 @pytree_dataclass
 class GeometricDelay:
-    """Waits without a memory; build it with `geometric_delay`."""
+    """Memoryless waits; build it with `geometric_delay`."""
 
-    mean: jax.Array  # shape=() or (senders,), in rounds
-    depth: int = field(metadata={"static": True})
-    late: str = field(metadata={"static": True})  # "lost" or "last"
-    in_order: bool = field(metadata={"static": True})
+    # shape=() or (senders,), in rounds
+    mean: jax.Array = declared(partial(_one_or_each, at_least=0))
+    depth: int = counted(at_least=0)
+    late: str = option("lost", "last")
+    in_order: bool = flagged()
 
     @property
     def loses(self) -> bool:
@@ -91,11 +106,12 @@ class GeometricDelay:
 class HeavyTailedDelay:
     """Mostly short waits, and a few of any length; build it with `heavy_tailed_delay`."""
 
-    exponent: jax.Array  # shape=() or (senders,): a
-    scale: jax.Array  # shape=() or (senders,), in rounds
-    depth: int = field(metadata={"static": True})
-    late: str = field(metadata={"static": True})  # "lost" or "last"
-    in_order: bool = field(metadata={"static": True})
+    # shape=() or (senders,): a, and the scale in rounds
+    exponent: jax.Array = declared(partial(_one_or_each, above=0))
+    scale: jax.Array = declared(partial(_one_or_each, above=0))
+    depth: int = counted(at_least=0)
+    late: str = option("lost", "last")
+    in_order: bool = flagged()
 
     @property
     def loses(self) -> bool:
@@ -114,8 +130,9 @@ class HeavyTailedDelay:
 class Lossy:
     """Some messages are lost; build it with `lossy`."""
 
-    probability: jax.Array  # shape=() or (senders,)
-    delay: Delay  # of those that are not
+    # shape=() or (senders,)
+    probability: jax.Array = declared(partial(_one_or_each, at_least=0, at_most=1))
+    delay: Delay = declared(check_delay)  # of those that are not
 
     loses = True
 
@@ -126,11 +143,11 @@ class Lossy:
 
     @property
     def in_order(self) -> bool:
-        """Return whether those that arrive do so in order."""
+        """Return whether messages that arrive do so in order."""
         return self.delay.in_order
 
     def draw(self, key, index, number):
-        """Return what the other delay says, or never."""
+        """Return the other delay's wait, or never."""
         lost_key, wait_key = jax.random.split(key)
         probability = _each("probability", self.probability, number)
         lost = jax.random.bernoulli(lost_key, probability)
@@ -158,13 +175,6 @@ def fixed_delay(rounds: ArrayLike, depth: int | None = None) -> FixedDelay | Pro
     Args:
       rounds: how long, a whole number for all senders, or one for each, shape (senders,).
       depth: the longest of them, where they are traced; longer ones are cut to it then.
-
-    Returns:
-      The delay; `Prompt` where the longest is 0.
-
-    Raises:
-      InputError: a number is no whole one or is negative; numbers are traced without a depth, or
-        wait longer than a depth that is given.
     """
     waits, depth = _whole(rounds, depth)
     return FixedDelay(waits, depth) if depth else Prompt()
@@ -179,12 +189,6 @@ def bounded_delay(
       rounds: b, for all senders, or one for each, shape (senders,).
       depth: as in `fixed_delay`.
       in_order: whether no message overtakes an earlier one of its sender.
-
-    Returns:
-      The delay; `Prompt` where the longest is 0.
-
-    Raises:
-      InputError: as `fixed_delay`.
     """
     waits, depth = _whole(rounds, depth)
     in_order = flag("in_order", in_order)
@@ -205,13 +209,9 @@ def geometric_delay(
 
     Returns:
       The delay; `Prompt` where the depth is 0 and nothing is lost.
-
-    Raises:
-      InputError: a number is out of range, or `late` is another word.
     """
-    mean = _one_or_each("mean", mean, at_least=0)
-    depth, in_order = _kind(depth, late, in_order)
-    return GeometricDelay(mean, depth, late, in_order) if depth or late == "lost" else Prompt()
+    delay = build(GeometricDelay, **locals())
+    return delay if depth or delay.loses else Prompt()
 
 
 def heavy_tailed_delay(
@@ -236,16 +236,9 @@ def heavy_tailed_delay(
 
     Returns:
       The delay; `Prompt` where the depth is 0 and nothing is lost.
-
-    Raises:
-      InputError: a number is out of range, or `late` is another word.
     """
-    exponent = _one_or_each("exponent", exponent, above=0)
-    scale = _one_or_each("scale", scale, above=0)
-    depth, in_order = _kind(depth, late, in_order)
-    if not depth and late == "last":
-        return Prompt()
-    return HeavyTailedDelay(exponent, scale, depth, late, in_order)
+    delay = build(HeavyTailedDelay, **locals())
+    return delay if depth or delay.loses else Prompt()
 
 
 def lossy(probability: ArrayLike, delay: Delay | None = None) -> Lossy:
@@ -254,14 +247,8 @@ def lossy(probability: ArrayLike, delay: Delay | None = None) -> Lossy:
     Args:
       probability: of a loss, for all senders or one for each, shape (senders,).
       delay: of messages that are not lost; `prompt()` if None.
-
-    Raises:
-      InputError: a probability is outside [0, 1], or the delay is none.
     """
-    probability = _one_or_each("probability", probability, at_least=0, at_most=1)
-    delay = Prompt() if delay is None else delay
-    check_delay("delay", delay)
-    return Lossy(probability, delay)
+    return build(Lossy, **locals())
 
 
 def replay_delays(
@@ -274,9 +261,6 @@ def replay_delays(
         round; after the last round its row goes on.
       depth: what waits longer than this is lost; nothing is if None.
       in_order: whether no message overtakes an earlier one of its sender.
-
-    Raises:
-      InputError: waits are no whole numbers from 0, have no two axes, or are traced.
     """
     real_array("waits", waits)
     whole, longest = _whole(waits, None, "waits")
@@ -302,25 +286,9 @@ def _each(name: str, value: jax.Array, senders: int) -> jax.Array:
 
 
 def _cut(waits: jax.Array, depth: int, late: str) -> jax.Array:
-    """Return whole rounds; what is longer than the depth is one more than it, or is the depth."""
+    """Return whole rounds; longer waits become depth + 1 (lost), or the depth."""
     most = depth + 1 if late == "lost" else depth
     return jnp.minimum(waits, most).astype(jnp.int32)
-
-
-def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
-    found = number(name, value, **limits)
-    if found.ndim > 1:
-        raise InputError(
-            f"must be one number or one per sender, but its shape is {found.shape}",
-            argument=name,
-            value=value,
-        )
-    return found
-
-
-def _kind(depth: int, late: str, in_order: bool) -> tuple[int, bool]:
-    one_of("late", late, LATE)
-    return count("depth", depth, at_least=0), flag("in_order", in_order)
 
 
 def _whole(value: ArrayLike, depth: int | None, name: str = "rounds") -> tuple[jax.Array, int]:

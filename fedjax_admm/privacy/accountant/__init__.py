@@ -11,7 +11,9 @@ belongs to one client, the budgets of different clients do not.
     epsilon, delta  differential privacy: P(S) <= e^epsilon P'(S) + delta for every event S
     release n       n = 1, ..., rounds
 
-Everything is computed on the host in float64: the precision of the session does not matter.
+Budgets phi >= 0, epsilons >= 0 and multipliers z >= 0 may be numbers or arrays, and results have
+their shape; an infinite budget or epsilon means no privacy, and so does z = 0. delta is between 0
+and 1. Everything is computed on the host in float64, whatever the precision of the session.
 """
 
 from fedjax_admm._lazy import attach

@@ -38,43 +38,38 @@ def checked_number(name: str, value: Any, **limits: float) -> float:
     return seen.item()
 
 
-def real_numbers(
-    name: str,
-    value: Any,
-    *,
-    above: float | None = None,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
-) -> np.ndarray:
+_LIMITS: dict[str, tuple[Any, str]] = {
+    "above": (np.greater, "greater than"),
+    "at_least": (np.greater_equal, "at least"),
+    "at_most": (np.less_equal, "at most"),
+    "below": (np.less, "less than"),
+}
+
+
+def real_numbers(name: str, value: Any, **limits: float) -> np.ndarray:
     """Checked numbers as a float64 array; infinity is a number, NaN is not."""
     try:
-        given = np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError):  # ragged lists; values inside a transformation
-        given = np.asarray(None)
-    if given.dtype.kind not in "iuf":
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
         raise InputError(
             "must be a number or an array of numbers that is known on the host, but it is "
             f"{one_line(value)}",
             argument=name,
             value=value,
         )
-    seen = given.astype(np.float64)
-    limits = [(~np.isnan(seen), "a number")]
-    if above is not None:
-        limits.append((seen > above, f"greater than {above:g}"))
-    if at_least is not None:
-        limits.append((seen >= at_least, f"at least {at_least:g}"))
-    if at_most is not None:
-        limits.append((seen <= at_most, f"at most {at_most:g}"))
-    if below is not None:
-        limits.append((seen < below, f"less than {below:g}"))
-    for holds, wanted in limits:
+    seen = array.astype(np.float64)
+    rules = [(~np.isnan(seen), "a number")]
+    for name_of_limit, limit in limits.items():
+        holds, words = _LIMITS[name_of_limit]
+        rules.append((holds(seen, limit), f"{words} {limit:g}"))
+    for holds, words in rules:
         bad = np.flatnonzero(~holds)
         if bad.size:
             where = f"entry {bad[0]} " if seen.ndim else "it "
             raise InputError(
-                f"must be {wanted}, but {where}is {seen.ravel()[bad[0]]:g}",
+                f"must be {words}, but {where}is {seen.ravel()[bad[0]]:g}",
                 argument=name,
                 value=value,
             )

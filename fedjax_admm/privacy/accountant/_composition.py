@@ -23,17 +23,6 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
     `z_n = sqrt(2 ln(1.25/delta)) / epsilon_n` makes release n (epsilon_n, delta)-differentially
     private if `epsilon_n <= 1`.
 
-    Args:
-      epsilons: epsilon of the releases, a number or an array, greater than 0 and at most 1;
-        infinity asks for no noise.
-      delta: probability of failure of each single release, between 0 and 1.
-
-    Returns:
-      Multipliers z, of the shape of `epsilons`.
-
-    Raises:
-      InputError: delta is out of range; or some epsilon is not greater than 0, or is above 1.
-
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1 (stated for epsilon below 1; at 1 by continuity).
     """
@@ -55,15 +44,6 @@ def basic_epsilon(epsilons: ArrayLike) -> float:
     """Epsilon of all releases by basic composition: the sum of `epsilons`.
 
     The deltas add up as well.
-
-    Args:
-      epsilons: epsilon >= 0 of each release, shape (rounds,).
-
-    Returns:
-      Epsilon of the whole.
-
-    Raises:
-      InputError: an epsilon is negative or not a number.
 
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem 3.16.
@@ -93,9 +73,6 @@ def advanced_epsilon(epsilons: ArrayLike, slack: float) -> float:
     Returns:
       Epsilon of the whole, never more than `basic_epsilon(epsilons)`.
 
-    Raises:
-      InputError: an argument is out of range.
-
     Reference: P. Kairouz, S. Oh, P. Viswanath, "The Composition Theorem for Differential Privacy",
     IEEE Transactions on Information Theory 63(6), 2017, Theorem 3.5.
     """
@@ -116,10 +93,6 @@ def basic_epsilons(epsilon: float, rounds: int, tau: float) -> np.ndarray:
 
     Returns:
       Epsilon of each release, shape (rounds,); `basic_epsilon` of them is never above `epsilon`.
-
-    Raises:
-      InputError: an argument is out of range; or the first releases get nothing that can be told
-        from 0.
     """
     return divided("epsilon", epsilon, rounds, tau, power=0.5)
 
@@ -139,10 +112,6 @@ def advanced_epsilons(epsilon: float, slack: float, rounds: int, tau: float) -> 
 
     Returns:
       Epsilon of each release, shape (rounds,); `advanced_epsilon` of them is never above `epsilon`.
-
-    Raises:
-      InputError: an argument is out of range; or the first releases get nothing that can be told
-        from 0.
 
     Reference: as `advanced_epsilon`.
     """

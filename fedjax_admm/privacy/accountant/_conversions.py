@@ -25,16 +25,6 @@ def zcdp_epsilon(budget: Values, delta: float) -> Values:
     `epsilon = phi + 2 sqrt(phi ln(1/delta))`. It is the weakest of the three conversions:
     `gaussian_epsilon <= renyi_epsilon <= zcdp_epsilon`.
 
-    Args:
-      budget: total budget phi >= 0, a number or an array; infinity means no privacy.
-      delta: probability of failure, between 0 and 1.
-
-    Returns:
-      Epsilon >= 0, of the shape of `budget`.
-
-    Raises:
-      InputError: an argument is out of range.
-
     Reference: M. Bun, T. Steinke, "Concentrated Differential Privacy: Simplifications, Extensions,
     and Lower Bounds", TCC 2016, Proposition 1.3.
     """
@@ -51,16 +41,6 @@ def zcdp_budget(epsilon: Values, delta: float) -> Values:
 
     `phi = (sqrt(L + epsilon) - sqrt(L))^2` with `L = ln(1/delta)`, computed without cancellation
     as `(epsilon / (sqrt(L + epsilon) + sqrt(L)))^2`.
-
-    Args:
-      epsilon: epsilon >= 0, a number or an array; infinity means no privacy.
-      delta: probability of failure, between 0 and 1.
-
-    Returns:
-      Total budget phi >= 0, of the shape of `epsilon`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: as `zcdp_epsilon`.
     """
@@ -83,16 +63,6 @@ def renyi_epsilon(budget: Values, delta: float) -> Values:
     `L = ln(1/delta)` its derivative is `phi - (L - log(1 + x)) / x^2`, which changes its sign once:
     the minimiser is the only root of `phi x^2 + log(1 + x) = L`, found by bisection. The value is
     rounded up, so that it is never below the infimum.
-
-    Args:
-      budget: total budget phi >= 0, a number or an array; infinity means no privacy.
-      delta: probability of failure, between 0 and 1.
-
-    Returns:
-      Epsilon >= 0, of the shape of `budget`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy",
     NeurIPS 2020, Proposition 12 (arXiv:2004.00010).
@@ -127,16 +97,6 @@ def gaussian_delta(budget: Values, epsilon: float) -> Values:
     below 2e-15 times `(1 + |s|) (1 + |s| + mu) + |log mu|`, `s = epsilon/mu - mu/2`, also where
     delta is small.
 
-    Args:
-      budget: total budget phi >= 0, a number or an array; infinity means no privacy.
-      epsilon: epsilon >= 0.
-
-    Returns:
-      Delta, between 0 and 1, of the shape of `budget`.
-
-    Raises:
-      InputError: an argument is out of range.
-
     Reference: B. Balle, Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy",
     ICML 2018, Theorem 8; J. Dong, A. Roth, W. Su, "Gaussian Differential Privacy", JRSS B 84(1),
     2022, Corollary 1 and Corollary 2.
@@ -154,16 +114,6 @@ def gaussian_epsilon(budget: Values, delta: float) -> Values:
 
     The smallest epsilon >= 0 with `gaussian_delta(budget, epsilon) <= delta`, by bisection to a
     relative 1e-12 and rounded up: what is returned holds.
-
-    Args:
-      budget: total budget phi >= 0, a number or an array; infinity means no privacy.
-      delta: probability of failure, between 0 and 1.
-
-    Returns:
-      Epsilon >= 0, of the shape of `budget`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: as `gaussian_delta`.
     """
@@ -191,16 +141,6 @@ def gaussian_budget(epsilon: Values, delta: float) -> Values:
 
     The largest phi with `gaussian_delta(phi, epsilon) <= delta`, by bisection to a relative 1e-12
     and rounded down: what is returned may be spent.
-
-    Args:
-      epsilon: epsilon >= 0, a number or an array; infinity means no privacy.
-      delta: probability of failure, between 0 and 1.
-
-    Returns:
-      Total budget phi >= 0, of the shape of `epsilon`.
-
-    Raises:
-      InputError: an argument is out of range.
 
     Reference: as `gaussian_delta`.
     """

@@ -24,26 +24,12 @@ def release_budgets(total: float, rounds: int, tau: float) -> np.ndarray:
 
     Returns:
       Budgets, shape (rounds,). Their sum is `total` to a relative 1e-14, and never above it.
-
-    Raises:
-      InputError: an argument is out of range; or tau is so small for so many rounds that the first
-        releases get no budget that can be told from 0.
     """
     return divided("total", total, rounds, tau, power=1.0)
 
 
 def noise_multipliers(budgets: Values) -> Values:
-    """Noise multipliers that spend given budgets: `z = sigma / Delta = 1 / sqrt(2 phi)`.
-
-    Args:
-      budgets: budgets phi > 0 of the releases, a number or an array; infinity asks for no noise.
-
-    Returns:
-      Multipliers z >= 0, of the shape of `budgets`.
-
-    Raises:
-      InputError: a budget is not greater than 0 (it would take infinite noise).
-    """
+    """Noise multipliers that spend given budgets: `z = sigma / Delta = 1 / sqrt(2 phi)`."""
 
     def one(phi: float) -> float:
         return math.sqrt(0.5) / math.sqrt(phi)
@@ -52,17 +38,7 @@ def noise_multipliers(budgets: Values) -> Values:
 
 
 def budgets_of(multipliers: Values) -> Values:
-    """Budgets that given noise multipliers spend: `phi = 1 / (2 z^2)`, see `noise_multipliers`.
-
-    Args:
-      multipliers: noise multipliers z >= 0 of the releases, a number or an array; 0 is no noise.
-
-    Returns:
-      Budgets phi, of the shape of `multipliers`; infinity where there is no noise.
-
-    Raises:
-      InputError: a multiplier is negative or not a number.
-    """
+    """Budgets that given noise multipliers spend: `phi = 1 / (2 z^2)`, see `noise_multipliers`."""
 
     def one(z: float) -> float:
         return 0.5 / z / z if z else math.inf

@@ -18,9 +18,7 @@ Reference: M. R. Hestenes, E. Stiefel, "Methods of conjugate gradients for solvi
 Journal of Research of the National Bureau of Standards 49 (1952) 409-436.
 """
 
-from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -37,41 +35,20 @@ DENSE_NODES = 1000
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-class Agreement(Protocol):
-    """How many steps of conjugate gradients are taken, and with which preconditioner."""
-
-    @property
-    def steps(self) -> int:
-        """Return how many steps are taken at most."""
-        ...
-
-    @property
-    def accuracy(self) -> float:
-        """Return by what the residual of the last solution shrinks."""
-        ...
-
-    @property
-    def stiffest(self) -> float:
-        """Return how many times stiffer edges may be than nodes."""
-        ...
-
-    def precondition(self, graph: Any, mu: jax.Array, stiffness: jax.Array) -> Callable:
-        """Return a map of residuals (nodes, dim), for `mu I + stiffness_k L_A`."""
-        ...
-
-
 @pytree_dataclass
 class Eigenvectors:
-    """The inverse, from the eigenvectors of the Laplacian."""
+    """Preconditioning by the inverse, from the eigenvectors of the Laplacian."""
 
     basis: jax.Array  # shape=(nodes, nodes): eigenvectors as columns
     spectrum: jax.Array  # shape=(nodes,): eigenvalues, 0 where rounding is all
-    steps: int = field(default=1, metadata={"static": True})
+    steps: int = field(default=1, metadata={"static": True})  # at most
+    # how many times stiffer edges may be than nodes
     stiffest: float = field(default=1e4, metadata={"static": True})
+    # by which the residual of the last solution shrinks
     accuracy: float = field(default=0.0, metadata={"static": True})
 
     def precondition(self, graph, mu, stiffness):
-        """Return the product with the inverse."""
+        """Return a map of residuals (nodes, dim), for `mu I + stiffness_k L_A`."""
         factors = 1 / (mu + stiffness[None] * self.spectrum[:, None])
 
         def solve(rows):
@@ -83,7 +60,7 @@ class Eigenvectors:
 
 @pytree_dataclass
 class Diagonal:
-    """The inverse of the diagonal."""
+    """Preconditioning by the inverse of the diagonal."""
 
     steps: int = field(metadata={"static": True})  # at most
     stiffest: float = field(default=1e4, metadata={"static": True})
@@ -117,7 +94,7 @@ def can_be_decomposed(graph: Graph) -> bool:
 
 
 def agree(
-    agreement: Agreement,
+    agreement: Eigenvectors | Diagonal,
     graph: Graph,
     mu: jax.Array,
     stiffness: jax.Array,
@@ -125,14 +102,6 @@ def agree(
     start: jax.Array,
 ) -> jax.Array:
     """Solve `(mu I + stiffness_k L_A) w_k = right_k` for every feature k.
-
-    Args:
-      agreement: the preconditioner and its number of steps.
-      graph: whose weights make the Laplacian.
-      mu: shape (), positive.
-      stiffness: shape (dim,), not negative.
-      right: shape (nodes, dim).
-      start: shape (nodes, dim): where conjugate gradients begin.
 
     Returns:
       Shape (nodes, dim).
@@ -160,11 +129,11 @@ def _conjugate_gradients(apply, precondition, right, start, agreement) -> jax.Ar
     """Solve for every column until the largest residual has shrunk as wanted."""
 
     def goes_on(carry):
-        _, _, _, size, wanted, steps = carry
-        return jnp.any(size > wanted) & (steps < agreement.steps)
+        _, _, _, size, target, steps = carry
+        return jnp.any(size > target) & (steps < agreement.steps)
 
     def improve(carry):
-        w, residual, direction, size, wanted, steps = carry
+        w, residual, direction, size, target, steps = carry
         bent = apply(direction)
         # A residual of zero ends the search: the length 0 leaves everything as it is.
         length = safe_ratio(size, jnp.sum(direction * bent, 0))[None]
@@ -172,11 +141,11 @@ def _conjugate_gradients(apply, precondition, right, start, agreement) -> jax.Ar
         towards = precondition(residual)
         new = jnp.sum(residual * towards, 0)
         direction = towards + safe_ratio(new, size)[None] * direction
-        return w, residual, direction, new, wanted, steps + 1
+        return w, residual, direction, new, target, steps + 1
 
     residual = right - apply(start)
     direction = precondition(residual)
     size = jnp.sum(residual * direction, 0)
-    wanted = agreement.accuracy**2 * size
-    first = (start, residual, direction, size, wanted, jnp.zeros((), jnp.int32))
+    target = agreement.accuracy**2 * size
+    first = (start, residual, direction, size, target, jnp.zeros((), jnp.int32))
     return jax.lax.while_loop(goes_on, improve, first)[0]

@@ -1,45 +1,40 @@
-r"""Decentralised consensus ADMM: neighbours on a graph agree on one model.
+"""Decentralised consensus ADMM: neighbours on a graph agree on one model.
 
-    minimise   sum_i f_i(x)
+    minimise   sum_i f_i(x)   subject to x_i = x_j along every edge
 
-which has the minimisers of the mean of the losses. The constraint is x_i = x_j along every edge.
 Each node keeps a letter y_ij of every neighbour j; with d_i its degree, one round is
 
     x_i  = argmin_x f_i(x) + rho d_i ||x - m_i||^2,    m_i = (1 / d_i) sum_j y_ij
     y_ji <- (1 - a) y_ji + a (2 x_i - y_ij)            for every neighbour j,  a = relaxation / 2
 
-from y_ij = (x_i + x_j) / 2. With relaxation 1 and everybody present this is the decentralised ADMM
-of the paper, whose nodes keep one multiplier each: `y_ij = (x_i + x_j) / 2 - alpha_ij / (2 rho)`
-with `alpha_ij = -alpha_ji`, `alpha_i = sum_j alpha_ij`, and
+from y_ij = (x_i + x_j) / 2. With relaxation 1 and full participation it is the ADMM of the paper,
+with one multiplier per node: `y_ij = (x_i + x_j) / 2 - alpha_ij / (2 rho)` with
+`alpha_ij = -alpha_ji`, `alpha_i = sum_j alpha_ij`, and
 
     x_i     = argmin_x f_i(x) + alpha_i^T x + rho sum_j ||x - (x_i + x_j) / 2||^2
     alpha_i <- alpha_i + rho sum_j (x_i - x_j)
 
-A fixed point has all models equal, and -alpha_i in the subdifferential of f_i; the multipliers add
+A fixed point has all models equal and -alpha_i in the subdifferential of f_i; the multipliers add
 up to 0, so that the model is a minimiser. Convex losses need no gradients and no bound on rho.
 
-**Who is absent** keeps its model and still receives letters. A round is then a step of some
-coordinates of an averaged operator, which converges almost surely where everybody is present with
-some probability. Multipliers of nodes would not do: updated by those present alone, they do not add
-up to 0 any more, and the limit is another point.
+**Participation**: an absent node keeps its model and still receives letters. A round is then a step
+of some coordinates of an averaged operator, which converges almost surely. (Multipliers of nodes
+would no longer add up to 0, and the limit would be another point.)
 
-A node without neighbours takes proximal steps of weight 2 rho from where it is, to its own
-minimiser. Weights of edges do not enter. There is no field for a regulariser: the proximal map of
-its sum with a loss does not follow from the two maps. It belongs into the losses, or to `pg_extra`,
-which takes one beside them.
+A node without neighbours takes proximal steps of weight 2 rho to its own minimiser. Weights of
+edges do not enter. There is no field for a regulariser, because the proximal map of its sum with a
+loss does not follow from the two maps: put it into the losses, or take `pg_extra`.
 
-**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j. Each has a
-code and a delay of its own, and is false where i is Byzantine. What arrives of it is what y_ji
-moves towards; where nothing arrives, y_ji stays. A fixed point has
-`y_ji + y_ij = 2 x_i` and `= 2 x_j` along every edge: models agree as soon as letters that settle
-arrive as they were sent, as coded differences do. Lost letters do not move the limit.
+**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j, each with
+a code and a delay of its own; it is false where i is Byzantine. y_ji moves towards what arrives,
+and stays where nothing arrives. A fixed point has `y_ji + y_ij = 2 x_i = 2 x_j` along every edge:
+models agree as soon as letters that settle arrive exactly, as coded differences do. Lost letters do
+not move the limit.
 
-An aggregator takes the place of the mean in m_i, over the node's letters. Neighbours who keep to
-the rules then still agree exactly at a fixed point, but `sum_i d_i (x_i - m_i) = 0`, which the mean
-owes to the letters of an edge adding up, is lost, and so is the minimiser: letters of honest
-neighbours differ by their multipliers, of which the rule discards some. With everybody
-present, multipliers of edges stay differences of numbers at nodes, and the limit does not depend on
-the start; where nodes are absent and the graph has cycles, it may depend on who was.
+An aggregator takes the place of the mean in m_i. Honest neighbours still agree exactly at a fixed
+point, but `sum_i d_i (x_i - m_i) = 0` is lost, because the rule discards letters whose multipliers
+differ, and so the limit is not the minimiser. With full participation it does not depend on the
+start; with absent nodes and cycles in the graph it may depend on who was absent.
 
 Reference: W. Shi, Q. Ling, K. Yuan, G. Wu, W. Yin, "On the Linear Convergence of the ADMM in
 Decentralized Consensus Optimization", arXiv:1307.5561, 2014; N. Bastianello, R. Carli, L. Schenato,
@@ -54,15 +49,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, flagged, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnGraph
-from fedjax_admm.messages import Exchange
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import GraphState, Heard, LetterSolver, to_neighbours
-from fedjax_admm.solvers._local import LocalSolver, local_prox, locally
+from fedjax_admm.solvers._local import local_prox
 
 
-@short_repr
+@roles.short_repr
 class DecentralizedNodes(NamedTuple):
     """What every node holds."""
 
@@ -70,7 +63,7 @@ class DecentralizedNodes(NamedTuple):
     memory: Any  # of the local solver, stacked over nodes
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class DecentralizedADMM(LetterSolver):
     """ADMM for consensus over a graph; build it with `decentralized_admm`."""
 
@@ -78,8 +71,8 @@ class DecentralizedADMM(LetterSolver):
     rho: jax.Array = positive(curvature=lambda largest: largest)
     over_degrees: bool = flagged()  # whether the mean degree divides rho
     relaxation: jax.Array = positive(at_most=2)  # shape=(): 1 is no relaxation
-    local: LocalSolver = locally(local_prox)
-    exchange: Exchange = to_neighbours()  # of 2 x_i - y_ij
+    local: roles.LocalSolver = roles.locally(local_prox)
+    exchange: roles.Exchange = to_neighbours()  # of 2 x_i - y_ij
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph,)
 
@@ -132,8 +125,8 @@ def decentralized_admm(
     rho: ArrayLike | None = None,
     *,
     relaxation: ArrayLike = 1.0,
-    local: LocalSolver | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> DecentralizedADMM:
     """Build `DecentralizedADMM`.
 
@@ -143,14 +136,7 @@ def decentralized_admm(
       relaxation: at most 2; above 1 it is over-relaxation. Convergence is proved below 2.
       local: how a node finds its model; `local_prox()` if None. `local_gradient()` takes some
         gradient steps in place of an exact solution.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, `local` is no local solver, or the exchange is none or
-        has a channel down.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     over_degrees = rho is None
     return build(DecentralizedADMM, **locals())

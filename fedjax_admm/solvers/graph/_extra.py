@@ -1,50 +1,47 @@
-r"""EXTRA: an exact first-order method for consensus over a graph.
+"""EXTRA: an exact first-order method for consensus over a graph.
 
     minimise   sum_i f_i(x)
 
-which has the minimisers of the mean of the losses, all f_i convex with curvature at most L. With W
-the matrix of Metropolis weights and `W~ = (I + W) / 2`, the paper's rounds are
+over the nodes, all f_i convex with curvature at most L. With W the matrix of Metropolis weights,
+`W~ = (I + W) / 2` and row i of x the model of node i, the paper's rounds are
 
     x^1     = W x^0 - s grad f(x^0)
     x^(k+2) = (I + W) x^(k+1) - W~ x^k - s (grad f(x^(k+1)) - grad f(x^k))
 
-row i of x being the model of node i. The same iterates, from p^0 = 0, are
+The same iterates, from p^0 = 0, are computed here as
 
     x^+ = W x - s grad f(x) - p,    p^+ = p + (x - W x) / 2
 
-and so it is done here: one gradient and one message to every neighbour per round. The corrections p
-add up to 0. A fixed point has x = W x, all models equal, and -p_i = s grad f_i(x); the sum over the
-nodes says that the model is a minimiser.
+with one gradient and one message to every neighbour per round. The corrections p add up to 0. A
+fixed point has all models equal and -p_i = s grad f_i(x); the sum over the nodes says that the
+model is a minimiser.
 
-The paper asks for `s < (1 + lambda_min(W)) / L`. With equal quadratic losses the method converges
-exactly if `s < (5 + 3 lambda_min(W)) / (4 L)`; as lambda_min(W) > -1, the default s = 1 / (2 L) is
-below that on every graph.
+The paper asks for `s < (1 + lambda_min(W)) / L`. For equal quadratic losses the exact condition is
+`s < (5 + 3 lambda_min(W)) / (4 L)`; the default s = 1 / (2 L) meets it on every graph.
 
-**Who is absent**: the paper has no absent nodes. Here these keep x and p, and W is that of the
-graph of those present. The fixed points and the sum of p stay what they are; convergence is
-unproven then, and it is slower than that of `decentralized_admm`, for which it is proved.
+**Participation**: absent nodes keep x and p, and W is that of the graph of those present. Fixed
+points and the sum of p stay the same; convergence is unproven, and slower than that of
+`decentralized_admm`, for which it is proved.
 
-**Messages** (`exchange`): a node sends x to all its neighbours at the beginning of a round, and the
-models as everybody knows them, x^, its own included, take the place of x where models are compared:
+**Messages** (`exchange`): a node sends x to all its neighbours at the beginning of a round. The
+models as everybody knows them, x^, its own included, take the place of x in comparisons:
 
     x^+ = x - (x^ - W x^) - s grad f(x) - p,    p^+ = p + (x^ - W x^) / 2
 
-so that the corrections add up to 0 whatever happens on the way. A fixed point has x^ = W x^, and so
-the models as they are known agree; where x^ = x there, as with coded differences, nothing else has
-changed. A message is heard by all neighbours at the same time.
+so that the corrections add up to 0 whatever the exchange does. At a fixed point the known models
+agree; with coded differences x^ = x there.
 
-Known models lag behind where messages are coded coarsely or late, and this method takes that ill:
-x and p are two integrators in a row, and where x^ is x of the round before, an eigenvalue mu of
-I - W asks for `mu^2 < 4 s h (1 - mu / 2)` of losses of curvature h. `mixing` below 1 is the remedy:
-(1 - mixing) I + mixing W in the place of W, so that mu is smaller. `decentralized_admm` needs none.
+Known models that lag behind, as with coarse codes or delays, can make the method diverge: where x^
+is x of the round before, an eigenvalue mu of I - W needs `mu^2 < 4 s h (1 - mu / 2)` for losses of
+curvature h. `mixing` below 1 takes (1 - mixing) I + mixing W in the place of W, so that mu is
+smaller. `decentralized_admm` needs no such remedy.
 
-An aggregator takes the place of W x^: `x^ - Agg(x^)`, of a node's own and its neighbours' models
-with the weights of W. **The corrections then do not add up to 0 any more**, and with that goes what
-singles out the minimiser: every model on which all agree is a fixed point for some corrections, so
-that the limit depends on the start and on the way there (that of `decentralized_admm` does less).
-Agreement is what is left, and that only where neighbourhoods overlap enough: on sparser graphs a
-median can stand still before all agree. A rule that Byzantine nodes move a little in every round
-(`centred_clipping`, `norm_bounding`) is no help: the corrections add up what they do.
+An aggregator takes the place of W x^, with the weights of W. **The corrections then no longer add
+up to 0**: every model on which all agree is a fixed point for some corrections, and the limit
+depends on the start and on the path (less so for `decentralized_admm`). Nodes agree only where
+neighbourhoods overlap enough; on sparse graphs a median can stop before all agree.
+`centred_clipping` and `norm_bounding` do not help, because the corrections add up what Byzantine
+nodes move in every round.
 
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "EXTRA: An Exact First-Order Algorithm for Decentralized
 Consensus Optimization", arXiv:1404.6264, 2015, Algorithm 1.
@@ -57,14 +54,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnGraph
-from fedjax_admm.messages import Exchange
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, to_neighbours
 
 
-@short_repr
+@roles.short_repr
 class ExtraNodes(NamedTuple):
     """What every node holds."""
 
@@ -72,7 +67,7 @@ class ExtraNodes(NamedTuple):
     p: jax.Array  # shape=(nodes, dim): corrections, which add up to zero
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class EXTRA(GraphSolver):
     """Gradient steps that agree exactly; build it with `extra`."""
 
@@ -80,7 +75,7 @@ class EXTRA(GraphSolver):
         argument="step", curvature=lambda largest: 1 / (2 * largest)
     )
     mixing: jax.Array = positive(at_most=1)  # shape=(): how much of W; all of it for 1
-    exchange: Exchange = to_neighbours()  # of x
+    exchange: roles.Exchange = to_neighbours()  # of x
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients)
     mixes: ClassVar[bool] = True
@@ -109,7 +104,7 @@ def extra(
     step: ArrayLike | None = None,
     *,
     mixing: ArrayLike = 1.0,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> EXTRA:
     """Build `EXTRA`.
 
@@ -117,12 +112,6 @@ def extra(
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
       mixing: above 0 and at most 1: (1 - mixing) I + mixing W stands for W. Below 1 it stands
         messages that lag.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or the exchange is none or has a channel down.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(EXTRA, **locals())

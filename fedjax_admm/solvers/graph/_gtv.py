@@ -1,4 +1,4 @@
-r"""Networked federated learning by generalised total variation (GTV) minimisation.
+"""Networked federated learning by generalised total variation (GTV) minimisation.
 
     minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
 
@@ -11,21 +11,20 @@ over the models w_i of the nodes of a graph, with a flow u_e (the dual variable)
     u_e^+ = argmin_z lam A_e phi*(z / (lam A_e)) + ||z - s_e||^2 / (2 sigma)
 
 Every node sends its model to its neighbours once per round; weights enter the flows alone. With
-margin <= 1/2, `sigma tau_i degree_i <= 1/2` and `||Sigma^(1/2) D T^(1/2)|| <= 1`: the iterates
-converge for convex losses (equality holds on bipartite graphs: chains, stars, trees, grids).
+margin <= 1/2 the norm `||Sigma^(1/2) D T^(1/2)||` is at most 1 (equality on bipartite graphs), and
+the iterates converge for convex losses.
 
-Nodes without neighbours stay at their own minimiser. A node that is absent in a round keeps its
-model, and an edge works only where both ends are present; the fixed points stay the same.
+Nodes without neighbours stay at their own minimiser. An absent node keeps its model, and a flow
+changes only if both ends of its edge are present; the fixed points stay the same.
 
-**Messages** (`exchange`): a node sends w^+ to all its neighbours, who hear it at the same time. The
-models as everybody knows them, w^, make the flows, at both ends of an edge the same,
+**Messages** (`exchange`): a node sends w^+ to all its neighbours. Both ends of an edge compute its
+flow from the models as everybody knows them, w^,
 
     s_e   = u_e + sigma (D (2 w^^+ - w^))_e
 
-while a node goes on from its own model. Fixed points with w^ = w, as of coded differences, stay the
-same. There is no aggregator, and none is needed against Byzantine nodes: as ||u_e|| <= lam A_e (in
-the norm that is dual to the penalty's), a neighbour's pull on a node is bounded by lam A_e,
-whatever it sends.
+and a node continues from its own model. Fixed points with w^ = w, as of coded differences, stay the
+same. There is no aggregator: as ||u_e|| <= lam A_e (in the norm dual to the penalty's), a Byzantine
+neighbour pulls a node by at most lam A_e.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A primal-dual splitting
@@ -39,26 +38,22 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     build,
     count,
     declared,
+    having,
     number,
-    one_line,
     positive,
     scalar,
 )
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
-from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import EdgePenalty, network_lasso
-from fedjax_admm.solvers._declared import mean_alone
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, FlowsState, Heard, to_neighbours
 
 
-@short_repr
+@roles.short_repr
 class GTVNodes(NamedTuple):
     """What every node holds."""
 
@@ -66,12 +61,21 @@ class GTVNodes(NamedTuple):
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
+_check_penalty = having(
+    "prox_conjugate",
+    kind="a penalty of edges, such as network_lasso()",
+    default=network_lasso,
+    remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go on the "
+    "links of a tree (tree_link)",
+)
+
+
 def of_edges() -> Any:
     """Declare phi, a penalty of edges with a dual prox; None stands for the network lasso."""
-    return declared(lambda _, value: check_edge_penalty(value), default=network_lasso)
+    return declared(_check_penalty, default=network_lasso)
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class GTVPrimalDual(FlowSolver):
     """The primal-dual method for GTV minimisation; build it with `gtv_primal_dual`."""
 
@@ -79,8 +83,8 @@ class GTVPrimalDual(FlowSolver):
     ratio: jax.Array = positive()  # shape=(): c, the ratio of primal to dual steps
     margin: jax.Array = positive(at_most=0.5)  # shape=(): sigma tau_i degree_i
     penalty: EdgePenalty = of_edges()  # phi
-    exchange: Exchange = to_neighbours(  # of w^+
-        mean_alone("here a neighbour moves a node by at most lam A_e, whatever it says")
+    exchange: roles.Exchange = to_neighbours(  # of w^+
+        mean_alone="here a neighbour moves a node by at most lam A_e, whatever it says"
     )
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
@@ -150,7 +154,7 @@ def gtv_primal_dual(
     rounds: int = 1000,
     ratio: ArrayLike | None = None,
     margin: ArrayLike = 0.5,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> GTVPrimalDual:
     """Build `GTVPrimalDual`.
 
@@ -164,17 +168,9 @@ def gtv_primal_dual(
       margin: `sigma tau_i degree_i`, at most 1/2; smaller keeps a strict margin.
       exchange: what happens to messages, `messages.exchange(...)` without an aggregator; nothing if
         None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the penalty has no dual prox, or the exchange is none or
-        has a channel down or an aggregator.
     """
     lam = scalar("lam", lam, above=0)
     count("rounds", rounds)
-    penalty = check_edge_penalty(penalty)
     ratio = gtv_step_ratio(problem, lam, rounds) if ratio is None else ratio
     return build(GTVPrimalDual, **locals())
 
@@ -194,30 +190,8 @@ def gtv_step_ratio(problem: Any, lam: ArrayLike, rounds: int) -> jax.Array:
 
     Returns:
       Shape ().
-
-    Raises:
-      InputError: a number is out of range.
     """
     lam = number("lam", lam, above=0)
     length = problem.typical_norm()
     reach = 20 * length / count("rounds", rounds)
     return jnp.maximum(1, safe_ratio(reach, lam.astype(length.dtype)))
-
-
-def check_edge_penalty(penalty: Any) -> EdgePenalty:
-    """Return a penalty of edges, the network lasso if it is None.
-
-    Raises:
-      InputError: it has no dual prox.
-    """
-    if penalty is None:
-        return network_lasso()
-    if not hasattr(penalty, "prox_conjugate"):
-        raise InputError(
-            f"must be a penalty of edges, such as network_lasso(), but it is {one_line(penalty)}",
-            argument="penalty",
-            value=penalty,
-            remedy="flows need a convex conjugate; penalties of models, group_mcp among them, go "
-            "on the links of a tree (tree_link)",
-        )
-    return penalty

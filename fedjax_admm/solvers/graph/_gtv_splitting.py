@@ -1,8 +1,8 @@
-r"""GTV minimisation that tunes itself: relaxed splitting between nodes, edges and their agreement.
+"""GTV minimisation without parameters: relaxed splitting between nodes and edges.
 
     minimise   sum_i L_i(x_i) + lam sum_e A_e phi(z_e)   subject to   x = w,  z = D w
 
-with (D w)_e = w_{h_e} - w_{t_e}. Nodes answer with x_i and the slope y_i of L_i there, edges with a
+with (D w)_e = w_{h_e} - w_{t_e}. A node keeps x_i and the slope y_i of L_i there, an edge a
 difference z_e and a flow A_e u_e; a server that knows the graph holds models w and all edges. One
 round, with weights mu, s_k > 0, S = diag(s) and the relaxation alpha,
 
@@ -13,26 +13,25 @@ round, with weights mu, s_k > 0, S = diag(s) and the relaxation alpha,
     y_i^+ = y_i + mu (m_i - x_i^+)                           + ||u - u_e - S d_e||_{S^-1}^2 / 2
                                                    z_e^+ = d_e + S^-1 (u_e - u_e^+)
 
-`|.|` measures models in the mean curvature of the nodes that have data (balanced units). Edges have
-one weight s_k for every axis of these units where phi is a function of ||.||_2 (`isotropic`), and
-one for all else: then a node without data, which moves as its edges are stiff, can be slow where
-features have different units. **The penalty acts on differences of models in the units in which
-they are given and reported**; balanced units change the way to the minimiser, not the problem. The
-system of w is solved by an eigendecomposition of the Laplacian, or by conjugate gradients on large
-graphs (`_agreement`).
+`|.|` is measured in the mean curvature of the nodes that have data (balanced units). Edges have one
+weight s_k per axis of these units where phi is a function of ||.||_2 (`isotropic`), and one for all
+axes otherwise; then a node without data can be slow where features have different units. **The
+penalty acts on differences of models in the units in which they are given.** The system of w is
+solved by an eigendecomposition of the Laplacian, or by conjugate gradients on large graphs
+(`_agreement`).
 
-Where a node without data has as many neighbours in one group as in another, the objective hardly
-bends: on a graph of 5000 edges with a few such nodes a relative gap of 6e-6 stays, with an
-objective 1e-6 above the optimum. The certificates say so.
+A node without data between two groups, with as many neighbours in each, hardly bends the objective:
+on 5000 edges with a few such nodes a relative gap of 6e-6 stays, with an objective 1e-6 above the
+optimum. The certificates say so.
 
-It is Douglas-Rachford's splitting: for convex losses and penalties and 0 < alpha < 2, (x, z) goes
-to (w*, D w*) and (y, A u) to the dual solution from everywhere, whatever mu and s are. These are
-balanced: where nodes (edges, along an axis) disagree with w (D w) by more than they move, mu (s_k)
-grows, and else shrinks, by a factor of at most 5, after 10, 20, 30, ... and ever fewer rounds, and
-no more after 1000, so that what is proved for constants holds. Nothing has to be chosen.
+It is Douglas-Rachford's splitting: for convex losses and penalties and 0 < alpha < 2, (x, z)
+converges to (w*, D w*) and (y, A u) to the dual solution, whatever mu and s are. These are
+balanced: mu (s_k) grows where nodes (edges) disagree with w (D w) by more than they move, and else
+shrinks, by a factor of at most 5, after 10, 20, 30, ... rounds, ever more rarely, and never after
+round 1000, so that the proof for constants holds.
 
-A node that is absent keeps x_i and y_i (blocks of a splitting may be updated at random); edges
-belong to the server. Flows A_e u_e are feasible in every round.
+An absent node keeps x_i and y_i (blocks of a splitting may be updated at random); edges belong to
+the server. Flows A_e u_e are feasible in every round.
 
 Reference: J. Eckstein, D. P. Bertsekas, "On the Douglas-Rachford splitting method and the proximal
 point algorithm for maximal monotone operators", Mathematical Programming 55 (1992) 293-318;
@@ -52,16 +51,15 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, count, declared, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowsState
 from fedjax_admm.solvers.graph._agreement import (
-    Agreement,
     Diagonal,
+    Eigenvectors,
     agree,
     can_be_decomposed,
     eigenvectors,
@@ -77,14 +75,14 @@ _SHORTEST = 1.5  # the imbalance that is left as it is
 _STEPS = 300  # of conjugate gradients, at most
 
 
-@short_repr
+@roles.short_repr
 class GTVModels(NamedTuple):
     """What the server knows of the nodes."""
 
     w: jax.Array  # shape=(nodes, dim): models, in the user's units
 
 
-@short_repr
+@roles.short_repr
 class GTVAnswers(NamedTuple):
     """What every node keeps, in balanced units."""
 
@@ -93,7 +91,7 @@ class GTVAnswers(NamedTuple):
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
-@short_repr
+@roles.short_repr
 class GTVWeights(NamedTuple):
     """The weights of the two constraints, and when they are looked at."""
 
@@ -103,7 +101,7 @@ class GTVWeights(NamedTuple):
     next: jax.Array  # shape=(), int32: after how many rounds they are balanced
 
 
-@short_repr
+@roles.short_repr
 class GTVSplittingState(NamedTuple):
     """Models, flows, answers of nodes and edges, weights, and the nodes' units."""
 
@@ -115,14 +113,15 @@ class GTVSplittingState(NamedTuple):
     units: GivenUnits | BalancedUnits  # constant
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class GTVSplitting:
     """The splitting method for GTV minimisation; build it with `gtv`."""
 
     lam: jax.Array = positive()  # shape=(): strength of the coupling
     relaxation: jax.Array = positive(at_most=1.95)  # shape=(): alpha
     penalty: EdgePenalty = of_edges()  # phi
-    agreement: Agreement = declared(lambda _, value: value)  # how the system of w is solved
+    # how the system of w is solved
+    agreement: Eigenvectors | Diagonal = declared(lambda _, value: value)
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 
@@ -268,7 +267,7 @@ class GTVSplitting:
         return jnp.sum(active & (problem.graph.degrees > 0), dtype=jnp.int32)
 
 
-@short_repr
+@roles.short_repr
 class _Residuals(NamedTuple):
     """Squares of how far answers are from what they should agree with, and of what they moved."""
 
@@ -319,10 +318,6 @@ def gtv(
     Returns:
       The solver; its numbers are leaves. It serves the problem's graph: on another one it would
       converge slowly.
-
-    Raises:
-      InputError: a number is out of range, the penalty has no dual prox, or the losses are trained
-        by an optimiser, which answers no prox.
     """
     if hasattr(getattr(problem, "local", None), "anchor"):
         raise InputError(

@@ -1,21 +1,15 @@
-r"""PG-EXTRA: EXTRA with a regulariser that has a proximal map.
+"""PG-EXTRA: EXTRA with a regulariser that has a proximal map.
 
     minimise   (1 / N) sum_i f_i(x) + g(x)
 
-over the N nodes of a graph, all f_i convex with curvature at most L: every node has f_i + g. With W
-the matrix of Metropolis weights and `W~ = (I + W) / 2`, the paper's rounds are
-
-    h^1     = W x^0 - s grad f(x^0)
-    h^(k+1) = W x^k + h^k - W~ x^(k-1) - s (grad f(x^k) - grad f(x^(k-1)))
-    x^k     = prox_{s g}(h^k)                          row by row
-
-The same iterates, from p^0 = 0, are
+over the N nodes of a graph, all f_i convex with curvature at most L. With W the matrix of
+Metropolis weights and p^0 = 0, one round is
 
     h = W x - s grad f(x) - p,    p^+ = p + (x - W x) / 2,    x^+ = prox_{s g}(h)
 
-and so it is done here. The corrections p add up to 0. A fixed point has x = W x, all models equal,
-and -p_i - s grad f_i(x) in s dg(x); the sum over the nodes says that the model is a minimiser.
-Without a regulariser it is EXTRA, where steps, absent nodes and messages are told of.
+row by row; these are the iterates of the paper. The corrections p add up to 0. A fixed point has
+all models equal and -p_i - s grad f_i(x) in s dg(x); the sum over the nodes says that the model is
+a minimiser. Steps, absent nodes and messages are those of EXTRA.
 
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "A Proximal Gradient Algorithm for Decentralized
 Composite Optimization", IEEE Transactions on Signal Processing 63(22), 2015,
@@ -25,19 +19,16 @@ DOI 10.1109/TSP.2015.2461520.
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import regularized
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.graph._extra import EXTRA, ExtraNodes
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PGEXTRA(EXTRA):
     """EXTRA with proximal maps; build it with `pg_extra`."""
 
-    regularizer: Penalty = regularized()
+    regularizer: roles.Penalty = roles.regularized()
 
     def node(self, problem, nodes: ExtraNodes, heard: Heard, key) -> ExtraNodes:
         """Return x^+, the proximal map at h, and p^+."""
@@ -47,10 +38,10 @@ class PGEXTRA(EXTRA):
 
 def pg_extra(
     step: ArrayLike | None = None,
-    regularizer: Penalty | None = None,
+    regularizer: roles.Penalty | None = None,
     *,
     mixing: ArrayLike = 1.0,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> PGEXTRA:
     """Build `PGEXTRA`.
 
@@ -58,13 +49,6 @@ def pg_extra(
       step: s, positive; if None, 1 / (2 L) with the curvature that is found at the start.
       regularizer: g, of `fedjax_admm.penalties`, convex; none if None.
       mixing: as `extra`.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the regulariser has no prox, or the exchange is none or
-        has a channel down.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(PGEXTRA, **locals())

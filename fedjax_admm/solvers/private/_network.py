@@ -1,15 +1,11 @@
-"""What the private solvers share: clients that send noisy models along the edges of a graph.
+"""Common parts of the private solvers: clients send noisy models along the edges of a graph.
 
-The work of a client ends with a release, and what it has released is its message: noise comes
-before anything leaves it, and there is no other way out. What happens to messages (`exchange`)
-comes after the release: v^, what everybody knows of a client, is made of what was released, by the
-channel, the delay and the attack, none of which sees data. So the ledger is the same with and
-without: what is computed from a private release is as private. It is v^ that takes the place of v
-everywhere, at the client itself too, whose next step begins at a public point as before. Attackers
-see and replace what is sent; what they do with data of their own is theirs to lose. Before the
-release there is no place for a compressor: it can move a message by more than the data of one
-sample do, so that the clipping norm does not bound what one sample changes. Messages are heard by
-all neighbours at the same time.
+A client's work ends with a release, and its message is what it has released: noise comes before
+anything leaves the client. The exchange comes after the release: v^, what everybody knows of a
+client, is made from what was released, by the attack, the channel and the delay, none of which sees
+data. So the ledger does not depend on the exchange. v^ takes the place of v everywhere, also at the
+client itself, whose next step begins at a public point. No compressor stands before the release: it
+can move a message by more than one sample does, so that the clipping norm would bound nothing.
 """
 
 from typing import Any, ClassVar, NamedTuple, cast
@@ -19,16 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, declared, is_concrete, one_line
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import PublicStart, has
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import ExactRelease, Release
-from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
-from fedjax_admm.solvers._declared import mean_alone
+from fedjax_admm.schedules import power_decay
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, GraphSolver, GraphState, to_neighbours
 
 
-@short_repr
+@roles.short_repr
 class PrivateClients(NamedTuple):
     """What every client holds."""
 
@@ -43,48 +37,34 @@ class PrivateClients(NamedTuple):
     # the release does not say it
 
 
-@short_repr
+@roles.short_repr
 class PrivateState(GraphState):
     """The state of a private solver: its nodes are `PrivateClients`."""
 
-    @property
-    def releases(self) -> jax.Array:
-        """Return how often every client has sent, shape (clients,), int32."""
-        return self.nodes.releases
-
-    @property
-    def spent(self) -> jax.Array:
-        """Return the sum of 1 / z_n^2 over every client's releases, shape (clients,)."""
-        return self.nodes.spent
-
-    @property
-    def nominal(self) -> jax.Array:
-        """Return which clients have sent with gradients not clipped, shape (clients,), bool."""
-        return self.nodes.nominal
-
-    @property
-    def tails(self) -> jax.Array:
-        """Return what the ends of every client's noise may have added to delta, (clients,)."""
-        return self.nodes.tails
-
-    @property
-    def deviation(self) -> jax.Array:
-        """Return the deviation of the noise in what every client sent last, shape (clients,)."""
-        return self.nodes.deviation
+    # Arrays (clients,) of the nodes, as `PrivateClients` describes them.
+    releases = property(lambda self: self.nodes.releases)
+    spent = property(lambda self: self.nodes.spent)
+    nominal = property(lambda self: self.nodes.nominal)
+    tails = property(lambda self: self.nodes.tails)
+    deviation = property(lambda self: self.nodes.deviation)
 
 
 def released() -> Any:
     """Declare how messages are made public."""
-    return declared(lambda _, value: check_release(value))
+    return declared(_check_release)
 
 
 def stepped() -> Any:
     """Declare eta, by a client's own count of releases; a number falls like 1 / sqrt(n)."""
-    return declared(lambda _, value: step_schedule(value))
+    return roles.scheduled(lambda scale: power_decay(scale, 0.5))
 
 
 class PrivateSolver(GraphSolver):
     """A solver whose clients keep a model to themselves and send it with noise.
+
+    The noise follows from the key of the run: whoever gets the messages of two runs with one key
+    takes their difference. Every run on real data needs a key of its own, and only one continuation
+    of a state may use it.
 
     The work of all clients is computed, even where some are drawn: the noise of a release is drawn
     for all of them at once.
@@ -100,11 +80,7 @@ class PrivateSolver(GraphSolver):
         return not isinstance(self.release, ExactRelease)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and what the aggregator needs.
-
-        Raises:
-          InputError: it is not, or a client has fewer neighbours than the aggregator needs.
-        """
+        """Check that the noise is planned for so many rounds, and what the aggregator needs."""
         check_releases(self.release, rounds, problem)
         super().check(problem, rounds)
 
@@ -165,10 +141,10 @@ class PrivateSolver(GraphSolver):
             tails = tails + (w.shape[-1] * more).astype(tails.dtype)
         deviation = jnp.zeros_like(clients.deviation)
         if hasattr(self.release, "deviation"):
-            said = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
-            deviation = said.astype(deviation.dtype)
-        kept = jax.lax.stop_gradient((spent, nominal, tails, deviation))
-        return PrivateClients(w, v, n, *kept)
+            stated = self.release.deviation(gain, problem.sizes, n)  # pyright: ignore[reportAttributeAccessIssue]
+            deviation = stated.astype(deviation.dtype)
+        records = jax.lax.stop_gradient((spent, nominal, tails, deviation))
+        return PrivateClients(w, v, n, *records)
 
     def check_start(self, state: Any) -> None:
         """Check that a run may go on from a state: all noise must be in one unit.
@@ -176,9 +152,6 @@ class PrivateSolver(GraphSolver):
         Where gradients are clipped, noise is in units of what a sample can move; where they are
         not, of a number that bounds nothing: the two do not add up. Another norm, plan or step is
         another unit of length, not of privacy, as every release is in units of its own sensitivity.
-
-        Raises:
-          InputError: they are not; a traced state is not looked at.
         """
         if not isinstance(state, PrivateState) or not self.noisy:
             return
@@ -227,9 +200,9 @@ class DualFlows(PrivateSolver, FlowSolver):  # pyright: ignore[reportIncompatibl
 
 
 def without_mean() -> Any:
-    """Declare what happens to messages of `DualFlows`."""
+    """Declare the exchange of `DualFlows`."""
     return to_neighbours(
-        mean_alone("here duals are sums of flows, and no client takes a mean of models")
+        mean_alone="here duals are sums of flows, and no client takes a mean of models"
     )
 
 
@@ -282,18 +255,13 @@ def regulariser_sizes(problem: Any, points: jax.Array) -> jax.Array:
     return public_sizes(problem.regulariser_gradients(points))
 
 
-def check_release(release: Any) -> Release:
-    """Return the release.
-
-    Raises:
-      InputError: it is no release; a channel or an exchange is told apart.
-    """
-    if isinstance(release, Exchange) or (hasattr(release, "encode") and hasattr(release, "bits")):
+def _check_release(name: str, release: Any) -> Release:
+    if isinstance(release, roles.Exchange) or hasattr(release, "encode"):
         raise InputError(
             "must be gaussian_release(plan, clip) or exact_release(), and no compression, which "
             "cannot come before the noise: a sample may change a compressed message by more than "
             "the clipping norm allows for",
-            argument="release",
+            argument=name,
             value=release,
             remedy="compress what is released, with exchange=exchange(up=...)",
         )
@@ -301,27 +269,14 @@ def check_release(release: Any) -> Release:
         raise InputError(
             "must be gaussian_release(plan, clip) or exact_release(), but it is "
             f"{one_line(release)}",
-            argument="release",
+            argument=name,
             value=release,
         )
     return cast(Release, release)
 
 
-def step_schedule(step_size: ScheduleLike) -> Schedule:
-    """Return a schedule of step sizes; a number stands for `power_decay(number, 1/2)`.
-
-    Raises:
-      InputError: `step_size` is not a schedule, or a number that is not positive.
-    """
-    return as_schedule("step_size", step_size, lambda scale: power_decay(scale, 0.5), above=0)
-
-
 def check_releases(release: Release, rounds: int, problem: Any) -> None:
-    """Check that a release may happen in each of so many rounds, with messages of a problem.
-
-    Raises:
-      InputError: it may not.
-    """
+    """Check that a release may happen in each of so many rounds, with messages of a problem."""
     if release.rounds is not None and rounds > release.rounds:
         raise InputError(
             f"must be at most {release.rounds}, for which the noise is planned, but it is {rounds}",

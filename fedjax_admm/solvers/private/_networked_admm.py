@@ -1,4 +1,4 @@
-r"""zCDP-NFL: private networked ADMM for nonsmooth objectives.
+"""zCDP-NFL: private networked ADMM for nonsmooth objectives.
 
 Client k with degree d_k keeps a model w_k to itself and sends v_k, which is w_k with noise. With
 g_k a (clipped) subgradient of its f_k, `a_k = 1 / (1 / eta_n + 2 rho d_k)` and n its own count of
@@ -8,18 +8,16 @@ releases, one round is
     v_k     <- w_k + noise of sensitivity 2 c a_k / M_k             (sent to all neighbours)
     gamma_k <- gamma_k + rho sum_l (v_k - v_l)
 
-All start at zero. The first line is the minimiser of the linearised augmented Lagrangian. The dual
-variables are kept as flows u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so that they
-always add up to zero.
+from zero. The first line minimises the linearised augmented Lagrangian. The dual variables are kept
+as flows u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so that they always add up to 0.
 
-A client that is absent keeps everything; its neighbours use what it sent last, and a flow changes
-only where both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the
-subdifferential of f_k.
+An absent client keeps everything; its neighbours use what it sent last, and a flow changes only if
+both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the subdifferential of
+f_k.
 
-**Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
-them, v^, take the place of v, at both ends of an edge. Flows stay the same at both ends, dual
-variables go on to add up to zero, and the ledger does not change. There is no aggregator: the dual
-variables are sums of flows, in which a Byzantine node's neighbours follow it ever farther.
+**Messages** (`exchange`): the known models v^ take the place of v at both ends of an edge; the
+ledger does not change. There is no aggregator: the dual variables are sums of flows, through which
+a Byzantine node would pull its neighbours ever farther.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", Algorithm 1, with the signs of the augmented Lagrangian.
@@ -31,12 +29,11 @@ import jax
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
 from fedjax_admm.certificates import check_stability
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
     DualFlows,
@@ -50,23 +47,19 @@ from fedjax_admm.solvers.private._network import (
 )
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PrivateNetworkedADMM(DualFlows):
     """zCDP-NFL; build it with `private_networked_admm`."""
 
     release: Release = released()
     rho: jax.Array = positive()  # shape=(): weight of the constraints
     step_size: Schedule = stepped()  # eta, by a client's own count of releases
-    exchange: Exchange = without_mean()  # of v, after the release
+    exchange: roles.Exchange = without_mean()  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and that the steps are stable.
-
-        Raises:
-          InputError: they are not; a traced solver or problem is not looked at.
-        """
+        """Check that the noise is planned for so many rounds, and that the steps are stable."""
         super().check(problem, rounds)
         check_stability(problem, self.rho, self.step_size, rounds, self.release.clip is not None)
 
@@ -90,14 +83,12 @@ def private_networked_admm(
     *,
     rho: ArrayLike = 1.0,
     step_size: ScheduleLike = 1.0,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> PrivateNetworkedADMM:
     """Build `PrivateNetworkedADMM`.
 
-    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
-    whoever gets the messages of both takes their difference. Every run on real data needs a key of
-    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
-    `unprotected(state)` gives the models without noise, which nothing protects.
+    **A key that serves two runs takes the noise away**: the difference of their messages shows it.
+    `Run.estimate` is what was sent; `unprotected(state)` gives the models without noise.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.
@@ -106,12 +97,5 @@ def private_networked_admm(
         q 0, 1/2 or 1; a number stands for `power_decay(number, 1/2)`.
       exchange: what happens to messages after the release, `messages.exchange(...)` without an
         aggregator; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, the release is no release, or the exchange is none or
-        has a channel down or an aggregator.
     """
     return build(PrivateNetworkedADMM, **locals())

@@ -24,12 +24,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, is_concrete, positive
 from fedjax_admm._linear_algebra import positive_inverse
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
 from fedjax_admm.kernels import project_l2_ball, safe_norm
-from fedjax_admm.messages import Exchange
 from fedjax_admm.participation import where_active
 from fedjax_admm.privacy import Release
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard
 from fedjax_admm.solvers.private._network import (
     DualFlows,
@@ -45,23 +44,19 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 _HALVINGS = 40
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PADMM(DualFlows):
     """P-ADMM; build it with `p_admm`."""
 
     release: Release = released()
     rho: jax.Array = positive()  # shape=(): weight of the constraints
-    exchange: Exchange = without_mean()  # of v, after the release
+    exchange: roles.Exchange = without_mean()  # of v, after the release
     newton_steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients, LinearModels)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the noise is planned for so many rounds, and that the losses are smooth.
-
-        Raises:
-          InputError: they are not.
-        """
+        """Check that the noise is planned for so many rounds, and that the losses are smooth."""
         super().check(problem, rounds)
         if not problem.loss.smooth:
             raise InputError(
@@ -178,14 +173,12 @@ def p_admm(
     *,
     rho: ArrayLike = 1.0,
     newton_steps: int = 30,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> PADMM:
     """Build `PADMM`.
 
-    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
-    whoever gets the messages of both takes their difference. Every run on real data needs a key of
-    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
-    `unprotected(state)` gives the models without noise, which nothing protects.
+    **A key that serves two runs takes the noise away**: the difference of their messages shows it.
+    `Run.estimate` is what was sent; `unprotected(state)` gives the models without noise.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.
@@ -195,12 +188,5 @@ def p_admm(
         the settings of the experiments; 30 were for long features and a small rho.
       exchange: what happens to messages after the release, `messages.exchange(...)` without an
         aggregator; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the release is no release, or the exchange is none or
-        has a channel down or an aggregator.
     """
     return build(PADMM, **locals())

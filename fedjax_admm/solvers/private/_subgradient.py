@@ -1,4 +1,4 @@
-"""The private distributed subgradient method, which zCDP-NFL is compared with.
+"""The private distributed subgradient method, with which zCDP-NFL is compared.
 
     w_k <- sum_l m_kl v_l - eta_n g_k(v_k),    v_k <- w_k + noise of sensitivity 2 c eta_n / M_k
 
@@ -6,11 +6,10 @@ with Metropolis weights m_kl = 1 / (1 + max(d_k, d_l)) on edges and m_kk = 1 - s
 client's own count of releases and g_k its (clipped) subgradient. An absent client keeps everything;
 its neighbours use what it sent last.
 
-**Messages** (`exchange`): what is released is sent through it, and the models as everybody knows
-them, v^, take the place of v; the ledger does not change. An aggregator takes the place of the mean
-`sum_l m_kl v_l`, with the weights m_kl: of all neighbours and of the client itself. As the step
-falls, models then agree where neighbourhoods overlap enough, but as the rule does not keep the mean
-of all clients as the symmetric m does, gradients count by how often the rule picks whom.
+**Messages** (`exchange`): the known models v^ take the place of v; the ledger does not change. An
+aggregator takes the place of the mean, with the weights m_kl, of all neighbours and of the client
+itself. Models then agree as the step falls, where neighbourhoods overlap enough, but the rule does
+not keep the mean of all clients: gradients count by how often the rule picks their clients.
 
 Reference: A. Nedic, A. Ozdaglar, "Distributed Subgradient Methods for Multi-Agent Optimization",
 IEEE Transactions on Automatic Control 54(1), 2009, equation (3); L. Xiao, S. Boyd, S. Lall, "A
@@ -22,11 +21,10 @@ from typing import ClassVar
 import jax
 
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import ClippedGradients, Gradients, OnGraph
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import Release
 from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import Heard, to_neighbours
 from fedjax_admm.solvers.private._network import (
     PrivateClients,
@@ -39,13 +37,13 @@ from fedjax_admm.solvers.private._network import (
 )
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PrivateSubgradient(PrivateSolver):
     """Private distributed subgradient steps; build it with `private_subgradient`."""
 
     release: Release = released()
     step_size: Schedule = stepped()  # eta, by a client's own count of releases
-    exchange: Exchange = to_neighbours()  # of v, after the release
+    exchange: roles.Exchange = to_neighbours()  # of v, after the release
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Gradients, ClippedGradients)
     mixes: ClassVar[bool] = True
@@ -64,14 +62,12 @@ class PrivateSubgradient(PrivateSolver):
 
 
 def private_subgradient(
-    release: Release, *, step_size: ScheduleLike = 0.1, exchange: Exchange | None = None
+    release: Release, *, step_size: ScheduleLike = 0.1, exchange: roles.Exchange | None = None
 ) -> PrivateSubgradient:
     """Build `PrivateSubgradient`.
 
-    The noise follows from the key of the run, and **a key that serves two runs takes it away**:
-    whoever gets the messages of both takes their difference. Every run on real data needs a key of
-    its own, and only one continuation of a state may use it. `Run.estimate` is what was sent;
-    `unprotected(state)` gives the models without noise, which nothing protects.
+    **A key that serves two runs takes the noise away**: the difference of their messages shows it.
+    `Run.estimate` is what was sent; `unprotected(state)` gives the models without noise.
 
     Args:
       release: how messages are made public: `gaussian_release(plan, clip)` or `exact_release()`.
@@ -79,12 +75,5 @@ def private_subgradient(
         `power_decay(number, 1/2)`.
       exchange: what happens to messages after the release, `messages.exchange(...)`; nothing if
         None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, the release is no release, or the exchange is none or
-        has a channel down.
     """
     return build(PrivateSubgradient, **locals())

@@ -15,19 +15,17 @@ course: the rules below then choose what they choose there.
 An adaptive ADMM is proven to converge only if the penalty settles; `until` ends the adaptation.
 """
 
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, count, counted, declared, flagged, positive, scalar
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
+from fedjax_admm._checks import build, count, counted, declared, flagged, optional, positive, ranged
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class Agreement(NamedTuple):
     """What an adaptive penalty sees after a round."""
 
@@ -37,10 +35,6 @@ class Agreement(NamedTuple):
     rho: jax.Array  # shape=(clients,)
     active: jax.Array  # shape=(clients,), bool: who took part
     regularized: bool  # whether the server has a regulariser
-
-
-def _until(name: str, value: Any) -> int | None:
-    return None if value is None else count(name, value, at_least=0)
 
 
 class AdaptivePenalty(Protocol):
@@ -57,7 +51,7 @@ class AdaptivePenalty(Protocol):
         ...
 
 
-@short_repr
+@roles.short_repr
 class SpectralMemory(NamedTuple):
     """What was seen at the last attempt, stacked over clients."""
 
@@ -68,22 +62,18 @@ class SpectralMemory(NamedTuple):
     agreed: jax.Array  # shape=(clients, dim): zeta_i
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class BalancedPenalty:
     """Balance of relative residuals; build it with `balanced_penalty`."""
 
     initial: jax.Array = positive(  # shape=() or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
-    ratio: jax.Array = declared(
-        partial(scalar, at_least=1)
-    )  # shape=(): how unequal residuals may be, mu
-    factor: jax.Array = declared(
-        partial(scalar, above=1)
-    )  # shape=(): by which rho is multiplied or divided, tau
+    ratio: jax.Array = ranged(at_least=1)  # shape=(): how unequal residuals may be, mu
+    factor: jax.Array = ranged(above=1)  # shape=(): by which rho is multiplied or divided, tau
     target: jax.Array = positive()  # shape=(): of the primal residual over the dual one, xi
     period: int = counted()
-    until: int | None = declared(_until, static=True)
+    until: int | None = declared(optional(count, at_least=0), static=True)
 
     def memory(self, seen: Agreement) -> jax.Array:
         """Return the count of rounds in which somebody took part, shape (), int32."""
@@ -100,22 +90,20 @@ class BalancedPenalty:
         return jnp.where(up, rho * self.factor, jnp.where(down, rho / self.factor, rho)), rounds
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class SpectralPenalty:
     """Spectral penalty parameters; build it with `spectral_penalty`."""
 
     initial: jax.Array = positive(  # shape=() or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
-    correlation: jax.Array = declared(
-        partial(scalar, at_least=0, at_most=1)
-    )  # shape=(): estimates from less correlated differences do not count
-    bound: jax.Array = declared(
-        partial(scalar, at_least=0)
-    )  # shape=(): rho changes by a factor of at most 1 + bound / count^2
+    # shape=(): estimates from less correlated differences do not count
+    correlation: jax.Array = ranged(at_least=0, at_most=1)
+    # shape=(): rho changes by a factor of at most 1 + bound / count^2
+    bound: jax.Array = ranged(at_least=0)
     period: int = counted()
     node_wise: bool = flagged()
-    until: int | None = declared(_until, static=True)
+    until: int | None = declared(optional(count, at_least=0), static=True)
 
     def memory(self, seen: Agreement) -> SpectralMemory:
         """Return an empty store."""
@@ -136,19 +124,19 @@ class SpectralPenalty:
 
         rho = seen.rho
         clients, sure = self._estimate(new.models, new.slopes, memory.models, memory.slopes)
-        chosen = jnp.where(sure, clients, rho)
+        estimate = jnp.where(sure, clients, rho)
         if seen.regularized:
             server, known = self._estimate(new.servers, new.agreed, memory.servers, memory.agreed)
             both = sure & known
             middle = jnp.sqrt(jnp.where(both, clients * server, 1))
-            chosen = jnp.where(both, middle, jnp.where(known & ~sure, server, chosen))
+            estimate = jnp.where(both, middle, jnp.where(known & ~sure, server, estimate))
         change = 1 + self.bound / jnp.maximum(counts, 1).astype(rho.dtype) ** 2
-        chosen = jnp.clip(chosen, rho / change, rho * change)
+        estimate = jnp.clip(estimate, rho / change, rho * change)
         adapting = turn & (counts > 1) & _adapting(counts, self.until)
-        kept = jax.tree.map(
+        stored = jax.tree.map(
             lambda now, old: jnp.where(turn[:, None], now, old), new[1:], memory[1:]
         )
-        return jnp.where(adapting, chosen, rho), SpectralMemory(counts, *kept)
+        return jnp.where(adapting, estimate, rho), SpectralMemory(counts, *stored)
 
     def _estimate(self, u, slope, old_u, old_slope) -> tuple[jax.Array, jax.Array]:
         """Return curvatures along the way since the store, (clients,), and which ones count."""
@@ -202,12 +190,6 @@ def balanced_penalty(
       target: xi; of r / d.
       until: the last of such rounds in which rho may change; every round if None.
 
-    Returns:
-      The penalty, for the field `rho` of `fed_admm`.
-
-    Raises:
-      InputError: a number is out of range.
-
     Reference: B. Wohlberg, "ADMM Penalty Parameter Selection by Residual Balancing",
     arXiv:1704.06209 (2017).
     """
@@ -248,12 +230,6 @@ def spectral_penalty(
       node_wise: whether every client has its own rho.
       bound: rho changes by a factor of at most 1 + bound / count^2, so that it settles.
       until: the last round in which rho may change; every round if None.
-
-    Returns:
-      The penalty, for the field `rho` of `fed_admm`.
-
-    Raises:
-      InputError: a number is out of range.
 
     Reference: Z. Xu, M. Figueiredo, T. Goldstein, "Adaptive ADMM with Spectral Penalty Parameter
     Selection", arXiv:1605.07246 (2017); node-wise: Z. Xu, G. Taylor, H. Li, M. Figueiredo, X. Yuan,

@@ -1,50 +1,44 @@
-r"""FedADMM: consensus ADMM on a star, exact or inexact, with some clients in a round.
+"""FedADMM: consensus ADMM on a star, exact or inexact, with partial participation.
 
     minimise over w   (1/N) sum_i f_i(w) + g(w)
 
 as sum_i f_i(w_i) + N g(z) with w_i = z, duals y_i and penalty parameters rho_i. Client i of those
-that take part, with the server's model z and its own model w_i of before:
+that take part, with the server's model z and its own previous model w_i:
 
     e    = a z + (1 - a) w_i                                            (relaxation; a = 1: e = z)
     w_i <- about argmin_w f_i(w) + <y_i, w - e> + rho_i/2 ||w - e||^2,  begun at z
     y_i <- y_i + rho_i (w_i - e)                                        (both dual_updates times)
 
-and it sends the difference of rho_i w_i + y_i to its value of before. The server:
+It sends the change of rho_i w_i + y_i. The server:
 
     c <- c + (sum of what arrives) / sum_j rho_j,    z <- prox of g at c, with step N / sum_j rho_j
 
-so that c = sum_i (rho_i w_i + y_i) / sum_i rho_i over what ALL clients sent last, whoever takes
-part (computed so, unless the participation lists the few who are drawn). The step is 1 / rho where
-all rho_i are equal: N g stands beside the sum of the losses. At a fixed point w_i = z and
-y_i = -grad f_i(z), hence 0 lies in (1/N) sum_i grad f_i(z) + dg(z).
-
-Duals of absent clients are of models long gone, and c counts them in: the fewer take part, the
-longer the mean of ||y_i + grad f_i(z)|| lags. It vanishes all the same, about as fast as the error.
+so that c = sum_i (rho_i w_i + y_i) / sum_i rho_i over the last uploads of ALL clients (it is
+computed so, unless the participation lists the few that are drawn). A fixed point has w_i = z and
+y_i = -grad f_i(z), hence 0 lies in (1/N) sum_i grad f_i(z) + dg(z). Duals of absent clients belong
+to old models: the fewer take part, the more slowly the mean of ||y_i + grad f_i(z)|| vanishes.
 
 Settings:
 
-*  Gong, Li, Freris: dual_updates=1. Where c <- c + eta mean over those present of the differences
-   of w_i + y_i / rho, the paper's constant eta, c adds up everybody's once only for eta = |S| / N;
-   that is what stands above. For |S| clients per round and g = 0, another eta has limits with
-   grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no minimisers and depend on the start,
-   and often none: `server_step=eta` is for comparisons. The difference is to the client's own
-   model of before; implementations that subtract the model just received solve another problem.
-*  Zhou, Li: dual_updates=k0, with `local_gradient(1 / (r + sigma), steps=...)`: k0 solutions and
-   steps of the dual while the server's model stands still. Their round begins with the server:
-   their x of a round is z of the round before. Their losses have weights 1/N, so that their sigma
-   and pi are rho / N and y_i / N. Many dual steps drive w_i to z and y_i to -grad f_i(z): a
-   gradient step of length 1 / rho is what is left, which needs rho > L / 2.
-*  Composite FedADMM (Wang, Marella, Anderson): the regulariser. It is FedDR with step 1 / rho
-   begun at its clients' prox, and so is the relaxation a, which is FedDR's alpha: the same
-   Douglas-Rachford iteration. (Relaxing w_i toward z, as where the server's step comes before the
-   duals', diverges here.) For a = 2 strongly convex losses are needed.
+*  Gong, Li, Freris: dual_updates=1. Their server adds eta times the mean change of w_i + y_i / rho
+   over those present, which equals the above only for eta = |S| / N. For g = 0 another eta has
+   limits with grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no minimisers and depend on
+   the start: `server_step=eta` is for comparisons. The change is relative to the client's own
+   previous model; subtracting the model just received solves another problem.
+*  Zhou, Li: dual_updates=k0, with `local_gradient(1 / (r + sigma), steps=...)`. Their round begins
+   with the server: their x of a round is z of the round before. Their losses have weights 1/N, so
+   that their sigma and pi are rho / N and y_i / N. Many dual steps amount to a gradient step of
+   length 1 / rho, which needs rho > L / 2.
+*  Composite FedADMM (Wang, Marella, Anderson): the regulariser. It is FedDR with step 1 / rho begun
+   at its clients' prox; the relaxation a is FedDR's alpha. (Relaxing w_i toward z, as where the
+   server's step precedes that of the duals, diverges.) a = 2 needs strongly convex losses.
 
-Messages: with an exchange a client sends its upload u_i = w_i + y_i / rho_i, of which c is the mean
-with weights rho_i, over what the server heard last of everybody; or another location of them. Where
-u^_i arrives, the client goes on with w_i - (u_i - u^_i) / 2 and y_i - rho_i (u_i - u^_i) / 2. The
-papers send the changes of u_i, which vanish at a fixed point: `messages.differences` codes these.
+Messages: with an exchange a client sends its upload u_i = w_i + y_i / rho_i with the weight rho_i,
+and c is the mean, or another location, of the last uploads of all clients. Where u^_i arrives, the
+client continues with w_i - (u_i - u^_i) / 2 and y_i - rho_i (u_i - u^_i) / 2. The papers send
+changes of u_i, which vanish at a fixed point: `messages.differences` codes these.
 
-Weights of clients belong into their losses: N p_i f_i for weights p_i that add up to one.
+Weights p_i of clients (of sum 1) belong in their losses, as N p_i f_i.
 
 Reference: Y. Gong, Y. Li, N. Freris, "FedADMM: A Robust Federated Deep Learning Framework with
 Adaptivity to System Heterogeneity", arXiv:2204.03529 (2022); S. Zhou, G. Y. Li, "Federated Learning
@@ -61,19 +55,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, declared, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty, Zero
-from fedjax_admm.solvers._declared import exchanged, mean_alone, regularized, unchanged
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Each, Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.penalties import Zero
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 
 
-@short_repr
+@roles.short_repr
 class FedADMMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
@@ -83,28 +70,23 @@ class FedADMMClients(NamedTuple):
     memory: Any  # of the local solver
 
 
-@pytree_dataclass
-class FedADMM(StarSolver):
+@roles.pytree_dataclass
+class FedADMM(roles.StarSolver):
     """Consensus ADMM on a star; build it with `fed_admm`."""
 
     rho: Any = positive(  # jax.Array of shape () or (clients,)
         stacked=True, curvature=lambda largest: largest
     )
-    local: LocalSolver = locally()
+    local: roles.LocalSolver = roles.locally()
     relaxation: jax.Array = positive(at_most=2)  # shape=(): a
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of w_i + y_i / rho_i, with weights rho_i
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of w_i + y_i / rho_i, with weights rho_i
     dual_updates: int = counted()
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     fixed_weights: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
-        """Check that rho fits the clients, and can be found where it is not given.
-
-        Raises:
-          InputError: it has another shape, or is None and the problem has no gradients.
-        """
+        """Check that rho fits the clients, and can be found where it is not given."""
         super().check(problem, rounds)
         rho = self.first_rho()
         if rho is not None and rho.shape not in ((), (problem.num_clients,)):
@@ -119,13 +101,13 @@ class FedADMM(StarSolver):
         """Return rho before the first round; None where it is to be found."""
         return self.rho
 
-    def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start every model at the first one and every dual variable at zero."""
         rho = jnp.broadcast_to(self.first_rho(), models.shape[:1]).astype(models.dtype)
         memory = self.local.memory(problem, models)
-        return FedADMMClients(models, jnp.zeros_like(models), rho, memory), Said()
+        return FedADMMClients(models, jnp.zeros_like(models), rho, memory), roles.Said()
 
-    def client(self, problem, clients: FedADMMClients, z, key, /) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, z, key, /):
         """Return w_i and y_i after all dual updates, begun at z."""
         rho = clients.rho[:, None]
         e = self.relaxation * z + (1 - self.relaxation) * clients.models
@@ -136,19 +118,19 @@ class FedADMM(StarSolver):
             return FedADMMClients(w, clients.duals + rho * (w - e), clients.rho, memory)
 
         if self.dual_updates == 1:
-            return once(clients, key), Said()
+            return once(clients, key), roles.Said()
 
         def again(clients, data):
             return once(clients, jax.random.wrap_key_data(data, impl=kind)), None
 
         # As numbers: JAX's check of reused keys loses count of keys in nested scans under vmap.
         kind, keys = jax.random.key_impl(key), jax.random.split(key, self.dual_updates)
-        return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], Said()
+        return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], roles.Said()
 
-    def upload(self, clients: FedADMMClients) -> Upload:
+    def upload(self, clients: FedADMMClients) -> roles.Upload:
         """Return u_i = w_i + y_i / rho_i, with the weight rho_i."""
         (w, y, rho), weight = clients[:3], clients.rho[:, None]
-        return Upload((w + y / weight,), rho, (weight * w + y,))
+        return roles.Upload((w + y / weight,), rho, (weight * w + y,))
 
     def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
         """Return clients whose upload is the value: half of the difference in w_i, half in y_i."""
@@ -156,21 +138,21 @@ class FedADMM(StarSolver):
         error = (clients.models + clients.duals / rho - values[0]) / 2
         return clients._replace(models=clients.models - error, duals=clients.duals - rho * error)
 
-    def server(self, server, received: Received, info) -> Any:
+    def server(self, server, received: roles.Received, info) -> Any:
         """Return z, the prox of g at c."""
         step = 1 / (received.weight / received.num_clients)
         return self.regularizer.prox(received.means[0], step)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.models
 
-    def client_slopes(self, state: StarState) -> jax.Array:
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `-y_i in df_i(x_i)` of every client, shape (clients, dim)."""
         return -state.clients.duals
 
 
-@short_repr
+@roles.short_repr
 class CentreServer(NamedTuple):
     """What the server of `ScaledFedADMM` holds."""
 
@@ -178,12 +160,14 @@ class CentreServer(NamedTuple):
     centre: jax.Array  # shape=(dim,): c
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class ScaledFedADMM(FedADMM):
     """FedADMM whose server takes steps of one length: `c <- c + eta mean of the changes of u_i`."""
 
     server_step: jax.Array = positive()  # shape=(): eta
-    exchange: Exchange = exchanged(unchanged("the server adds up changes with {server_step}"))
+    exchange: roles.Exchange = roles.exchanged(
+        plain="the server adds up changes with {server_step}"
+    )
 
     def start_server(self, model, num_clients) -> CentreServer:
         """Start c and z at the first model."""
@@ -193,22 +177,22 @@ class ScaledFedADMM(FedADMM):
         """Send z."""
         return server.model
 
-    def start_clients(self, problem, models, key) -> tuple[FedADMMClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start as FedADMM does; nothing has changed."""
         clients, _ = super().start_clients(problem, models, key)
-        return clients, Said((jnp.zeros_like(models),))
+        return clients, roles.Said((jnp.zeros_like(models),))
 
-    def client(self, problem, clients: FedADMMClients, z, key, /) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, z, key, /):
         """Return w_i and y_i, and say rho_i u_i - (rho_i u_i of before)."""
         new, _ = super().client(problem, clients, z, key)
         rho = clients.rho[:, None]
-        return new, Said((rho * (new.models - clients.models) + new.duals - clients.duals,))
+        return new, roles.Said((rho * (new.models - clients.models) + new.duals - clients.duals,))
 
-    def upload(self, clients: FedADMMClients) -> Upload:
+    def upload(self, clients: FedADMMClients) -> roles.Upload:
         """Return nothing: the server adds up changes."""
-        return Upload()
+        return roles.Upload()
 
-    def server(self, server: CentreServer, received: Received, info) -> CentreServer:
+    def server(self, server: CentreServer, received: roles.Received, info) -> CentreServer:
         """Return z and c."""
         rho = jnp.mean(self.rho)
         centre = server.centre + received.means[0] / rho * self.server_step
@@ -219,7 +203,7 @@ class ScaledFedADMM(FedADMM):
         return server.model
 
 
-@short_repr
+@roles.short_repr
 class AdaptiveServer(NamedTuple):
     """What the server of `AdaptiveFedADMM` holds."""
 
@@ -228,13 +212,13 @@ class AdaptiveServer(NamedTuple):
     penalty: Any  # what the adaptive penalty remembers
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class AdaptiveFedADMM(FedADMM):
     """FedADMM whose server chooses rho_i: w_i and y_i go up, z and rho_i go down."""
 
     rho: Any = declared(lambda _, value: value)  # an AdaptivePenalty
-    exchange: Exchange = exchanged(  # of w_i and of y_i
-        mean_alone("a {rho} that adapts looks at every client's model and dual variable")
+    exchange: roles.Exchange = roles.exchanged(  # of w_i and of y_i
+        mean_alone="a {rho} that adapts looks at every client's model and dual variable"
     )
 
     looks_at_each: ClassVar[bool] = True
@@ -251,26 +235,24 @@ class AdaptiveFedADMM(FedADMM):
         seen = self._seen(models, jnp.zeros_like(models), model, rho, active)
         return AdaptiveServer(model, rho, self.rho.memory(seen))
 
-    def broadcast(self, server: AdaptiveServer) -> tuple[jax.Array, Each]:
+    def broadcast(self, server: AdaptiveServer) -> tuple[jax.Array, roles.Each]:
         """Send z to all, and to every client its rho_i."""
-        return server.model, Each(server.rho)
+        return server.model, roles.Each(server.rho)
 
-    def client(
-        self, problem, clients: FedADMMClients, received, key
-    ) -> tuple[FedADMMClients, Said]:
+    def client(self, problem, clients: FedADMMClients, received, key):
         """Return w_i and y_i with the rho_i that was read."""
         z, rho = received
         return super().client(problem, clients._replace(rho=rho), z, key)
 
-    def upload(self, clients: FedADMMClients) -> Upload:
+    def upload(self, clients: FedADMMClients) -> roles.Upload:
         """Return w_i and y_i."""
-        return Upload((clients.models, clients.duals), clients.rho)
+        return roles.Upload((clients.models, clients.duals), clients.rho)
 
     def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
         """Take over the model and the dual variable that arrived."""
         return clients._replace(models=values[0], duals=values[1])
 
-    def server(self, server: AdaptiveServer, received: Received, info) -> AdaptiveServer:
+    def server(self, server: AdaptiveServer, received: roles.Received, info) -> AdaptiveServer:
         """Return z and rho_i: z with the rho_i of before is what the next rho_i are chosen by."""
         models, duals, _ = received.known
         model = self._model(models, duals, server.rho)
@@ -287,19 +269,18 @@ class AdaptiveFedADMM(FedADMM):
         return self.regularizer.prox(centre, 1 / jnp.mean(rho))
 
     def _seen(self, models, duals, server, rho, active) -> Agreement:
-        regularized = not isinstance(self.regularizer, Zero)
-        return Agreement(models, duals, server, rho, active, regularized)
+        return Agreement(models, duals, server, rho, active, not isinstance(self.regularizer, Zero))
 
 
 def fed_admm(
     rho: ArrayLike | AdaptivePenalty | None = None,
     *,
-    local: LocalSolver | None = None,
+    local: roles.LocalSolver | None = None,
     dual_updates: int = 1,
     server_step: ArrayLike | None = None,
     relaxation: ArrayLike = 1.0,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedADMM:
     """Build `FedADMM`.
 
@@ -314,17 +295,9 @@ def fed_admm(
         |S| / N; not with a rho that adapts.
       relaxation: a, above 0 and at most 2; 1.5 to 1.8 is often faster than 1.
       regularizer: g, one of `fedjax_admm.penalties`, at the server; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. With a rho that
+      exchange: of messages, `messages.exchange(...)`; none if None. With a rho that
         adapts the server reads every model and dual variable, and there is no aggregator; with
         `server_step` there is no exchange.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, `local` is no local solver, the regulariser has no
-        prox, `server_step` is given beside a rho that adapts or beside an exchange, or an
-        aggregator beside a rho that adapts.
     """
     adapts = hasattr(rho, "initial") and not isinstance(rho, type)
     if server_step is None:

@@ -1,41 +1,36 @@
-r"""FedDR: randomised Douglas-Rachford splitting, with a regulariser at the server.
+"""FedDR: randomised Douglas-Rachford splitting, with a regulariser at the server.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-A client keeps the centre y_i and its model x_i, the server the mean of what everybody sent last.
-One round of the clients who take part, eta the length of the proximal steps, alpha the relaxation:
+A client keeps the centre y_i and its model x_i. One round of the clients that take part, with eta
+the length of the proximal steps and alpha the relaxation:
 
     y_i     <- y_i + alpha (x_bar - x_i)
     x_i     <- prox_{eta f_i}(y_i)                 exactly, or by gradient steps from its own x_i
     x_hat_i <- 2 x_i - y_i                         is sent
     x_bar   <- prox_{eta g}((1/N) sum over all i of the last x_hat_i)               at the server
 
-Before the first round everybody starts once: y_i = x^0, then x_i, x_hat_i and x_bar as above. At a
-fixed point x_i = x_bar and y_i = x_bar + eta grad f_i(x_bar), so x_hat_i = x_bar - eta grad
-f_i(x_bar), and x_bar = prox_{eta g} of their mean says that 0 lies in the mean of the gradients
-plus dg(x_bar): the minimiser, whoever took part when. Convex losses: any eta > 0 and 0 < alpha < 2;
-alpha = 2 too where they are strongly convex.
+Before the first round every client starts once: y_i = x^0, then x_i, x_hat_i and x_bar as above. A
+fixed point has x_i = x_bar and y_i = x_bar + eta grad f_i(x_bar), and x_bar = prox_{eta g} of the
+mean of x_hat_i = x_bar - eta grad f_i(x_bar): the minimiser, whoever took part when. Convex losses
+allow any eta > 0 and 0 < alpha < 2, strongly convex ones also alpha = 2.
 
-With alpha = 1 and eta = 1 / rho it is the composite FedADMM
+With alpha = 1 and eta = 1 / rho it is the composite FedADMM, under any participation,
 
     x_i <- prox_{f_i/rho}(z - l_i / rho),   l_i <- l_i + rho (x_i - z),
     z   <- prox_{g/rho}((1/N) sum over all i of the last x_i + l_i / rho)
 
-under any participation: y_i = z - l_i / rho with the z that client i read last.
+with y_i = z - l_i / rho for the z that client i read last.
 
-Traps: the mean runs over all clients, not over those who took part. Without the start of everybody,
-with x_hat_i = 0 for whoever was not seen yet, the first rounds are drawn to zero. Weights w_i of
-clients (of sum 1) belong in the losses, as N w_i f_i.
+Traps: the mean includes all clients, not only those that took part. With x_hat_i = 0 in the place
+of the start of everybody, the first rounds are drawn to zero. Weights w_i of clients (of sum 1)
+belong in the losses, as N w_i f_i.
 
-Messages: x_hat_i goes up, x_bar down. The server averages what it heard last of everybody; where it
-reads u_i in the place of x_hat_i, the client goes on from the model that u_i belongs to,
-
-    x_i <- (u_i + y_i) / 2
-
-so that both ends hold the same: half of the loss is in the model, half in the dual variable, which
-is x_i - y_i here. At a fixed point with u_i = x_hat_i the above stands. x_hat_i does
-not vanish there: compressed alone it keeps an error in proportion to itself, coded by differences
-it keeps none. The start of everybody is heard as it is.
+Messages: x_hat_i goes up, x_bar down. Where u_i arrives in the place of x_hat_i, the client
+continues with x_i <- (u_i + y_i) / 2, so that both ends agree: half of the error is in the model,
+half in the dual variable x_i - y_i. x_hat_i does not vanish at a fixed point: a compressor alone
+leaves an error in proportion to it, `differences` leave none. The first messages arrive as they
+are.
 
 References: Q. Tran-Dinh, N. H. Pham, D. T. Phan, L. M. Nguyen, "FedDR - Randomized Douglas-Rachford
 Splitting Algorithms for Nonconvex Federated Composite Optimization", arXiv:2103.03452 (2021),
@@ -50,18 +45,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class FedDRClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -70,48 +57,47 @@ class FedDRClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@pytree_dataclass
-class FedDR(StarSolver):
+@roles.pytree_dataclass
+class FedDR(roles.StarSolver):
     """Randomised Douglas-Rachford splitting; build it with `fed_dr`."""
 
     length: jax.Array = positive(  # shape=(): eta, of the proximal steps
         argument="step", curvature=lambda largest: 1 / largest
     )
     relaxation: jax.Array = positive(at_most=2)  # shape=(): alpha
-    local: LocalSolver = locally()
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of x_hat_i
+    local: roles.LocalSolver = roles.locally()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of x_hat_i
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     uploads_first: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[FedDRClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start everybody with one proximal step at the first model."""
         clients = FedDRClients(models, models, self.local.memory(problem, models))
-        return self._prox(problem, models, clients, key), Said()
+        return self._prox(problem, models, clients, key), roles.Said()
 
-    def client(self, problem, clients: FedDRClients, x_bar, key) -> tuple[FedDRClients, Said]:
+    def client(self, problem, clients: FedDRClients, x_bar, key):
         """Return y_i and x_i."""
         y = clients.y + self.relaxation * (x_bar - clients.x)
-        return self._prox(problem, y, clients, key), Said()
+        return self._prox(problem, y, clients, key), roles.Said()
 
-    def upload(self, clients: FedDRClients) -> Upload:
+    def upload(self, clients: FedDRClients) -> roles.Upload:
         """Return x_hat_i = 2 x_i - y_i."""
-        return Upload((2 * clients.x - clients.y,))
+        return roles.Upload((2 * clients.x - clients.y,))
 
     def apply_decoded(self, clients: FedDRClients, values) -> FedDRClients:
         """Go on from the model of which the value would have been sent."""
         return clients._replace(x=(values[0] + clients.y) / 2)
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return x_bar."""
         return self.regularizer.prox(received.means[0], self.length)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
-    def client_slopes(self, state: StarState) -> jax.Array:
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `(y_i - x_i) / eta in df_i(x_i)` of every client, shape (clients, dim)."""
         return (state.clients.y - state.clients.x) / self.settled(state).length
 
@@ -125,9 +111,9 @@ def fed_dr(
     step: ArrayLike | None = None,
     *,
     relaxation: ArrayLike = 1.0,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedDR:
     """Build `FedDR`.
 
@@ -139,12 +125,6 @@ def fed_dr(
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or an object is not what it should be.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(FedDR, **locals())

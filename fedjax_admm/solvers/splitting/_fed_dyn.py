@@ -1,39 +1,33 @@
-r"""FedDyn: dynamic regularisation, by which every client's minimiser becomes that of all.
+"""FedDyn: dynamic regularisation, which makes every client's minimiser that of all.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-A client keeps a slope c_i, the server its model x and the mean h of all slopes; all slopes are 0 at
-first. One round of those who take part, rho the weight of the penalty (the paper calls it alpha):
+Client i keeps a slope c_i; the server keeps its model x and the mean h of all slopes. All slopes
+start at 0. One round of the clients that take part, with the weight rho (the paper's alpha):
 
     w_i <- argmin_w f_i(w) - <c_i, w> + rho/2 ||w - x||^2,    exactly, or by gradient steps from x
     c_i <- c_i - rho (w_i - x)                                which is grad f_i(w_i) if exact
     h   <- h - (rho / N) sum over those of (w_i - x)          at the server
     x   <- prox_{g/rho}(mean over those of w_i - h / rho)     at the server
 
-Clients send w_i, or c_i, from which w_i follows. h is the mean of all c_i in every round. At a
-fixed point w_i = x for everybody, hence c_i = grad f_i(x), and x = prox_{g/rho}(x - h / rho) says
-that -h, minus the mean of the gradients, lies in dg(x): the minimiser, whoever took part when. The
-paper has g = 0. A round in which nobody takes part keeps everything. With everybody in every round
-it is FedPD with the step 1 / rho that always averages. Under partial participation it differs from
-FedDR: its average runs over fresh models alone.
+Clients send w_i, or c_i, from which w_i follows. h is always the mean of all c_i. A fixed point has
+w_i = x and c_i = grad f_i(x) for every client, and x = prox_{g/rho}(x - h / rho) says that -h lies
+in dg(x): x is the minimiser, whoever took part when. The paper has g = 0. If no client takes part,
+nothing changes. With everybody in every round it is FedPD with the step 1 / rho and an average in
+every round. Under partial participation it differs from FedDR, whose average includes old models.
 
-Trap: weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. Where only the averages
-of models are weighted and h is the plain mean, a fixed point still has w_i = x and h = 0: the
-minimiser of the plain mean, without a word.
+Trap: weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. If only the averages of
+models are weighted, h stays the plain mean and the limit is the minimiser of the plain mean.
 
-Messages: where something happens to them c_i goes up, and x down. The server keeps d_i, what it
-heard last of everybody, and the client takes it over, c_i <- d_i, so that both ends hold the same.
-What became of the model of a client is what its slope says, so
+Messages: with an exchange, c_i goes up and x down. The server keeps d_i, the last slope that it
+received from each client, and the client continues from it, c_i <- d_i. The server computes
 
     h <- Agg over all i of d_i
-    x <- prox_{g/rho}(x - Agg over those who are heard of (d_i - d_i before) / rho - h / rho)
+    x <- prox_{g/rho}(x - Agg over those received of (d_i - d_i before) / rho - h / rho)
 
-with the aggregator Agg of the exchange, which for the mean is the above. At a fixed point with
-d_i = c_i nothing changes, and Agg of the gradients vanishes where g = 0. A slope does not vanish
-there: an unbiased compressor without memory changes c_i by a noise of sqrt(omega) ||c_i||, which
-the next solution forgets, but the model keeps moving by about that over rho and the square root of
-the number of clients; a biased one, such as the largest entries alone, stops where the mean of what
-it leaves of the gradients vanishes, at another point. Coded by differences there is no error.
+which for the mean is the above. Slopes do not vanish at a fixed point: an unbiased compressor
+without memory keeps the model moving by about sqrt(omega) ||c_i|| / (rho sqrt(N)), and a biased one
+converges to another point. `differences` keep no error.
 
 Reference: D. A. E. Acar, Y. Zhao, R. M. Navarro, M. Mattina, P. N. Whatmough, V. Saligrama,
 "Federated Learning Based on Dynamic Regularization", arXiv:2111.04263 (2021), Algorithm 1.
@@ -46,18 +40,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._local import LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class FedDynClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -65,39 +51,38 @@ class FedDynClients(NamedTuple):
     memory: Any  # of the local solver, stacked
 
 
-@pytree_dataclass
-class FedDyn(StarSolver):
+@roles.pytree_dataclass
+class FedDyn(roles.StarSolver):
     """Dynamic regularisation; build it with `fed_dyn`."""
 
     rho: jax.Array = positive(curvature=lambda largest: largest)  # shape=()
-    local: LocalSolver = locally()
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of c_i
+    local: roles.LocalSolver = roles.locally()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of c_i
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the local solver requires
     hears_changes: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[FedDynClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start with every slope at zero."""
         memory = self.local.memory(problem, models)
-        return FedDynClients(jnp.zeros_like(models), memory), Said()
+        return FedDynClients(jnp.zeros_like(models), memory), roles.Said()
 
-    def client(self, problem, clients: FedDynClients, x, key) -> tuple[FedDynClients, Said]:
+    def client(self, problem, clients: FedDynClients, x, key):
         """Return c_i; w_i follows from it."""
         centre = x + clients.slope / self.rho
         weight = jnp.broadcast_to(self.rho, x.shape[:1])
         w, memory = self.local(problem, centre, weight, x, clients.memory, key)
-        return FedDynClients(clients.slope - self.rho * (w - x), memory), Said()
+        return FedDynClients(clients.slope - self.rho * (w - x), memory), roles.Said()
 
-    def upload(self, clients: FedDynClients) -> Upload:
+    def upload(self, clients: FedDynClients) -> roles.Upload:
         """Return c_i."""
-        return Upload((clients.slope,))
+        return roles.Upload((clients.slope,))
 
     def apply_decoded(self, clients: FedDynClients, values) -> FedDynClients:
         """Take over the slope that arrived."""
         return clients._replace(slope=values[0])
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return x: the mean of w_i - x is minus that of the changes of slopes over rho."""
         (h,), (change,) = received.means, received.changes
         return self.regularizer.prox(server - (change + h) / self.rho, 1 / self.rho)
@@ -106,9 +91,9 @@ class FedDyn(StarSolver):
 def fed_dyn(
     rho: ArrayLike | None = None,
     *,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedDyn:
     """Build `FedDyn`.
 
@@ -118,12 +103,6 @@ def fed_dyn(
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or an object is not what it should be.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(FedDyn, **locals())

@@ -1,8 +1,8 @@
-r"""Federated averaging and FedProx: clients work on their own from the server's model.
+"""Federated averaging and FedProx: clients work on their own from the server's model.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-One round, S those who take part:
+One round of the clients S that take part:
 
     FedAvg     w_i = K gradient steps of length eta on f_i, from x
     FedProx    w_i = argmin_w f_i(w) + mu_p ||w - x||^2 / 2        exactly, or by gradient steps
@@ -10,20 +10,20 @@ One round, S those who take part:
 
     x <- prox_{s g}(mean over i in S of w_i)                        at the server
 
-with s the length of the gradient step that the clients' work amounts to where the losses are
-linear: K eta, 1 / mu_p, or the mean of tau_i over S. The mean has equal weights. Where a problem
-says whose data are accessible, the others are not heard; a round that hears nobody keeps the model.
+with s the length of the gradient step to which the clients' work amounts where the losses are
+linear: K eta, 1 / mu_p, or the mean of tau_i over S. Where a problem says whose data are
+accessible, the other clients stay silent. If no client sends, the model stays.
 
-**Where it ends.** With K = 1 and everybody present FedAvg is the proximal gradient method, and ends
-at the minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with
-Hessians A_i and minimisers x_i*, without g,
+**Limits.** With K = 1 and full participation FedAvg is the proximal gradient method and ends at the
+minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with Hessians A_i
+and minimisers x_i*, without g,
 
     x = (sum_i Q_i)^{-1} sum_i Q_i x_i*,    Q_i = I - (I - eta A_i)^K            FedAvg
                                             Q_i = A_i (A_i + mu_p I)^{-1}        FedProx, exact
 
-(the latter minimises the mean of the Moreau envelopes), and where not everybody takes part the
-model keeps wandering, even with K = 1. SCAFFOLD, FedDyn, FedDR and federated ADMM have no such
-bias. Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i.
+(the latter minimises the mean of the Moreau envelopes). Under partial participation the model
+fluctuates without converging, even with K = 1. SCAFFOLD, FedDyn, FedDR and federated ADMM have no
+such bias. Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i.
 
 References: H. B. McMahan et al., "Communication-Efficient Learning of Deep Networks from
 Decentralized Data", AISTATS 2017, arXiv:1602.05629 (FedAvg); T. Li et al., "Federated Optimization
@@ -32,27 +32,32 @@ the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Cl
 Learning via Generalized Total Variation Minimization", 2023.
 """
 
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, counted, declared, positive, scalar
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.capabilities import Gradients, OnGraph, OnStar, Prox
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
+from fedjax_admm._checks import build, counted, positive, ranged, scalar
+from fedjax_admm.capabilities import Gradients, OnGraph, Prox
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import descend
-from fedjax_admm.solvers._local import LocalProx, LocalSolver, locally
-from fedjax_admm.solvers._messages import Received, Said
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers._local import LocalProx
 
 
-@pytree_dataclass
-class GradientUpdate:
+class _Update:
+    """The work of a client that keeps nothing, and whose length the server knows."""
+
+    def memory(self, problem, models) -> Any:
+        """Return what clients keep before the first round."""
+        return ()
+
+    def beside(self, memory) -> Any:
+        """Return the number beside a client's model, None for none."""
+
+
+@roles.pytree_dataclass
+class GradientUpdate(_Update):
     """Gradient steps on the local loss."""
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
@@ -60,30 +65,21 @@ class GradientUpdate:
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
-    def memory(self, problem, models):
-        """Return nothing."""
-        return ()
-
     def __call__(self, problem, shared, memory, key):
         """Return the models after the steps, (clients, dim), and nothing."""
         return descend(problem, shared, key, self.rate, self.local_steps), memory
-
-    def beside(self, memory) -> Any:
-        """Return nothing: the server knows the length."""
 
     def length(self, received) -> Any:
         """Return K times the rate."""
         return self.local_steps * self.rate
 
 
-@pytree_dataclass
-class ProximalUpdate:
+@roles.pytree_dataclass
+class ProximalUpdate(_Update):
     """The local problem `f_l(w) + penalty ||w - x||^2 / 2`, by a local solver."""
 
-    penalty: jax.Array = declared(  # shape=()
-        partial(scalar, at_least=0), curvature=lambda largest: largest
-    )
-    local: LocalSolver = locally()
+    penalty: jax.Array = ranged(at_least=0, curvature=lambda largest: largest)  # shape=()
+    local: roles.LocalSolver = roles.locally()
 
     @property
     def requires(self) -> tuple[type, ...]:
@@ -99,15 +95,12 @@ class ProximalUpdate:
         weight = jnp.broadcast_to(self.penalty, shared.shape[:1])
         return self.local(problem, shared, weight, shared, memory, key)
 
-    def beside(self, memory) -> Any:
-        """Return nothing: the server knows the length."""
-
     def length(self, received) -> Any:
         """Return the length of the gradient step that it amounts to."""
         return self.local.length(self.penalty)
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class ProxUpdate:
     """One proximal step, with the steps `tau_i = ratio / degree_i` of GTV minimisation."""
 
@@ -132,38 +125,37 @@ class ProxUpdate:
         return received.beside
 
 
-@pytree_dataclass
-class FederatedAveraging(StarSolver):
-    """Averaging; built by `federated_averaging`, `fed_prox`, `federated_proximal_averaging`."""
+@roles.pytree_dataclass
+class FederatedAveraging(roles.StarSolver):
+    """Averaging; built by `fed_avg`, `fed_prox`, `fed_avg_prox`."""
 
     update: GradientUpdate | ProximalUpdate | ProxUpdate  # the work of the clients
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of the clients' models
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of the clients' models
 
-    requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what the update requires
     obeys_access: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key) -> tuple[Any, Said]:
+    def start_clients(self, problem, models, key):
         """Return the memories of the updates; everybody knows the first model."""
         memory = self.update.memory(problem, models)
-        return memory, Said((models,), beside=self.update.beside(memory))
+        return memory, roles.Said((models,), beside=self.update.beside(memory))
 
-    def client(self, problem, memory, model, key) -> tuple[Any, Said]:
+    def client(self, problem, memory, model, key):
         """Return the memory, and say the client's model."""
         moved, memory = self.update(problem, model, memory, key)
-        return memory, Said((moved,), beside=self.update.beside(memory))
+        return memory, roles.Said((moved,), beside=self.update.beside(memory))
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return the mean of the models, after the prox of g."""
         return self.regularizer.prox(received.means[0], self.update.length(received))
 
 
-def federated_averaging(
+def fed_avg(
     rate: ArrayLike | None = None,
     *,
     local_steps: int = 1,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedAvg: gradient steps on the clients' own losses.
 
@@ -173,13 +165,7 @@ def federated_averaging(
       local_steps: K per round; each has its own minibatch where the problem has them. With more
         than one the limit is biased wherever clients differ.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: a number is out of range, or the regulariser has no prox.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     update = build(GradientUpdate, rate=rate, local_steps=local_steps)
     return build(FederatedAveraging, **locals())
@@ -188,9 +174,9 @@ def federated_averaging(
 def fed_prox(
     penalty: ArrayLike | None = None,
     *,
-    local: LocalSolver | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    local: roles.LocalSolver | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedProx: local problems that are tied to the server's model.
 
@@ -200,14 +186,7 @@ def fed_prox(
       local: how a client solves its problem, `local_gradient(...)` or `local_prox()`; five gradient
         steps from the server's model if None.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: the penalty is negative, or 0 with a prox; the local solver is none; or the
-        regulariser has no prox.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     update = build(ProximalUpdate, penalty=penalty, local=local)
     if penalty is not None and isinstance(update.local, LocalProx):
@@ -215,16 +194,12 @@ def fed_prox(
     return build(FederatedAveraging, **locals())
 
 
-def federated_proximal_averaging(
+def fed_avg_prox(
     ratio: ArrayLike = 1.0,
     *,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
-    """Build averaging of proximal steps `tau_i = ratio / degree_i`, GTV's comparison on a network.
-
-    Raises:
-      InputError: the ratio is not positive, or the regulariser has no prox.
-    """
+    """Build averaging of proximal steps `tau_i = ratio / degree_i`, to compare GTV with."""
     update = build(ProxUpdate, ratio=ratio)
     return build(FederatedAveraging, **locals())

@@ -54,15 +54,9 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import _checks
 from fedjax_admm._checks import build, count, declared
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import DifferenceOfConvex, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._messages import Received, Said, StarState, Upload
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.star._fsmdm_constants import (
     FSMDM_PRESETS,
     check_product,
@@ -70,7 +64,7 @@ from fedjax_admm.solvers.star._fsmdm_constants import (
 )
 
 
-@short_repr
+@roles.short_repr
 class FSMDMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
@@ -84,8 +78,8 @@ class FSMDMClients(NamedTuple):
     updates: jax.Array  # shape=(clients,), int32: local updates done
 
 
-@pytree_dataclass
-class FSMDM(StarSolver):
+@roles.pytree_dataclass
+class FSMDM(roles.StarSolver):
     """Federated smoothing ADMM with Moreau envelope; build it with `fsmdm`."""
 
     sigma_psi: Schedule  # penalty parameter of x = z
@@ -93,40 +87,36 @@ class FSMDM(StarSolver):
     sigma_xi: Schedule  # penalty parameter of x = g and w = q
     mu_h: Schedule  # smoothing of the link, in the unit of the model
     omega: jax.Array  # shape=(): weight of the link, above the largest |partial derivative| of f_l
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of q_l - zeta_l / s_l, with weights s_l
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of q_l - zeta_l / s_l, with weights s_l
     local_updates: int = declared(count, static=True, default=1)
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, DifferenceOfConvex)
     sums_losses: ClassVar[bool] = True  # beside the regulariser
 
-    def start_clients(self, problem, models, key) -> tuple[FSMDMClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start every copy at the first model, every dual variable at zero."""
         duals, counts = jnp.zeros_like(models), jnp.zeros(len(models), jnp.int32)
         clients = FSMDMClients(models, models, models, models, duals, duals, duals, counts)
-        return clients, Said()
+        return clients, roles.Said()
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the z-step has a minimiser inside the ball in all of so many rounds.
-
-        Raises:
-          InputError: mu_phi sigma_psi is 1 or less at some count.
-        """
+        """Check that the z-step has a minimiser inside the ball in all of so many rounds."""
         check_schedules(self.mu_phi, self.sigma_psi, rounds * self.local_updates)
 
-    def client(self, problem, clients: FSMDMClients, server, key) -> tuple[FSMDMClients, Said]:
+    def client(self, problem, clients: FSMDMClients, server, key):
         """Return the clients after all local updates, (15)-(26)."""
 
         def once(clients, _):
             return self._local_update(problem, server, clients), None
 
-        return jax.lax.scan(once, clients, length=self.local_updates)[0], Said()
+        return jax.lax.scan(once, clients, length=self.local_updates)[0], roles.Said()
 
-    def upload(self, clients: FSMDMClients) -> Upload:
+    def upload(self, clients: FSMDMClients) -> roles.Upload:
         """Return q_l - zeta_l / s_l, with the weight s_l."""
-        weight = self.sigma_xi(clients.updates + 1)
+        (q, zeta), weight = (clients.q, clients.zeta), self.sigma_xi(clients.updates + 1)
         s = weight[:, None]
-        return Upload((clients.q - clients.zeta / s,), weight, (s * clients.q - clients.zeta,))
+        return roles.Upload((q - zeta / s,), weight, (s * q - zeta,))
 
     def apply_decoded(self, clients: FSMDMClients, values) -> FSMDMClients:
         """Return clients whose upload is the value: half of the difference in q, half in zeta."""
@@ -134,11 +124,11 @@ class FSMDM(StarSolver):
         error = (clients.q - clients.zeta / s - values[0]) / 2
         return clients._replace(q=clients.q - error, zeta=clients.zeta + s * error)
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return (27), and what minimises g besides."""
         return self.regularizer.prox(received.means[0], 1 / received.weight)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.x
 
@@ -177,8 +167,8 @@ def fsmdm(
     mu_phi: ScheduleLike | None = None,
     sigma_xi: ScheduleLike | None = None,
     mu_h: ScheduleLike | None = None,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FSMDM:
     """Build `FSMDM` from a preset, with single constants or whole schedules replaced.
 
@@ -203,10 +193,7 @@ def fsmdm(
       mu_h: likewise, in place of beta.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. It is added to the
         sum of the losses, not to their mean.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
+      exchange: of messages, `messages.exchange(...)`; none if None.
 
     Raises:
       InputError: an unknown preset, a number that is not positive, a constant given together
@@ -215,7 +202,7 @@ def fsmdm(
         the ball, or a regulariser without a prox.
     """
     _checks.one_of("preset", preset, FSMDM_PRESETS)
-    given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
+    constants = {"c": c, "d": d, "alpha": alpha, "beta": beta, "omega": omega}
     schedules = {  # what is given in place of a constant, that constant, and what it would make
         "sigma_psi": (sigma_psi, "c", sqrt_growth),
         "mu_phi": (mu_phi, "alpha", sqrt_decay),
@@ -223,30 +210,30 @@ def fsmdm(
         "mu_h": (mu_h, "beta", sqrt_decay),
     }
     for whole, name, _ in schedules.values():
-        if whole is not None and given[name] is not None:
+        if whole is not None and constants[name] is not None:
             raise _checks.InputError(
-                f"is {given[name]}, but the schedule that it would make is given too",
+                f"is {constants[name]}, but the schedule that it would make is given too",
                 argument=name,
-                value=given[name],
+                value=constants[name],
                 remedy="leave one of the two out",
             )
-    chosen = {
+    numbers = {
         name: _checks.scalar(name, FSMDM_PRESETS[preset][name] if value is None else value, above=0)
-        for name, value in given.items()
+        for name, value in constants.items()
     }
     solver = build(
         FSMDM,
         **{
-            name: make(chosen[constant]) if whole is None else as_schedule(name, whole, above=0)
+            name: make(numbers[constant]) if whole is None else as_schedule(name, whole, above=0)
             for name, (whole, constant, make) in schedules.items()
         },
-        omega=chosen["omega"],
+        omega=numbers["omega"],
         regularizer=regularizer,
         exchange=exchange,
         local_updates=local_updates,
     )
     if sigma_psi is None and mu_phi is None:
-        check_product(chosen["alpha"], chosen["c"])
+        check_product(numbers["alpha"], numbers["c"])
     else:
         check_schedules(solver.mu_phi, solver.sigma_psi, 1)
     return solver

@@ -54,12 +54,9 @@ def fsmdm_convergence_conditions(
 
     Returns:
       `{"beta d >= sqrt(80)": bool, "alpha c >= sqrt(3/2)": bool}`.
-
-    Raises:
-      InputError: a number is not finite or negative.
     """
-    given = {"c": c, "d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance}
-    for name, value in given.items():
+    constants = {"c": c, "d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+    for name, value in constants.items():
         _checks.number(name, value, at_least=0)
     return {
         "beta d >= sqrt(80)": beta * d >= math.sqrt(80) * (1 - tolerance),
@@ -68,11 +65,7 @@ def fsmdm_convergence_conditions(
 
 
 def check_product(alpha: jax.Array, c: jax.Array) -> None:
-    """Check that the z-step has a minimiser inside the ball: alpha * c > 1.
-
-    Raises:
-      InputError: the product of the two numbers is 1 or less.
-    """
+    """Check that the z-step has a minimiser inside the ball: alpha * c > 1."""
     if _checks.is_concrete((alpha, c)) and np.any(np.asarray(alpha) * np.asarray(c) <= 1):
         raise _checks.InputError(
             f"alpha * c must exceed 1 (the paper asks for sqrt(3/2)), but alpha is {alpha} "
@@ -87,9 +80,6 @@ def check_schedules(mu_phi: Schedule, sigma_psi: Schedule, updates: int) -> None
 
     Up to 64 counts from 1 to `updates` are looked at, in geometric progression, the first and the
     last among them; schedules with traced numbers are not.
-
-    Raises:
-      InputError: the product of the two schedules is 1 or less at a count.
     """
     last = min(max(updates, 1), 2**31 - 1)  # counts of updates are int32
     counts = np.geomspace(1, last, 64).round().astype(np.int32)

@@ -1,26 +1,26 @@
-r"""The iterative federated clustering algorithm (IFCA): k models, every node picks one.
+"""The iterative federated clustering algorithm (IFCA): k models, every node picks one.
 
     j_i     = argmin_j L_i(theta_j)                                      (every node)
     theta_j <- prox_{rate a g}(theta_j - (rate / n) sum over i with j_i = j of grad L_i(theta_j))
 
-It looks for a minimum of (1/n) sum_i min_j L_i(theta_j) + sum_j g(theta_j), with g a regulariser.
-The division is by all n nodes, and the sum runs over those who are present; a is their share, so
-that g counts as much as the losses in every round. Where a problem says whose data are accessible,
-the other nodes are not heard, and learn nothing: their loss is zero everywhere, and they read the
-first model.
+It looks for a minimum of (1/n) sum_i min_j L_i(theta_j) + sum_j g(theta_j). The sum runs over the
+nodes that are present and is divided by all n; a is the share of those present, so that g counts as
+much as the losses in every round. Where a problem says whose data are accessible, the other nodes
+stay silent; their loss is zero, so that they read the first model.
 
-Messages: a node sends its gradient through the exchange and, beside it and as it is, its choice,
-which travels along where messages wait. A server of many models makes of the gradients for each of
-them what the aggregator says, times their number, in the place of their sum; a Byzantine sender
-sends a false gradient, and its true choice. All models go down as one array, and a node
-chooses among the models as it reads them.
+Messages: a node sends its gradient through the exchange and its choice uncompressed beside it. For
+each model the server takes the aggregate of its gradients times their number. A Byzantine sender
+sends a false gradient and its true choice. All models go down as one array, and a node chooses
+among the models that it reads.
 
-It needs to know k, and a bad start can leave clusters empty: `nonempty` counts those in use.
+The method needs to know k, and a bad start can leave clusters empty: `nonempty` counts those in
+use.
 
 Reference: A. Ghosh, J. Chung, D. Yin, K. Ramchandran, "An Efficient Framework for Clustered
 Federated Learning", NeurIPS 2020 (arXiv 2006.04088), gradient averaging.
 """
 
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -28,52 +28,34 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, declared, finite_array, positive
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Access, Clients, Gradients, Values, has
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import copies
-from fedjax_admm.solvers._messages import Received, Said, StarState
-from fedjax_admm.solvers._star import StarSolver
 
 
-def _models(name: str, given: ArrayLike) -> jax.Array:
-    models = finite_array(name, given, (None, None))
-    if 0 in models.shape:
-        raise InputError(
-            f"must hold at least one model, but it has shape {models.shape}",
-            argument=name,
-            value=given,
-        )
-    return models
-
-
-@pytree_dataclass
-class IFCA(StarSolver):
+@roles.pytree_dataclass
+class IFCA(roles.StarSolver):
     """Iterative federated clustering; build it with `ifca`.
 
     The server holds the models (clusters, dim), a node the number of the model that fits it best.
     """
 
-    start: jax.Array = declared(_models)  # shape=(clusters, dim): first models
+    start: jax.Array = declared(
+        partial(finite_array, shape=(None, None))
+    )  # shape=(clusters, dim): first models
     rate: jax.Array = positive()  # shape=()
-    regularizer: Penalty = regularized()  # g, on every model
-    exchange: Exchange = exchanged()  # of gradients
+    regularizer: roles.Penalty = roles.regularized()  # g, on every model
+    exchange: roles.Exchange = roles.exchanged()  # of gradients
 
     requires: ClassVar[tuple[type, ...]] = (Clients, Values, Gradients)
     obeys_access: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
-        """Check that the first models have as many numbers as the problem's.
-
-        Raises:
-          InputError: they have not.
-        """
-        wanted, given = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
-        if wanted != given:
+        """Check that the first models have as many numbers as the problem's."""
+        needed, length = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
+        if needed != length:
             raise InputError(
-                f"must hold models of {wanted} numbers as the problem's, but they have {given}",
+                f"must hold models of {needed} numbers as the problem's, but they have {length}",
                 argument="start",
                 value=self.start,
             )
@@ -86,36 +68,36 @@ class IFCA(StarSolver):
         """Return the number of models."""
         return self.start.shape[0]
 
-    def start_clients(self, problem, models, key) -> tuple[jax.Array, Said]:
+    def start_clients(self, problem, models, key):
         """Let every node choose among the first models; gradients are zero."""
         choice = _choice(problem, models)
-        return choice, Said((jnp.zeros_like(models[:, 0]),), choice)
+        return choice, roles.Said((jnp.zeros_like(models[:, 0]),), choice)
 
-    def client(self, problem, choice, models, key) -> tuple[jax.Array, Said]:
+    def client(self, problem, choice, models, key):
         """Choose among the models that are read, and say the gradient at the chosen one."""
         if not self.reads_exactly:  # else it has chosen among these very models, to be judged
             choice = _choice(problem, models)
-        chosen = jnp.take_along_axis(models, choice[:, None, None], 1)[:, 0]
-        return choice, Said((problem.gradients(chosen, key),), choice)
+        own = jnp.take_along_axis(models, choice[:, None, None], 1)[:, 0]
+        return choice, roles.Said((problem.gradients(own, key),), choice)
 
-    def server(self, models, received: Received, info) -> jax.Array:
+    def server(self, models, received: roles.Received, info) -> jax.Array:
         """Return the models after a gradient step, and the prox of g."""
         models = models - self.rate / received.num_clients * received.sums[0]
         share = jnp.sum(info.active).astype(models.dtype) / received.num_clients
         # A prox of length 0 may divide by it.
         return self.regularizer.prox(models, self.rate * jnp.where(share > 0, share, 1))
 
-    def step(self, problem, state: StarState, info) -> StarState:
+    def step(self, problem, state: roles.StarState, info) -> roles.StarState:
         """Return the state after one round, in which absent nodes choose, too, to be judged."""
         state = super().step(problem, state, info)
         choice = _choice(problem, copies(state.server, problem))
         return state._replace(clients=choice)
 
-    def estimate(self, state: StarState) -> jax.Array:
+    def estimate(self, state: roles.StarState) -> jax.Array:
         """Return every node's chosen model, shape (nodes, dim)."""
         return state.server[state.clients]
 
-    def nonempty(self, problem, state: StarState) -> jax.Array:
+    def nonempty(self, problem, state: roles.StarState) -> jax.Array:
         """Return how many models some accessible node uses, shape (), int32."""
         users = jnp.ones(problem.num_clients, jnp.int32)
         if has(problem, Access):
@@ -128,8 +110,8 @@ def ifca(
     start: ArrayLike,
     rate: ArrayLike = 0.1,
     *,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> IFCA:
     """Build `IFCA`.
 
@@ -139,14 +121,7 @@ def ifca(
       rate: length of the gradient steps, for the mean over all nodes.
       regularizer: g, one of `fedjax_admm.penalties`, added for every model at the server; none if
         None. A model that nobody chooses shrinks as g says.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: `start` is not a finite matrix, the rate is not positive, or the regulariser
-        has no prox.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(IFCA, **locals())
 
@@ -155,10 +130,6 @@ def _choice(problem, read: jax.Array) -> jax.Array:
     """Return which of the models that it reads has the smallest loss at every node.
 
     Ties go to the lowest index.
-
-    Args:
-      problem: with all nodes.
-      read: shape (nodes, clusters, dim).
     """
     losses = jax.vmap(problem.values, 1)(read)
     return jnp.argmin(losses, 0).astype(jnp.int32)

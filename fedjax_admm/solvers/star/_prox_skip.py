@@ -1,9 +1,9 @@
-r"""ProxSkip, or Scaffnew: gradient steps, and only sometimes a round of communication.
+"""ProxSkip, or Scaffnew: gradient steps, with communication in only some rounds.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-Client i keeps x_i and h_i (zero at first). One round is one gradient step of everybody and one
-coin, the same for all clients: heads with probability p.
+Client i keeps x_i and h_i (zero at first). In one round every client takes a gradient step, and one
+coin, the same for all, shows heads with probability p.
 
     x~_i = x_i - gamma (grad f_i(x_i) - h_i)
     tails   x_i <- x~_i                                                        nobody sends
@@ -11,28 +11,22 @@ coin, the same for all clients: heads with probability p.
             x_i <- x = prox_{(gamma / p) g}(mean over i of what was sent)
             h_i <- h_i + (p / gamma) (x - x~_i)
 
-The p of the formulas is that of the coin. A limit has h_i = grad f_i(x) and -(mean of h_i) in
-dg(x): no bias, and for gamma <= 1 / L (L, mu the curvatures) the error shrinks per round by about
-1 - min(gamma mu, p^2): with p = sqrt(mu / L) as many gradient steps as gradient descent needs, and
-p times as many messages. With p = 1 it is the proximal gradient method. Scaffnew is the case g = 0;
-there the h_i cancel, and x~_i alone may be sent. With g they must be sent: without them the limit
-is another point.
+A limit has h_i = grad f_i(x) and -(mean of h_i) in dg(x): no bias. For gamma <= 1 / L the error
+shrinks per round by about 1 - min(gamma mu, p^2) (L, mu the curvatures): p = sqrt(mu / L) takes as
+many gradient steps as gradient descent and p times as many messages. p = 1 is the proximal gradient
+method. Scaffnew has g = 0; the h_i then cancel and x~_i alone may be sent. With g they must be
+sent, or the limit is another point.
 
-**Trap.** Everybody works in every round, and there is no theory for clients that are absent. Here
-absent clients keep x_i and h_i and hear nothing, and the server's mean is that of those who are
-present: then the h_i no longer cancel, and the limit is not the minimiser. Where clients come and
-go, take SCAFFOLD, FedDyn, FedDR or federated ADMM. Weights w_i of clients (of sum 1) belong in the
-losses, as N w_i f_i.
+**Trap.** The method assumes full participation. Here absent clients keep x_i and h_i and receive
+nothing, and the mean is that of the clients present: the h_i no longer cancel, and the limit is not
+the minimiser. Take SCAFFOLD, FedDyn, FedDR or federated ADMM instead. Weights w_i of clients (of
+sum 1) belong in the losses, as N w_i f_i.
 
-Messages: m_i = x~_i - (gamma / p) h_i goes up and x down, both in rounds of heads. The server
-averages what it hears in the round; where it reads u_i in the place of m_i, the client goes on from
-the model that u_i belongs to,
-
-    x~_i <- u_i + (gamma / p) h_i
-
-so that, with the mean and everybody present, the h_i still add up to nothing where g = 0. m_i does
-not vanish at a fixed point: compressed alone it keeps an error in proportion to itself, coded by
-differences it keeps none. There are no delays: x answers what was sent in the same round.
+Messages: m_i = x~_i - (gamma / p) h_i goes up and x down, both in rounds of heads. Where u_i
+arrives in the place of m_i, the client continues with x~_i <- u_i + (gamma / p) h_i, so that, with
+the mean and full participation, the h_i still add up to 0 where g = 0. m_i does not vanish at a
+fixed point: a compressor alone leaves an error in proportion to it, `differences` leave none. There
+are no delays, because the server answers in the same round.
 
 Reference: K. Mishchenko, G. Malinovsky, S. Stich, P. Richtarik, "ProxSkip: Yes! Local Gradient
 Steps Provably Lead to Communication Acceleration! Finally!", ICML 2022, arXiv:2202.09357,
@@ -46,17 +40,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, prompt_alone, regularized
-from fedjax_admm.solvers._messages import Received, Said, StarState
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@short_repr
+@roles.short_repr
 class ProxSkipClients(NamedTuple):
     """What the clients hold, stacked; absent ones keep all of it."""
 
@@ -64,17 +52,17 @@ class ProxSkipClients(NamedTuple):
     control: jax.Array  # shape=(clients, dim): h_i
 
 
-@pytree_dataclass
-class ProxSkip(StarSolver):
+@roles.pytree_dataclass
+class ProxSkip(roles.StarSolver):
     """ProxSkip; build it with `prox_skip`."""
 
     step_size: jax.Array = positive(  # shape=(): gamma
         argument="step", curvature=lambda largest: 1 / largest
     )
     probability: jax.Array = positive(at_most=1)  # shape=(): p
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged(
-        prompt_alone("the server answers in the same round")
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged(
+        prompt_alone="the server answers in the same round"
     )  # of x~_i - (gamma / p) h_i
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
@@ -85,27 +73,27 @@ class ProxSkip(StarSolver):
         """Return gamma / p, shape ()."""
         return self.step_size / self.probability
 
-    def start_clients(self, problem, models, key) -> tuple[ProxSkipClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start everybody at the first model, with h_i = 0."""
-        return ProxSkipClients(models, jnp.zeros_like(models)), Said((models,))
+        return ProxSkipClients(models, jnp.zeros_like(models)), roles.Said((models,))
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return heads, and the key of the minibatches."""
         coin_key, key = jax.random.split(key)
         return jax.random.bernoulli(coin_key, self.probability), key
 
-    def client(self, problem, clients: ProxSkipClients, _, key) -> tuple[ProxSkipClients, Said]:
+    def client(self, problem, clients: ProxSkipClients, _, key):
         """Return x~_i in the place of x_i, and say x~_i - (gamma / p) h_i."""
         slopes = problem.gradients(clients.model, key)
         moved = clients.model - self.step_size * (slopes - clients.control)
         sent = moved - self.stretch * clients.control
-        return clients._replace(model=moved), Said((sent,))
+        return clients._replace(model=moved), roles.Said((sent,))
 
     def apply_decoded(self, clients: ProxSkipClients, values) -> ProxSkipClients:
         """Go on from the model of which the value would have been sent."""
         return clients._replace(model=values[0] + self.stretch * clients.control)
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return x."""
         return self.regularizer.prox(received.means[0], self.stretch)
 
@@ -113,7 +101,7 @@ class ProxSkip(StarSolver):
         """Return x and the new h_i."""
         return ProxSkipClients(x, clients.control + (x - clients.model) / self.stretch)
 
-    def client_models(self, state: StarState) -> jax.Array:
+    def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
         return state.clients.model
 
@@ -122,8 +110,8 @@ def prox_skip(
     step: ArrayLike | None = None,
     *,
     probability: ArrayLike = 0.3,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> ProxSkip:
     """Build `ProxSkip`.
 
@@ -134,12 +122,6 @@ def prox_skip(
         over the largest curvature.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none, which is Scaffnew, if
         None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, the regulariser has no prox, or messages are delayed.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(ProxSkip, **locals())

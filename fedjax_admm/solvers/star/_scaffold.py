@@ -1,36 +1,31 @@
-r"""SCAFFOLD: local gradient steps that are corrected by what every client knows of the others.
+"""SCAFFOLD: local gradient steps, corrected by control variates.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-The server keeps x and c, client i its control variate c_i; all c and c_i begin at zero. One round,
-S those who take part, with the old x and c everywhere:
+The server keeps x and c, client i its control variate c_i; all c and c_i start at zero. One round
+of the clients S that take part, with the old x and c everywhere:
 
     y_i   <- x,  then K times  y_i <- y_i - eta (grad f_i(y_i) - c_i + c)
     c_i+  =  c_i - c + (x - y_i) / (K eta)                                         (option II)
     x     <- prox_{K eta eta_g g}(x + eta_g mean over S of (y_i - x))
     c     <- c + (1/N) sum over S of (c_i+ - c_i),       c_i <- c_i+
 
-The division is by all N clients: so c is the mean of all c_i after every round, whoever took part
-(with |S| in place of N it is not).
+The division by all N clients makes c the mean of all c_i after every round (|S| would not).
 
-**Where it ends.** At a fixed point c_i+ = c_i, so x - y_i = K eta c for every client, and the
-server's step says -c in dg(x). Without g this is c = 0: then y_i = x, c_i = grad f_i(x), and the
-mean of the gradients vanishes: no bias, for any K and any participation. With g and K = 1 the
-client's step says c_i = grad f_i(x), c = grad f(x), and -grad f(x) in dg(x): exact too. With g and
-K > 1 the clients walk the way -K eta c and c_i is the mean of their gradients along it, which
-differs from that at x by about (K - 1) eta / 2 times a Hessian times c: a bias of the order of the
-rate.
+**Limits.** At a fixed point x - y_i = K eta c for every client, and the server's step says -c in
+dg(x). Without g this is c = 0: then c_i = grad f_i(x) and the mean of the gradients vanishes, for
+any K and any participation. With g and K = 1 the limit is exact, too. With g and K > 1, c_i is the
+mean of gradients along the way -K eta c, which differs from that at x by about (K - 1) eta / 2
+times a Hessian times c: a bias of the order of the rate.
 
 **Trap.** Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. Weighting only the
-server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean,
-because there y_i = x for all clients.
+server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean.
 
-Messages: the move y_i - x and c_i+ go up, x and c down, each through the channel. The server
-averages the moves that it hears in a round, and the control variates that it heard last of
-everybody; where it reads d_i in the place of c_i+, the client takes it over, c_i <- d_i, so that
-both ends hold the same and c is the mean of all c_i. At a fixed point the moves vanish where g = 0,
-and a compressor without memory does them no harm there; c_i does not vanish: compressed alone it
-keeps an error in proportion to itself, coded by differences it keeps none.
+Messages: the move y_i - x and c_i+ go up, x and c down. The server averages the moves that it
+receives in a round, and the last control variates of all clients. Where d_i arrives in the place of
+c_i+, the client continues with c_i <- d_i, so that both ends agree. The moves vanish at a fixed
+point where g = 0, so that a compressor without memory does no harm there; c_i does not vanish: a
+compressor alone leaves an error in proportion to it, `differences` leave none.
 
 Reference: S. P. Karimireddy, S. Kale, M. Mohri, S. J. Reddi, S. U. Stich, A. T. Suresh, "SCAFFOLD:
 Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.06378, Algorithm 1,
@@ -44,18 +39,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, counted, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
-from fedjax_admm.solvers._declared import exchanged, regularized
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import descend
-from fedjax_admm.solvers._messages import Received, Said, Upload
-from fedjax_admm.solvers._star import StarSolver
 
 
-@short_repr
+@roles.short_repr
 class ScaffoldServer(NamedTuple):
     """What goes down."""
 
@@ -63,14 +52,14 @@ class ScaffoldServer(NamedTuple):
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
 
 
-@pytree_dataclass
-class Scaffold(StarSolver):
+@roles.pytree_dataclass
+class Scaffold(roles.StarSolver):
     """SCAFFOLD; build it with `scaffold`. What a client keeps is c_i, shape (clients, dim)."""
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=(): eta
     server_step: jax.Array = positive()  # shape=(): eta_g
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of the moves, and of c_i
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of the moves, and of c_i
     local_steps: int = counted()  # K
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
@@ -79,27 +68,27 @@ class Scaffold(StarSolver):
         """Start at the first model, with c = 0."""
         return ScaffoldServer(model, jnp.zeros_like(model))
 
-    def start_clients(self, problem, models, key) -> tuple[jax.Array, Said]:
+    def start_clients(self, problem, models, key):
         """Start with c_i = 0; no client has moved."""
         none = jnp.zeros_like(models)
-        return none, Said((none,))
+        return none, roles.Said((none,))
 
-    def client(self, problem, own, received: ScaffoldServer, key) -> tuple[jax.Array, Said]:
+    def client(self, problem, own, received: ScaffoldServer, key):
         """Return c_i+, and say y_i - x."""
         x, correction = received.model, received.control - own
         moved = descend(problem, x, key, self.rate, self.local_steps, lambda _: correction)
         new = (x - moved) / (self.local_steps * self.rate) - correction
-        return new, Said((moved - x,))
+        return new, roles.Said((moved - x,))
 
-    def upload(self, own) -> Upload:
+    def upload(self, own) -> roles.Upload:
         """Return c_i."""
-        return Upload((own,))
+        return roles.Upload((own,))
 
     def apply_decoded(self, own, values) -> jax.Array:
         """Take over the control variate that arrived."""
         return values[1]
 
-    def server(self, server: ScaffoldServer, received: Received, info) -> ScaffoldServer:
+    def server(self, server: ScaffoldServer, received: roles.Received, info) -> ScaffoldServer:
         """Return x and c."""
         move, control = received.means
         length = self.local_steps * self.rate * self.server_step
@@ -116,8 +105,8 @@ def scaffold(
     *,
     local_steps: int = 5,
     server_step: ArrayLike = 1.0,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> Scaffold:
     """Build `Scaffold`.
 
@@ -128,12 +117,6 @@ def scaffold(
       server_step: eta_g; 1 takes the mean of the clients' models.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. With more than one
         local step the limit is then biased, in the order of the rate.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or the regulariser has no prox.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(Scaffold, **locals())

@@ -1,4 +1,4 @@
-r"""Federated subgradient descent, such as the baseline DSRL of robust localisation.
+"""Federated subgradient descent, such as the baseline DSRL of robust localisation.
 
     minimise over w   (1 / L) sum_l f_l(w) + g(w)
 
@@ -8,13 +8,11 @@ inactive one counts with the model itself, and the server takes the plain mean o
     v <- (1 / L) sum_l (w - eta_k u_l active_l) ,    u_l a subgradient of f_l at w
     w <- prox_{eta_k a_k g}(v) ,                     a_k the share of clients that are active
 
-So the regulariser g counts as much as the losses in every round, and a round of nobody keeps the
-model.
+So g counts as much as the losses in every round. If no client takes part, the model stays.
 
-Messages: u_l goes up, w down. Whoever is not heard counts with the model itself: v is w minus
-eta_k a_k times what the exchange's aggregator makes of the u_l that are heard, a_k the share of
-those. Subgradients of clients that differ do not vanish, nor do errors of their compression, which
-the decreasing steps average away where it is unbiased, and where what is lost is remembered.
+Messages: u_l goes up, w down. v is w minus eta_k a_k times the aggregate of the u_l that arrive,
+with a_k their share. Subgradients do not vanish at the optimum, nor do errors of their compression;
+decreasing steps average them away for unbiased compressors and for `error_feedback`.
 
 Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked Federated Learning
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.
@@ -26,36 +24,31 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, OnStar
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, power_decay, sqrt_decay
-from fedjax_admm.solvers._declared import exchanged, regularized, scheduled
-from fedjax_admm.solvers._messages import Received, Said
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 
 
-@pytree_dataclass
-class FederatedSubgradient(StarSolver):
-    """Federated subgradient descent; build it with `federated_subgradient`."""
+@roles.pytree_dataclass
+class FederatedSubgradient(roles.StarSolver):
+    """Federated subgradient descent; build it with `fed_subgradient`."""
 
-    step_size: Schedule = scheduled()  # eta_k, of the global round k from 1; in units of the model
-    # per subgradient
-    regularizer: Penalty = regularized()  # g
-    exchange: Exchange = exchanged()  # of u_l
+    # eta_k, of the global round k from 1; in units of the model per subgradient
+    step_size: Schedule = roles.scheduled()
+    regularizer: roles.Penalty = roles.regularized()  # g
+    exchange: roles.Exchange = roles.exchanged()  # of u_l
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
-    def start_clients(self, problem, models, key) -> tuple[tuple[()], Said]:
+    def start_clients(self, problem, models, key):
         """Start without subgradients; clients keep nothing."""
-        return (), Said((jnp.zeros_like(models),))
+        return (), roles.Said((jnp.zeros_like(models),))
 
-    def client(self, problem, clients, server, key) -> tuple[tuple[()], Said]:
+    def client(self, problem, clients, server, key):
         """Say u_l, a subgradient at the server's model."""
-        return (), Said((problem.gradients(server, key),))
+        return (), roles.Said((problem.gradients(server, key),))
 
-    def server(self, server, received: Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return `prox_{eta_k a_k g}(w - eta_k a_k mean of u_l)`."""
         length, (total,) = self.step_size(info.index + 1), received.sums
         share = received.number.astype(total.dtype) / received.num_clients
@@ -66,11 +59,11 @@ class FederatedSubgradient(StarSolver):
         )
 
 
-def federated_subgradient(
+def fed_subgradient(
     step_size: ScheduleLike | None = None,
     *,
-    regularizer: Penalty | None = None,
-    exchange: Exchange | None = None,
+    regularizer: roles.Penalty | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FederatedSubgradient:
     """Build `FederatedSubgradient`.
 
@@ -81,14 +74,7 @@ def federated_subgradient(
         for localisation with 21 sensors in a cube of 60 m, where both subgradients and models are
         known. `subgradient_steps` has the others with which the method is compared there.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: `step_size` is not a schedule, or a number that is not positive, or the
-        regulariser has no prox.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     step_size = sqrt_decay(16.0) if step_size is None else step_size
     return build(FederatedSubgradient, **locals())

@@ -1,4 +1,4 @@
-r"""Normalised subgradient descent with all data in one place: the baseline of HFSAD.
+"""Normalised subgradient descent with all data in one place: the baseline of HFSAD.
 
     F(w) = (1 / N) sum_n f_n(w) + P(w),    g a subgradient of F (sign(0) = 0)
     w <- project(w - s_k g / ||g||),       k = 1, 2, ...
@@ -6,18 +6,13 @@ r"""Normalised subgradient descent with all data in one place: the baseline of H
 Step lengths s_k: any schedule (geometric and 1/sqrt(k) are usual), or Polyak's
 `(F(w) - F*)_+ / ||g||`, which needs the optimal value.
 
-Its iterates do not depend on where the data are: over a tree, one step costs one message up and one
-down per link (the sum of subgradients, the model), and that is how its traffic is counted. Absent
-clients' terms are left out of the sum of subgradients, and of Polyak's F(w), for which a client
-sends f_n(w) beside its subgradient; P is the server's and stays.
+The iterates do not depend on where the data are: over a tree, one step costs one message up and one
+down per link (the sum of subgradients, the model), and its traffic is counted so. Terms of absent
+clients are left out of the sum of subgradients and of Polyak's F(w); P is the server's and stays.
 
-Where something happens to messages, the clients' subgradients are messages to the cloud; with m of
-them heard, each g_n as it arrives,
-
-    sum_n g_n  is  m Agg(g_n of those who are heard)
-
-Nobody on the way can add up what has yet to be judged: edge servers pass every message on, and it
-counts once per link, up and down.
+With an exchange, the clients' subgradients are messages to the cloud, and m times the aggregate of
+the m that arrive takes the place of their sum. Edge servers cannot add up messages that the cloud
+must judge: they pass every message on, and it counts once per link.
 
 Reference: D. Davis, D. Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp
 weakly convex functions", Journal of Optimization Theory and Applications 179 (2018) 962-982,
@@ -32,20 +27,14 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, declared, number
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, OnTree, Projection, Values
 from fedjax_admm.kernels import safe_norm, safe_ratio
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule
-from fedjax_admm.solvers._declared import exchanged, regularized
-from fedjax_admm.solvers._messages import Received, Said, StarState
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.traffic import Traffic
 
 
-@short_repr
+@roles.short_repr
 class CentralServer(NamedTuple):
     """The one model, and the steps that it has taken."""
 
@@ -53,7 +42,7 @@ class CentralServer(NamedTuple):
     rounds: jax.Array  # shape=(), int32
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class ScheduledStep:
     """A step length that depends on the count alone."""
 
@@ -67,7 +56,7 @@ class ScheduledStep:
         return self.schedule(count)
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class PolyakStep:
     """Polyak's step length `(F(w) - F*)_+ / ||g||`, at most what reaches F*; an oracle's."""
 
@@ -88,13 +77,13 @@ def _step_rule(name: str, value: Any) -> Any:
     return ScheduledStep(as_schedule(name, value, above=0))
 
 
-@pytree_dataclass
-class CentralizedSubgradient(StarSolver):
+@roles.pytree_dataclass
+class CentralizedSubgradient(roles.StarSolver):
     """Normalised subgradient descent; build it with `centralized_subgradient`."""
 
     step_length: ScheduledStep | PolyakStep = declared(_step_rule)
-    regularizer: Penalty = regularized()
-    exchange: Exchange = exchanged()  # of subgradients
+    regularizer: roles.Penalty = roles.regularized()
+    exchange: roles.Exchange = roles.exchanged()  # of subgradients
 
     requires: ClassVar[tuple[type, ...]] = (OnTree, Values, Gradients, Projection)
 
@@ -106,17 +95,17 @@ class CentralizedSubgradient(StarSolver):
         """Send the model."""
         return server.model
 
-    def start_clients(self, problem, models, key) -> tuple[tuple[()], Said]:
+    def start_clients(self, problem, models, key):
         """Start without subgradients."""
         beside = self.step_length.beside(problem, models)
-        return (), Said((jnp.zeros_like(models),), beside=beside)
+        return (), roles.Said((jnp.zeros_like(models),), beside=beside)
 
-    def client(self, problem, clients, model, key) -> tuple[tuple[()], Said]:
+    def client(self, problem, clients, model, key):
         """Say g_n, and f_n(w) where it is asked for."""
         beside = self.step_length.beside(problem, model)
-        return (), Said((problem.gradients(model, key),), beside=beside)
+        return (), roles.Said((problem.gradients(model, key),), beside=beside)
 
-    def server(self, server: CentralServer, received: Received, info) -> CentralServer:
+    def server(self, server: CentralServer, received: roles.Received, info) -> CentralServer:
         """Return the model after a step, before it is projected."""
         model, count = server.model, server.rounds + 1
         penalty, slope = jax.value_and_grad(self.regularizer.value)(model)
@@ -130,11 +119,11 @@ class CentralizedSubgradient(StarSolver):
         """Return the model."""
         return server.model
 
-    def rounds(self, state: StarState) -> jax.Array:
+    def rounds(self, state: roles.StarState) -> jax.Array:
         """Return the steps taken, shape (), int32."""
         return state.server.rounds
 
-    def step(self, problem, state: StarState, info) -> StarState:
+    def step(self, problem, state: roles.StarState, info) -> roles.StarState:
         """Return the state after one step and the projection."""
         state = super().step(problem, state, info)
         projected = problem.project(state.server.model)
@@ -160,9 +149,9 @@ class CentralizedSubgradient(StarSolver):
 
 def centralized_subgradient(
     step_length: ScheduleLike | PolyakStep,
-    regularizer: Penalty | None = None,
+    regularizer: roles.Penalty | None = None,
     *,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> CentralizedSubgradient:
     """Build `CentralizedSubgradient`.
 
@@ -171,22 +160,11 @@ def centralized_subgradient(
         `power_decay(0.1, 0.5)`, an optax schedule or another function of the count; a number, which
         stands for a constant; or `polyak(optimum)`.
       regularizer: P; none if None. Its derivative at a kink of |t| is 0.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: `step_length` is neither a schedule nor Polyak's rule, or a number that is not
-        positive.
+      exchange: of messages, `messages.exchange(...)`; none if None.
     """
     return build(CentralizedSubgradient, **locals())
 
 
 def polyak(optimum: ArrayLike) -> PolyakStep:
-    """Build `PolyakStep` from the optimal value F*.
-
-    Raises:
-      InputError: it is not a finite number.
-    """
+    """Build `PolyakStep` from the optimal value F*."""
     return build(PolyakStep, **locals())

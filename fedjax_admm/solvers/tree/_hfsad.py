@@ -70,14 +70,10 @@ def hfsad(
       personal: whether the estimate is the clients' models instead of the cloud's.
       exchange: what happens to messages; see `hierarchical_admm`.
 
-    Returns:
-      The solver.
-
     Raises:
       InputError: a number is out of range, an option is unknown, or omega is missing.
     """
     flag("sparse", sparse)
-    flag("personal", personal)
     tree = problem.tree
     if omega is None:
         if not hasattr(problem, "x"):
@@ -112,9 +108,6 @@ def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[Tr
 
     Returns:
       The clients' link, then one per level of servers from 1.
-
-    Raises:
-      InputError: omega is not positive, a slope is negative, or there are too few or too many.
     """
     instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
     omega = number("omega", omega, above=0)
@@ -148,12 +141,6 @@ def scad_regularizers(tree: Tree, lam: ArrayLike = 0.1, gamma: ArrayLike = 2.4) 
       tree: the tree.
       lam: lambda of SCAD.
       gamma: gamma of SCAD, above 2.
-
-    Returns:
-      The regularisers, the root's first; weights have shape (servers of the level, 1).
-
-    Raises:
-      InputError: a number is out of range.
     """
     instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
     dtype = number("lam", lam).dtype

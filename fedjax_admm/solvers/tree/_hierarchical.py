@@ -53,11 +53,8 @@ from fedjax_admm._checks import (
     one_of,
     several,
 )
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty, zero
-from fedjax_admm.solvers._declared import check_regularizer, exchanged
+from fedjax_admm.penalties import zero
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._tree import FromChildren, HierarchyState, TreeSolver, TreeUpload
 from fedjax_admm.solvers.tree._client_updates import (
     CLIENT_UPDATES,
@@ -67,11 +64,11 @@ from fedjax_admm.solvers.tree._client_updates import (
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
 
 
-@short_repr
+@roles.short_repr
 class RootRegularizer(NamedTuple):
     """What regularises the servers of the first level, which is the root alone, for one model."""
 
-    level: Penalty  # of models (servers, dim)
+    level: roles.Penalty  # of models (servers, dim)
 
     def value(self, x: jax.Array) -> jax.Array:
         """Return the value at a model (dim,), shape ()."""
@@ -92,11 +89,11 @@ def _links(name: str, given: Any) -> tuple[TreeLink, ...]:
     return tuple(_link(f"{name}[{level}]", link) for level, link in enumerate(given))
 
 
-def _regularizers(name: str, given: Any) -> tuple[Penalty, ...] | None:
+def _regularizers(name: str, given: Any) -> tuple[roles.Penalty, ...] | None:
     if given is None:
         return None
     several(name, given, "penalties, one per level of servers")
-    return tuple(map(check_regularizer, given))
+    return tuple(roles.check_regularizer(name, each) for each in given)
 
 
 def _client_update(name: str, given: Any) -> ProxClients | LinearizedClients:
@@ -104,18 +101,18 @@ def _client_update(name: str, given: Any) -> ProxClients | LinearizedClients:
     return CLIENT_UPDATES[given]()
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class HierarchicalADMM(TreeSolver):
     """Smoothing ADMM over a tree; `hierarchical_admm`, `consensus_admm` and `hfsad` build it."""
 
     clients: TreeLink = declared(_link)  # of the clients, at whatever level they hang
     servers: tuple[TreeLink, ...] = declared(_links)  # of the servers, one per level from 1
     # Of the servers, one per level, the root first.
-    regularizers: tuple[Penalty, ...] = declared(_regularizers)
+    regularizers: tuple[roles.Penalty, ...] = declared(_regularizers)
     client_update: ProxClients | LinearizedClients = declared(_client_update)
     passes: int = counted()
     personal: bool = flagged()
-    exchange: Exchange = exchanged()  # of q - Gamma / sigma, with weights sigma
+    exchange: roles.Exchange = roles.exchanged()  # of q - Gamma / sigma, with weights sigma
 
     sums_losses: ClassVar[bool] = True  # beside the regularisers
 
@@ -125,11 +122,7 @@ class HierarchicalADMM(TreeSolver):
         return RootRegularizer(self.regularizers[0])
 
     def participants(self, problem) -> tuple[int, ...]:
-        """Return `(passes, nodes)`: clients, then the servers level by level, without the root.
-
-        Raises:
-          InputError: the tree has another number of levels than the solver.
-        """
+        """Return `(passes, nodes)`: clients, then the servers level by level, without the root."""
         depth = problem.tree.depth
         if depth != len(self.regularizers):
             raise InputError(
@@ -153,7 +146,7 @@ class HierarchicalADMM(TreeSolver):
         """Return w."""
         return nodes.w
 
-    def client(self, problem, clients: TreeNodes, above: jax.Array, key) -> TreeNodes:
+    def client(self, problem, clients: TreeNodes, above: jax.Array) -> TreeNodes:
         """Return the clients after an update."""
         link, counts = self.clients, clients.updates + 1
         sigma, mu = link.sigma(counts), link.mu(counts)
@@ -195,12 +188,12 @@ class HierarchicalADMM(TreeSolver):
 def hierarchical_admm(
     clients: TreeLink,
     servers: Sequence[TreeLink] = (),
-    regularizers: Sequence[Penalty] | None = None,
+    regularizers: Sequence[roles.Penalty] | None = None,
     *,
     passes: int = 1,
     client_update: str = "prox",
     personal: bool = False,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> HierarchicalADMM:
     """Build `HierarchicalADMM`.
 
@@ -213,18 +206,11 @@ def hierarchical_admm(
       client_update: "prox" (the problem has a `prox`) or "linearized" (it has
         `smoothed_gradients`).
       personal: whether the estimate is the clients' models instead of the cloud's.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. A share of
+      exchange: of messages, `messages.exchange(...)`; none if None. A share of
         Byzantine nodes is drawn among the clients; a mask with an entry per link, the clients first
         and then the servers from level 1 on, may name servers, too. Their uploads are false, and
         the models that they send to their children are true. Delays count passes, and are the same
         for all links.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: the numbers of links and regularisers do not fit together, or an argument is
-        none of those listed.
     """
     solver = build(HierarchicalADMM, **locals())
     levels = len(solver.servers) + 1
@@ -241,7 +227,7 @@ def hierarchical_admm(
 
 
 def consensus_admm(
-    clients: TreeLink, regularizer: Penalty | None = None, **options: Any
+    clients: TreeLink, regularizer: roles.Penalty | None = None, **options: Any
 ) -> HierarchicalADMM:
     """Build the solver for a star: flat consensus, clients and one server.
 
@@ -252,8 +238,6 @@ def consensus_admm(
 
     Returns:
       The solver, for a tree of depth 1.
-
-    Raises:
-      InputError: as `hierarchical_admm`.
     """
-    return hierarchical_admm(clients, (), (check_regularizer(regularizer),), **options)
+    regularizer = roles.check_regularizer("regularizer", regularizer)
+    return hierarchical_admm(clients, (), (regularizer,), **options)

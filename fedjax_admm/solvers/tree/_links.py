@@ -22,15 +22,14 @@ from typing import Any, NamedTuple
 import jax
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import couple_pair
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._tree import TreeUpload
 
 
-@short_repr
+@roles.short_repr
 class TreeNodes(NamedTuple):
     """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
 
@@ -42,7 +41,7 @@ class TreeNodes(NamedTuple):
     memory: Any = ()  # of the clients' inexact prox, stacked; () of an exact one, and of servers
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class TreeLink:
     """How nodes are tied to their parents; build it with `tree_link`."""
 
@@ -89,13 +88,6 @@ def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty)
         above the subgradients that arrive from below), `penalties.mcp` or `penalties.scad` for
         personal models, `penalties.group_mcp` or `penalties.group_scad` for clusters (models are
         equal, or neither is moved), `penalties.zero()` to cut the nodes off.
-
-    Returns:
-      The link; its numbers are leaves.
-
-    Raises:
-      InputError: a number is not positive, something is no schedule, or the penalty has no smoothed
-        prox.
     """
     if not hasattr(penalty, "smoothed_prox"):
         raise InputError(

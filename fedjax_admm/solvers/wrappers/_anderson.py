@@ -1,4 +1,4 @@
-r"""Anderson acceleration of any deterministic solver, with a safeguard.
+"""Anderson acceleration of any deterministic solver, with a safeguard.
 
 A round of a solver is a map F of its state, here all floating numbers of it as one vector x. From
 the last m differences of points, rows of S, and of residuals f = F(x) - x, rows of Y, one round is
@@ -7,22 +7,18 @@ the last m differences of points, rows of S, and of residuals f = F(x) - x, rows
     (Y Y^T + eta (||S||^2 + ||Y||^2) I) gamma = Y f
     x <- g - (S + Y)^T gamma                            which F judges in the next round
 
-so that what does not follow the differences of the past is all that remains of the residual. Such a
-point is refused unless `||f|| <= D ||f_last||`, f_last being the last residual that was taken: the
-state is then what F made of the last point that was taken, and the differences are forgotten. Whole
-numbers in the state, such as counts of rounds, are those of the plain step. Where only rounding is
-left of f the plain step is taken, and the differences are forgotten: they would say nothing, and
-derivatives through them would be noise.
+Such a point is refused unless `||f|| <= D ||f_last||`, f_last being the last accepted residual: the
+state is then F of the last accepted point, and the differences are dropped. Whole numbers in the
+state, such as counts of rounds, are those of the plain step. Where only rounding is left of f the
+plain step is taken and the differences are dropped, as derivatives through them would be noise.
 
-**What it is not for.** It needs the same map in every round: everybody present, full gradients, and
-no coins, noise, schedules over rounds, or penalties that adapt to the iterates. A solver is refused
-whose next state follows from the key or from the number of a round; this is looked up in its
-program, with its exchange. So a channel such as `differences(top_k(5))`, an attack such as
-`sign_flip` or an aggregator such as `coordinate_median` may be inside: what they remember is a part
-of the state, and is extrapolated with the rest. A channel that draws, or a delay, may not. In a
-round in which somebody is absent the plain step is taken and the differences are forgotten, so that
-absent clients keep everything, and nothing is gained. The inner products of whole states, about 2 m
-new ones in a round, which a network would have to add up, are not counted as messages.
+**Conditions.** It needs the same map in every round: everybody present, full gradients, and no
+coins, noise, schedules over rounds, or penalties that adapt. A solver whose next state depends on
+the key or on the number of a round, by its traced program, is refused. Channels, attacks and
+aggregators without draws, such as `differences(top_k(5))`, `sign_flip` and `coordinate_median`, may
+be inside: what they remember is a part of the state. In a round with an absent client the plain
+step is taken and the differences are dropped. The inner products of whole states, about 2 m new
+ones per round, are not counted as messages.
 
 Reference: D. G. Anderson, "Iterative Procedures for Nonlinear Integral Equations", Journal of the
 ACM 12(4), 1965; H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SIAM
@@ -30,7 +26,6 @@ Journal on Numerical Analysis 49(4), 2011; A. Fu, J. Zhang, S. Boyd, "Anderson A
 Douglas-Rachford Splitting", arXiv:1908.11482 (the regulariser, and the idea of the safeguard).
 """
 
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -38,18 +33,17 @@ import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, declared, scalar
-from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._checks import InputError, build, counted, declared, optional, ranged, scalar
 from fedjax_admm._run import in_dtype_of
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Clients
 from fedjax_admm.protocol import RoundInfo, Solver
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@short_repr
+@roles.short_repr
 class AndersonHistory(NamedTuple):
     """What is remembered of earlier rounds; d is the number of floating numbers in a state."""
 
@@ -63,7 +57,7 @@ class AndersonHistory(NamedTuple):
     size: jax.Array  # shape=(): ||f|| there
 
 
-@short_repr
+@roles.short_repr
 class AndersonState(NamedTuple):
     """The state of the solver inside, and the history."""
 
@@ -71,30 +65,21 @@ class AndersonState(NamedTuple):
     history: AndersonHistory
 
 
-def _check_regularization(name: str, given: Any) -> jax.Array | None:
-    return None if given is None else scalar(name, given, at_least=0)
-
-
-@pytree_dataclass
+@roles.pytree_dataclass
 class Anderson(SolverWrapper):
     """A solver whose rounds are extrapolated; build it with `anderson`."""
 
     solver: Solver
-    regularization: jax.Array | None = declared(_check_regularization)  # shape=(): eta; by the
-    # dtype if None
-    safeguard: jax.Array = declared(partial(scalar, at_least=1))  # shape=(): D
+    # shape=(): eta; by the dtype if None
+    regularization: jax.Array | None = declared(optional(scalar, at_least=0))
+    safeguard: jax.Array = ranged(at_least=1)  # shape=(): D
     memory: int = counted(at_least=0)
 
     # What every solver needs; the solver inside adds what it requires.
     requires: ClassVar[tuple[type, ...]] = (Clients,)
 
     def check(self, problem, rounds: int) -> None:
-        """Check that a round is one map of the state, and what the solver inside checks.
-
-        Raises:
-          InputError: rounds draw something, or differ by their number, or the solver inside cannot
-            run.
-        """
+        """Check that a round is one map of the state, and what the solver inside checks."""
         super().check(problem, rounds)
         draws, counts = _reads(self.solver, problem)
         remedy = "or run it without anderson"
@@ -147,7 +132,7 @@ class Anderson(SolverWrapper):
         refused = jnp.all(info.active) & (history.rows > 0) & grown
         taken = worthwhile & ~refused
         pushed = _push(history, x, f, taken & history.known)
-        kept = AndersonHistory(
+        new_history = AndersonHistory(
             pushed.points,
             pushed.residuals,
             jnp.where(taken, pushed.rows, 0),
@@ -157,8 +142,8 @@ class Anderson(SolverWrapper):
             jnp.where(taken, g, history.plain),
             jnp.where(taken, size, history.size),
         )
-        point = jnp.where(refused, history.plain, g - self.correction(kept))
-        return AndersonState(_unflat(point, stepped), kept)
+        point = jnp.where(refused, history.plain, g - self.correction(new_history))
+        return AndersonState(_unflat(point, stepped), new_history)
 
     def correction(self, history: AndersonHistory) -> jax.Array:
         """Return `(S + Y)^T gamma`, shape (d,); 0 without differences."""
@@ -188,8 +173,8 @@ class Anderson(SolverWrapper):
 
 def _reads(solver: Solver, problem: Any) -> tuple[bool, bool]:
     """Return whether the state after a round depends on the round's key, and on its number."""
-    given = solver, problem, jax.random.key(0), jax.random.key(0), jnp.zeros((), jnp.int32)
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), given)
+    arguments = solver, problem, jax.random.key(0), jax.random.key(0), jnp.zeros((), jnp.int32)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
     program = _first_round.trace(*shapes).jaxpr.jaxpr
     _, used = dce_jaxpr(program, [True] * len(program.outvars))
     return used[-2], used[-1]
@@ -263,11 +248,5 @@ def anderson(
         1e-10 in float64 and 1e-6 in float32. With 0 the differences may be dependent, and the point
         is then no number and is refused.
       safeguard: D, at least 1: by how much the norm of the residual may grow in a round.
-
-    Returns:
-      The solver; its numbers are leaves.
-
-    Raises:
-      InputError: a number is out of range, or `solver` is no solver, or a private one.
     """
     return build(Anderson, **locals()).checked("extra()")

@@ -1,4 +1,4 @@
-r"""Personal parts: what does not travel is learnt by each client beside what all share.
+"""Personal parts: each client learns private parameters beside the shared model.
 
 A problem with private parts h_l (`federated(..., shared="body")`) has losses f_l(w, h_l). In a
 round, every client that takes part first fits its own part to the model that it reads,
@@ -24,17 +24,16 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, one_line, positive
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import OnStar, PrivateParts
 from fedjax_admm.messages import Identity
 from fedjax_admm.protocol import Solver
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import draws
 from fedjax_admm.solvers._star import work_present
 from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 
 
-@short_repr
+@roles.short_repr
 class PersonalState(NamedTuple):
     """What the solver inside keeps, and the clients' own parts."""
 
@@ -42,7 +41,7 @@ class PersonalState(NamedTuple):
     private: jax.Array  # shape=(clients, private_dim)
 
 
-@pytree_dataclass
+@roles.pytree_dataclass
 class Personal(SolverWrapper):
     """A solver for the shared part, and gradient steps for the private ones; see `personal`."""
 
@@ -111,10 +110,6 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
 
     Returns:
       The solver; its estimate is a whole model per client.
-
-    Raises:
-      InputError: a number is out of range, `solver` is no solver or a private one, or its exchange
-        changes messages on the way down.
     """
     made = build(Personal, solver=solver, rate=rate, steps=steps).checked("scaffold()")
     down = made.exchange.down

@@ -21,16 +21,9 @@ class SolverWrapper:
     solver: Solver
 
     def checked(self, example: str) -> Self:
-        """Return this, after checking that a public solver is inside; for builders.
-
-        Args:
-          example: of what may be inside, for the message.
-
-        Raises:
-          InputError: what is inside is no solver, or it is private.
-        """
-        wanted = ("participants", "init", "step", "estimate", "messages")
-        if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in wanted):
+        """Return this, after checking that a public solver is inside; for builders."""
+        methods = ("participants", "init", "step", "estimate", "messages")
+        if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in methods):
             raise InputError(
                 f"must be a solver such as {example}, but it is {one_line(self.solver)}",
                 argument="solver",
@@ -59,11 +52,7 @@ class SolverWrapper:
         return self.solver.participants(problem)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check what the solver inside checks.
-
-        Raises:
-          InputError: the problem lacks something, or the solver cannot run for so many rounds.
-        """
+        """Check what the solver inside checks."""
         check_capabilities(self.solver, problem)
         check = getattr(self.solver, "check", None)
         if check is not None:

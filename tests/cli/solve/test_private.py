@@ -15,14 +15,8 @@ from scipy.stats import norm
 from fedjax_admm._checks import InputError
 from fedjax_admm._run import run
 from fedjax_admm.losses import squared
-from fedjax_admm.privacy import (
-    NOMINAL,
-    accountant,
-    approximate_plan,
-    exact_release,
-    rounded_up,
-    zcdp_plan,
-)
+from fedjax_admm.privacy import NOMINAL, accountant, approximate_plan, exact_release, zcdp_plan
+from fedjax_admm.privacy._plans import rounded_up
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm

@@ -134,28 +134,6 @@ def test_gradient_steps_in_place_of_the_prox():
     assert reference.distance(found[-1], reference.minimizer(H, B)) < 1e-8
 
 
-@pytest.mark.thorough
-def test_drawn_nodes_alone_are_computed():
-    """The same numbers where a fixed number is drawn, of whom the others are left out."""
-    solver, problem = decentralized_admm(0.2), nodes()
-    process, masks = participation.without_replacement(3), []
-    for k in range(4):
-        draw_key, _ = jax.random.split(jax.random.fold_in(jax.random.key(2), k))
-        masks.append(process.draw((), k, draw_key, (8,))[1].active)
-    drawn = fa.run(solver, problem, jax.random.key(2), rounds=4, participation=process)
-    replayed = fa.run(
-        solver,
-        problem,
-        jax.random.key(2),
-        rounds=4,
-        participation=participation.replay(np.array(masks)),
-    )
-    np.testing.assert_allclose(drawn.estimate, replayed.estimate, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(
-        drawn.state.solver.edges, replayed.state.solver.edges, rtol=1e-5, atol=1e-6
-    )
-
-
 def test_messages_go_to_every_neighbour():
     solver, problem = decentralized_admm(), nodes()
     assert solver.traffic(problem) == fa.Traffic(up=3, down=3)

@@ -5,7 +5,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +22,6 @@ from fedjax_admm.problems import (
     with_access,
 )
 from fedjax_admm.solvers import gtv_primal_dual, gtv_step_ratio
-from tests.bits import same_bits
 from tests.reference import networked as reference
 
 ROUNDS = 80
@@ -44,7 +42,6 @@ PENALTIES = {
         SINGULAR,
     ),
 }
-KINDS = ("nlasso", "l1", "mocha", "quadratic, singular")  # one of each class
 
 
 class Network(NamedTuple):
@@ -451,22 +448,6 @@ def test_ratio_and_margin_of_the_steps(ratio, margin, penalty):
     compare(network, regression(network), penalty, ratio=ratio, margin=margin)
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("unit", [False, True])
-def test_weights_scale_the_flows_and_not_the_degrees(unit):
-    network = draw(unit=unit)
-    problem = regression(network)
-    compare(network, problem, lam=0.15)
-    solver = gtv_primal_dual(problem, 0.15, ratio=2.0, margin=0.4)
-    tau, sigma = solver.steps(problem)
-    numbers = np.bincount(network.edges.ravel(), minlength=len(network.nodes))
-    linked = numbers > 0
-    np.testing.assert_allclose(tau[linked], 2.0 / numbers[linked])
-    np.testing.assert_allclose(sigma, 0.2)
-    np.testing.assert_allclose(solver.radius(problem), 0.15 * network.weights)
-
-
 @pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -491,30 +472,6 @@ def test_a_graph_without_edges_that_are_there():
         result.estimate, reference.local_models(network.nodes), rtol=0, atol=1e-12
     )
     assert np.all(result.state.solver.u == 0)
-
-
-@pytest.mark.thorough
-@pytest.mark.kin(1)
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("penalty", KINDS)
-def test_edges_of_weight_zero_are_no_edges(penalty):
-    """Padding at the end, and zeros among the others: same models, no flow."""
-    network = draw(seed=1)
-    pairs = [tuple(edge) for edge in network.edges.tolist()]
-    more = [pair for pair in ((0, 3), (2, 7), (9, 10), (9, 10)) if pair not in pairs]
-    edges = np.array(sorted(pairs + more))  # node 3 and node 7 stay without neighbours
-    weight_of = dict(zip(pairs, network.weights, strict=True))
-    weights = np.array([weight_of.get(tuple(edge), 0.0) for edge in edges.tolist()])
-    assert np.sum(weights == 0) >= 2
-    padded = network._replace(edges=edges, weights=weights)
-    masks = random_masks(len(network.nodes))
-    w, u = compare(padded, regression(padded), penalty, masks=masks)
-    assert np.all(u[:, weights == 0] == 0)
-    build = PENALTIES[penalty][0]
-    problem = regression(network)
-    without = follow(gtv_primal_dual(problem, 0.1, build(), ratio=1.0), problem, masks=masks)
-    np.testing.assert_allclose(w, without["w"], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(u[:, weights > 0], without["u"], rtol=0, atol=1e-9)
 
 
 @pytest.mark.thorough
@@ -574,20 +531,6 @@ def test_absent_nodes_keep_their_models_and_their_edges_their_flows():
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-def test_fixed_points_do_not_depend_on_who_is_present():
-    network = draw()
-    problem = regression(network)
-    solver = gtv_primal_dual(problem, 0.2, ratio=3.0)
-    limit = fa.run(solver, problem, jax.random.key(0), rounds=20000).state.solver
-    for seed in range(3):
-        mask = jnp.asarray(np.random.default_rng(seed).random(len(network.nodes)) < 0.5)
-        info = fa.RoundInfo(jnp.int32(0), jax.random.key(0), mask)
-        moved = solver.step(problem, limit, info)
-        chex.assert_trees_all_close(limit, moved, atol=1e-10)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", ["star", "chain"])
 @pytest.mark.parametrize("penalty", ["nlasso", "l1"])
 def test_one_model_for_all_exactly_above_the_critical_coupling(shape, penalty):
@@ -610,94 +553,6 @@ def test_one_model_for_all_exactly_above_the_critical_coupling(shape, penalty):
         spread[factor] = np.abs(np.asarray(estimate) - common).max()
     assert spread[1.05] < 1e-8
     assert spread[0.95] > 1e-3
-
-
-# --- one program: precision, resumption, batches ------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("penalty", KINDS)
-def test_float32_follows_float64(penalty):
-    network = draw()
-    ends = {}
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            problem = regression(network)
-            solver = gtv_primal_dual(problem, 0.1, PENALTIES[penalty][0](), ratio=1.0)
-            state = fa.run(solver, problem, jax.random.key(0), rounds=1000).state.solver
-            ends[wide] = jax.tree.map(np.asarray, (state.nodes.w, state.u))
-    for low, high in zip(ends[False], ends[True], strict=True):
-        assert low.dtype == np.float32
-        assert high.dtype == np.float64
-        assert np.linalg.norm(low - high) <= 5e-6 * np.linalg.norm(high)
-
-
-@pytest.mark.bits
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("optimizer", [None, adam])
-def test_rounds_in_parts_are_the_rounds_at_once_bit_for_bit(optimizer):
-    network = draw()
-    problem = regression(network) if optimizer is None else training(network, optimizer=optimizer)
-    solver = gtv_primal_dual(problem, 0.1, ratio=1.0)
-    process = participation.replay(random_masks(len(network.nodes)))
-    go = partial(fa.run, solver, problem, jax.random.key(0), participation=process)
-    whole = go(rounds=60)
-    part = go(rounds=20)
-    for _ in range(2):
-        part = go(rounds=20, start=part.state)
-    same_bits(part.state, whole.state)
-    assert int(part.state.index) == 60
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_a_grid_of_couplings_and_ratios_is_its_single_runs():
-    problem = regression(draw())
-    lams, ratios = jnp.array([0.02, 0.1, 0.5]), jnp.array([0.5, 1.0, 4.0])
-
-    def end(lam, ratio):
-        solver = gtv_primal_dual(problem, lam, ratio=ratio)
-        state = fa.run(solver, problem, jax.random.key(0), rounds=ROUNDS).state.solver
-        return state.nodes.w, state.u
-
-    grid = jax.jit(jax.vmap(jax.vmap(end, (None, 0)), (0, None)))(lams, ratios)
-    for i, lam in enumerate(lams):
-        for j, ratio in enumerate(ratios):
-            for batch, single in zip(grid, end(lam, ratio), strict=True):
-                np.testing.assert_allclose(batch[i, j], single, rtol=0, atol=1e-13)
-    # The default ratio may be chosen inside too.
-    chosen = jax.vmap(lambda lam: gtv_primal_dual(problem, lam, rounds=50).ratio)(lams)
-    np.testing.assert_allclose(chosen, [gtv_step_ratio(problem, lam, 50) for lam in lams])
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_stacked_graphs_of_different_sizes():
-    """Filled up with edges of weight zero, several networks run as one batch."""
-    networks = [draw(seed) for seed in (0, 1, 2)]
-    room = max(len(network.edges) for network in networks)
-    problems = []
-    for network in networks:
-        missing = room - len(network.edges)
-        last = np.tile(network.edges[-1:], (missing, 1))
-        filled = network._replace(
-            edges=np.concatenate([network.edges, last]),
-            weights=np.concatenate([network.weights, np.zeros(missing)]),
-        )
-        problems.append(regression(filled))
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
-
-    def end(problem):
-        solver = gtv_primal_dual(problem, 0.1, ratio=1.0)
-        return fa.run(solver, problem, jax.random.key(0), rounds=ROUNDS).estimate
-
-    ends = jax.jit(jax.vmap(end))(batch)
-    for network, found in zip(networks, ends, strict=True):
-        w, _ = reference.primal_dual(
-            network.nodes, network.edges, network.weights, 0.1, "nlasso", 1.0, ROUNDS
-        )
-        np.testing.assert_allclose(found, w[-1], rtol=0, atol=1e-9)
 
 
 # --- the choice of the ratio --------------------------------------------------------------------
@@ -744,28 +599,6 @@ def test_ratio_counts_directions_that_data_see():
     length = length_by_hand(network, ranks)
     found = gtv_step_ratio(regression(network), 0.01, 100)
     assert float(found) == pytest.approx(20 * length, rel=1e-9)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_ratio_of_other_losses():
-    network = labelled(draw())
-    problem = networked_logistic(*data_of(network), accessible=access_of(network))
-    own = [
-        np.linalg.norm(reference.prox_logistic(node, np.zeros(3), 1e4))
-        for node in network.nodes
-        if node.accessible
-    ]
-    assert float(gtv_step_ratio(problem, 0.01, 100)) == pytest.approx(20 * np.median(own), rel=1e-7)
-
-    network = draw()
-    length = length_by_hand(network, [3] * len(network.nodes))
-    found = gtv_step_ratio(regression(network, l1=0.2), 0.01, 100)
-    assert float(found) == pytest.approx(20 * length, rel=1e-12)  # that of least squares
-
-    lengths = np.linalg.norm(first_models(network), axis=-1)
-    found = gtv_step_ratio(training(network), 0.01, 100)
-    assert float(found) == pytest.approx(20 * np.median(lengths), rel=1e-12)
 
 
 @pytest.mark.thorough
@@ -907,9 +740,3 @@ def test_clusters_are_found_where_few_edges_join_them():
     lasso, mocha = errors_on_blocks(0.01, builders, trials=2)
     assert np.all((lasso > 3e-5) & (lasso < 2e-4)), lasso
     assert np.all((mocha > 8e-3) & (mocha < 4e-2)), mocha
-
-
-@pytest.mark.thorough
-def test_clusters_are_lost_where_many_edges_join_them():
-    (lasso,) = errors_on_blocks(0.3, [penalties.network_lasso], trials=1)
-    assert np.all(lasso > 1), lasso

@@ -187,7 +187,6 @@ def solved(solver, problem, tolerance=1e-10, max_rounds=60000):
 
 
 alone = jax.jit(lambda problem: problem.minimizers())
-default_ratio = jax.jit(lambda problem, lam: gtv_step_ratio(problem, lam, 1000))
 
 
 @pytest.mark.kin(1)
@@ -289,28 +288,6 @@ def test_wide_data_have_a_gap_too():
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-def test_limits_do_not_depend_on_the_steps():
-    """Strictly convex: one minimiser, whatever ratio and margin."""
-    problem = problem_of("ridge", EVERYBODY)
-
-    def limit(ratio, margin):
-        solver = gtv_primal_dual(problem, LAM, ratio=ratio, margin=margin)
-        result = solved(solver, problem, tolerance=1e-11)
-        return result.estimate, result.status.converged
-
-    ratios, margins = (
-        jnp.asarray([0.3, 1.0, 1.0, 3.0, 10.0]),
-        jnp.asarray([0.5, 0.5, 0.45, 0.2, 0.5]),
-    )
-    w, rounds = jax.vmap(limit)(ratios, margins)
-    assert np.all(np.asarray(rounds) > 0)
-    assert len(set(np.asarray(rounds).tolist())) > 1
-    for other in w[1:]:
-        np.testing.assert_allclose(other, w[0], atol=1e-8)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
 def test_the_default_ratio_reaches_nodes_that_see_little():
     """Weak coupling: with ratio 1 the models need long ways, with the default they arrive."""
     problem = problem_of("mean")
@@ -326,40 +303,6 @@ def test_the_default_ratio_reaches_nodes_that_see_little():
 
 
 # --- stopping -----------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("residual", "tolerance"), [(optimality_residual, 1e-7), (gap_within(10.0), 1e-5)]
-)
-@pytest.mark.usefixtures("x64")
-def test_every_lane_stops_at_its_own_round(residual, tolerance):
-    problem, key = problem_of("ridge"), jax.random.key(0)
-    lams = jnp.asarray([0.05, 0.3, 2.0])
-
-    def stop(lam):
-        solver = gtv_primal_dual(problem, lam, edges.mocha(), ratio=1.0)
-        return run_until(
-            solver, problem, key, residual=residual, tolerance=tolerance, max_rounds=20000, every=10
-        )
-
-    lanes = jax.vmap(stop)(lams)
-    rounds = np.asarray(lanes.status.converged)
-    assert np.all(rounds > 0)
-    assert len(set(rounds.tolist())) == 3
-    for i, lam in enumerate(lams):
-        alone = stop(lam)
-        assert rounds[i] == alone.status.converged
-        assert alone.trace["round"][0] == rounds[i]
-        np.testing.assert_allclose(lanes.estimate[i], alone.estimate, atol=1e-12)
-        assert float(alone.trace["residual"][0]) <= tolerance
-        solver = gtv_primal_dual(problem, lam, edges.mocha(), ratio=1.0)
-        again = residual(solver, problem, alone.state.solver)
-        assert float(again) == pytest.approx(float(alone.trace["residual"][0]), rel=1e-6)
-        if residual is not optimality_residual:
-            best = optimum("ridge", "mocha", float(lam))
-            seen = value_by_loops("ridge", "mocha", np.asarray(alone.estimate), float(lam))
-            assert seen - best <= tolerance + 1e-8
 
 
 @pytest.mark.usefixtures("x64")
@@ -465,36 +408,6 @@ def test_residuals_certify_every_entry(names):
 # --- absence ------------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("loss", ["mean", "training"])
-@pytest.mark.usefixtures("x64")
-def test_who_is_absent_keeps_model_and_flows(loss):
-    problem = problem_of(loss)
-    masks = np.random.default_rng(2).random((30, NODES)) < 0.6
-    masks[5], masks[6] = False, True
-    result = run(
-        gtv_primal_dual(problem, LAM),
-        problem,
-        jax.random.key(0),
-        rounds=30,
-        participation=participation.replay(masks),
-        measure=remember,
-    )
-    w, u = np.asarray(result.trace["w"]), np.asarray(result.trace["u"])
-    heads, tails = np.array(PAIRS).T
-    for t in range(1, 30):
-        working = masks[t][heads] & masks[t][tails]
-        np.testing.assert_array_equal(w[t][~masks[t]], w[t - 1][~masks[t]])
-        np.testing.assert_array_equal(u[t][~working], u[t - 1][~working])
-        assert int(result.trace["messages"][t]) == working.sum()
-        moving = masks[t] & (np.arange(NODES) < 7)
-        if t > 8:
-            assert np.all(np.any(w[t][moving] != w[t - 1][moving], 1) | ~OPEN[moving])
-    np.testing.assert_array_equal(w[:, 8], 0)
-    np.testing.assert_array_equal(w[:, 7], np.broadcast_to(problem.minimizers()[7], (30, DIM)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["network_lasso", "quadratic"])
 @pytest.mark.usefixtures("x64")
@@ -540,26 +453,6 @@ def test_an_optimiser_remembers_nothing_of_rounds_it_missed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["mean", "ridge", "lasso", "logistic"])
-def test_float32_stays_near_float64(loss):
-    """After 1000 rounds with the default steps, short and long ones."""
-    models = {}
-    for dtype in ("float32", "float64"):
-        with jax.enable_x64(dtype == "float64"):
-            problem = problem_of(loss, dtype=dtype)
-            for lam in (1.0, 0.01, 0.001):
-                ratio = default_ratio(problem, lam)
-                solver = gtv_primal_dual(problem, lam, edges.network_lasso(), ratio=ratio)
-                result = run(solver, problem, jax.random.key(0), rounds=1000)
-                assert result.estimate.dtype == dtype
-                assert result.state.solver.u.dtype == dtype
-                models[dtype, lam] = np.asarray(result.estimate, float)
-    for lam in (1.0, 0.01, 0.001):
-        single, double = models["float32", lam], models["float64", lam]
-        np.testing.assert_allclose(single, double, rtol=0, atol=1e-4)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["network_lasso", "entrywise_l1", "mocha", "singular"])
 @pytest.mark.usefixtures("x64")
 def test_the_objective_can_be_differentiated_by_lam(name):
@@ -577,18 +470,6 @@ def test_the_objective_can_be_differentiated_by_lam(name):
     w = np.asarray(w)
     wanted = (value_by_loops("ridge", name, w, LAM) - value_by_loops("ridge", name, w, 0.0)) / LAM
     assert float(slope) == pytest.approx(wanted, rel=1e-4)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_derivatives_pass_through_the_default_ratio():
-    problem = problem_of("mean")
-
-    def final(lam):
-        solver = gtv_primal_dual(problem, lam)
-        return jnp.sum(run(solver, problem, jax.random.key(0), rounds=50).estimate ** 2)
-
-    assert np.isfinite(jax.grad(final)(0.01))
 
 
 @pytest.mark.slow
@@ -612,16 +493,6 @@ def test_edges_that_fill_up_a_list_change_nothing(loss, name):
     np.testing.assert_array_equal(trace["messages"], trace_padded["messages"])
     for key in ("value", "residual"):
         np.testing.assert_allclose(trace[key], trace_padded[key], rtol=1e-12)
-
-
-@pytest.mark.thorough
-def test_edges_that_fill_up_a_list_change_nothing_in_float32():
-    (w, u, trace), (w_padded, u_padded, trace_padded) = padded("mean", "quadratic", "float32")
-    np.testing.assert_array_equal(w, w_padded)
-    np.testing.assert_array_equal(u, u_padded[: len(PAIRS)])
-    np.testing.assert_array_equal(u_padded[len(PAIRS) :], 0)
-    for key in ("value", "residual"):
-        np.testing.assert_allclose(trace[key], trace_padded[key], rtol=1e-4)
 
 
 def padded(loss, name, dtype):
@@ -686,18 +557,6 @@ def test_two_graphs_in_one_batch(name):
     both = jax.vmap(trial)(stacked)
     np.testing.assert_allclose(both[0], trial(graph_of()), rtol=0, atol=1e-12)
     np.testing.assert_allclose(both[1], trial(short), rtol=0, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_no_node_has_a_neighbour():
-    """Only edges that are not there: everybody learns alone, at once."""
-    problem = problem_of(
-        "mean", graph=graphs.Graph(*(jnp.full(2, NODES - 1, jnp.int32),) * 2, jnp.zeros(2), NODES)
-    )
-    result = solved(gtv_primal_dual(problem, LAM), problem)
-    assert result.status.converged > 0
-    np.testing.assert_array_equal(result.estimate, problem.minimizers())
 
 
 # --- mistakes -----------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import numpy as np
 import fedjax_admm as fa
 from fedjax_admm import graphs, losses, participation
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.privacy import GaussianRelease, gaussian_release, standard_normal, zcdp_plan
+from fedjax_admm.privacy import GaussianRelease, gaussian_release, zcdp_plan
+from fedjax_admm.privacy._noise import standard_normal
 from fedjax_admm.problems import (
     _consensus as consensus,
     consensus_regression,

@@ -1,27 +1,23 @@
 """P-ADMM: trajectories, exact minimisation in every round, fixed points, noise, what is refused."""
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, participation
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.problems import consensus_regression
-from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import p_admm
 from tests.reference import zcdp as reference
 from tests.solvers.private.cases import (
     CLIENTS,
     DELTA,
-    DIM,
     EVERYBODY,
     LOSSES,
     ROUNDS,
@@ -34,17 +30,14 @@ from tests.solvers.private.cases import (
     cast,
     close,
     draw,
-    everything,
     flows_of,
     follow,
-    go,
     normals,
     problem_of,
     random_masks,
     release_of,
     scales,
     simulated,
-    without_grid,
 )
 
 
@@ -190,20 +183,6 @@ def test_float32_is_as_exact_as_it_can_be(spec_problem):
 
 
 @pytest.mark.thorough
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("masks", [EVERYBODY, random_masks()], ids=["everybody", "some"])
-def test_duals_add_up_to_zero_with_noise(dtype, masks):
-    with jax.enable_x64(True):
-        problem = problem_of(draw(1), l2=1.0)
-    solver = p_admm(release_of(True, 2.0, epsilon=0.5), rho=0.7)
-    trace = follow(solver, cast(problem, dtype), masks)
-    assert trace["gamma"].dtype == dtype
-    largest = np.abs(trace["gamma"]).max()
-    assert largest > 5
-    assert np.abs(trace["gamma"].sum(1)).max() < 8 * np.finfo(dtype).eps * largest
-
-
-@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
     problem, key = spec_problem, jax.random.key(0)
@@ -275,98 +254,6 @@ def test_an_infinite_epsilon_is_no_noise_at_all():
     for name, part in wanted.items():
         size = np.max(np.abs(part), where=np.isfinite(part), initial=0)
         np.testing.assert_allclose(found[name], part, rtol=0, atol=1e-6 * size)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_the_deviation_of_the_noise_over_many_keys():
-    many, rounds, data = 2000, 3, draw(1)
-    problem = problem_of(data, l2=1.0)
-    plan = zcdp_plan(1.0, DELTA, rounds, 0.6)
-    solver = p_admm(gaussian_release(plan, None, nominal_norm=0.7), rho=0.7, newton_steps=1)
-
-    @jax.jit
-    @jax.vmap
-    def noise(key):
-        trace = fa.run(solver, problem, key, rounds=rounds, measure=everything).trace
-        return trace["v"] - trace["w"]
-
-    drawn = np.asarray(noise(jax.random.split(jax.random.key(5), many)))
-    sensitivity = [
-        reference.sensitivity_p_admm(0.7, m, d, 0.7, 1.0, CLIENTS)
-        for m, d in zip(SIZES, data.degrees, strict=True)
-    ]
-    wanted = plan.multipliers[:, None] * np.array([sensitivity])
-    low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], many * DIM)
-    squares = np.sum(drawn**2, axis=(0, 3)) / wanted**2
-    assert np.all((low < squares) & (squares < high))
-    scaled = (drawn / wanted[:, :, None]).reshape(many, -1)
-    correlation = np.corrcoef(scaled.T) - np.eye(scaled.shape[1])
-    assert np.abs(correlation).max() < 5.5 / math.sqrt(many)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_no_release_beyond_the_plan():
-    problem, key = problem_of(draw(1), l2=1.0), jax.random.key(0)
-    solver = p_admm(release_of(True, 0.7), rho=0.7)
-    with pytest.raises(InputError) as caught:
-        fa.run(solver, problem, key, rounds=ROUNDS + 1)
-    assert str(caught.value) == (
-        "rounds must be at most 64, for which the noise is planned, but it is 65; make a plan for "
-        "65 rounds."
-    )
-    part = go(solver, problem)
-    with pytest.raises(InputError, match="rounds must be at most 64, for which"):
-        fa.run(solver, problem, key, rounds=1, start=part.state)
-    state = part.state.solver
-    counts = jnp.where(jnp.arange(CLIENTS, dtype=jnp.int32) == 2, ROUNDS, 5)
-    state = state._replace(nodes=state.nodes._replace(releases=counts))
-    info = RoundInfo(jnp.array(5, jnp.int32), key, jnp.ones(CLIENTS, bool))
-    sent = np.isnan(solver.estimate(jax.jit(solver.step)(problem, state, info)))
-    np.testing.assert_array_equal(sent, np.arange(CLIENTS)[:, None] == np.full((1, DIM), 2))
-
-
-# --- transformations ------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_a_grid_of_solvers_is_the_solvers_one_by_one():
-    problem = problem_of(draw(1), l2=1.0)
-    grid = [
-        (epsilon, norm, rho) for epsilon in (1.0, math.inf) for norm, rho in ((0.7, 0.3), (2, 4))
-    ]
-    solvers = [p_admm(release_of(True, norm, epsilon), rho=rho) for epsilon, norm, rho in grid]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *solvers)
-    found = jax.jit(jax.vmap(lambda solver: go(solver, problem).trace))(stacked)
-    for i, solver in enumerate(solvers):
-        alone = follow(solver, problem)
-        close(found["w"][i], alone["w"], 1e-11)
-        close(found["v"][i], alone["v"], 1e-11)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_derivatives_by_rho():
-    """They are those of the messages before these are rounded to a grid."""
-    data = draw(1)
-    data.y[4, :2] = 0
-    problem = problem_of(data, l2=1.0)
-    release = gaussian_release(zcdp_plan(2.0, DELTA, 3), 0.7)
-    solver = p_admm(release, rho=0.7, newton_steps=4)
-
-    @jax.jit
-    def value(solver, rho):
-        moved = replace(solver, rho=rho)
-        return jnp.sum(fa.run(moved, problem, jax.random.key(0), rounds=3).estimate ** 2)
-
-    rho, one, h = solver.rho, jnp.ones(()), 1e-6
-    _, found = jax.jit(lambda rho: jax.jvp(lambda rho: value(solver, rho), (rho,), (one,)))(rho)
-    smooth = without_grid(solver)
-    difference = (value(smooth, rho + h) - value(smooth, rho - h)) / (2 * h)
-    assert float(found) == pytest.approx(float(difference), rel=1e-4)
-    assert abs(float(found)) > 1e-3
 
 
 # --- mistakes -------------------------------------------------------------------------------------

@@ -1,18 +1,16 @@
 """What FedDR, FedPD, FedDyn and Fed-PLT share: defaults, drawn clients, empty rounds, mistakes."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import participation, penalties
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.participation import Presence, WithoutReplacement
-from fedjax_admm.solvers import FallingGradient, fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
+from fedjax_admm.solvers import fed_dr, fed_dyn, fed_pd, fed_plt, local_prox
+from fedjax_admm.solvers._local import FallingGradient
 from tests.solvers.quadratics import Quadratics, minimizer, quadratics
-from tests.solvers.splitting.paths import L1, ORIGIN, START, everybody, finish, path, scaled, server
+from tests.solvers.splitting.paths import ORIGIN, everybody, finish, path, scaled
 
 BUILDERS = {"fed_dr": fed_dr, "fed_pd": fed_pd, "fed_dyn": fed_dyn, "fed_plt": fed_plt}
 
@@ -20,23 +18,6 @@ BUILDERS = {"fed_dr": fed_dr, "fed_pd": fed_pd, "fed_dyn": fed_dyn, "fed_plt": f
 @pytest.fixture(params=BUILDERS)
 def build(request):
     return BUILDERS[request.param]
-
-
-@pytree_dataclass
-class Unlisted:
-    """Draws as another process, and does not list whom."""
-
-    process: WithoutReplacement
-
-    def init(self, key, shape):
-        return self.process.init(key, shape)
-
-    def draw(self, state, index, key, shape):
-        state, presence = self.process.draw(state, index, key, shape)
-        return state, Presence(presence.active)
-
-    def check(self, shape, rounds):
-        self.process.check(shape, rounds)
 
 
 @pytest.mark.kin(1)
@@ -90,41 +71,6 @@ def test_steps_shorten_where_they_overshoot():
         np.testing.assert_allclose(found, w, atol=1e-12)
         np.testing.assert_array_equal(memory, counts)
         assert np.all(counts == 0) == smooth
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("weight", [0.0, L1])
-def test_drawn_clients_give_what_masks_give(build, weight):
-    solver = build(0.8, regularizer=penalties.l1(weight))
-    traces = [
-        fa.run(
-            solver,
-            quadratics(START),
-            jax.random.key(1),
-            rounds=60,
-            participation=process,
-            measure=server,
-        )
-        for process in (
-            participation.without_replacement(3),
-            Unlisted(participation.without_replacement(3)),
-        )
-    ]
-    chex.assert_trees_all_close(*(trace.trace for trace in traces), rtol=0, atol=1e-12)
-    chex.assert_trees_all_close(*(t.state.solver for t in traces), rtol=0, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_an_empty_round_changes_nothing(build):
-    solver = build(0.8, local=local_prox(), regularizer=penalties.l1(L1))
-    problem = quadratics(START)
-    first = solver.init(problem, jax.random.key(0))
-    later = finish(solver, everybody(5)).state.solver
-    for state in (first, later):
-        nobody = fa.RoundInfo(jnp.int32(5), jax.random.key(2), jnp.zeros(10, bool))
-        chex.assert_trees_all_equal(jax.jit(solver.step)(problem, state, nobody), state)
 
 
 @pytree_dataclass

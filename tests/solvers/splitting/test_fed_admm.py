@@ -201,31 +201,6 @@ def test_fixed_point_with_weights_and_a_regulariser():
     assert np.linalg.norm(z - minimizer()) > 0.1
 
 
-@pytest.mark.usefixtures("x64")
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("setting", ["constant", "spectral", "eta"])
-def test_drawn_clients_alone_give_what_masks_give(setting):
-    options = {"local": local_gradient(0.4, steps=2), "relaxation": 1.3}
-    solver = {
-        "constant": fed_admm(OWN, **options),
-        "spectral": fed_admm(spectral_penalty(OWN, node_wise=True), **options),
-        "eta": fed_admm(OWN, server_step=0.4, **options),
-    }[setting]
-    problem = quadratics(START)
-    step = jax.jit(lambda state, info: solver.step(problem, state, info))
-    drawn = everybody = solver.init(problem, jax.random.key(0))
-    for index in range(6):
-        process, key = participation.without_replacement(3), jax.random.key(index)
-        _, presence = process.draw((), jnp.int32(index), key, (CLIENTS,))
-        one, other = (
-            fa.RoundInfo(jnp.int32(index), jax.random.key(99), presence.active) for _ in range(2)
-        )
-        drawn = step(drawn, one._replace(sampled=presence.sampled))
-        everybody = step(everybody, other)
-    for one, other in zip(jax.tree.leaves(drawn), jax.tree.leaves(everybody), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
-
-
 def test_absent_clients_cost_nothing():
     looked_at = []
 

@@ -39,7 +39,7 @@ def test_subgradient_trajectory_is_the_reference(name, asynchronous):
     truth = reference.dsrl(anchors, distances, rounds=80, step=step, masks=masks)
     problem = fa.problems.localization(anchors, distances, start=np.zeros(3))
     trace = fa.run(
-        fa.solvers.federated_subgradient(subgradient_steps()[family]),
+        fa.solvers.fed_subgradient(subgradient_steps()[family]),
         problem,
         jax.random.key(0),
         rounds=80,
@@ -57,7 +57,7 @@ def test_subgradient_statistics_of_the_table(name, scenario, level):
     draw = {"outliers": reference.outlier_trial, "cauchy": reference.cauchy_trial}[scenario]
     rows = {"outliers": expected.OUTLIERS, "cauchy": expected.CAUCHY}[scenario]
     anchors, distances, targets = reference.stack_trials(draw, expected.SEED, 200, level)
-    solver = fa.solvers.federated_subgradient(subgradient_steps()[STEPS[name][0]])
+    solver = fa.solvers.fed_subgradient(subgradient_steps()[STEPS[name][0]])
 
     def error(a, d, x):
         problem = fa.problems.Localization(a, d, jnp.zeros(3), x)
@@ -72,10 +72,10 @@ def test_subgradient_statistics_of_the_table(name, scenario, level):
 
 
 def test_default_step_and_mistake():
-    default = fa.solvers.federated_subgradient().step_size
+    default = fa.solvers.fed_subgradient().step_size
     assert float(default(jnp.int32(4))) == pytest.approx(8.0)
     with pytest.raises(fa.InputError, match="step_size must be a schedule, a function"):
-        fa.solvers.federated_subgradient("3")
+        fa.solvers.fed_subgradient("3")
 
 
 @pytest.mark.thorough
@@ -83,8 +83,8 @@ def test_default_step_and_mistake():
 def test_subgradient_steps_with_a_regulariser_on_a_problem_of_ones_own():
     """Constant steps of everybody are the proximal gradient method where losses are smooth."""
     l1 = fa.penalties.l1(0.05)
-    solver = fa.solvers.federated_subgradient(schedules.constant(0.8), regularizer=l1)
-    other = fa.solvers.federated_averaging(0.8, regularizer=l1)
+    solver = fa.solvers.fed_subgradient(schedules.constant(0.8), regularizer=l1)
+    other = fa.solvers.fed_avg(0.8, regularizer=l1)
     problem, key = quadratics(), jax.random.key(0)
     trace = fa.run(solver, problem, key, rounds=60, measure=server).trace
     wanted = fa.run(other, problem, key, rounds=60).estimate
@@ -96,7 +96,7 @@ def test_subgradient_steps_with_a_regulariser_on_a_problem_of_ones_own():
 @pytest.mark.usefixtures("x64")
 def test_a_regulariser_counts_as_much_as_the_losses_of_those_who_take_part():
     l1, problem = fa.penalties.l1(0.05), quadratics(np.ones(5))
-    solver = fa.solvers.federated_subgradient(schedules.constant(0.8), regularizer=l1)
+    solver = fa.solvers.fed_subgradient(schedules.constant(0.8), regularizer=l1)
     state = solver.init(problem, jax.random.key(0))
     slopes = problem.gradients(jnp.ones((10, 5)))
     for present in (0, 3):
@@ -161,7 +161,7 @@ def test_federated_methods_agree_with_the_centralised_one_without_noise():
     problem = fa.problems.draw_localization(jax.random.key(1), fa.problems.no_noise())
     for solver in (
         fa.solvers.fsmdm("tuned"),
-        fa.solvers.federated_subgradient(schedules.power_decay(100.0, 1.0)),
+        fa.solvers.fed_subgradient(schedules.power_decay(100.0, 1.0)),
     ):
         estimate = fa.run(solver, problem, jax.random.key(0), rounds=2000).estimate
         assert np.linalg.norm(estimate - fa.direct.locate_centrally(problem)) < 0.2

@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import penalties
-from fedjax_admm.solvers import federated_averaging, prox_skip
+from fedjax_admm.solvers import fed_avg, prox_skip
 from tests.reference import star_averaging as reference
 from tests.solvers.quadratics import CLIENTS, draw, minimizer, quadratics
 from tests.solvers.star.quadratic_runs import (
@@ -113,7 +113,7 @@ def test_distances_that_others_found(weight, always, some):
 @pytest.mark.usefixtures("x64")
 def test_always_talking_is_the_proximal_gradient_method():
     mine = prox_skip(0.8, probability=1.0, regularizer=penalties.l1(WEIGHT))
-    other = federated_averaging(0.8, regularizer=penalties.l1(WEIGHT))
+    other = fed_avg(0.8, regularizer=penalties.l1(WEIGHT))
     found = follow(mine, present="everybody").trace["server"]
     wanted = follow(other, present="everybody").trace["server"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13)
@@ -147,21 +147,6 @@ def test_absent_clients_have_a_price():
 def test_the_builder_without_arguments_converges_at_every_scale(factor):
     found = follow(prox_skip(), scaled(factor), 1000, "everybody", None).estimate
     np.testing.assert_allclose(found, minimizer(), rtol=0, atol=1e-10)
-
-
-@thorough
-@pytest.mark.usefixtures("x64")
-def test_drawn_clients_alone_do_what_masked_ones_do():
-    problem, solver = quadratics(START), prox_skip(0.8, probability=1.0)
-    state = follow(solver, rounds=5, measure=None).state.solver
-    drawn = jnp.array([1, 4, 7], jnp.int32)
-    active = jnp.zeros(CLIENTS, bool).at[drawn].set(True)
-    key = jax.random.key(1)
-    masked = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active))
-    key = jax.random.clone(key)
-    gathered = solver.step(problem, state, fa.RoundInfo(jnp.int32(0), key, active, drawn))
-    for mine, other in zip(jax.tree.leaves(gathered), jax.tree.leaves(masked), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-15)
 
 
 def test_mistakes_get_a_sentence():

@@ -57,22 +57,6 @@ def test_trajectory_is_the_reference(rule, trial, steps):
     np.testing.assert_allclose(trace["w"], wanted, rtol=0, atol=1e-9)
 
 
-@pytest.mark.kin(1)
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("box", [0.6, None])
-def test_without_regulariser_and_with_another_box(box):
-    x, y, _ = reference.phase_trial(expected.SEED, 2)
-    start = reference.spectral_start(x, y)
-    treatment = {"box": "none"} if box is None else {"radius": box}
-    problem = fa.problems.phase_retrieval(x, y, start=start, **treatment)
-    solver = fa.solvers.centralized_subgradient(schedules.power_decay(0.1, 0.5))
-    trace = fa.run(solver, problem, jax.random.key(0), rounds=100, measure=model).trace
-    wanted = reference.subgradient(x, y, start, 100, ("sqrt", 0.1), scad_weight=0.0, box=box)
-    np.testing.assert_allclose(trace["w"], wanted, rtol=0, atol=1e-9)
-    if box is not None:
-        assert np.mean(np.abs(wanted) == box) > 0.1
-
-
 @pytest.mark.usefixtures("x64")
 def test_first_trial_has_the_published_fingerprint():
     x, y, truth = reference.phase_trial(expected.SEED, 0)
@@ -83,19 +67,6 @@ def test_first_trial_has_the_published_fingerprint():
     for index, wanted in expected.FIRST_TRIAL["Sub geometric 0.99"].items():
         assert float(trace["error"][index - 1]) == pytest.approx(wanted, abs=1e-9)
     np.testing.assert_array_equal(trace["passes"], np.arange(1, 21))
-
-
-@pytest.mark.thorough
-def test_float32_follows_float64():
-    """Close for 20 steps; the means over trials agree for longer (see the table)."""
-    x, y, _ = reference.phase_trial(expected.SEED, 2)
-    problem = fa.problems.phase_retrieval(x, y, start=reference.spectral_start(x, y))
-    for rule, tolerance in ((("geo", 1.0, 0.99), 1e-3), (("sqrt", 0.1), 1e-4)):
-        solver = fa.solvers.centralized_subgradient(step_length(rule), scad())
-        trace = fa.run(solver, problem, jax.random.key(0), rounds=20, measure=model).trace
-        assert trace["w"].dtype == jnp.float32
-        wanted = reference.subgradient(x, y, problem.start, 20, rule)
-        np.testing.assert_allclose(trace["w"], wanted, rtol=0, atol=tolerance)
 
 
 # --- steps by hand ------------------------------------------------------------------------------

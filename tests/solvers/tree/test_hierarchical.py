@@ -1,7 +1,7 @@
 """Smoothing ADMM over trees: trajectories, invariants, published numbers, messages, mistakes."""
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import losses, participation, penalties, trees
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.solvers import HierarchicalADMM
 from tests.bits import same_bits
 from tests.reference import expected_hfsad as expected, hfsad as reference
 from tests.solvers.conformance import trained_star
@@ -788,26 +787,6 @@ def test_linearized_client_is_the_reference():
     np.testing.assert_allclose(np.swapaxes(trace["root"], 0, 1), wanted, rtol=0, atol=1e-9)
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_without_scad_the_servers_only_average():
-    """The reference keeps the slope of SCAD in omega_0, which `hfsad` leaves out with SCAD."""
-    x, y, truth, start = first_trial()
-    problem = fa.problems.phase_retrieval(
-        x, y, trees.from_counts([50] * 5), start=start, truth=truth
-    )
-    full, bare = published(problem), published(problem, sparse=False)
-    assert float(bare.servers[0].penalty.weight) == pytest.approx(50 * bare.clients.penalty.weight)
-    solver = fa.solvers.hierarchical_admm(full.clients, full.servers, passes=10)
-    assert jax.tree.structure(solver) == jax.tree.structure(bare)
-    roots = [fa.run(one, problem, jax.random.key(0), rounds=10).estimate for one in (solver, bare)]
-    wanted = reference.hfsad_batch(
-        x.reshape(1, 5, 50, 25), y.reshape(1, 5, 50), start[None], 10, 10, scad=False
-    )[-1, 0]
-    np.testing.assert_allclose(roots[0], wanted, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(roots[1], wanted, rtol=0, atol=2e-3)
-
-
 @pytest.mark.slow
 def test_float32_has_the_digits_of_the_table():
     cases = [np.float32(part) for part in trials("high", "spectral")]
@@ -888,27 +867,6 @@ def test_measured_counter_of_the_children_and_a_long_run():
     assert found[300] == pytest.approx(wanted, abs=printed(wanted, 3))
     wanted = expected.LONG["high", "spectral"][600]["mean"]
     assert found[600] == pytest.approx(wanted, abs=printed(wanted, 1))
-
-
-@pytree_dataclass
-class Misprinted(HierarchicalADMM):
-    """With +Gamma in the root's update, on a tree of depth 2."""
-
-    def upload(self, level, nodes):
-        return super().upload(level, nodes._replace(gamma=-nodes.gamma) if level else nodes)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_printed_sign_of_the_root_blows_up():
-    x, y, truth, start = first_trial()
-    problem = fa.problems.phase_retrieval(
-        x, y, trees.from_counts([50] * 5), start=start, truth=truth
-    )
-    right = published(problem)
-    wrong = Misprinted(**{one.name: getattr(right, one.name) for one in fields(right)})
-    root = fa.run(wrong, problem, jax.random.key(0), rounds=200).estimate
-    assert reference.relative_error(np.asarray(root), truth) > 1e4
 
 
 # --- rounds, passes and trees -------------------------------------------------------------------
@@ -1011,63 +969,6 @@ def test_a_run_records_its_messages_and_the_ledger_their_numbers():
     sent = fa.traffic.totals(solver.traffic(problem), trace["messages"])
     np.testing.assert_array_equal(sent.up, [16, 48])
     np.testing.assert_array_equal(sent.down, [12, 36])
-
-
-# --- transformations ----------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-def test_one_trace_for_all_snrs_and_starts():
-    chex.clear_trace_counter()
-
-    @jax.jit
-    @chex.assert_max_traces(n=1)
-    def go(problem):
-        solver = fa.solvers.hfsad(problem, passes=2)
-        return fa.run(solver, problem, jax.random.key(0), rounds=2).estimate
-
-    sizes = {"clusters": 2, "clients_per_cluster": 3, "dim": 4}
-    drawn = [
-        fa.problems.draw_phase_retrieval(jax.random.key(3), snr, start=start, **sizes)
-        for snr, start in ((20.0, "spectral"), (-20, "random"), (np.float32(3.0), "near"))
-    ]
-    estimates = [np.asarray(go(problem)) for problem in drawn]
-    assert np.abs(estimates[0] - estimates[1]).max() > 1e-3
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_learning_omega_and_lambda_has_the_derivatives_of_differences():
-    problem = small_problem(trees.star(6), truth=np.array([1.0, -2.0, 0.5]))
-
-    @jax.jit
-    def loss(omega, lam):
-        solver = fa.solvers.hfsad(problem, passes=2, omega=omega, lam=lam)
-        root = fa.run(solver, problem, jax.random.key(0), rounds=3).estimate
-        return fa.measures.signal_error(problem, root)["error"]
-
-    at = np.array([20.0, 0.1])
-    gradient = jax.jit(jax.grad(loss, (0, 1)))(*at)
-    for place, slope in enumerate(gradient):
-        step = 1e-6 * at * (np.arange(2) == place)
-        difference = (loss(*(at + step)) - loss(*(at - step))) / (2 * step[place])
-        np.testing.assert_allclose(slope, difference, rtol=1e-4)
-        assert slope != 0
-
-
-@pytest.mark.thorough
-def test_a_grid_of_link_weights_is_one_vmap():
-    problem = small_problem(trees.star(4))
-
-    @jax.jit
-    def estimate(weight):
-        solver = fa.solvers.consensus_admm(fa.solvers.tree_link(4.0, 3.0, penalties.l1(weight)))
-        return fa.run(solver, problem, jax.random.key(0), rounds=30).estimate
-
-    grid = jnp.array([0.5, 2.0, 8.0])
-    batch = jax.vmap(estimate)(grid)
-    np.testing.assert_allclose(batch, np.stack([estimate(w) for w in grid]), rtol=1e-4, atol=1e-4)
-    assert np.abs(batch[0] - batch[2]).max() > 1e-2
 
 
 # --- mistakes -----------------------------------------------------------------------------------
@@ -1214,31 +1115,3 @@ def test_an_inexact_prox_remembers_and_ends_where_the_exact_one_does():
 
 def run_once_more(solver, problem):
     return fa.run(solver, problem, jax.random.key(0), rounds=500).state.solver
-
-
-@pytest.mark.parametrize(
-    ("mistake", "sentence"),
-    [
-        (
-            lambda: fa.solvers.tree_link(-1.0, 1.0, penalties.l1(1.0)),
-            "sigma must be greater than 0, but it is -1.",
-        ),
-        (
-            lambda: fa.solvers.tree_link(1.0, 0.0, penalties.l1(1.0)),
-            "mu must be greater than 0, but it is 0.",
-        ),
-        (
-            lambda: fa.solvers.hfsad(a_regression()),
-            "omega must be given for RobustRegression: only phase retrieval has measurement "
-            "vectors to choose it by.",
-        ),
-        (
-            lambda: fa.solvers.consensus_links(trees.from_counts([2, 2]), 1.0, []),
-            "slopes must hold one number per level of servers below the root (1), but it holds 0.",
-        ),
-    ],
-)
-def test_builders_name_their_own_arguments(mistake, sentence):
-    with pytest.raises(fa.InputError) as caught:
-        mistake()
-    assert str(caught.value) == sentence

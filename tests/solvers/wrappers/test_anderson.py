@@ -17,7 +17,7 @@ from fedjax_admm.solvers import (
     decentralized_admm,
     extra,
     fed_admm,
-    federated_subgradient,
+    fed_subgradient,
     local_prox,
 )
 from tests.bits import same_bits
@@ -288,7 +288,7 @@ def flat_state(solver, problem, state):
         (fed_admm(exchange=messages.exchange(messages.qsgd(4))), "that draw nothing.*its exchange"),
         (fed_admm(exchange=messages.exchange(delay=messages.lossy(0.1))), "that draw nothing"),
         (fed_admm(exchange=messages.exchange(delay=messages.fixed_delay(1))), "that are all alike"),
-        (federated_subgradient(schedules.sqrt_decay(0.1)), "that are all alike.*constant"),
+        (fed_subgradient(schedules.sqrt_decay(0.1)), "that are all alike.*constant"),
     ],
 )
 def test_rounds_that_are_no_map_of_the_state_are_refused(solver, sentence):

@@ -22,9 +22,9 @@ from fedjax_admm.privacy import (
     PrivateSetting,
     _plans as plans,
     approximate_plan,
-    rounded_up,
     zcdp_plan,
 )
+from fedjax_admm.privacy._plans import rounded_up
 from fedjax_admm.problems import _consensus as consensus
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.cli import _environment as environment, main

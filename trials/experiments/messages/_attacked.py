@@ -61,7 +61,7 @@ from fedjax_admm.problems import (
 from fedjax_admm.solvers import (
     consensus_links,
     fed_admm,
-    federated_averaging,
+    fed_avg,
     fsmdm,
     hierarchical_admm,
     local_prox,
@@ -209,7 +209,7 @@ def _fed_admm(problem: Any, rho: Any, exchange: Exchange) -> Any:
 
 
 def _fed_avg(problem: Any, rate: Any, exchange: Exchange) -> Any:
-    return federated_averaging(rate, local_steps=STEPS, exchange=exchange)
+    return fed_avg(rate, local_steps=STEPS, exchange=exchange)
 
 
 def _hfsad(problem: Any, weight: Any, exchange: Exchange) -> Any:

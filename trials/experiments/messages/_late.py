@@ -46,8 +46,8 @@ from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import (
     FSMDM_PRESETS,
     fed_admm,
-    federated_averaging,
-    federated_subgradient,
+    fed_avg,
+    fed_subgradient,
     fsmdm,
     local_gradient,
     local_prox,
@@ -153,7 +153,7 @@ def _fed_admm_steps(setting: Setting, exchange: Exchange) -> Any:
 
 
 def _fed_avg(setting: Setting, exchange: Exchange) -> Any:
-    return federated_averaging(setting.first, local_steps=STEPS, exchange=exchange)
+    return fed_avg(setting.first, local_steps=STEPS, exchange=exchange)
 
 
 def _scaffold(setting: Setting, exchange: Exchange) -> Any:
@@ -161,7 +161,7 @@ def _scaffold(setting: Setting, exchange: Exchange) -> Any:
 
 
 def _subgradient(setting: Setting, exchange: Exchange) -> Any:
-    return federated_subgradient(power_decay(setting.first, setting.second), exchange=exchange)
+    return fed_subgradient(power_decay(setting.first, setting.second), exchange=exchange)
 
 
 def _fsmdm(setting: Setting, exchange: Exchange) -> Any:

@@ -59,7 +59,7 @@ from fedjax_admm.schedules import constant, power_decay
 from fedjax_admm.solvers import (
     FSMDM_PRESETS,
     fed_admm,
-    fedmc_admm,
+    fed_mc_admm,
     fsmdm,
     gtv_primal_dual,
     hierarchical_admm,
@@ -330,7 +330,7 @@ def _ratings(settings: Settings, data: Data, key: jax.Array) -> Posed:
 
 def _fedmc(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
     square = penalties.squared_l2(0.5)
-    return fedmc_admm(
+    return fed_mc_admm(
         beta=setting.first,
         start=_factors(problem, FIRST_FACTORS),
         user_penalty=square,

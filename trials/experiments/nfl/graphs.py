@@ -26,8 +26,8 @@ from fedjax_admm.kernels import safe_norm
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import (
     GTVPrimalDual,
-    federated_averaging,
-    federated_proximal_averaging,
+    fed_avg,
+    fed_avg_prox,
     ifca,
 )
 from fedjax_admm.trials import figures
@@ -166,8 +166,8 @@ def _table_methods(settings: Settings, lam: jax.Array) -> dict[str, Any]:
             jnp.asarray(settings["rate"], default_float()), view(), settings["dim"]
         ),
         "cluster oracle": Pooled(view(), _oracle),
-        "FedAvg (prox)": Viewed(federated_proximal_averaging(), view()),
-        "FedAvg (gradient)": Viewed(federated_averaging(settings["rate"]), view()),
+        "FedAvg (prox)": Viewed(fed_avg_prox(), view()),
+        "FedAvg (gradient)": Viewed(fed_avg(settings["rate"]), view()),
         "one pooled model": Pooled(view(), _one_model),
         "local": Pooled(view(), _alone),
     }

@@ -11,13 +11,13 @@ from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import (
     consensus_admm,
     fed_admm,
+    fed_avg,
     fed_dr,
     fed_dyn,
     fed_pd,
     fed_plt,
     fed_prox,
-    federated_averaging,
-    federated_subgradient,
+    fed_subgradient,
     fsmdm,
     local_gradient,
     prox_skip,
@@ -38,7 +38,7 @@ def _local(setting: Setting) -> Any:
 
 
 def _fed_avg(setting: Setting, regularizer: Penalty) -> Any:
-    return federated_averaging(setting.first, local_steps=STEPS, regularizer=regularizer)
+    return fed_avg(setting.first, local_steps=STEPS, regularizer=regularizer)
 
 
 def _fed_prox(setting: Setting, regularizer: Penalty) -> Any:
@@ -64,7 +64,7 @@ def _splitting(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]
 
 def _subgradient(setting: Setting, regularizer: Penalty) -> Any:
     steps = power_decay(setting.first, setting.second)
-    return federated_subgradient(steps, regularizer=regularizer)
+    return fed_subgradient(steps, regularizer=regularizer)
 
 
 def _fsmdm(setting: Setting, regularizer: Penalty) -> Any:

@@ -41,13 +41,13 @@ from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import (
     consensus_admm,
     fed_admm,
+    fed_avg,
     fed_dr,
     fed_dyn,
     fed_pd,
     fed_plt,
     fed_prox,
-    federated_averaging,
-    federated_subgradient,
+    fed_subgradient,
     fsmdm,
     local_gradient,
     local_prox,
@@ -197,7 +197,7 @@ def _with_steps(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any
 
 
 def _fed_avg(setting: Setting, regularizer: Penalty) -> Any:
-    return federated_averaging(setting.first, local_steps=STEPS, regularizer=regularizer)
+    return fed_avg(setting.first, local_steps=STEPS, regularizer=regularizer)
 
 
 def _scaffold(setting: Setting, regularizer: Penalty) -> Any:
@@ -212,7 +212,7 @@ def _prox_skip(setting: Setting, regularizer: Penalty) -> Any:
 
 def _subgradient(setting: Setting, regularizer: Penalty) -> Any:
     steps = power_decay(setting.first, setting.second)
-    return federated_subgradient(steps, regularizer=regularizer)
+    return fed_subgradient(steps, regularizer=regularizer)
 
 
 _SMOOTHING = 0.1  # of a link at the first update, in units of the model

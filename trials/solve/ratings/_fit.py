@@ -26,7 +26,7 @@ from fedjax_admm.direct import damped_biases, global_mean, item_means
 from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
 from fedjax_admm.ratings import ClientRatings, Ratings, read_ratings
-from fedjax_admm.solvers import FedMCADMM, fedmc_admm, fedmc_typical_beta
+from fedjax_admm.solvers import FedMCADMM, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.traffic import totals
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.solve._work import check_work
@@ -39,7 +39,7 @@ from fedjax_admm.trials.solve.ratings._rounds import (
 from fedjax_admm.trials.solve.ratings._search import Trials, search, stages as search_stages
 from fedjax_admm.trials.solve.ratings._settings import AUTO, PENALTIES, RatingsSettings
 
-GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `fedmc_typical_beta`
+GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `fed_mc_typical_beta`
 TRAIN = 0.8  # share of each client's ratings that is learnt from
 FEDMC, FRESH = "FedMC-ADMM", "FedMC-ADMM, fresh users"
 MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
@@ -219,8 +219,8 @@ def check_size(table: Ratings, settings: RatingsSettings) -> None:
 
 
 def beta_grid(problem: MatrixCompletion) -> np.ndarray:
-    """Return the values of beta that are tried: `fedmc_typical_beta` times `GRID`, to 2 digits."""
-    unit = fedmc_typical_beta(problem)
+    """Return the values of beta that are tried: `fed_mc_typical_beta` times `GRID`, to 2 digits."""
+    unit = fed_mc_typical_beta(problem)
     return np.array([float(f"{multiple * unit:.2g}") for multiple in GRID])
 
 
@@ -374,7 +374,7 @@ def _problem(
 
 
 def _solver(settings: RatingsSettings, beta: float) -> FedMCADMM:
-    return fedmc_admm(
+    return fed_mc_admm(
         rank=settings.rank,
         beta=beta,
         user_penalty=PENALTIES[settings.penalty](settings.lam),

@@ -1,4 +1,4 @@
-r"""FedMC-ADMM: federated matrix completion by linearised ADMM with sampled clients.
+"""FedMC-ADMM: federated matrix completion by linearised ADMM with sampled clients.
 
 Each client i that takes part, with N inner steps per block, its copy W_i of the items' factors V,
 its dual variable Y_i and p clients in all:
@@ -15,45 +15,29 @@ with L an upper bound of the curvature of f_i in U (the Frobenius norm of W_i^T 
 over p (that of U_i^T U_i). With the other block fixed the loss is one r x r quadratic per row:
 two passes over the client's ratings per round, however large N.
 
-A client may send W_i + Y_i / beta alone, and does where something happens to messages: with M_i^
-what is left of it on its way, as the server heard it last,
+With an exchange a client sends M_i = W_i + Y_i / beta alone, and V is the prox of R / (p beta) at
+the aggregate of the last M_i^ that arrived. Half of the difference M_i - M_i^ is then taken from
+W_i, and half of it, times beta, from Y_i.
 
-    V <- prox of R / (p beta) at Agg_i(M_i^)
-
-Half of the difference W_i + Y_i / beta - M_i^ is then taken from W_i, and half of it, times beta,
-from Y_i. These are matrices, one per client.
-
-Over devices (see `devices`) each works for its own clients, and sums of (items, rank) are what
-they exchange. Where a fixed number is drawn, the drawn clients are dealt out evenly instead: their
-U_i, W_i and Y_i travel to the device that works for them, and back.
+On several devices (see `devices`) each works for its own clients and sends sums of (items, rank).
+A drawn fixed number of clients is dealt out evenly: their U_i, W_i and Y_i travel to the device
+that works for them, and back.
 
 Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
-Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. What is sent reveals which
-items a client rated, and the dual variable is its gradient: nothing is private but ratings and U_i.
+Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. Messages reveal which
+items a client rated, and the dual variable is its gradient: only ratings and U_i are private.
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm import penalties
-from fedjax_admm._checks import (
-    InputError,
-    build,
-    counted,
-    declared,
-    flagged,
-    one_line,
-    one_of,
-    positive,
-)
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
-from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import Penalty
+from fedjax_admm._checks import build, counted, declared, flagged, having, one_of, option, positive
+from fedjax_admm.penalties import squared_l2
 from fedjax_admm.ratings import (
     CURVATURE_BOUNDS,
     FactorStart,
@@ -63,14 +47,13 @@ from fedjax_admm.ratings import (
     user_quadratics,
     user_steps,
 )
-from fedjax_admm.solvers._declared import exchanged
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
-from fedjax_admm.solvers._messages import Received, Said, Upload
-from fedjax_admm.solvers.factors._fedmc_constants import FEDMC_PRESETS
+from fedjax_admm.solvers.factors._fed_mc_constants import FED_MC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
-@short_repr
+@roles.short_repr
 class FedMCClients(NamedTuple):
     """What every client keeps; the server remembers the last W_i + Y_i / beta of each."""
 
@@ -79,66 +62,51 @@ class FedMCClients(NamedTuple):
     duals: jax.Array  # shape=(clients, items, rank): Y_i
 
 
-def _check_penalty(name: str, given: Any) -> Any:
-    """Return a penalty, small squares if None.
-
-    Raises:
-      InputError: it has no prox.
-    """
-    if given is None:
-        return penalties.squared_l2(1e-6)
-    if isinstance(given, type) or not hasattr(given, "prox"):
-        raise InputError(
-            f"must be a penalty such as penalties.squared_l2(1e-6), but it is {one_line(given)}",
-            argument=name,
-            value=given,
-        )
-    return given
+_check_penalty = having(
+    "prox",
+    kind="a penalty such as penalties.squared_l2(1e-6)",
+    default=partial(squared_l2, 1e-6),
+)
 
 
-def _check_bound(name: str, given: Any) -> Any:
-    one_of(name, given, CURVATURE_BOUNDS)
-    return given
-
-
-@pytree_dataclass
+@roles.pytree_dataclass
 class FedMCADMM(FactorSolver):
-    """FedMC-ADMM; build it with `fedmc_admm`."""
+    """FedMC-ADMM; build it with `fed_mc_admm`."""
 
     beta: jax.Array = positive()  # shape=(): weight of the constraint W_i = V
-    user_penalty: Penalty = declared(_check_penalty)  # R_i
-    item_penalty: Penalty = declared(_check_penalty)  # R
+    user_penalty: roles.Penalty = declared(_check_penalty)  # R_i
+    item_penalty: roles.Penalty = declared(_check_penalty)  # R
     start: FactorStart = started()
-    exchange: Exchange = exchanged()  # of W_i + Y_i / beta
+    exchange: roles.Exchange = roles.exchanged()  # of W_i + Y_i / beta
     inner_steps: int = counted()  # N
-    bound: str = declared(_check_bound, static=True)  # "fro", "spec" or "row"
+    bound: str = option(*CURVATURE_BOUNDS)  # "fro", "spec" or "row"
     zero_dual: bool = flagged()
     combined: bool = flagged()  # whether clients send W_i + Y_i / beta only
 
     steps_always: ClassVar[bool] = True
     compensates: ClassVar[bool] = True  # a plain running sum would drift
 
-    def start_clients(self, problem, models, key) -> tuple[FedMCClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start all copies at V, and the duals at minus the gradient or at zero."""
         factors, duals = self.first_factors(problem, key), jnp.zeros_like(models)
         if not self.zero_dual:
             duals = -item_gradients(problem, factors) / problem.num_clients
-        return FedMCClients(factors.users, models, duals), Said()
+        return FedMCClients(factors.users, models, duals), roles.Said()
 
-    def client(
-        self, ratings: RatingsOf, clients: FedMCClients, items, key
-    ) -> tuple[FedMCClients, Said]:
+    def client(self, ratings: RatingsOf, clients: FedMCClients, items, key):
         """Return U_i, W_i and Y_i after N steps of each block."""
         users = self.fit_users(ratings, clients.users, clients.copies)
         pull, share = self.beta * items - clients.duals, 1.0 / ratings.problem.num_clients
         copies = copy_steps(
             *ratings, users, clients.copies, pull, self.beta, self.bound, share, self.inner_steps
         )
-        return FedMCClients(users, copies, clients.duals + self.beta * (copies - items)), Said()
+        return FedMCClients(
+            users, copies, clients.duals + self.beta * (copies - items)
+        ), roles.Said()
 
-    def upload(self, clients: FedMCClients) -> Upload:
+    def upload(self, clients: FedMCClients) -> roles.Upload:
         """Return W_i + Y_i / beta."""
-        return Upload((clients.copies + clients.duals / self.beta,))
+        return roles.Upload((clients.copies + clients.duals / self.beta,))
 
     def apply_decoded(self, clients: FedMCClients, values) -> FedMCClients:
         """Return clients whose upload is the value: half of the difference in W_i, half in Y_i."""
@@ -147,7 +115,7 @@ class FedMCADMM(FactorSolver):
             copies=clients.copies - lost, duals=clients.duals - self.beta * lost
         )
 
-    def server(self, items, received: Received, info) -> jax.Array:
+    def server(self, items, received: roles.Received, info) -> jax.Array:
         """Return V."""
         return self.item_penalty.prox(received.means[0], 1 / (received.num_clients * self.beta))
 
@@ -166,27 +134,27 @@ class FedMCADMM(FactorSolver):
         return sent._replace(up=sent.up if self.combined else 2 * sent.up, before=before)
 
 
-def fedmc_admm(
+def fed_mc_admm(
     preset: str = "default",
     *,
     rank: int = 5,
     beta: ArrayLike | None = None,
-    user_penalty: Penalty | None = None,
-    item_penalty: Penalty | None = None,
+    user_penalty: roles.Penalty | None = None,
+    item_penalty: roles.Penalty | None = None,
     inner_steps: int = 10,
     bound: str = "fro",
     start: FactorStart | None = None,
     zero_dual: bool = False,
     combined: bool = False,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedMCADMM:
     """Build FedMC-ADMM.
 
     Presets: "paper" takes beta = 1e4, as the authors' code; "default" takes beta = 1e5, which is
-    better on MovieLens 100K with 100 clients (`fedmc_typical_beta` carries it over to other
+    better on MovieLens 100K with 100 clients (`fed_mc_typical_beta` carries it over to other
     tables). Both start from entries uniform on [0, 2e-4], to which these belong (see
     `uniform_start`), with squares of weight 1e-6 as regularisers. The paper's condition for
-    convergence asks for a beta that is larger by many orders of magnitude (`fedmc_theory_beta`).
+    convergence asks for a beta that is larger by many orders of magnitude (`fed_mc_theory_beta`).
 
     Args:
       preset: where the numbers come from that are not given.
@@ -200,16 +168,10 @@ def fedmc_admm(
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.
       combined: clients send W_i + Y_i / beta in one array; the iterates are the same.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. Clients then
+      exchange: of messages, `messages.exchange(...)`; none if None. Clients then
         send the one array, whatever `combined` says. Y_i before the first round arrives as it is.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: the preset or the bound is unknown, or a number is out of range.
     """
-    one_of("preset", preset, FEDMC_PRESETS)
-    beta, start = FEDMC_PRESETS[preset] if beta is None else beta, start_of(start, rank)
+    one_of("preset", preset, FED_MC_PRESETS)
+    beta, start = FED_MC_PRESETS[preset] if beta is None else beta, start_of(start, rank)
     solver = build(FedMCADMM, **locals())
     return replace(solver, combined=solver.combined or not solver.exchange.plain)

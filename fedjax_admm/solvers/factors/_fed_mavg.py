@@ -1,17 +1,16 @@
-r"""FedMAvg: federated averaging for matrix factorisation, the baseline of FedMC-ADMM.
+"""FedMAvg: federated averaging for matrix factorisation, the baseline of FedMC-ADMM.
 
-With s clients drawn, p in all, and the shared factors V of the items:
+With p clients in all, of which some are drawn, and the shared factors V of the items:
 
     U_i <- U_i - ( grad_U f_i(U_i, V) + lam U_i ) / c,        c = 1/2 lambda_max(V^T V)
     W_i <- W_i - ( grad_V f_i(U_i, W_i) / omega + gamma W_i ) / d_i,   from W_i = V,
                                                               d_i = 5 lambda_max(U_i^T U_i)
     V   <- mean of W_i over the drawn clients
 
-The paper prints omega = p, with which the step is p times shorter than intended ("paper"); omega =
-1 is "fair". All clients update their users in every round, or only the drawn ones. As printed, c
-and d_i do not see the weights: where lam exceeds c (few items, tiny factors) the steps diverge.
-
-V stays in a round in which no W_i arrives.
+The paper prints omega = p, which makes the step p times shorter than intended ("paper"); omega = 1
+is "fair". All clients update their users in every round, or only the drawn ones. As printed, c and
+d_i ignore the weights: where lam exceeds c (few items, tiny factors) the steps diverge. V stays if
+no W_i arrives.
 
 Reference: S. Wang, T.-H. Chang, "Federated Matrix Factorization: Algorithm Design and Application
 to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640; as compared with by
@@ -24,11 +23,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, declared, flagged, one_of, scalar
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
+from fedjax_admm._checks import InputError, build, counted, declared, flagged, option, scalar
 from fedjax_admm.kernels import gram_gradient
-from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import SquaredL2
 from fedjax_admm.ratings import (
     FactorStart,
@@ -37,15 +33,12 @@ from fedjax_admm.ratings import (
     smallest_curvature_bound,
     user_quadratics,
 )
-from fedjax_admm.solvers._declared import exchanged
+from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, started
-from fedjax_admm.solvers._messages import Received, Said, StarState
 from fedjax_admm.traffic import Traffic
 
-SETTINGS = ("fair", "paper")
 
-
-@short_repr
+@roles.short_repr
 class FedMAvgClients(NamedTuple):
     """What every client keeps: no copies, no duals."""
 
@@ -56,46 +49,39 @@ def _squares(name: str, weight: Any) -> SquaredL2:
     return SquaredL2(scalar(name, weight, at_least=0))
 
 
-def _check_setting(name: str, given: Any) -> Any:
-    one_of(name, given, SETTINGS)
-    return given
-
-
-@pytree_dataclass
+@roles.pytree_dataclass
 class FedMAvg(FactorSolver):
-    """FedMAvg; build it with `fedmavg`."""
+    """FedMAvg; build it with `fed_mavg`."""
 
-    setting: str = declared(_check_setting, static=True)  # "fair" or "paper"
+    setting: str = option("fair", "paper")
     user_penalty: SquaredL2 = declared(_squares, argument="user_weight")  # lam
     item_penalty: SquaredL2 = declared(_squares, argument="item_weight")  # gamma
     start: FactorStart = started()
-    exchange: Exchange = exchanged()  # of W_i
+    exchange: roles.Exchange = roles.exchanged()  # of W_i
     user_steps: int = counted()
     item_steps: int = counted()
     all_users: bool = flagged()
 
-    def start_clients(self, problem, models, key) -> tuple[FedMAvgClients, Said]:
+    def start_clients(self, problem, models, key):
         """Start the users' factors; every W_i is V."""
-        return FedMAvgClients(self.first_factors(problem, key).users), Said((models,))
+        return FedMAvgClients(self.first_factors(problem, key).users), roles.Said((models,))
 
-    def step(self, problem, state: StarState, info) -> StarState:
+    def step(self, problem, state: roles.StarState, info) -> roles.StarState:
         """Return the state after one round."""
         if self.all_users:  # absent ones, too
             users = self.fit_all_users(problem, state.clients.users, state.server)
             state = state._replace(clients=FedMAvgClients(users))
         return super().step(problem, state, info)
 
-    def client(
-        self, ratings: RatingsOf, clients: FedMAvgClients, items, key
-    ) -> tuple[FedMAvgClients, Said]:
+    def client(self, ratings: RatingsOf, clients: FedMAvgClients, items, key):
         """Return U_i, and say W_i."""
         if self.reads_exactly:  # all read the same
             items = items[0]
         if not self.all_users:
             clients = FedMAvgClients(self.fit_users(ratings, clients.users, items))
-        return clients, Said((self._fit_items(ratings, clients.users, items),))
+        return clients, roles.Said((self._fit_items(ratings, clients.users, items),))
 
-    def server(self, items, received: Received, info) -> jax.Array:
+    def server(self, items, received: roles.Received, info) -> jax.Array:
         """Return the mean of the W_i."""
         return received.means[0]
 
@@ -125,7 +111,7 @@ class FedMAvg(FactorSolver):
         return sent._replace(down=0, down_bits=bits, broadcast=problem.num_clients * sent.down)
 
 
-def fedmavg(
+def fed_mavg(
     setting: str = "fair",
     *,
     rank: int = 5,
@@ -135,7 +121,7 @@ def fedmavg(
     item_steps: int = 10,
     start: FactorStart | None = None,
     all_users: bool = True,
-    exchange: Exchange | None = None,
+    exchange: roles.Exchange | None = None,
 ) -> FedMAvg:
     """Build FedMAvg.
 
@@ -148,15 +134,8 @@ def fedmavg(
       item_steps: gradient steps on W_i per round.
       start: where to start; it brings its own rank.
       all_users: every client updates its users in every round, drawn or not: p messages down.
-      exchange: what happens to messages, `messages.exchange(...)`; nothing if None. It compresses
+      exchange: of messages, `messages.exchange(...)`; none if None. It compresses
         the way down only to the clients drawn, without `all_users`.
-
-    Returns:
-      The solver.
-
-    Raises:
-      InputError: the setting is unknown, a number is out of range, or something happens on the way
-        down to all users.
     """
     start = start_of(start, rank)
     solver = build(FedMAvg, **locals())

@@ -14,12 +14,12 @@ from fedjax_admm.capabilities import CopiesState, FactorData, LinearizedCopies, 
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.ratings import gram_matrix
 
-FEDMC_PRESETS = MappingProxyType({"paper": 1e4, "default": 1e5})
+FED_MC_PRESETS = MappingProxyType({"paper": 1e4, "default": 1e5})
 """Values of beta."""
 
 
 @needs(FactorData)
-def fedmc_typical_beta(problem: Any) -> float:
+def fed_mc_typical_beta(problem: Any) -> float:
     """Return a beta from which to search: 1e5 on MovieLens 100K with 100 clients, carried over.
 
     A client's curvature in the items, over p, grows with its number of users over p; beta weighs
@@ -30,11 +30,11 @@ def fedmc_typical_beta(problem: Any) -> float:
       problem: a `MatrixCompletion`.
     """
     users, clients = problem.places.shape[0], problem.num_clients
-    return FEDMC_PRESETS["default"] * (users / 943) * (100 / clients) ** 2
+    return FED_MC_PRESETS["default"] * (users / 943) * (100 / clients) ** 2
 
 
 @needs(solver=[LinearizedCopies], state=[CopiesState])
-def fedmc_theory_beta(solver: Any, problem: Any, state: Any, sampled: int) -> jax.Array:
+def fed_mc_theory_beta(solver: Any, problem: Any, state: Any, sampled: int) -> jax.Array:
     """Return the beta that the convergence proof asks for, as a diagnostic: far above useful ones.
 
     `8 (8 + N) max_i l_i^2 / (p_min p min_i l_i)` with l_i = ||U_i^T U_i||_F, p_min = sampled / p:

@@ -1,0 +1,21 @@
+"""What every file of a solver needs, by one import: classes, messages, declarations of fields."""
+
+from fedjax_admm._pytrees import pytree_dataclass as pytree_dataclass
+from fedjax_admm._shown import short_repr as short_repr
+from fedjax_admm.messages import Exchange as Exchange
+from fedjax_admm.penalties import Penalty as Penalty
+from fedjax_admm.solvers._declared import (
+    check_regularizer as check_regularizer,
+    exchanged as exchanged,
+    regularized as regularized,
+    scheduled as scheduled,
+)
+from fedjax_admm.solvers._local import LocalSolver as LocalSolver, locally as locally
+from fedjax_admm.solvers._messages import (
+    Each as Each,
+    Received as Received,
+    Said as Said,
+    StarState as StarState,
+    Upload as Upload,
+)
+from fedjax_admm.solvers._star import StarSolver as StarSolver
