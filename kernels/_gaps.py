@@ -38,9 +38,6 @@ def with_gap(kernel: Callable[..., Array]) -> Callable[..., Any]:
     Returns:
       The variant, which takes the arguments of the kernel and returns a tuple, the points first.
 
-    Raises:
-      ValueError: the kernel is not approximate, so that it has no gap.
-
     Reference: S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
     section 5.5.1 (certificates of suboptimality).
     """

@@ -29,7 +29,6 @@ def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
     """Sum of squares along an axis, fast where the axis is short.
 
     Args:
-      v: points, any shape, floating dtype.
       axis: the axis over which the squares are added.
       keepdims: whether that axis stays, with size 1.
 
@@ -190,7 +189,6 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False, scaled: bool = T
     the dtype.
 
     Args:
-      v: points, any shape, floating dtype.
       axis: the axis over which the norm is taken.
       keepdims: whether that axis stays, with size 1.
       scaled: False squares the entries as they are, in half the time: for entries whose squares
@@ -215,7 +213,7 @@ def safe_ratio(numerator: Real, denominator: Real) -> Array:
     `numerator / denominator`; where `denominator == 0` the value and both derivatives are 0.
 
     Args:
-      numerator: any shape, floating dtype.
+      numerator: any shape.
       denominator: broadcasts with `numerator`, same dtype or a Python number.
 
     Returns:

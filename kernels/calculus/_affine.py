@@ -31,11 +31,7 @@ def translate(prox: Prox, shift: Real) -> Prox:
     Derivative: that of the given map, the kinks moved by `shift`.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       shift: where the origin of g goes, broadcasts with the points.
-
-    Returns:
-      The map of h, `translated(v, step, *parameters)`.
 
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property i (translation).
@@ -58,11 +54,7 @@ def scale(prox: Prox, factor: Real) -> Prox:
     Derivative: that of the given map, the kinks divided by `factor`; at `factor = 0` the identity.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       factor: a number of either sign, also a traced one.
-
-    Returns:
-      The map of h, `scaled(v, step, *parameters)`.
 
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property ii (scaling).
@@ -90,9 +82,6 @@ def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
       factors: of either sign, broadcasts with the points.
       shift: added to the multiples, broadcasts with the points.
 
-    Returns:
-      The map of h, `precomposed(v, step, *parameters)`.
-
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, properties i and ii, entry by entry.
     """
@@ -113,11 +102,7 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     Derivative: that of the given map, the kinks at the step `weight step`.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       weight: at least 0, broadcasts with the step.
-
-    Returns:
-      The map of h, `postscaled(v, step, *parameters)`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.2 (postcomposition).
@@ -141,11 +126,7 @@ def tilt(prox: Prox, slope: Real) -> Prox:
     Derivative: that of the given map, the kinks moved by `step slope`.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       slope: broadcasts with the points.
-
-    Returns:
-      The map of h, `tilted(v, step, *parameters)`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.2 (affine addition).
@@ -169,12 +150,8 @@ def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
     Derivative: that of the given map at the averaged point.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       weight: at least 0, broadcasts with the step.
       centre: where the quadratic is least, broadcasts with the points.
-
-    Returns:
-      The map of h, `regularised(v, step, *parameters)`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.2 (regularization).

@@ -25,13 +25,9 @@ def precompose_orthogonal(
     Derivative: that of the given map between Q and its transpose.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       forward: `x -> Q x`, linear.
       backward: `y -> Q^T y`, its transpose.
       gain: positive: the number in `Q Q^T = gain I`.
-
-    Returns:
-      The map of h, `precomposed(v, step, *parameters)`.
 
     Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
     2011, table 10.1, property x (semi-orthogonal linear transform).
@@ -62,13 +58,9 @@ def epicompose(
     Derivative: that of the given map between the transpose of L and L.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       forward: `x -> L x`, linear.
       backward: `y -> L^T y`, its transpose.
       gain: positive: the number in `L^T L = gain I`.
-
-    Returns:
-      The map of h, `composed(v, step, *parameters)`.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, 2017, definition 12.34 (infimal postcomposition); the map is
@@ -105,9 +97,6 @@ def separable(
       The map of h, `separated(v, step, *parameters)`: the step is one number or a sequence with one
       for each block; the parameters are sequences, those of each block's map, or none at all. It
       returns a tuple of arrays, or one array if `sizes` are given.
-
-    Raises:
-      ValueError: there are not as many sizes, blocks, steps or parameters as maps.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.1 (separable sum).

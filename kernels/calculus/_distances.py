@@ -26,10 +26,6 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
 
     Derivative: `(x - P(x)) / d(x)` outside the set, 0 in it and on its boundary.
 
-    Args:
-      project: the projection, `project(x, *parameters)`.
-      axis: the axis that holds the coordinates of a point.
-
     Returns:
       `distance(x, *parameters)`, of the shape of the points without `axis`.
 
@@ -52,10 +48,6 @@ def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array
     `q(x) = ||x - P(x)||^2 / 2` with the projection P.
 
     Derivative: `x - P(x)`; smooth where C is convex.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-      axis: the axis that holds the coordinates of a point.
 
     Returns:
       `squared(x, *parameters)`, of the shape of the points without `axis`.
@@ -80,15 +72,7 @@ def indicator_prox(project: Project) -> Callable[..., Array]:
     `Prox(v; step) = P(v)`, whatever the step is: the way of a projection into `conjugate`,
     `tree_prox` and whatever else takes maps with a step.
 
-    Ties: those of the projection.
-
-    Derivative: that of the projection.
-
-    Args:
-      project: the projection, `project(v, *parameters)`.
-
-    Returns:
-      `indicated(v, step, *parameters)`.
+    Ties: those of the projection. Derivative: that of the projection.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 1.2 (projections as proximal maps).
@@ -109,13 +93,7 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     (v - P(v)) / d`: towards the set by at most the step. It is right for every closed set, a
     nonconvex one too: a point that is nearer to v decides whatever the step is.
 
-    Ties: those of the projection.
-
-    Derivative at the kink `d = step`: that of the projection.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-      axis: the axis that holds the coordinates of a point.
+    Ties: those of the projection. Derivative at the kink `d = step`: that of the projection.
 
     Returns:
       `approached(v, step, *parameters)`, where the step has size 1 along `axis` or is a number.
@@ -144,15 +122,7 @@ def squared_distance_prox(project: Project) -> Callable[..., Array]:
 
     `Prox(v; step) = v / (1 + step) + P(v) step / (1 + step)`, for every closed set.
 
-    Ties: those of the projection.
-
-    Derivative: that of the projection, averaged with the identity.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-
-    Returns:
-      `approached(v, step, *parameters)`.
+    Ties: those of the projection. Derivative: that of the projection, averaged with the identity.
 
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, example 6.65.
     """

@@ -112,9 +112,6 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
       prox: the map of a convex g, `prox(v, step, *parameters)`.
       smoothing: positive, or 0 where the step is positive; broadcasts with the step.
 
-    Returns:
-      The map of h, `smoothed(v, step, *parameters)`.
-
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.63.
     """
     demand_proxes("envelope_prox", prox)
@@ -135,8 +132,8 @@ def conjugate(prox: Prox) -> Prox:
     """Make the proximal map of the conjugate, `h(x) = sup_u <u, x> - g(u)`, by Moreau's identity.
 
     `Prox_h(v; step) = v - step Prox_g(v / step; 1 / step)`. At `step = 0` it is the projection onto
-    the domain of h. Steps are taken into the middle of the exponents of the dtype, 2^-56 to 2^56
-    in float32, so that neither the quotients nor their squares leave its range.
+    the domain of h. Steps are taken into the middle of the exponents of the dtype, 2^-56 to 2^56 in
+    float32, so that neither the quotients nor their squares leave its range.
 
     The difference is exact to rounding of v, not of the result: where the result is much shorter
     than v (the projection of a point far away), a map of h of its own has more digits.
@@ -147,9 +144,6 @@ def conjugate(prox: Prox) -> Prox:
 
     Args:
       prox: the map of a convex, closed g, `prox(v, step, *parameters)`.
-
-    Returns:
-      The map of h, `conjugated(v, step, *parameters)`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 2.5 (Moreau decomposition); the derivative by the step is derived in the

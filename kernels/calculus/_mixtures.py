@@ -21,9 +21,8 @@ def pointwise_minimum(
     / (2 step)` at `x = Prox_i(v; step)`: the global minimiser. Of separable functions the least is
     taken entry by entry.
 
-    Ties: the first of the functions with the least envelope.
-
-    Derivative: that of the map which is taken; at a jump that of the first.
+    Ties: the first of the functions with the least envelope. Derivative: that of the map which is
+    taken; at a jump that of the first.
 
     Args:
       values: the functions, `value(x, *parameters)`, all of one shape: entry by entry, or one for
@@ -33,9 +32,6 @@ def pointwise_minimum(
     Returns:
       The map of h, `minimised(v, step, *parameters)`: the parameters are sequences, those of each
       function, or none at all.
-
-    Raises:
-      ValueError: there are not as many values or parameters as maps.
 
     Reference: derived in the comments.
     """
@@ -80,9 +76,6 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
     Returns:
       The map of h, `averaged(v, step, *parameters)`: the parameters are sequences, those of each
       function, or none at all.
-
-    Raises:
-      ValueError: there are not as many weights or parameters as maps.
 
     Reference: H. H. Bauschke, R. Goebel, Y. Lucet, X. Wang, "The proximal average: basic theory",
     SIAM Journal on Optimization 19(2), 2008; Y.-L. Yu, "Better approximation and faster algorithm

@@ -23,29 +23,22 @@ def prox_trend_filter(
 
     `D` takes differences of neighbours: at order 1 the minimiser is piecewise linear, at order 2
     piecewise quadratic. `Prox(v; step)` comes from `iterations` rounds of ADMM, where `A` is
-    `D^order`: `x <- (I + rho A^T A)^-1 (v + rho A^T (a + u))` by a banded factor,
-    `a <- Prox_tv(A x - u; step / rho)` by the exact map of chains, `u <- u + a - A x`, and `rho` is
-    the step in units of half the range of `v`, at most 32. The gap bounds what the result lacks:
-    `step g(x) + ||x - v||^2 / 2` exceeds its minimum by at most the gap, and `x` is at most
-    `sqrt(2 gap)` from the minimiser. Long chains need more rounds, the more so at order 2.
+    `D^order`: `x <- (I + rho A^T A)^-1 (v + rho A^T (a + u))` by a banded factor, `a <- Prox_tv(A x
+    - u; step / rho)` by the exact map of chains, `u <- u + a - A x`, and `rho` is the step in units
+    of half the range of `v`, at most 32. The gap bounds what the result lacks: `step g(x) + ||x -
+    v||^2 / 2` exceeds its minimum by at most the gap, and `x` is at most `sqrt(2 gap)` from the
+    minimiser. Long chains need more rounds, the more so at order 2.
 
-    Ties: none, the minimiser is unique.
-
-    Derivative: that of the rounds made, in the point and in the step; at kinks that of `prox_tv1d`.
+    Ties: none, the minimiser is unique. Derivative: that of the rounds made, in the point and in
+    the step; at kinks that of `prox_tv1d`.
 
     Args:
-      v: points, any shape, floating dtype; the chain lies along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       order: 1 or 2, static.
       iterations: the number of rounds, static.
-      axis: the axis along which the chain runs.
 
     Returns:
       Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
       shape without `axis`.
-
-    Raises:
-      ValueError: the order is neither 1 nor 2.
 
     Reference: A. Ramdas and R. J. Tibshirani, "Fast and flexible ADMM algorithms for trend
     filtering", Journal of Computational and Graphical Statistics 25(3), 2016 (the splitting); S.-J.
@@ -84,20 +77,6 @@ def trend_filter_value(x: Array, order: int = 1, axis: int = -1) -> Array:
     """Penalty of the trend filter, `g(x) = sum_i |(D^(order + 1) x)_i|`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.
-
-    Args:
-      x: any shape, floating dtype; the chain lies along `axis`.
-      order: 1 or 2, static.
-      axis: the axis along which the chain runs.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Raises:
-      ValueError: the order is neither 1 nor 2.
-
-    Reference: S.-J. Kim, K. Koh, S. Boyd and D. Gorinevsky, "l1 trend filtering", SIAM Review
-    51(2), 2009.
     """
     _check(order)
     (x,) = matched(x)

@@ -20,11 +20,7 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     that in the threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
 
     Args:
-      v: points, any shape, floating dtype.
-      threshold: at least 0, broadcasts with `v`.
-
-    Returns:
-      Shrunk entries, broadcast shape, dtype of `v`.
+      threshold: at least 0.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
@@ -44,15 +40,6 @@ def l1_value(x: Array) -> Array:
     """Absolute value, `g(x) = |x|`.
 
     Derivative at the kink `x = 0`: 0, of [-1, 1].
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: R. Tibshirani, "Regression Shrinkage and Selection via the Lasso", Journal of the
-    Royal Statistical Society B 58(1), 1996.
     """
     (x,) = matched(x)
     return _magnitude(x)
@@ -65,15 +52,9 @@ def prox_l1(v: Array, step: Real) -> Array:
 
     Derivative at the kinks `|v| = step`: 1/2, as in `soft_threshold`.
 
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
+    1(3), 2014, section 6.5.2; R. Tibshirani, "Regression Shrinkage and Selection via the Lasso",
+    Journal of the Royal Statistical Society B 58(1), 1996.
     """
     demand_least("step", step)
     return soft_threshold(v, step)
@@ -83,17 +64,6 @@ def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
     """Elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
 
     Derivative at the kink `x = 0`: 0, of [-l1, l1].
-
-    Args:
-      x: points, any shape, floating dtype.
-      l1: weight of the absolute value, at least 0, broadcasts with `x`.
-      l2: weight of the half square, at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
-    Journal of the Royal Statistical Society B 67, 2005.
     """
     x, l1, l2 = matched(x, l1, l2)
     return l1 * _magnitude(x) + 0.5 * (l2 * x) * x
@@ -107,13 +77,8 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     Derivative at the kinks `|v| = step l1`: `1 / (2 (1 + step l2))`, the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
       l1: weight of the absolute value, at least 0.
       l2: weight of the half square, at least 0.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
 
     Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
     Journal of the Royal Statistical Society B 67, 2005; N. Parikh and S. Boyd, "Proximal
@@ -129,13 +94,7 @@ def pinball_value(x: Array, quantile: Real) -> Array:
     Derivative at the kink `x = 0`: `q - 1/2`, the mean of both sides.
 
     Args:
-      x: residuals (observed minus predicted), any shape, floating dtype.
-      quantile: `q` in [0, 1], broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978.
+      x: residuals (observed minus predicted), any shape.
     """
     x, quantile = matched(x, quantile)
     return quantile * jnp.maximum(x, 0.0) + (quantile - 1) * jnp.minimum(x, 0.0)
@@ -150,12 +109,7 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     Derivative at the kinks `v = step q` and `v = step (q - 1)`: 1/2, the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      quantile: `q` in [0, 1], broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      quantile: `q` in [0, 1].
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
     N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.1.3 (piecewise linear scalar
@@ -170,15 +124,6 @@ def sum_positive_value(x: Array) -> Array:
     """Positive part, `g(x) = max(x, 0)`.
 
     Derivative at the kink `x = 0`: 1/2, the mean of both sides.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
     """
     (x,) = matched(x)
     return jnp.maximum(x, 0.0)
@@ -192,13 +137,6 @@ def prox_sum_positive(v: Array, step: Real) -> Array:
 
     Derivative at the kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
 
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
     """
@@ -210,16 +148,6 @@ def linear_value(x: Array, slope: Real) -> Array:
     """Linear function, `g(x) = slope x`.
 
     Derivative: `slope`, no kink.
-
-    Args:
-      x: points, any shape, floating dtype.
-      slope: any sign, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
     """
     x, slope = matched(x, slope)
     return slope * x
@@ -233,12 +161,7 @@ def prox_linear(v: Array, step: Real, slope: Real) -> Array:
     Derivative: smooth, no kink.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      slope: any sign, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      slope: any sign.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.1.

@@ -18,12 +18,6 @@ def project_non_negative(v: Array) -> Array:
 
     Derivative at `v = 0`: 1/2, the mean of both sides.
 
-    Args:
-      v: points, any shape, floating dtype.
-
-    Returns:
-      Projections, shape and dtype of `v`.
-
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.2.4.
     """
@@ -40,12 +34,8 @@ def project_box(v: Array, lower: Real, upper: Real) -> Array:
     bound that was hit, also where both bounds are equal.
 
     Args:
-      v: points, any shape, floating dtype.
-      lower: lower bounds, broadcast with `v`.
+      lower: lower bounds.
       upper: upper bounds, not below `lower`.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.2.4.
@@ -65,11 +55,7 @@ def project_linf_ball(v: Array, radius: Real) -> Array:
     where `|v| > radius`, at the radius 0 too.
 
     Args:
-      v: points, any shape, floating dtype.
       radius: at least 0, broadcasts with `v`: one for each entry, or one for all.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.2.4.
@@ -84,14 +70,12 @@ def project_binary(v: Array, low: Real, high: Real) -> Array:
 
     `low` where `v < (low + high) / 2`, else `high`.
 
-    Ties, `v = (low + high) / 2`: `high`.
-
-    Derivative: 0 in the point, 1 in the value taken; at the jump that of `high`.
+    Ties, `v = (low + high) / 2`: `high`. Derivative: 0 in the point, 1 in the value taken; at the
+    jump that of `high`.
 
     Args:
-      v: points, any shape, floating dtype.
-      low: the smaller value, broadcasts with `v`.
-      high: the larger value, not below `low`, broadcasts with `v`.
+      low: the smaller value.
+      high: the larger value, not below `low`.
 
     Returns:
       Projections, broadcast shape, dtype of `v`; NaN where `v` is.
@@ -114,15 +98,6 @@ def non_negative_l1_value(x: Array) -> Array:
     """Absolute value of what is not negative, `g(x) = x` where `x >= 0`, else infinity.
 
     Derivative: 1 where `x >= 0`, 0 elsewhere.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2 (the absolute value).
     """
     (x,) = matched(x)
     return jnp.where(x < 0, jnp.inf, x)
@@ -135,13 +110,6 @@ def prox_non_negative_l1(v: Array, step: Real) -> Array:
 
     Derivative at the kink `v = step`: 1/2 in the point, -1/2 in the step, the mean of both sides.
 
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
-
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
     """
@@ -152,19 +120,7 @@ def prox_non_negative_l1(v: Array, step: Real) -> Array:
 def non_negative_squared_l2_value(x: Array, weight: Real) -> Array:
     """Weighted half square of what is not negative, `g(x) = weight x**2 / 2` where `x >= 0`.
 
-    Infinite elsewhere.
-
-    Derivative: `weight x` where `x >= 0`, 0 elsewhere.
-
-    Args:
-      x: points, any shape, floating dtype.
-      weight: at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal
-    Problems", Technometrics 12(1), 1970.
+    Infinite elsewhere. Derivative: `weight x` where `x >= 0`, 0 elsewhere.
     """
     return box_squared_l2_value(x, 0.0, jnp.inf, weight)
 
@@ -176,16 +132,9 @@ def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real) -> Array:
 
     Derivative at the kink `v = 0`: the mean of both sides.
 
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      weight: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
-
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.1.1 and 6.2.4.
+    1(3), 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased
+    Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     return prox_squared_l2(project_non_negative(v), step, weight)
 
@@ -194,18 +143,6 @@ def box_l1_value(x: Array, lower: Real, upper: Real, l1: Real) -> Array:
     """Absolute value on a box, `g(x) = l1 |x|` where `lower <= x <= upper`, else infinity.
 
     Derivative at the kink `x = 0`: 0, of [-l1, l1]; 0 outside the box.
-
-    Args:
-      x: points, any shape, floating dtype.
-      lower: lower bounds, broadcast with `x`; may be infinite.
-      upper: upper bounds, not below `lower`; may be infinite.
-      l1: weight of the absolute value, at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: R. Tibshirani, "Regression Shrinkage and Selection via the Lasso", Journal of the
-    Royal Statistical Society B 58(1), 1996 (the penalty).
     """
     x, lower, upper = matched(x, lower, upper)
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, l1, 0.0))
@@ -220,17 +157,13 @@ def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Arr
     from within the box.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      lower: lower bounds, broadcast with `v`; may be infinite.
+      lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
-      l1: weight of the absolute value, at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      l1: weight of the absolute value, at least 0.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.2.4 and 6.5.2.
+    1(3), 2014, sections 6.2.4 and 6.5.2; R. Tibshirani, "Regression Shrinkage and Selection via the
+    Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
     """
     v, step, lower, upper, l1 = stepped(v, step, lower, upper, l1)
     return _held(soft_threshold(v, step * l1), lower, upper)
@@ -239,21 +172,7 @@ def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Arr
 def box_squared_l2_value(x: Array, lower: Real, upper: Real, weight: Real) -> Array:
     """Weighted half square on a box, `g(x) = weight x**2 / 2` where `lower <= x <= upper`.
 
-    Infinite elsewhere.
-
-    Derivative: `weight x` on the box, 0 outside.
-
-    Args:
-      x: points, any shape, floating dtype.
-      lower: lower bounds, broadcast with `x`; may be infinite.
-      upper: upper bounds, not below `lower`; may be infinite.
-      weight: at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal
-    Problems", Technometrics 12(1), 1970 (the penalty).
+    Infinite elsewhere. Derivative: `weight x` on the box, 0 outside.
     """
     x, lower, upper = matched(x, lower, upper)
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, 0.0, weight))
@@ -267,17 +186,12 @@ def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: 
     Derivative at the kinks, where a bound is met: that from within the box.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      lower: lower bounds, broadcast with `v`; may be infinite.
+      lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
-      weight: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.1.1 and 6.2.4.
+    1(3), 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased
+    Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     v, step, lower, upper, weight = stepped(v, step, lower, upper, weight)
     return _held(prox_squared_l2(v, step, weight), lower, upper)

@@ -60,15 +60,6 @@ def l0_value(x: Array) -> Array:
     """Count nonzero entries, `g(x) = 1` where `x != 0`, else 0.
 
     Derivative: 0 everywhere; g is constant beside its jump at 0.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: T. Blumensath and M. E. Davies, "Iterative Thresholding for Sparse Approximations",
-    Journal of Fourier Analysis and Applications 14, 2008.
     """
     (x,) = matched(x)
     return jnp.abs(jnp.sign(x))
@@ -80,16 +71,8 @@ def prox_l0(v: Array, step: Real) -> Array:
     `Prox(v; step) = 0` where `|v| <= sqrt(2 step)`, else `v` (hard threshold). A weight multiplies
     `step`; the threshold grows like its square root.
 
-    Ties, `|v| = sqrt(2 step)`: 0 is returned, not `v`.
-
-    Derivative: 1 beyond the threshold, 0 up to it and at the jump; in `step` 0 everywhere.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `|v| = sqrt(2 step)`: 0 is returned, not `v`. Derivative: 1 beyond the threshold, 0 up to
+    it and at the jump; in `step` 0 everywhere.
 
     Reference: T. Blumensath and M. E. Davies, "Iterative Thresholding for Sparse Approximations",
     Journal of Fourier Analysis and Applications 14, 2008, section 2 (hard thresholding).
@@ -107,16 +90,6 @@ def l_half_value(x: Array) -> Array:
     """Square root of magnitudes, `g(x) = |x|**(1/2)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite on both sides.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: Z. Xu, X. Chang, F. Xu and H. Zhang, "L1/2 Regularization: A Thresholding
-    Representation Theory and a Fast Solver", IEEE Transactions on Neural Networks and Learning
-    Systems 23(7), 2012.
     """
     (x,) = matched(x)
     zero = x == 0
@@ -126,22 +99,13 @@ def l_half_value(x: Array) -> Array:
 def prox_l_half(v: Array, step: Real) -> Array:
     """Proximal map of the square root of the magnitude, `g(x) = |x|**(1/2)`.
 
-    `Prox(v; step) = 0` where `|v| <= 3/2 step**(2/3)`, else
-    `2/3 v (1 + cos(2/3 (pi - arccos(step / 4 (|v| / 3)**(-3/2)))))`. The result is computed as
-    `v u**2` with the largest root of `u**3 - u + step / (2 |v|**(3/2)) = 0`, which is the same
-    number; it is at least `2/3 |v|` beyond the threshold.
+    `Prox(v; step) = 0` where `|v| <= 3/2 step**(2/3)`, else `2/3 v (1 + cos(2/3 (pi - arccos(step /
+    4 (|v| / 3)**(-3/2)))))`. The result is computed as `v u**2` with the largest root of `u**3 - u
+    + step / (2 |v|**(3/2)) = 0`, which is the same number; it is at least `2/3 |v|` beyond the
+    threshold.
 
-    Ties, `|v| = 3/2 step**(2/3)`: 0 is returned, not `2/3 v`.
-
-    Derivative: exact beyond the threshold, `1 / (1 - step / (4 x**(3/2)))` in the point for x > 0;
-    0 up to it and at the jump.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `|v| = 3/2 step**(2/3)`: 0 is returned, not `2/3 v`. Derivative: exact beyond the
+    threshold, `1 / (1 - step / (4 x**(3/2)))` in the point for x > 0; 0 up to it and at the jump.
 
     Reference: Z. Xu, X. Chang, F. Xu and H. Zhang, "L1/2 Regularization: A Thresholding
     Representation Theory and a Fast Solver", IEEE Transactions on Neural Networks and Learning
@@ -156,15 +120,6 @@ def l_two_thirds_value(x: Array) -> Array:
     """Power 2/3 of magnitudes, `g(x) = |x|**(2/3)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite on both sides.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: D. Krishnan and R. Fergus, "Fast Image Deconvolution using Hyper-Laplacian Priors",
-    Advances in Neural Information Processing Systems 22, 2009.
     """
     (x,) = matched(x)
     zero = x == 0
@@ -179,21 +134,14 @@ def prox_l_two_thirds(v: Array, step: Real) -> Array:
     the quartic `u**4 - u + 2/3 step |v|**(-4/3) = 0`; it is at least `|v| / 2` beyond the
     threshold.
 
-    Ties, `|v| = 2 (2/3 step)**(3/4)`: 0 is returned, not `v / 2`.
-
-    Derivative: exact beyond the threshold, `1 / (1 - 2/9 step x**(-4/3))` in the point for x > 0;
-    0 up to it and at the jump.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `|v| = 2 (2/3 step)**(3/4)`: 0 is returned, not `v / 2`. Derivative: exact beyond the
+    threshold, `1 / (1 - 2/9 step x**(-4/3))` in the point for x > 0; 0 up to it and at the jump.
 
     Reference: W. Cao, J. Sun and Z. Xu, "Fast image deconvolution using closed-form thresholding
     formulas of Lq (q = 1/2, 2/3) regularization", Journal of Visual Communication and Image
-    Representation 24(1), 2013 (threshold and quartic).
+    Representation 24(1), 2013 (threshold and quartic); D. Krishnan and R. Fergus, "Fast Image
+    Deconvolution using Hyper-Laplacian Priors", Advances in Neural Information Processing Systems
+    22, 2009.
     """
     v, step = stepped(v, step)
     wide, step = widened(v), widened(step)

@@ -9,21 +9,14 @@ from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 def smoothed_abs(v: Array, mu: Real) -> Array:
     """Smooth upper bound of the absolute value.
 
-    `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by
-    at most `mu / 2`.
+    `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by at most
+    `mu / 2`.
 
     Derivative: `h_mu'(v) = clip(v / mu, -1, 1)`, continuous; at `|v| = mu` the second derivative is
     taken from outside, 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      mu: smoothing parameter, positive, broadcasts with `v`.
-
-    Returns:
-      Values, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, the smoothing f(e, mu) of the consensus penalty.
+      mu: smoothing parameter, positive.
     """
     v, mu = matched(v, mu)
     magnitude = jnp.abs(v)
@@ -35,19 +28,14 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
 def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     """Proximal map of the smoothed absolute value, `g = h_mu`.
 
-    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else
-    `v - step sign(v)`. The product is taken in the order in which neither part leaves the range,
-    and no difference cancels. A weight multiplies `step`; `mu -> 0` gives the soft threshold.
+    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. The
+    product is taken in the order in which neither part leaves the range, and no difference cancels.
+    A weight multiplies `step`; `mu -> 0` gives the soft threshold.
 
     Derivative at the kinks `|v| = mu + step`: the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      mu: smoothing parameter, positive, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      mu: smoothing parameter, positive.
 
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, closed form after equation (23).

@@ -22,21 +22,8 @@ Axis = int | tuple[int, ...]
 def group_mcp_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
     """Minimax concave penalty of norms, `g(x) = P(||x||_2)`.
 
-    P as in `mcp_value`, of the norm along an axis or several.
-
-    Derivative at the kink `x = 0`: 0; no other kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: concavity, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
-    High-Dimensional Models", Statistical Science 27(4), 2012.
+    P as in `mcp_value`, of the norm along an axis or several. Derivative at the kink `x = 0`: 0; no
+    other kink.
     """
     x, lam, gamma = matched(x, lam, gamma)
     return radial_value(x, lambda norm: mcp_value(norm, lam, gamma), axis)
@@ -50,19 +37,12 @@ def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1
     with equality in the direction of `v`: the global minimiser of the norm gives that of the group,
     for every step.
 
-    Ties, `||v|| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned.
-
-    Derivative at `v = 0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_mcp`.
+    Ties, `||v|| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned. Derivative at `v = 0`:
+    0 for `step lam > 0`; at the kinks of the norm that of `prox_mcp`.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: concavity, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      lam: slope of P at 0, at least 0.
+      gamma: concavity, positive.
 
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
@@ -74,21 +54,8 @@ def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1
 def group_scad_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
     """SCAD of norms, `g(x) = P(||x||_2)`.
 
-    P as in `scad_value`, of the norm along an axis or several.
-
-    Derivative at the kink `x = 0`: 0; no other kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: greater than 1, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
-    High-Dimensional Models", Statistical Science 27(4), 2012.
+    P as in `scad_value`, of the norm along an axis or several. Derivative at the kink `x = 0`: 0;
+    no other kink.
     """
     x, lam, gamma = matched(x, lam, gamma)
     return radial_value(x, lambda norm: scad_value(norm, lam, gamma), axis)
@@ -101,19 +68,12 @@ def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -
     `prox_scad`. For any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of
     `v`: the global minimiser of the norm gives that of the group, for every step.
 
-    Ties, at the two jumps of `prox_scad`: the shrunk group is returned, not `v`.
-
-    Derivative at `v = 0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_scad`.
+    Ties, at the two jumps of `prox_scad`: the shrunk group is returned, not `v`. Derivative at `v =
+    0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_scad`.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: greater than 1, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      lam: slope of P at 0, at least 0.
+      gamma: greater than 1.
 
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
@@ -126,16 +86,6 @@ def group_l0_value(x: Array, axis: Axis = -1) -> Array:
     """Count of groups that are not 0, `g(x) = 1 where x != 0, else 0`.
 
     Derivative: 0 everywhere.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: Y. C. Eldar, P. Kuppinger and H. Bolcskei, "Block-Sparse Signals: Uncertainty
-    Relations and Efficient Recovery", IEEE Transactions on Signal Processing 58(6), 2010.
     """
     return radial_value(x, l0_value, axis)
 
@@ -145,17 +95,8 @@ def prox_group_l0(v: Array, step: Real, axis: Axis = -1) -> Array:
 
     `Prox(v; step) = 0` where `||v|| <= sqrt(2 step)`, else `v`.
 
-    Ties, `||v|| = sqrt(2 step)`: 0 is returned, not `v`.
-
-    Derivative: the identity beyond the threshold, 0 up to it and at the jump.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `||v|| = sqrt(2 step)`: 0 is returned, not `v`. Derivative: the identity beyond the
+    threshold, 0 up to it and at the jump.
 
     Reference: Y. C. Eldar, P. Kuppinger and H. Bolcskei, "Block-Sparse Signals: Uncertainty
     Relations and Efficient Recovery", IEEE Transactions on Signal Processing 58(6), 2010.
@@ -168,16 +109,6 @@ def group_l_half_value(x: Array, axis: Axis = -1) -> Array:
     """Square root of the norms of groups, `g(x) = ||x||_2**(1/2)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: Y. Hu, C. Li, K. Meng, J. Qin and X. Yang, "Group Sparse Optimization via l_{p,q}
-    Regularization", Journal of Machine Learning Research 18, 2017.
     """
     return radial_value(x, l_half_value, axis)
 
@@ -189,17 +120,8 @@ def prox_group_l_half(v: Array, step: Real, axis: Axis = -1) -> Array:
     any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
     minimiser of the norm gives that of the group, for every step.
 
-    Ties, `||v|| = 3/2 step**(2/3)`: 0 is returned.
-
-    Derivative at `v = 0`: 0 for `step > 0`; 0 up to the jump and at it, exact beyond.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `||v|| = 3/2 step**(2/3)`: 0 is returned. Derivative at `v = 0`: 0 for `step > 0`; 0 up to
+    the jump and at it, exact beyond.
 
     Reference: Y. Hu, C. Li, K. Meng, J. Qin and X. Yang, "Group Sparse Optimization via l_{p,q}
     Regularization", Journal of Machine Learning Research 18, 2017.

@@ -15,15 +15,7 @@ def l1_minus_l2_value(x: Array, weight: Real, axis: int = -1) -> Array:
     Derivative at the kinks `x_i = 0`: 0 in that entry.
 
     Args:
-      x: points, any shape, floating dtype; the vectors lie along `axis`.
-      weight: at least 0, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a vector.
-
-    Returns:
-      Values, one for each vector: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: P. Yin, Y. Lou, Q. He and J. Xin, "Minimization of l1-2 for Compressed Sensing", SIAM
-    Journal on Scientific Computing 37(1), 2015.
+      x: points, any shape; the vectors lie along `axis`.
     """
     x, weight = matched(x, weight)
     wide = widened(x)
@@ -35,28 +27,23 @@ def l1_minus_l2_value(x: Array, weight: Real, axis: int = -1) -> Array:
 def prox_l1_minus_l2(v: Array, step: Real, weight: Real, axis: int = -1) -> Array:
     """Proximal map of a difference of norms, `g(x) = ||x||_1 - weight ||x||_2`, for every step.
 
-    `max_i |v_i| > step`: `Prox(v; step) = z (1 + weight step / ||z||)` with the soft threshold
-    `z = S(v, step)`. Else at most one entry is not 0, that of the largest `|v_i|`, and it is
-    `sign(v_i) max(|v_i| - (1 - weight) step, 0)`.
+    `max_i |v_i| > step`: `Prox(v; step) = z (1 + weight step / ||z||)` with the soft threshold `z =
+    S(v, step)`. Else at most one entry is not 0, that of the largest `|v_i|`, and it is `sign(v_i)
+    max(|v_i| - (1 - weight) step, 0)`.
 
     Ties (only for `max_i |v_i| <= step`): the first of the largest entries is kept, and positive
     where `v = 0` and `weight > 1`; at `max_i |v_i| = step`, where every x with `||x|| = weight
-    step` on the largest entries is a minimiser, likewise.
-
-    Derivative at the kinks: 1/2 where `|v_i| = step` beside a larger entry, 1/2 where the largest
-    is `(1 - weight) step`; at the limit between both cases that of the single entry.
+    step` on the largest entries is a minimiser, likewise. Derivative at the kinks: 1/2 where `|v_i|
+    = step` beside a larger entry, 1/2 where the largest is `(1 - weight) step`; at the limit
+    between both cases that of the single entry.
 
     Args:
-      v: points, any shape, floating dtype; the vectors lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      weight: at least 0, size 1 along `axis` (or a number); 1 in the reference's examples.
-      axis: the axis that holds the entries of a vector.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      v: points, any shape; the vectors lie along `axis`.
+      weight: at least 0; 1 in the reference's examples.
 
     Reference: Y. Lou and M. Yan, "Fast L1-L2 Minimization via a Proximal Operator", Journal of
-    Scientific Computing 74, 2018, lemma 1.
+    Scientific Computing 74, 2018, lemma 1; P. Yin, Y. Lou, Q. He and J. Xin, "Minimization of l1-2
+    for Compressed Sensing", SIAM Journal on Scientific Computing 37(1), 2015.
     """
     v, step, weight = stepped(v, step, weight)
     demand_entries(v, axis, "prox_l1_minus_l2")

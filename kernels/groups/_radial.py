@@ -65,22 +65,15 @@ def shrink_norm(
     """Apply a map of numbers to the norms of groups: the proximal map of a function of the norm.
 
     `v shrink(||v||) / ||v||`. With `shrink = lambda r: prox_x(r, step, ...)` of an even `g` of one
-    number this is the proximal map of `g(||x||_2)`: the objective depends on the
-    direction of x through `|x - v|**2 >= (||x|| - ||v||)**2` alone, with equality in the direction
-    of `v`. Nothing is asked of `g` besides: global minimisers become global minimisers.
+    number this is the proximal map of `g(||x||_2)`: the objective depends on the direction of x
+    through `|x - v|**2 >= (||x|| - ||v||)**2` alone, with equality in the direction of `v`. Nothing
+    is asked of `g` besides: global minimisers become global minimisers.
 
-    Ties are those of `shrink`.
-
-    Derivative at `v = 0`: the identity times the limit of `shrink(r) / r` at 0; by what `shrink`
-    depends on, 0. Elsewhere exact.
+    Ties are those of `shrink`. Derivative at `v = 0`: the identity times the limit of `shrink(r) /
+    r` at 0; by what `shrink` depends on, 0. Elsewhere exact.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
       shrink: maps positive norms, float32 or float64, size 1 along `axis`, entry by entry.
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers in the shape and the dtype of `v`.
 
     Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.18 (prox of a
     composition with the Euclidean norm; the proof above asks for no convexity).

@@ -21,20 +21,6 @@ def segments_l2_value(
     """Weighted sum of the norms of segments, `g(x) = sum_s weights_s ||x_s||_2`.
 
     Derivative at the kinks `x_s = 0`: 0.
-
-    Args:
-      x: points, any shape, floating dtype; the segments lie along `axis`.
-      segments: integers, shape (entries along `axis`,): of which segment an entry is; an entry
-        whose number is not in 0, ..., count - 1 belongs to none and costs nothing.
-      weights: at least 0, shape (count,), or a number.
-      count: how many segments there are, a Python integer.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Values: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
-    variables", Journal of the Royal Statistical Society B 68, 2006.
     """
     x, weights = matched(x, weights)
     norms, _ = segment_norm(x, segments, count, axis)
@@ -54,16 +40,10 @@ def prox_segments_l2(
     mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype; the segments lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       segments: integers, shape (entries along `axis`,): of which segment an entry is; an entry
         whose number is not in 0, ..., count - 1 belongs to none and stays as it is.
       weights: at least 0, shape (count,), or a number.
       count: how many segments there are, a Python integer; some may be empty.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Minimisers in the shape and the dtype of `v`.
 
     Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
     variables", Journal of the Royal Statistical Society B 68, 2006; N. Parikh and S. Boyd,
@@ -82,20 +62,6 @@ def sparse_segments_value(
     """Sparse penalty of ragged groups, `g(x) = sum_i l1_i |x_i| + sum_s weights_s ||x_s||_2`.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
-
-    Args:
-      x: points, any shape, floating dtype; the segments lie along `axis`.
-      l1: weight of the magnitudes, at least 0, broadcasts with `x` (one for each entry, too).
-      segments: integers, shape (entries along `axis`,), as in `segments_l2_value`.
-      weights: at least 0, shape (count,), or a number.
-      count: how many segments there are, a Python integer.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Values: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
-    of Computational and Graphical Statistics 22(2), 2013.
     """
     x, l1, weights = matched(x, l1, weights)
     absolute = jnp.sum(widened(l1 * (x * jnp.sign(x))), axis).astype(x.dtype)
@@ -117,21 +83,15 @@ def prox_sparse_segments(
     `Prox(v; step) = max(0, 1 - step w_s / ||z_s||) z_s` for every segment s, with the soft
     threshold `z = S(v, step l1)` entry by entry and `w = weights`.
 
-    Derivative at the kinks: the mean of both sides at `|v_i| = step l1_i` and at
-    `||z_s|| = step w_s`, 0 at `z_s = 0` for `step w_s > 0`.
+    Derivative at the kinks: the mean of both sides at `|v_i| = step l1_i` and at `||z_s|| = step
+    w_s`, 0 at `z_s = 0` for `step w_s > 0`.
 
     Args:
-      v: points, any shape, floating dtype; the segments lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      l1: weight of the magnitudes, at least 0, broadcasts with `v` (one for each entry, too).
+      l1: weight of the magnitudes, at least 0.
       segments: integers, shape (entries along `axis`,), as in `prox_segments_l2`; an entry without
         a segment has the soft threshold alone.
       weights: at least 0, shape (count,), or a number.
       count: how many segments there are, a Python integer.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Minimisers in the shape and the dtype of `v`.
 
     Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal

@@ -22,21 +22,7 @@ def smoothed_group_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: A
     """Smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
 
     P as in `mcp_value`, h_mu as in `smoothed_abs`, of the norm along an axis or several.
-
     Derivative: smooth at `x = 0`, where it is 0: no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: concavity, positive, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return radial_value(x, lambda norm: mcp_value(smoothed_abs(norm, mu), lam, gamma), axis)
@@ -51,21 +37,13 @@ def prox_smoothed_group_mcp(
     x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
     minimiser of the norm gives that of the group, for every step.
 
-    Ties: those of `prox_smoothed_mcp`, the smaller norm.
-
-    Derivative at `v = 0`: the identity times that of `prox_smoothed_mcp` at 0; elsewhere its
-    conventions.
+    Ties: those of `prox_smoothed_mcp`, the smaller norm. Derivative at `v = 0`: the identity times
+    that of `prox_smoothed_mcp` at 0; elsewhere its conventions.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: concavity, positive, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      lam: slope of P at 0, at least 0.
+      gamma: concavity, positive.
+      mu: smoothing parameter, positive.
 
     Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
     Federated Learning", smoothed link penalties.
@@ -78,21 +56,7 @@ def smoothed_group_scad_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: 
     """Smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
 
     P as in `scad_value`, h_mu as in `smoothed_abs`, of the norm along an axis or several.
-
     Derivative: smooth at `x = 0`, where it is 0: no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: greater than 1, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return radial_value(x, lambda norm: scad_value(smoothed_abs(norm, mu), lam, gamma), axis)
@@ -107,21 +71,13 @@ def prox_smoothed_group_scad(
     any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
     minimiser of the norm gives that of the group, for every step.
 
-    Ties: those of `prox_smoothed_scad`, the smaller norm.
-
-    Derivative at `v = 0`: the identity times that of `prox_smoothed_scad` at 0; elsewhere its
-    conventions.
+    Ties: those of `prox_smoothed_scad`, the smaller norm. Derivative at `v = 0`: the identity times
+    that of `prox_smoothed_scad` at 0; elsewhere its conventions.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: greater than 1, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      lam: slope of P at 0, at least 0.
+      gamma: greater than 1.
+      mu: smoothing parameter, positive.
 
     Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
     Federated Learning", smoothed link penalties.

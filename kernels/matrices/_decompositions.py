@@ -48,21 +48,21 @@ def svd_by_rotations(matrix: Array) -> tuple[Array, Array, Array]:
     """Decompose matrices of any shape by one-sided Jacobi rotations, many at once.
 
     `matrix = left diag(values) right^T`. Rounds rotate disjoint pairs of columns (of rows, where
-    the matrix is wide) until all are orthogonal; their lengths are the singular values. Small
-    ones are as accurate as the columns allow, down to the root of the smallest number of the dtype
-    times the largest one; those below are 0.
+    the matrix is wide) until all are orthogonal; their lengths are the singular values. Small ones
+    are as accurate as the columns allow, down to the root of the smallest number of the dtype times
+    the largest one; those below are 0.
 
-    Derivative: exact where singular values differ and are positive; the parts
-    `1 / (s_i - s_j)` and `1 / (s_i + s_j)` that do not exist are taken as 0.
+    Derivative: exact where singular values differ and are positive; the parts `1 / (s_i - s_j)` and
+    `1 / (s_i + s_j)` that do not exist are taken as 0.
 
     Args:
       matrix: shape (..., m, n), floating dtype.
 
     Returns:
-      Left vectors as columns, shape (..., m, k) with `k = min(m, n)`; singular values, shape
-      (..., k), falling; right vectors as columns, shape (..., n, k). Of a singular value 0, the
-      left vector of a tall or square matrix and the right one of a wide matrix are zero; where it
-      is below the rounding of the largest one, they have length 1 but need not be orthogonal.
+      Left vectors as columns, shape (..., m, k) with `k = min(m, n)`; singular values, shape (...,
+      k), falling; right vectors as columns, shape (..., n, k). Of a singular value 0, the left
+      vector of a tall or square matrix and the right one of a wide matrix are zero; where it is
+      below the rounding of the largest one, they have length 1 but need not be orthogonal.
 
     Reference: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, 2013, section
     8.6.3 (one-sided Jacobi); J. Demmel and K. Veselic, "Jacobi's method is more accurate than QR",

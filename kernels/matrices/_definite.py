@@ -17,16 +17,6 @@ def project_psd(v: Array, decomposition: str | None = None) -> Array:
 
     Derivative at the kinks, eigenvalues 0: 1/2 along their eigenvectors, the mean of both sides.
 
-    Args:
-      v: shape (..., n, n), floating dtype.
-      decomposition: "lapack", "rotations", or None, as in `eigenvalue_map`.
-
-    Returns:
-      Projections, shape (..., n, n), dtype of `v`.
-
-    Raises:
-      ValueError: the matrices are not square, or there is no such decomposition.
-
     Reference: N. J. Higham, "Computing a nearest symmetric positive semidefinite matrix", Linear
     Algebra and its Applications 103, 1988, theorem 2.1; J. Malick and H. S. Sendov, "Clarke
     generalized Jacobian of the projection onto the cone of positive semidefinite matrices",
@@ -38,23 +28,8 @@ def project_psd(v: Array, decomposition: str | None = None) -> Array:
 def log_det_value(x: Array, decomposition: str | None = None) -> Array:
     """Logarithmic barrier of the positive definite matrices, `g(x) = -log det x`.
 
-    Infinite where an eigenvalue is not positive; the symmetric part of `x` counts.
-
-    Derivative: `-x^-1`, smooth: no kink inside; 0 along the vectors of eigenvalues that are not
-    positive.
-
-    Args:
-      x: shape (..., n, n), floating dtype.
-      decomposition: "lapack", "rotations", or None, as in `eigenvalue_map`.
-
-    Returns:
-      Values, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: there is no such decomposition.
-
-    Reference: S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
-    section 11.6.1.
+    Infinite where an eigenvalue is not positive; the symmetric part of `x` counts. Derivative:
+    `-x^-1`, smooth: no kink inside; 0 along the vectors of eigenvalues that are not positive.
     """
     (x,) = matched(x)
     wide = widened(x)
@@ -68,25 +43,15 @@ def log_det_value(x: Array, decomposition: str | None = None) -> Array:
 def prox_log_det(v: Array, step: Real, decomposition: str | None = None) -> Array:
     """Proximal map of the log-det barrier, `g(x) = -log det x` on positive definite matrices.
 
-    `Prox(v; step) = Q diag((l + sqrt(l**2 + 4 step)) / 2) Q^T` where
-    `(v + v^T) / 2 = Q diag(l) Q^T`; step 0 projects onto the positive semidefinite matrices.
+    `Prox(v; step) = Q diag((l + sqrt(l**2 + 4 step)) / 2) Q^T` where `(v + v^T) / 2 = Q diag(l)
+    Q^T`; step 0 projects onto the positive semidefinite matrices.
 
     Derivative: smooth where `step > 0`. At step 0 and an eigenvalue 0 that of `prox_log_barrier`:
     the mean of both sides in the point, and 0 in the step, where it is infinite.
 
-    Args:
-      v: shape (..., n, n), floating dtype.
-      step: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `eigenvalue_map`.
-
-    Returns:
-      Minimisers, shape (..., n, n), dtype of `v`.
-
-    Raises:
-      ValueError: the matrices are not square, or there is no such decomposition.
-
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.7.5.
+    1(3), 2014, section 6.7.5; S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge
+    University Press, 2004, section 11.6.1.
     """
     demand_least("step", step)
 

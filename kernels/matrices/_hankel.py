@@ -14,12 +14,6 @@ def project_hankel(v: Array) -> Array:
 
     Derivative: linear, so that it is the map itself.
 
-    Args:
-      v: shape (..., m, n), floating dtype.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
     Reference: J. A. Cadzow, "Signal enhancement: a composite property mapping algorithm", IEEE
     Transactions on Acoustics, Speech, and Signal Processing 36(1), 1988.
     """

@@ -14,18 +14,8 @@ def nuclear_value(x: Array, decomposition: str | None = None) -> Array:
 
     Derivative: `U V^T` over the positive singular values, the subgradient with the smallest norm.
 
-    Args:
-      x: shape (..., m, n), floating dtype.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
     Returns:
       Norms, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `x` has fewer than two axes, or there is no such decomposition.
-
-    Reference: B. Recht, M. Fazel and P. A. Parrilo, "Guaranteed minimum-rank solutions of linear
-    matrix equations via nuclear norm minimization", SIAM Review 52(3), 2010.
     """
     return jnp.sum(singular_values(x, decomposition), axis=-1)
 
@@ -42,20 +32,14 @@ def prox_nuclear(v: Array, step: Real, decomposition: str | None = None) -> Arra
     where singular values are equal, the limit of divided differences.
 
     Args:
-      v: shape (..., m, n), floating dtype.
       step: at least 0, a number or an array that broadcasts with shape (..., 1, min(m, n)).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: J.-F. Cai, E. J. Candes and Z. Shen, "A singular value thresholding algorithm for
-    matrix completion", SIAM Journal on Optimization 20(4), 2010, theorem 2.1; S. Gu, Q. Xie,
-    D. Meng, W. Zuo, X. Feng and L. Zhang, "Weighted nuclear norm minimization and its applications
-    to low level vision", International Journal of Computer Vision 121, 2017 (weights).
+    matrix completion", SIAM Journal on Optimization 20(4), 2010, theorem 2.1; S. Gu, Q. Xie, D.
+    Meng, W. Zuo, X. Feng and L. Zhang, "Weighted nuclear norm minimization and its applications to
+    low level vision", International Journal of Computer Vision 121, 2017 (weights); B. Recht, M.
+    Fazel and P. A. Parrilo, "Guaranteed minimum-rank solutions of linear matrix equations via
+    nuclear norm minimization", SIAM Review 52(3), 2010.
     """
     demand_least("step", step)
     return spectral_map(v, soft_threshold, step, decomposition=decomposition)
@@ -67,21 +51,12 @@ def project_rank(v: Array, k: int, decomposition: str | None = None) -> Array:
     `U diag(s_1, ..., s_k, 0, ..., 0) V^T` where `v = U diag(s) V^T`.
 
     Ties, `s_k = s_(k + 1)`: one of the nearest matrices is returned, that of the singular pairs
-    which the decomposition finds first.
-
-    Derivative: where `s_k > s_(k + 1)` that of the truncated decomposition, which grows like
-    `s_k / (s_k - s_(k + 1))`; where the two are equal to half of the digits, 1/2 between them.
+    which the decomposition finds first. Derivative: where `s_k > s_(k + 1)` that of the truncated
+    decomposition, which grows like `s_k / (s_k - s_(k + 1))`; where the two are equal to half of
+    the digits, 1/2 between them.
 
     Args:
-      v: shape (..., m, n), floating dtype.
       k: the largest rank, a Python number of at least 0.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `k` is negative, `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: C. Eckart and G. Young, "The approximation of one matrix by another of lower rank",
     Psychometrika 1, 1936; L. Mirsky, "Symmetric gauge functions and unitarily invariant norms",
@@ -105,15 +80,7 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
     Derivative at the kinks `s_i = radius`: 1/2 along the singular pair, the mean of both sides.
 
     Args:
-      v: shape (..., m, n), floating dtype.
-      radius: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
+      radius: at least 0.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.7.3.
@@ -124,22 +91,14 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
 def project_nuclear_ball(v: Array, radius: Real, decomposition: str | None = None) -> Array:
     """Project onto the ball of the nuclear norm, `sum s_i(x) <= radius`.
 
-    `U diag(p) V^T` where `v = U diag(s) V^T` and p is the projection of s onto the l1 ball,
-    `max(s - t, 0)`. Points in the ball come back unchanged, bit for bit.
+    `U diag(p) V^T` where `v = U diag(s) V^T` and p is the projection of s onto the l1 ball, `max(s
+    - t, 0)`. Points in the ball come back unchanged, bit for bit.
 
     Derivative: that of `project_l1_ball` along the singular pairs; on the sphere the identity, that
     of the ball, and singular values at the threshold count as those that are 0.
 
     Args:
-      v: shape (..., m, n), floating dtype.
-      radius: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
+      radius: at least 0.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.7.3; J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient

@@ -68,8 +68,8 @@ def project_transport(
     """Project onto a transport polytope: `x >= 0` with given sums of rows and of columns.
 
     `x_ij = max(v_ij + f_i + g_j, 0)` with the shifts f and g for which the sums are right. For a
-    transport problem with costs c, `v = -c / step` gives the plan with a quadratic penalty,
-    `argmin <c, x> + step |x|**2 / 2`.
+    transport problem with costs c, `v = -c / step` gives the plan with a quadratic penalty, `argmin
+    <c, x> + step |x|**2 / 2`.
 
     Derivative: implicit, that of the projection onto the affine hull of the positive entries;
     entries at 0 belong to the zeros. Where the positive entries do not connect all rows and
@@ -88,9 +88,6 @@ def project_transport(
     Returns:
       Projections, shape (..., m, n), dtype of `v`; from `with_gap` the residual too, shape (...):
       the largest error of a sum of a row or column.
-
-    Raises:
-      ValueError: `v` has fewer than two axes.
 
     Reference: M. Blondel, V. Seguy and A. Rolet, "Smooth and sparse optimal transport", AISTATS,
     2018 (the semi-dual); X. Li, D. Sun and K.-C. Toh, "On the efficient computation of a
@@ -120,9 +117,6 @@ def project_birkhoff(
       Projections, shape (..., n, n), dtype of `v`; from `with_gap` the residual too, shape (...):
       the largest error of a sum of a row or column.
 
-    Raises:
-      ValueError: the matrices are not square.
-
     Reference: X. Li, D. Sun and K.-C. Toh, "On the efficient computation of a generalized Jacobian
     of the projector over the Birkhoff polytope", Mathematical Programming 179, 2020.
     """
@@ -140,12 +134,12 @@ def project_kl_transport(
 ) -> tuple[Array, Array]:
     """Project onto a transport polytope in the Kullback-Leibler divergence from `exp(v)`.
 
-    `argmin KL(x | exp(v))` over `x >= 0` with given sums of rows and columns:
-    `x_ij = exp(v_ij + f_i + g_j)`, by Sinkhorn's sweeps on logarithms and Newton's method. For a
-    transport problem with costs c, `v = -c / step` gives the plan with the entropic penalty.
+    `argmin KL(x | exp(v))` over `x >= 0` with given sums of rows and columns: `x_ij = exp(v_ij +
+    f_i + g_j)`, by Sinkhorn's sweeps on logarithms and Newton's method. For a transport problem
+    with costs c, `v = -c / step` gives the plan with the entropic penalty.
 
-    Derivative: implicit, smooth where the marginals are positive; by a column's marginal of 0
-    it is 0.
+    Derivative: implicit, smooth where the marginals are positive; by a column's marginal of 0 it is
+    0.
 
     Args:
       v: logarithms, shape (..., m, n), floating dtype; entries may be -inf, cells that stay empty.
@@ -158,9 +152,6 @@ def project_kl_transport(
     Returns:
       Projections, shape (..., m, n), dtype of `v`; from `with_gap` the residual too, shape (...):
       the largest error of a sum of a row or column.
-
-    Raises:
-      ValueError: `v` has fewer than two axes.
 
     Reference: R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic
     matrices", Pacific Journal of Mathematics 21, 1967; M. Cuturi, "Sinkhorn distances: lightspeed
@@ -189,9 +180,6 @@ def project_kl_birkhoff(
     Returns:
       Projections, shape (..., n, n), dtype of `v`; from `with_gap` the residual too, shape (...):
       the largest error of a sum of a row or column.
-
-    Raises:
-      ValueError: the matrices are not square.
 
     Reference: R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic
     matrices", Pacific Journal of Mathematics 21, 1967.

@@ -22,13 +22,8 @@ def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> 
     identity in the point, 0 in the others.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: outward, of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
-      offset: may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      normal: outward, of any length; one for all points, or one for each.
+      offset: may be infinite.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
@@ -47,13 +42,8 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
     Derivative: smooth, no kink; at `normal = 0` the identity in the point, 0 in the others.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
+      normal: of any length; one for all points, or one for each.
       offset: broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
@@ -66,23 +56,17 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
 def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: int = -1) -> Array:
     """Project onto the slab `C = {x: lower <= <normal, x> <= upper}` along an axis.
 
-    With `p = <normal, v>`:
-    `Prox(v; step) = v - (max(p - upper, 0) + min(p - lower, 0)) / ||normal||_2^2 normal`; `v` if
-    `normal = 0`. Points of the slab come back unchanged, bit for bit.
+    With `p = <normal, v>`: `Prox(v; step) = v - (max(p - upper, 0) + min(p - lower, 0)) /
+    ||normal||_2^2 normal`; `v` if `normal = 0`. Points of the slab come back unchanged, bit for
+    bit.
 
     Derivative at the kinks `p = lower` and `p = upper`: the mean of both sides; at `normal = 0`:
     the identity in the point, 0 in the others.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
-      lower: may be minus infinity; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
+      normal: of any length; one for all points, or one for each.
+      lower: may be minus infinity.
       upper: at least `lower`, may be infinite, likewise.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
@@ -102,12 +86,7 @@ def project_line(v: Array, direction: Array, axis: int = -1) -> Array:
     Derivative: smooth, no kink; at `direction = 0` it is 0 in both.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      direction: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      direction: of any length; one for all points, or one for each.
 
     Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
     Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.

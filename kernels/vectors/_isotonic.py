@@ -24,13 +24,9 @@ def project_isotonic(
     Derivative: the mean over the block of an entry; equal neighbours count as one block.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: above 0; broadcasts with `v`, or has one axis, and lies along `axis`.
+      weights: above 0; one for all points, or one for each.
       axis: the axis along which entries are in order.
       increasing: whether they rise; else they fall.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: M. J. Best and N. Chakravarti, "Active set algorithms for isotonic regression; a
     unifying framework", Mathematical Programming 47, 1990 (pooling).

@@ -16,17 +16,11 @@ def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     `v` where `||v||_1 <= radius`, else `sign(v) max(|v| - t, 0)` with the threshold `t` for which
     the norm is `radius`. Points in the ball come back unchanged, bit for bit.
 
-    Derivative: at `||v||_1 = radius` the identity, that of the ball; entries at the threshold
-    count as those that are 0.
+    Derivative: at `||v||_1 = radius` the identity, that of the ball; entries at the threshold count
+    as those that are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      radius: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      radius: at least 0, may be infinite.
 
     Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
     the l1-ball for learning in high dimensions", ICML, 2008.
@@ -69,18 +63,11 @@ def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     `sign(v) max(|v| - t, 0)` with the threshold `t`, negative inside of the ball, for which the
     norm is `radius`.
 
-    Ties: an entry that is 0 takes the sign +; the other sign is as near.
-
-    Derivative: that of the projection onto the simplex of the signs; entries at the threshold
-    count as those that are 0.
+    Ties: an entry that is 0 takes the sign +; the other sign is as near. Derivative: that of the
+    projection onto the simplex of the signs; entries at the threshold count as those that are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      radius: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      radius: at least 0.
 
     Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
     the l1-ball for learning in high dimensions", ICML, 2008 (lemma 3: the signs are those of `v`).
@@ -101,14 +88,8 @@ def project_weighted_l1_ball(v: Array, weights: Array, radius: Real = 1.0, axis:
     threshold count as those that are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: at least 0; broadcasts with `v`, or has one axis, and lies along `axis`.
-      radius: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      weights: at least 0; one for all points, or one for each.
+      radius: at least 0, may be infinite.
 
     Reference: G. Perez, S. Ament, C. Gomes and M. Barlaud, "Efficient projection algorithms onto
     the weighted l1 ball", Artificial Intelligence 306, 2022.

@@ -25,16 +25,8 @@ def prox_max(v: Array, step: Real, axis: int = -1) -> Array:
 
     `Prox(v; step) = min(v, t)` with the level `t` for which the entries lose `step` in all.
 
-    Derivative: entries above the level move together, by the mean of what they lose; entries at
-    the level count as those below. At step 0 the largest entries count as above it.
-
-    Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Derivative: entries above the level move together, by the mean of what they lose; entries at the
+    level count as those below. At step 0 the largest entries count as above it.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.4.1 (max function).
@@ -48,16 +40,6 @@ def max_value(x: Array, axis: int = -1) -> Array:
     """Value of the maximum, `g(x) = max_i x_i` along an axis.
 
     Derivative: equal shares for entries that tie.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      axis: the axis over which the maximum is taken.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.4.1.
     """
     (x,) = matched(x)
     demand_entries(x, axis, "max_value")
@@ -74,13 +56,7 @@ def prox_linf(v: Array, step: Real, axis: int = -1) -> Array:
     level count as those below.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      step: at least 0, may be infinite.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2 (l-infinity norm: the dual norm is the l1 norm).
@@ -98,16 +74,6 @@ def linf_value(x: Array, axis: int = -1) -> Array:
     """Value of the l-infinity norm, `g(x) = max_i |x_i|` along an axis.
 
     Derivative: equal shares for entries that tie, 0 at `x = 0`.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      axis: the axis over which the maximum is taken.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
     """
     (x,) = matched(x)
     demand_entries(x, axis, "linf_value")
@@ -124,19 +90,10 @@ def prox_sum_largest(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     count as the others. At step 0 it is the derivative from above.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       k: how many entries are added, a Python number from 1 to the size of `axis`.
-      axis: the axis that holds the entries of a point.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Raises:
-      ValueError: `k` is out of its range.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7 (sum of the
-    k largest values).
+    Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7 (sum of the k
+    largest values).
     """
     v, step = stepped(v, step)
     _demand_some(v, k, axis)
@@ -160,22 +117,11 @@ def prox_sum_largest(v: Array, step: Real, k: int, axis: int = -1) -> Array:
 def sum_largest_value(x: Array, k: int, axis: int = -1) -> Array:
     """Value of the sum of the `k` largest entries along an axis.
 
-    Ties: of equal entries those with the lowest index are added.
-
-    Derivative: 1 by the entries that are added, 0 by the others.
+    Ties: of equal entries those with the lowest index are added. Derivative: 1 by the entries that
+    are added, 0 by the others.
 
     Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      k: how many entries are added, a Python number from 1 to the size of `axis`.
       axis: the axis over which entries are added.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Raises:
-      ValueError: `k` is out of its range.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7.
     """
     (x,) = matched(x)
     _demand_some(x, k, axis)

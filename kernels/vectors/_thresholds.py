@@ -28,7 +28,7 @@ def along(v: Array, parameter: Array, axis: int) -> Array:
 
     Args:
       v: points, any shape.
-      parameter: broadcasts with `v`, or has one axis.
+      parameter: broadcasts with `v`; one for all points, or one for each.
       axis: the axis of the points.
 
     Returns:
