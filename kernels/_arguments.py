@@ -52,6 +52,16 @@ def stepped(v: Any, step: Any, *parameters: Any) -> tuple[Array, ...]:
     return matched(v, step, *parameters)
 
 
+def weighed(v: Any, step: Any, weight: Any, *parameters: Any) -> tuple[Array, ...]:
+    """Return points, the step times a weight, and parameters, as `stepped` does.
+
+    The product of halves, which may leave their range, is float32.
+    """
+    demand_least("weight", weight)
+    v, step, weight, *numbers = stepped(v, step, weight, *parameters)
+    return (v, widened(step) * widened(weight), *numbers)
+
+
 def demand_least(name: str, number: Any, least: float = 0.0) -> None:
     """Demand that a Python number is not below a bound; arrays are not looked at.
 

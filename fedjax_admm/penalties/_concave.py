@@ -81,11 +81,11 @@ class L0:
 
     def value(self, x):
         """Return `weight * sum [x_i != 0]`."""
-        return jnp.sum(self.weight * kernels.l0_value(x))
+        return jnp.sum(kernels.l0_value(x, self.weight))
 
     def prox(self, v, step):
         """Return the hard threshold of `v` at `sqrt(2 step weight)`."""
-        return kernels.prox_l0(v, step * self.weight)
+        return kernels.prox_l0(v, step, self.weight)
 
     def optimality(self, x, gradient):
         """Return |gradient|, or 0 where x is 0: every number is a subgradient at the jump."""
@@ -102,11 +102,11 @@ class LogSum:
 
     def value(self, x):
         """Return `weight * sum log(1 + |x_i| / epsilon)`."""
-        return jnp.sum(self.weight * kernels.log_sum_value(x, self.epsilon))
+        return jnp.sum(kernels.log_sum_value(x, self.weight, self.epsilon))
 
     def prox(self, v, step):
         """Return a global minimiser, a jump included (`step * weight > epsilon^2`)."""
-        return kernels.prox_log_sum(v, step * self.weight, self.epsilon)
+        return kernels.prox_log_sum(v, step, self.weight, self.epsilon)
 
     def optimality(self, x, gradient):
         """Return the distance of -gradient from the (Clarke) subdifferential."""
@@ -123,11 +123,11 @@ class CappedL1:
 
     def value(self, x):
         """Return `weight * sum min(|x_i|, theta)`."""
-        return jnp.sum(self.weight * kernels.capped_l1_value(x, self.theta))
+        return jnp.sum(kernels.capped_l1_value(x, self.weight, self.theta))
 
     def prox(self, v, step):
         """Return a global minimiser: the soft threshold, or `v` if that is cheaper."""
-        return kernels.prox_capped_l1(v, step * self.weight, self.theta)
+        return kernels.prox_capped_l1(v, step, self.weight, self.theta)
 
     def smoothed_prox(self, v, step, mu):
         """Return a global minimiser for `weight * min(h_mu, theta)`.
@@ -135,7 +135,7 @@ class CappedL1:
         The smaller of two functions is least where one of them is: at the prox of `weight * h_mu`,
         or at `v` itself, whose objective is `weight * theta`.
         """
-        small = kernels.prox_smoothed_abs(v, step * self.weight, mu)
+        small = kernels.prox_smoothed_abs(v, step, self.weight, mu)
         away = (v - small) / step
         cost = self.weight * kernels.smoothed_abs(small, mu) + away * (v - small) / 2
         return jnp.where(cost <= self.weight * self.theta, small, v)

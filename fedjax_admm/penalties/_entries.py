@@ -44,11 +44,11 @@ class L1:
 
     def prox(self, v, step):
         """Return the soft threshold of `v` at `step * weight`."""
-        return kernels.prox_l1(v, step * self.weight)
+        return kernels.prox_l1(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return the prox of `weight * h_mu`."""
-        return kernels.prox_smoothed_abs(v, step * self.weight, mu)
+        return kernels.prox_smoothed_abs(v, step, self.weight, mu)
 
     def optimality(self, x, gradient):
         """Return |gradient + weight sign(x)|, or the excess of |gradient| over weight at 0."""
@@ -67,11 +67,11 @@ class NonNegativeL1:
 
     def prox(self, v, step):
         """Return `max(v - step * weight, 0)`."""
-        return kernels.prox_non_negative_l1(v, step * self.weight)
+        return kernels.prox_non_negative_l1(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return the prox of `weight * h_mu`, cut off at zero."""
-        return jnp.maximum(kernels.prox_smoothed_abs(v, step * self.weight, mu), 0)
+        return jnp.maximum(kernels.prox_smoothed_abs(v, step, self.weight, mu), 0)
 
     def optimality(self, x, gradient):
         """Return |gradient + weight|, or what it lacks to zero at 0 (infinite below)."""
@@ -98,7 +98,7 @@ class ElasticNet:
     def smoothed_prox(self, v, step, mu):
         """Return the prox of `l1 h_mu + l2 / 2 (.)^2`, by completing the square."""
         shrink = 1 + step * self.l2
-        return kernels.prox_smoothed_abs(v / shrink, step * self.l1 / shrink, mu)
+        return kernels.prox_smoothed_abs(v / shrink, step * self.l1 / shrink, 1.0, mu)
 
     def optimality(self, x, gradient):
         """Return the distance of -gradient from the subdifferential."""

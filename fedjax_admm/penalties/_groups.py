@@ -24,12 +24,12 @@ class GroupL2:
 
     def prox(self, v, step):
         """Return each row shortened by `step * weight`, or zero."""
-        return kernels.prox_group_l2(v, step * self.weight)
+        return kernels.prox_group_l2(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return each row shortened by the prox of `weight * h_mu` of its length."""
         length = kernels.safe_norm(v, keepdims=True)
-        shorter = kernels.prox_smoothed_abs(length, step * self.weight, mu)
+        shorter = kernels.prox_smoothed_abs(length, step, self.weight, mu)
         return v * kernels.safe_ratio(shorter, length)
 
     def optimality(self, x, gradient):
@@ -134,11 +134,11 @@ class GroupL0:
 
     def value(self, x):
         """Return `weight * sum_rows [x_row != 0]`."""
-        return jnp.sum(self.weight * kernels.group_l0_value(x))
+        return jnp.sum(kernels.group_l0_value(x, self.weight))
 
     def prox(self, v, step):
         """Return rows longer than `sqrt(2 step weight)` as they are, others zero."""
-        return kernels.prox_group_l0(v, step * self.weight)
+        return kernels.prox_group_l0(v, step, self.weight)
 
     def optimality(self, x, gradient):
         """Return ||gradient|| of every row, or 0 where the row is 0."""

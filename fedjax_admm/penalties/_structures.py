@@ -27,7 +27,7 @@ class TotalVariation:
 
     def prox(self, v, step):
         """Return each row's minimiser, constant in pieces."""
-        return kernels.prox_tv1d(v, step * self.weight)
+        return kernels.prox_tv1d(v, step, self.weight)
 
     def optimality(self, x, gradient):
         """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""

@@ -48,11 +48,11 @@ class Linf:
 
     def value(self, x):
         """Return `weight * sum_rows max_i |x_i|`."""
-        return jnp.sum(self.weight * kernels.linf_value(x))
+        return jnp.sum(kernels.linf_value(x, self.weight))
 
     def prox(self, v, step):
         """Return each row with its largest entries cut down to one level."""
-        return kernels.prox_linf(v, step * self.weight)
+        return kernels.prox_linf(v, step, self.weight)
 
     def optimality(self, x, gradient):
         """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, weighed, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
@@ -15,7 +15,9 @@ from fedjax_admm.kernels.vectors._balls import project_l2_ball
 
 
 @approximate
-def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Array, Array]:
+def prox_tv2d_isotropic(
+    v: Array, step: Real, weight: Real = 1.0, *, iterations: int = 100
+) -> tuple[Array, Array]:
     """Proximal map of the isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
     `(D x)_ij = (x_{i+1,j} - x_ij, x_{i,j+1} - x_ij)`, 0 beyond the last row and column. `Prox(v;
@@ -39,11 +41,13 @@ def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Ar
     18(11), 2009 (the algorithm FGP); L. I. Rudin, S. Osher and E. Fatemi, "Nonlinear total
     variation based noise removal algorithms", Physica D 60, 1992.
     """
-    return _descended(v, step, iterations, _into_discs, _lengths)
+    return _descended(v, step, weight, iterations, _into_discs, _lengths)
 
 
 @approximate
-def prox_tv2d_anisotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Array, Array]:
+def prox_tv2d_anisotropic(
+    v: Array, step: Real, weight: Real = 1.0, *, iterations: int = 100
+) -> tuple[Array, Array]:
     """Proximal map of the anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
     `(D x)_ij = (x_{i+1,j} - x_ij, x_{i,j+1} - x_ij)`, 0 beyond the last row and column. `Prox(v;
@@ -66,10 +70,10 @@ def prox_tv2d_anisotropic(v: Array, step: Real, iterations: int = 100) -> tuple[
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing
     18(11), 2009 (the algorithm FGP, with the l1-based total variation).
     """
-    return _descended(v, step, iterations, _into_boxes, _sizes)
+    return _descended(v, step, weight, iterations, _into_boxes, _sizes)
 
 
-def tv2d_isotropic_value(x: Array) -> Array:
+def tv2d_isotropic_value(x: Array, weight: Real = 1.0) -> Array:
     """Isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
     Derivative where both differences are 0: 0, an element of the subdifferential.
@@ -77,11 +81,12 @@ def tv2d_isotropic_value(x: Array) -> Array:
     Returns:
       Values, the shape of `x` without the last two axes, dtype of `x`.
     """
-    (x,) = matched(x)
-    return jnp.sum(_lengths(_differences(widened(x))), (-2, -1)).astype(x.dtype)
+    x, weight = matched(x, weight)
+    lengths = widened(weight) * _lengths(_differences(widened(x)))
+    return jnp.sum(lengths, (-2, -1)).astype(x.dtype)
 
 
-def tv2d_anisotropic_value(x: Array) -> Array:
+def tv2d_anisotropic_value(x: Array, weight: Real = 1.0) -> Array:
     """Anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.
@@ -89,13 +94,15 @@ def tv2d_anisotropic_value(x: Array) -> Array:
     Returns:
       Values, the shape of `x` without the last two axes, dtype of `x`.
     """
-    (x,) = matched(x)
-    return jnp.sum(_sizes(_differences(widened(x))), (-2, -1)).astype(x.dtype)
+    x, weight = matched(x, weight)
+    sizes = widened(weight) * _sizes(_differences(widened(x)))
+    return jnp.sum(sizes, (-2, -1)).astype(x.dtype)
 
 
 def _descended(
     v: Array,
     step: Real,
+    weight: Real,
     iterations: int,
     project: Callable[[Array, Array], Array],
     norms: Callable[[Array], Array],
@@ -103,7 +110,7 @@ def _descended(
     """Return what `iterations` steps on the dual give, and the gap of both problems there."""
     if iterations < 0:
         raise ValueError(f"iterations must be at least 0, but they are {iterations}.")
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     image = jnp.broadcast_to(widened(v), shape)
     step = widened(step if step.ndim else jnp.full((1,) * v.ndim, step))

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.chains._centred import centred
@@ -17,7 +17,13 @@ _LARGEST_RHO = 32.0
 
 @approximate
 def prox_trend_filter(
-    v: Array, step: Real, order: int = 1, iterations: int = 200, axis: int = -1
+    v: Array,
+    step: Real,
+    weight: Real = 1.0,
+    *,
+    order: int = 1,
+    iterations: int = 200,
+    axis: int = -1,
 ) -> tuple[Array, Array]:
     """Proximal map of the trend filter's penalty, `g(x) = sum_i |(D^(order + 1) x)_i|`.
 
@@ -45,7 +51,7 @@ def prox_trend_filter(
     Kim, K. Koh, S. Boyd and D. Gorinevsky, "l1 trend filtering", SIAM Review 51(2), 2009.
     """
     _check(order)
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     rows = jnp.moveaxis(jnp.broadcast_to(widened(v), shape), axis, 0)
     step = jnp.moveaxis(widened(step if step.ndim else jnp.full((1,) * v.ndim, step)), axis, 0)
@@ -73,15 +79,16 @@ def prox_trend_filter(
     return jnp.moveaxis(middle + scale * x, 0, axis).astype(v.dtype), gap.astype(v.dtype)
 
 
-def trend_filter_value(x: Array, order: int = 1, axis: int = -1) -> Array:
+def trend_filter_value(x: Array, weight: Real = 1.0, *, order: int = 1, axis: int = -1) -> Array:
     """Penalty of the trend filter, `g(x) = sum_i |(D^(order + 1) x)_i|`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.
     """
     _check(order)
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     bends = jnp.diff(widened(x), order + 1, axis=axis)
-    return jnp.sum(bends * stop_gradient(jnp.sign(bends)), axis=axis).astype(x.dtype)
+    sizes = widened(weight) * (bends * stop_gradient(jnp.sign(bends)))
+    return jnp.sum(sizes, axis=axis).astype(x.dtype)
 
 
 def _check(order: int) -> None:

@@ -7,7 +7,7 @@ traced; the result has the dtype of `v`.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched, stepped
+from fedjax_admm.kernels._arguments import Real, demand_least, matched, stepped, weighed
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
@@ -36,19 +36,19 @@ def _magnitude(x: Array) -> Array:
     return x * jnp.sign(x)
 
 
-def l1_value(x: Array) -> Array:
+def l1_value(x: Array, weight: Real = 1.0) -> Array:
     """Absolute value, `g(x) = |x|`.
 
     Derivative at the kink `x = 0`: 0, of [-1, 1].
     """
-    (x,) = matched(x)
-    return _magnitude(x)
+    x, weight = matched(x, weight)
+    return weight * _magnitude(x)
 
 
-def prox_l1(v: Array, step: Real) -> Array:
+def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the absolute value, `g(x) = |x|`.
 
-    `Prox(v; step) = sign(v) max(|v| - step, 0)`; a weight multiplies `step`.
+    `Prox(v; step) = sign(v) max(|v| - step, 0)`.
 
     Derivative at the kinks `|v| = step`: 1/2, as in `soft_threshold`.
 
@@ -56,8 +56,7 @@ def prox_l1(v: Array, step: Real) -> Array:
     1(3), 2014, section 6.5.2; R. Tibshirani, "Regression Shrinkage and Selection via the Lasso",
     Journal of the Royal Statistical Society B 58(1), 1996.
     """
-    demand_least("step", step)
-    return soft_threshold(v, step)
+    return soft_threshold(*weighed(v, step, weight))
 
 
 def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
@@ -120,27 +119,26 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
 
-def sum_positive_value(x: Array) -> Array:
+def sum_positive_value(x: Array, weight: Real = 1.0) -> Array:
     """Positive part, `g(x) = max(x, 0)`.
 
     Derivative at the kink `x = 0`: 1/2, the mean of both sides.
     """
-    (x,) = matched(x)
-    return jnp.maximum(x, 0.0)
+    x, weight = matched(x, weight)
+    return weight * jnp.maximum(x, 0.0)
 
 
-def prox_sum_positive(v: Array, step: Real) -> Array:
+def prox_sum_positive(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the positive part, `g(x) = max(x, 0)`.
 
-    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`. A weight multiplies
-    `step`.
+    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`.
 
     Derivative at the kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
     """
-    v, step = stepped(v, step)
+    v, step = matched(*weighed(v, step, weight))
     return jnp.maximum(v - step, 0.0) + jnp.minimum(v, 0.0)
 
 

@@ -56,7 +56,7 @@ def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
     return larger_root(wide - by, by, widened(counts)).astype(v.dtype)
 
 
-def log_barrier_value(x: Array, weight: Real) -> Array:
+def log_barrier_value(x: Array, weight: Real = 1.0) -> Array:
     """Logarithmic barrier, `g(x) = -weight log(x)`.
 
     Infinite where `x <= 0` (for the weight 0: where `x < 0`). Derivative: `-weight / x`, no kink
@@ -68,7 +68,7 @@ def log_barrier_value(x: Array, weight: Real) -> Array:
     return jnp.where(allowed, -weight * logarithm, jnp.inf)
 
 
-def prox_log_barrier(v: Array, step: Real, weight: Real) -> Array:
+def prox_log_barrier(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the logarithmic barrier, `g(x) = -weight log(x)`.
 
     `Prox(v; step) = (v + sqrt(v**2 + 4 step weight)) / 2`, computed as `2 step weight / (sqrt(v**2

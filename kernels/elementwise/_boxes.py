@@ -6,7 +6,7 @@ For a convex g of one number and an interval, the map of their sum is that of g,
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed
 from fedjax_admm.kernels.elementwise._absolute import elastic_net_value, soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
@@ -94,38 +94,38 @@ def _held(x: Array, lower: Array, upper: Array) -> Array:
     return undefined_by(jnp.where(x < lower, lower, jnp.where(x > upper, upper, x)), lower, upper)
 
 
-def non_negative_l1_value(x: Array) -> Array:
+def non_negative_l1_value(x: Array, weight: Real = 1.0) -> Array:
     """Absolute value of what is not negative, `g(x) = x` where `x >= 0`, else infinity.
 
     Derivative: 1 where `x >= 0`, 0 elsewhere.
     """
-    (x,) = matched(x)
-    return jnp.where(x < 0, jnp.inf, x)
+    x, weight = matched(x, weight)
+    return jnp.where(x < 0, jnp.inf, weight * x)
 
 
-def prox_non_negative_l1(v: Array, step: Real) -> Array:
+def prox_non_negative_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the absolute value on `x >= 0`, `g(x) = x` there.
 
-    `Prox(v; step) = max(v - step, 0)`; a weight multiplies `step`.
+    `Prox(v; step) = max(v - step, 0)`.
 
     Derivative at the kink `v = step`: 1/2 in the point, -1/2 in the step, the mean of both sides.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 6.5.2.
     """
-    v, step = stepped(v, step)
+    v, step = matched(*weighed(v, step, weight))
     return jnp.maximum(v - step, 0.0)
 
 
-def non_negative_squared_l2_value(x: Array, weight: Real) -> Array:
+def non_negative_squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
     """Weighted half square of what is not negative, `g(x) = weight x**2 / 2` where `x >= 0`.
 
     Infinite elsewhere. Derivative: `weight x` where `x >= 0`, 0 elsewhere.
     """
-    return box_squared_l2_value(x, 0.0, jnp.inf, weight)
+    return box_squared_l2_value(x, weight, 0.0, jnp.inf)
 
 
-def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real) -> Array:
+def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the weighted half square on `x >= 0`, `g(x) = weight x**2 / 2` there.
 
     `Prox(v; step) = max(v, 0) / (1 + step weight)`.
@@ -139,37 +139,36 @@ def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real) -> Array:
     return prox_squared_l2(project_non_negative(v), step, weight)
 
 
-def box_l1_value(x: Array, lower: Real, upper: Real, l1: Real) -> Array:
-    """Absolute value on a box, `g(x) = l1 |x|` where `lower <= x <= upper`, else infinity.
+def box_l1_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
+    """Absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`, else infinity.
 
     Derivative at the kink `x = 0`: 0, of [-l1, l1]; 0 outside the box.
     """
     x, lower, upper = matched(x, lower, upper)
-    return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, l1, 0.0))
+    return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, weight, 0.0))
 
 
-def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Array:
-    """Proximal map of the absolute value on a box, `g(x) = l1 |x|` where `lower <= x <= upper`.
+def prox_box_l1(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
+    """Proximal map of the absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`.
 
-    `Prox(v; step) = min(max(S(v, step l1), lower), upper)` with the soft threshold `S`.
+    `Prox(v; step) = min(max(S(v, step), lower), upper)` with the soft threshold `S`.
 
-    Derivative at the kinks: at `|v| = step l1` the mean of both sides, where a bound is met that
+    Derivative at the kinks: at `|v| = step` the mean of both sides, where a bound is met that
     from within the box.
 
     Args:
       lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
-      l1: weight of the absolute value, at least 0.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, sections 6.2.4 and 6.5.2; R. Tibshirani, "Regression Shrinkage and Selection via the
     Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
     """
-    v, step, lower, upper, l1 = stepped(v, step, lower, upper, l1)
-    return _held(soft_threshold(v, step * l1), lower, upper)
+    v, step, lower, upper = weighed(v, step, weight, lower, upper)
+    return _held(soft_threshold(v, step), lower, upper)
 
 
-def box_squared_l2_value(x: Array, lower: Real, upper: Real, weight: Real) -> Array:
+def box_squared_l2_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
     """Weighted half square on a box, `g(x) = weight x**2 / 2` where `lower <= x <= upper`.
 
     Infinite elsewhere. Derivative: `weight x` on the box, 0 outside.
@@ -178,7 +177,7 @@ def box_squared_l2_value(x: Array, lower: Real, upper: Real, weight: Real) -> Ar
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, 0.0, weight))
 
 
-def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: Real) -> Array:
+def prox_box_squared_l2(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
     """Proximal map of the weighted half square on a box, `g(x) = weight x**2 / 2` there.
 
     `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`.
@@ -193,5 +192,5 @@ def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: 
     1(3), 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased
     Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
-    v, step, lower, upper, weight = stepped(v, step, lower, upper, weight)
+    v, step, weight, lower, upper = stepped(v, step, weight, lower, upper)
     return _held(prox_squared_l2(v, step, weight), lower, upper)

@@ -8,21 +8,21 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
-def capped_l1_value(x: Array, theta: Real) -> Array:
+def capped_l1_value(x: Array, weight: Real, theta: Real) -> Array:
     """Capped absolute value, `g(x) = min(|x|, theta)`.
 
     Derivative: 0 at the kink `x = 0`, half of the slope at `|x| = theta`.
     """
-    x, theta = matched(x, theta)
-    return jnp.minimum(x * jnp.sign(x), theta)
+    x, weight, theta = matched(x, weight, theta)
+    return weight * jnp.minimum(x * jnp.sign(x), theta)
 
 
-def prox_capped_l1(v: Array, step: Real, theta: Real) -> Array:
+def prox_capped_l1(v: Array, step: Real, weight: Real, theta: Real) -> Array:
     """Proximal map of the capped absolute value, `g(x) = min(|x|, theta)`, for every step.
 
     `step <= 2 theta`: `Prox(v; step) = S(v, step)` where `|v| <= theta + step / 2`, else `v`, with
@@ -40,9 +40,10 @@ def prox_capped_l1(v: Array, step: Real, theta: Real) -> Array:
     its two candidates); the regimes follow by comparing them; T. Zhang, "Analysis of Multi-stage
     Convex Relaxation for Sparse Regularization", Journal of Machine Learning Research 11, 2010.
     """
-    v, step, theta = stepped(v, step, theta)
-    hard = jnp.sqrt(widened(step)) * jnp.sqrt(2 * widened(theta))
-    end = jnp.where(step <= 2 * theta, widened(theta) + 0.5 * widened(step), hard)
+    v, step, theta = weighed(v, step, weight, theta)
+    wide = widened(theta)
+    hard = jnp.sqrt(step) * jnp.sqrt(2 * wide)
+    end = jnp.where(step <= 2 * wide, wide + 0.5 * step, hard)
     # Beyond 2 theta the jump comes before the soft threshold leaves 0.
     small = jnp.abs(widened(v)) <= stop_gradient(end)
     return undefined_by(jnp.where(small, soft_threshold(v, step), v), step, theta)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
 
 
 def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
@@ -25,13 +25,13 @@ def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
     return jnp.where(zero, 0.0, jnp.sign(wide) * jnp.maximum(x, 0.0)).astype(v.dtype)
 
 
-def log_sum_value(x: Array, epsilon: Real) -> Array:
+def log_sum_value(x: Array, weight: Real, epsilon: Real) -> Array:
     """Log-sum penalty, `g(x) = log(1 + |x| / epsilon)`.
 
     Derivative at the kink `x = 0`: 0, of [-1 / epsilon, 1 / epsilon].
     """
-    x, epsilon = matched(x, epsilon)
-    return _log_sum(widened(x * jnp.sign(x)), widened(epsilon)).astype(x.dtype)
+    x, weight, epsilon = matched(x, weight, epsilon)
+    return weight * _log_sum(widened(x * jnp.sign(x)), widened(epsilon)).astype(x.dtype)
 
 
 def _log_sum(x: Array, epsilon: Array) -> Array:
@@ -54,7 +54,7 @@ def _log_sum_at_once(x: Array, epsilon: Array) -> Array:
     )
 
 
-def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
+def prox_log_sum(v: Array, step: Real, weight: Real, epsilon: Real) -> Array:
     """Proximal map of the log-sum penalty, `g(x) = log(1 + |x| / epsilon)`, for every step.
 
     The candidate beside 0, of the sign of `v`, is `x = (|v| - epsilon + sqrt((|v| + epsilon)**2 - 4
@@ -78,7 +78,7 @@ def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
     S. P. Boyd, "Enhancing Sparsity by Reweighted l1 Minimization", Journal of Fourier Analysis and
     Applications 14, 2008.
     """
-    v, step, epsilon = stepped(v, step, epsilon)
+    v, step, epsilon = weighed(v, step, weight, epsilon)
     wide, step, epsilon = widened(v), widened(step), widened(epsilon)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + epsilon
@@ -125,17 +125,17 @@ def _geman_slope(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tup
     return x, moved / jnp.where(curvature > 0, curvature, 1.0)
 
 
-def geman_value(x: Array, gamma: Real) -> Array:
+def geman_value(x: Array, weight: Real, gamma: Real) -> Array:
     """Geman penalty, `g(x) = |x| / (|x| + gamma)`.
 
     Derivative at the kink `x = 0`: 0, of [-1 / gamma, 1 / gamma].
     """
-    x, gamma = matched(x, gamma)
+    x, weight, gamma = matched(x, weight, gamma)
     magnitude = x * jnp.sign(x)
-    return magnitude / (magnitude + gamma)
+    return weight * (magnitude / (magnitude + gamma))
 
 
-def prox_geman(v: Array, step: Real, gamma: Real) -> Array:
+def prox_geman(v: Array, step: Real, weight: Real, gamma: Real) -> Array:
     """Proximal map of the Geman penalty, `g(x) = |x| / (|x| + gamma)`, for every step.
 
     The candidate beside 0, of the sign of `v`, is `x = a (2/3 + r) - gamma` with `a = |v| + gamma`
@@ -155,7 +155,7 @@ def prox_geman(v: Array, step: Real, gamma: Real) -> Array:
     IEEE Transactions on Image Processing 4(7), 1995 (penalty); cubic and regimes derived in the
     comments of the module.
     """
-    v, step, gamma = stepped(v, step, gamma)
+    v, step, gamma = weighed(v, step, weight, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + gamma
@@ -197,16 +197,16 @@ def _initial_slope(gamma: Array) -> Array:
     return jnp.where(near, 1 + small / 2 + square * even, large / -jnp.expm1(-large))
 
 
-def exponential_type_value(x: Array, gamma: Real) -> Array:
+def exponential_type_value(x: Array, weight: Real, gamma: Real) -> Array:
     """Exponential-type penalty, `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`.
 
     Derivative at the kink `x = 0`: 0, of [-g'(0), g'(0)].
     """
-    x, gamma = matched(x, gamma)
-    return jnp.expm1(-gamma * (x * jnp.sign(x))) / jnp.expm1(-gamma)
+    x, weight, gamma = matched(x, weight, gamma)
+    return weight * (jnp.expm1(-gamma * (x * jnp.sign(x))) / jnp.expm1(-gamma))
 
 
-def prox_exponential_type(v: Array, step: Real, gamma: Real) -> Array:
+def prox_exponential_type(v: Array, step: Real, weight: Real, gamma: Real) -> Array:
     """Proximal map of `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`, for every step.
 
     With `c = step gamma**2 / (1 - exp(-gamma))` the candidate beside 0, of the sign of `v`, is `x =
@@ -226,7 +226,7 @@ def prox_exponential_type(v: Array, step: Real, gamma: Real) -> Array:
     Jeffrey and D. E. Knuth, "On the Lambert W function", Advances in Computational Mathematics 5,
     1996 (the root).
     """
-    v, step, gamma = stepped(v, step, gamma)
+    v, step, gamma = weighed(v, step, weight, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     slope = jnp.minimum(step * _initial_slope(gamma), float(jnp.finfo(wide.dtype).max))

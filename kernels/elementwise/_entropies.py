@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
 
 
 def kl_value(x: Array, reference: Real) -> Array:
@@ -46,23 +46,23 @@ def prox_kl(v: Array, step: Real, reference: Real) -> Array:
     return _divergence_root(widened(v), widened(step), widened(reference)).astype(v.dtype)
 
 
-def entropy_value(x: Array) -> Array:
+def entropy_value(x: Array, weight: Real = 1.0) -> Array:
     """Negative entropy, `g(x) = x log(x)`.
 
     0 at `x = 0`, infinite where `x < 0`. Derivative: `1 + log(x)`, no kink inside; 0 where `x <=
     0`.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     inside = x > 0
     safe = jnp.where(inside, x, 1.0)
-    return jnp.where(x < 0, jnp.inf, jnp.where(inside, safe * jnp.log(safe), 0.0 * x))
+    return jnp.where(x < 0, jnp.inf, weight * jnp.where(inside, safe * jnp.log(safe), 0.0 * x))
 
 
-def prox_entropy(v: Array, step: Real) -> Array:
+def prox_entropy(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the negative entropy, `g(x) = x log(x)`.
 
     `Prox(v; step) = step W(exp(v / step - 1) / step)` with Lambert's function W: the map of the
-    Kullback-Leibler divergence with the reference `exp(-1)`. A weight multiplies `step`.
+    Kullback-Leibler divergence with the reference `exp(-1)`.
 
     Derivative: as in `prox_kl`, smooth, no kink.
 
@@ -71,7 +71,7 @@ def prox_entropy(v: Array, step: Real) -> Array:
     comments; S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
     section 3.1.5.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     wide = widened(v)
     inverse = jnp.asarray(0.36787944117144233, wide.dtype)  # exp(-1)
     return _divergence_root(wide, widened(step), inverse).astype(v.dtype)

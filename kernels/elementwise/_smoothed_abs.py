@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
 
 
 def smoothed_abs(v: Array, mu: Real) -> Array:
@@ -25,7 +25,7 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
     return jnp.where(magnitude >= mu, magnitude, 0.5 * (inside * (inside / mu) + mu))
 
 
-def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
+def prox_smoothed_abs(v: Array, step: Real, weight: Real, mu: Real) -> Array:
     """Proximal map of the smoothed absolute value, `g = h_mu`.
 
     `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. The
@@ -40,7 +40,7 @@ def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
     Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
     Localization", arXiv:2503.09497, 2025, closed form after equation (23).
     """
-    v, step, mu = stepped(v, step, mu)
+    v, step, mu = weighed(v, step, weight, mu)
     point, step, mu = widened(v), widened(step), widened(mu)
     width = mu + step
     # A sum beyond the range is taken of quarters.

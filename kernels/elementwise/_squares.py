@@ -6,7 +6,7 @@ from jax import Array
 from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 
 
-def squared_l2_value(x: Array, weight: Real) -> Array:
+def squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
     """Weighted half square, `g(x) = weight x**2 / 2`.
 
     Derivative: `weight x`, no kink.
@@ -15,7 +15,7 @@ def squared_l2_value(x: Array, weight: Real) -> Array:
     return 0.5 * (weight * x) * x
 
 
-def prox_squared_l2(v: Array, step: Real, weight: Real) -> Array:
+def prox_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the weighted half square, `g(x) = weight x**2 / 2`.
 
     `Prox(v; step) = v / (1 + step weight)`.

@@ -6,7 +6,7 @@ of the penalty, so that every regime of the step carries over.
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped
+from fedjax_admm.kernels._arguments import Real, matched, stepped, weighed
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value,
     prox_mcp,
@@ -82,15 +82,15 @@ def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -
     return shrink_norm(v, lambda norm: prox_scad(norm, step, lam, gamma), axis)
 
 
-def group_l0_value(x: Array, axis: Axis = -1) -> Array:
+def group_l0_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Count of groups that are not 0, `g(x) = 1 where x != 0, else 0`.
 
     Derivative: 0 everywhere.
     """
-    return radial_value(x, l0_value, axis)
+    return radial_value(x, lambda norm: l0_value(norm, weight), axis)
 
 
-def prox_group_l0(v: Array, step: Real, axis: Axis = -1) -> Array:
+def prox_group_l0(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the number of groups that are not 0, `g(x) = 1 where x != 0, else 0`.
 
     `Prox(v; step) = 0` where `||v|| <= sqrt(2 step)`, else `v`.
@@ -101,19 +101,19 @@ def prox_group_l0(v: Array, step: Real, axis: Axis = -1) -> Array:
     Reference: Y. C. Eldar, P. Kuppinger and H. Bolcskei, "Block-Sparse Signals: Uncertainty
     Relations and Efficient Recovery", IEEE Transactions on Signal Processing 58(6), 2010.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     return shrink_norm(v, lambda norm: prox_l0(norm, step), axis)
 
 
-def group_l_half_value(x: Array, axis: Axis = -1) -> Array:
+def group_l_half_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Square root of the norms of groups, `g(x) = ||x||_2**(1/2)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite.
     """
-    return radial_value(x, l_half_value, axis)
+    return radial_value(x, lambda norm: l_half_value(norm, weight), axis)
 
 
-def prox_group_l_half(v: Array, step: Real, axis: Axis = -1) -> Array:
+def prox_group_l_half(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the square root of norms, `g(x) = ||x||_2**(1/2)`.
 
     `Prox(v; step) = v prox_l_half(||v||, step) / ||v||`: 0 where `||v|| <= 3/2 step**(2/3)`. For
@@ -126,5 +126,5 @@ def prox_group_l_half(v: Array, step: Real, axis: Axis = -1) -> Array:
     Reference: Y. Hu, C. Li, K. Meng, J. Qin and X. Yang, "Group Sparse Optimization via l_{p,q}
     Regularization", Journal of Machine Learning Research 18, 2017.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     return shrink_norm(v, lambda norm: prox_l_half(norm, step), axis)

@@ -4,13 +4,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, weighed, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._losses import huber_value, prox_huber
 from fedjax_admm.kernels.groups._radial import group_norm, radial_value, shrink_norm
 
 
-def group_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+def group_l2_value(x: Array, weight: Real = 1.0, axis: int | tuple[int, ...] = -1) -> Array:
     """Euclidean norm of groups, `g(x) = ||x||_2`.
 
     Derivative at the kink `x = 0`: 0.
@@ -18,10 +18,12 @@ def group_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
     Returns:
       Norms, one for each group: the shape of `x` without `axis`, dtype of `x`.
     """
-    return radial_value(x, lambda norm: norm, axis)
+    return radial_value(x, lambda norm: jnp.asarray(weight, norm.dtype) * norm, axis)
 
 
-def prox_group_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def prox_group_l2(
+    v: Array, step: Real, weight: Real = 1.0, axis: int | tuple[int, ...] = -1
+) -> Array:
     """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis or several.
 
     `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`.
@@ -33,7 +35,7 @@ def prox_group_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Arr
     1(3), 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin, "Model selection and
     estimation in regression with grouped variables", 2006.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
 
 
@@ -68,18 +70,22 @@ def prox_sparse_group(
     Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
     """
     v, step, l1, group = stepped(v, step, l1, group)
-    return prox_group_l2(soft_threshold(v, step * l1), step * group, axis)
+    return prox_group_l2(soft_threshold(v, step * l1), step * group, axis=axis)
 
 
-def cube_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+def cube_l2_value(x: Array, weight: Real = 1.0, axis: int | tuple[int, ...] = -1) -> Array:
     """Cube of the Euclidean norm, `g(x) = ||x||_2**3` along an axis or several.
 
     Derivative: `3 ||x|| x`, smooth: no kink.
     """
-    return radial_value(x, lambda norm: norm * norm * norm, axis)
+    return radial_value(
+        x, lambda norm: jnp.asarray(weight, norm.dtype) * (norm * norm * norm), axis
+    )
 
 
-def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def prox_cube_l2(
+    v: Array, step: Real, weight: Real = 1.0, axis: int | tuple[int, ...] = -1
+) -> Array:
     """Proximal map of the cube of the Euclidean norm, `g(x) = ||x||_2**3`.
 
     `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves `r + 3
@@ -91,7 +97,7 @@ def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Arra
     performance", Mathematical Programming 108, 2006 (the cubic term); A. Beck, "First-Order Methods
     in Optimization", SIAM 2017, theorem 6.18 (prox of a composition with the norm).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     step = widened(step)
 
     def shrink(norm: Array) -> Array:

@@ -16,7 +16,7 @@ def _along(weights: Array, v: Array, axis: int) -> Array:
 
 
 def segments_l2_value(
-    x: Array, segments: Array, weights: Real = 1.0, *, count: int, axis: int = -1
+    x: Array, weights: Real, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Weighted sum of the norms of segments, `g(x) = sum_s weights_s ||x_s||_2`.
 
@@ -28,7 +28,7 @@ def segments_l2_value(
 
 
 def prox_segments_l2(
-    v: Array, step: Real, segments: Array, weights: Real = 1.0, *, count: int, axis: int = -1
+    v: Array, step: Real, weights: Real, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Proximal map of weighted norms of ragged groups, `g(x) = sum_s weights_s ||x_s||_2`.
 
@@ -57,7 +57,7 @@ def prox_segments_l2(
 
 
 def sparse_segments_value(
-    x: Array, l1: Real, segments: Array, weights: Real = 1.0, *, count: int, axis: int = -1
+    x: Array, l1: Real, weights: Real, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Sparse penalty of ragged groups, `g(x) = sum_i l1_i |x_i| + sum_s weights_s ||x_s||_2`.
 
@@ -65,15 +65,15 @@ def sparse_segments_value(
     """
     x, l1, weights = matched(x, l1, weights)
     absolute = jnp.sum(widened(l1 * (x * jnp.sign(x))), axis).astype(x.dtype)
-    return absolute + segments_l2_value(x, segments, weights, count=count, axis=axis)
+    return absolute + segments_l2_value(x, weights, segments, count=count, axis=axis)
 
 
 def prox_sparse_segments(
     v: Array,
     step: Real,
     l1: Real,
+    weights: Real,
     segments: Array,
-    weights: Real = 1.0,
     *,
     count: int,
     axis: int = -1,
@@ -99,4 +99,4 @@ def prox_sparse_segments(
     """
     v, step, l1 = stepped(v, step, l1)
     shrunk = soft_threshold(v, step * l1)
-    return prox_segments_l2(shrunk, step, segments, weights, count=count, axis=axis)
+    return prox_segments_l2(shrunk, step, weights, segments, count=count, axis=axis)

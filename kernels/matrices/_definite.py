@@ -25,22 +25,24 @@ def project_psd(v: Array, decomposition: str | None = None) -> Array:
     return eigenvalue_map(v, lambda values: jnp.maximum(values, 0.0), decomposition=decomposition)
 
 
-def log_det_value(x: Array, decomposition: str | None = None) -> Array:
+def log_det_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = None) -> Array:
     """Logarithmic barrier of the positive definite matrices, `g(x) = -log det x`.
 
     Infinite where an eigenvalue is not positive; the symmetric part of `x` counts. Derivative:
     `-x^-1`, smooth: no kink inside; 0 along the vectors of eigenvalues that are not positive.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     wide = widened(x)
     broken = ~jnp.all(jnp.isfinite(wide), axis=(-2, -1), keepdims=True)
     wide = jnp.where(broken, 0, wide)
     values, _ = decompose_symmetric(wide / 2 + wide.mT / 2, decomposition)
-    value = jnp.sum(log_barrier_value(values, 1.0), axis=-1)
+    value = jnp.sum(log_barrier_value(values[..., None, :], widened(weight)), axis=(-2, -1))
     return jnp.where(broken[..., 0, 0], jnp.nan, value).astype(x.dtype)
 
 
-def prox_log_det(v: Array, step: Real, decomposition: str | None = None) -> Array:
+def prox_log_det(
+    v: Array, step: Real, weight: Real = 1.0, *, decomposition: str | None = None
+) -> Array:
     """Proximal map of the log-det barrier, `g(x) = -log det x` on positive definite matrices.
 
     `Prox(v; step) = Q diag((l + sqrt(l**2 + 4 step)) / 2) Q^T` where `(v + v^T) / 2 = Q diag(l)
@@ -54,8 +56,4 @@ def prox_log_det(v: Array, step: Real, decomposition: str | None = None) -> Arra
     University Press, 2004, section 11.6.1.
     """
     demand_least("step", step)
-
-    def shifted(values, by):
-        return prox_log_barrier(values, by, 1.0)
-
-    return eigenvalue_map(v, shifted, step, decomposition=decomposition)
+    return eigenvalue_map(v, prox_log_barrier, step, weight, decomposition=decomposition)

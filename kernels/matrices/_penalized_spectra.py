@@ -128,16 +128,18 @@ def prox_spectral_scad(
     return prox_spectral(v, step, prox_scad, lam, gamma, decomposition=decomposition)
 
 
-def spectral_log_det_value(x: Array, epsilon: Real, decomposition: str | None = None) -> Array:
+def spectral_log_det_value(
+    x: Array, weight: Real, epsilon: Real, decomposition: str | None = None
+) -> Array:
     """Log-determinant surrogate of the rank, `g(x) = sum log(1 + s_i(x) / epsilon)`.
 
     Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
     """
-    return spectral_value(x, log_sum_value, epsilon, decomposition=decomposition)
+    return spectral_value(x, log_sum_value, weight, epsilon, decomposition=decomposition)
 
 
 def prox_spectral_log_det(
-    v: Array, step: Real, epsilon: Real, decomposition: str | None = None
+    v: Array, step: Real, weight: Real, epsilon: Real, decomposition: str | None = None
 ) -> Array:
     """Proximal map of the log-determinant surrogate, `g(x) = sum log(1 + s_i(x) / epsilon)`.
 
@@ -156,4 +158,4 @@ def prox_spectral_log_det(
     thresholding", AAAI Conference on Artificial Intelligence, 2015 (proposition 1).
     """
     demand_least("step", step)
-    return prox_spectral(v, step, prox_log_sum, epsilon, decomposition=decomposition)
+    return prox_spectral(v, step, prox_log_sum, weight, epsilon, decomposition=decomposition)

@@ -3,13 +3,13 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least
-from fedjax_admm.kernels.elementwise._absolute import soft_threshold
+from fedjax_admm.kernels._arguments import Real, demand_least, matched
+from fedjax_admm.kernels.elementwise._absolute import prox_l1
 from fedjax_admm.kernels.matrices._spectra import singular_values, spectral_map
 from fedjax_admm.kernels.vectors._l1_ball import project_l1_ball
 
 
-def nuclear_value(x: Array, decomposition: str | None = None) -> Array:
+def nuclear_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = None) -> Array:
     """Nuclear norm, `g(x) = sum s_i(x)`, the sum of the singular values.
 
     Derivative: `U V^T` over the positive singular values, the subgradient with the smallest norm.
@@ -17,16 +17,19 @@ def nuclear_value(x: Array, decomposition: str | None = None) -> Array:
     Returns:
       Norms, shape (...), dtype of `x`.
     """
-    return jnp.sum(singular_values(x, decomposition), axis=-1)
+    values = singular_values(x, decomposition)[..., None, :]
+    values, weight = matched(values, weight)
+    return jnp.sum(jnp.squeeze(weight * values, -2), axis=-1)
 
 
-def prox_nuclear(v: Array, step: Real, decomposition: str | None = None) -> Array:
+def prox_nuclear(
+    v: Array, step: Real, weight: Real = 1.0, *, decomposition: str | None = None
+) -> Array:
     """Proximal map of the nuclear norm, `g(x) = sum s_i(x)`: singular value thresholding.
 
-    `Prox(v; step) = U diag(max(s - step, 0)) V^T` where `v = U diag(s) V^T`. Steps `step w_i` of
-    the shape (..., 1, k) that rise along the last axis give the map of the weighted nuclear norm
-    `sum w_i s_i(x)`, which spares large singular values: it is not convex, and this is its global
-    minimiser.
+    `Prox(v; step) = U diag(max(s - step, 0)) V^T` where `v = U diag(s) V^T`. Weights `w_i` of the
+    shape (..., 1, k) that rise along the last axis give the weighted nuclear norm `sum w_i s_i(x)`,
+    which spares large singular values: it is not convex, and this is its global minimiser.
 
     Derivative at the kinks `s_i = step`: that of `soft_threshold`, 1/2 along the singular pair;
     where singular values are equal, the limit of divided differences.
@@ -42,7 +45,7 @@ def prox_nuclear(v: Array, step: Real, decomposition: str | None = None) -> Arra
     nuclear norm minimization", SIAM Review 52(3), 2010.
     """
     demand_least("step", step)
-    return spectral_map(v, soft_threshold, step, decomposition=decomposition)
+    return spectral_map(v, prox_l1, step, weight, decomposition=decomposition)
 
 
 def project_rank(v: Array, k: int, decomposition: str | None = None) -> Array:

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
 from fedjax_admm.kernels._safe import safe_ratio, unit_of
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import falling_root
 
 
-def k_support_value(x: Array, k: int, axis: int = -1) -> Array:
+def k_support_value(x: Array, weight: Real, k: int, axis: int = -1) -> Array:
     """Half the squared k-support norm along an axis.
 
     `g(x) = (sum_T x_i**2 + (sum_R |x_i|)**2 / (k - |T|)) / 2`, where the large entries T and the
@@ -26,12 +26,12 @@ def k_support_value(x: Array, k: int, axis: int = -1) -> Array:
     `||x||_1**2` for `k = 1`, of `||x||_2**2` for `k = n`. Derivative: `x` on T and the mean times
     the sign on R; no kink but at entries of R that are 0, and there 0.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     top, rest, scale = _parts_of_value(widened(x), k, axis)
-    return jnp.squeeze(0.5 * (top + rest) * scale * scale, axis).astype(x.dtype)
+    return jnp.squeeze(widened(weight) * (0.5 * (top + rest) * scale * scale), axis).astype(x.dtype)
 
 
-def prox_k_support(v: Array, step: Real, k: int, axis: int = -1) -> Array:
+def prox_k_support(v: Array, step: Real, weight: Real, k: int, axis: int = -1) -> Array:
     """Proximal map of half the squared k-support norm along an axis.
 
     `Prox(v; step) = v / (1 + step)` where `|v_i| >= c`, else the soft threshold of `v` by `c step /
@@ -51,7 +51,7 @@ def prox_k_support(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     McDonald, M. Pontil and D. Stamos, "New Perspectives on k-Support and Cluster Norms", Journal of
     Machine Learning Research 17, 2016 (the weights). The level is derived in the comments.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     by = widened(step)
     kept = 1 / (1 + by)
     wide = widened(v)

@@ -63,9 +63,7 @@ class Documented(NamedTuple):
     """A docstring, taken apart."""
 
     purpose: str
-    formula: list[str]
-    ties: list[str]
-    derivative: list[str]
+    body: str  # formula, ties, derivative
     reference: str
 
 
@@ -84,15 +82,11 @@ def folders() -> dict[str, str]:
 def documented(name: str) -> Documented:
     """Take the docstring of a public name apart."""
     text = inspect.getdoc(getattr(kernels, name)) or ""
-    head, _, rest = text.partition("\nArgs:")
-    purpose, *paragraphs = [" ".join(part.split()) for part in head.split("\n\n") if part.strip()]
-    reference = ""
-    if "Reference:" in rest:
-        reference = " ".join(rest.partition("Reference:")[2].split("\n\n")[0].split())
-    ties = [p for p in paragraphs if p.startswith("Ties")]
-    derivative = [p for p in paragraphs if p.startswith(("Derivative", "At the kink"))]
-    formula = [p for p in paragraphs if p not in ties + derivative]
-    return Documented(purpose, formula, ties, derivative, reference)
+    parts = [" ".join(part.split()) for part in text.split("\n\n")]
+    sections = ("Args:", "Returns:", "Attributes:", "Reference:")
+    purpose, *body = [part for part in parts if not part.startswith(sections)]
+    references = [part for part in parts if part.startswith("Reference:")]
+    return Documented(purpose, " ".join(body), " ".join(references))
 
 
 def pictured() -> dict[str, Row]:

@@ -218,7 +218,7 @@ def test_the_conjugate_of_half_precision_points_is_computed_in_float32(dtype):
 
 def test_a_conjugate_has_the_derivatives_by_its_parameters(x64):
     """g = w |x|: its conjugate projects onto [-w, w]."""
-    made = kernels.conjugate(lambda v, step, weight: kernels.prox_l1(v, step * weight))
+    made = kernels.conjugate(kernels.prox_l1)
     points = jnp.asarray([-3.0, -0.2, 0.4, 2.0])
 
     @jax.jit
@@ -304,7 +304,9 @@ def test_an_envelope_has_the_shape_of_its_function(shape):
         assert envelope(points, 0.5).shape == shape[:-1]
     if len(shape) == 2:
         first = kernels.moreau_envelope(
-            lambda x: kernels.safe_norm(x, 0), lambda v, s: kernels.prox_group_l2(v, s, 0), axis=0
+            lambda x: kernels.safe_norm(x, 0),
+            lambda v, s: kernels.prox_group_l2(v, s, axis=0),
+            axis=0,
         )
         np.testing.assert_allclose(first(points, 0.5), np.full(3, np.sqrt(3) - 0.25), rtol=1e-6)
 

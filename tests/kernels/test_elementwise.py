@@ -67,5 +67,5 @@ def test_smoothed_abs_lies_above_by_half_mu_at_most(dtype):
 def test_smoothed_abs_map_tends_to_the_soft_threshold(x64):
     points = jnp.asarray(np.linspace(-3, 3, 61))
     np.testing.assert_allclose(
-        prox_smoothed_abs(points, 0.7, 1e-13), soft_threshold(points, 0.7), atol=1e-12
+        prox_smoothed_abs(points, 0.7, 1.0, 1e-13), soft_threshold(points, 0.7), atol=1e-12
     )

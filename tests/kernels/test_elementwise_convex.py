@@ -22,10 +22,10 @@ AT_STEP_ZERO = [
     ("prox_mcp", (1.0, 3.0), (1 / 3, -1 / 3)),
     ("prox_scad", (1.0, 3.5), (0.6, -0.6)),
     ("prox_scad", (2.5, 3.5), (2.5, -2.5)),
-    ("prox_smoothed_abs", (0.5,), (1.0, -1.0)),
+    ("prox_smoothed_abs", (1.0, 0.5), (1.0, -1.0)),
     ("prox_huber", (0.5,), (0.5, -0.5)),
     ("prox_hinge", (), (1.0, 0.0)),
-    ("prox_box_l1", (-3.0, 2.5, 1.5), (1.5, -1.5)),
+    ("prox_box_l1", (1.5, -3.0, 2.5), (1.5, -1.5)),
 ]
 
 
@@ -120,8 +120,8 @@ RANGE = {
     "prox_kl": lambda a, b: (a,),
     "prox_entropy": lambda a, b: (),
     "prox_non_negative_squared_l2": lambda a, b: (a,),
-    "prox_box_l1": lambda a, b: (-a, a, b),
-    "prox_box_squared_l2": lambda a, b: (-a, a, b),
+    "prox_box_l1": lambda a, b: (b, -a, a),
+    "prox_box_squared_l2": lambda a, b: (b, -a, a),
 }
 QUICK = {"prox_logistic", "prox_kl", "prox_poisson"}
 
@@ -179,7 +179,7 @@ def test_infinite_parameters_have_a_sense():
     slopes = jax.grad(lambda v, s: jnp.sum(kernels.prox_huber(v, s, jnp.inf)), (0, 1))(points, 1.0)
     np.testing.assert_allclose(slopes[0], [0.5, 0.5])
     np.testing.assert_allclose(slopes[1], 0.25)
-    found = kernels.prox_box_l1(points, 1.0, -jnp.inf, jnp.inf, 0.5)
+    found = kernels.prox_box_l1(points, 1.0, 0.5, -jnp.inf, jnp.inf)
     np.testing.assert_allclose(found, [-2.5, 1.5])
     np.testing.assert_allclose(kernels.project_box(points, -jnp.inf, jnp.inf), points)
 

@@ -53,6 +53,7 @@ SHARED = {
     "times",
     "transported",
     "undefined_by",
+    "weighed",
     "unit_of",
     "weighted_simplex",
     "while_loop",
@@ -78,15 +79,21 @@ def test_public_names_are_sorted_exist_and_are_all_there_is():
     assert functions - SHARED == set(kernels.__all__) - classes
 
 
+# What the package says of all kernels at once; a value has the parameters of its map.
+COMMON = {"v", "x", "step", "weight", "axis", "decomposition", "prox", "project"}
+
+
 @pytest.mark.parametrize("name", kernels.__all__)
-def test_docstring_states_arguments_and_result(name):
+def test_docstring_names_every_parameter_that_is_not_common(name):
     documentation = inspect.getdoc(getattr(kernels, name)) or ""
     if inspect.isclass(getattr(kernels, name)):
         assert "Attributes:" in documentation
         return
-    for section in ("Args:", "Returns:"):
-        assert section in documentation
-    if name not in ("safe_ratio", "sum_of_squares"):
+    if name.endswith("_value") and hasattr(kernels, "prox_" + name.removesuffix("_value")):
+        return
+    for parameter in inspect.signature(getattr(kernels, name)).parameters.keys() - COMMON:
+        assert f"  {parameter}: " in documentation.replace("*", "")
+    if name not in ("safe_ratio", "sum_of_squares", "smoothed_abs"):
         assert "Reference:" in documentation
 
 

@@ -137,7 +137,7 @@ def test_values_are_sums_over_singular_values_and_eigenvalues(x64):
         (kernels.nuclear_value(v), sizes),
         (kernels.spectral_mcp_value(v, 1.0, 3.0), kernels.mcp_value(sizes, 1.0, 3.0)),
         (kernels.spectral_scad_value(v, 1.0, 3.0), kernels.scad_value(sizes, 1.0, 3.0)),
-        (kernels.spectral_log_det_value(v, 0.5), np.log1p(sizes / 0.5)),
+        (kernels.spectral_log_det_value(v, 1.0, 0.5), np.log1p(sizes / 0.5)),
     ):
         np.testing.assert_allclose(found, np.sum(wanted, -1), rtol=1e-10)
     gram = v @ v.swapaxes(1, 2)
@@ -252,7 +252,7 @@ def test_no_random_matrix_is_better(seed):
         (kernels.prox_nuclear, kernels.nuclear_value, ()),
         (kernels.prox_spectral_mcp, kernels.spectral_mcp_value, (1.0, 3.0)),
         (kernels.prox_spectral_scad, kernels.spectral_scad_value, (1.0, 3.0)),
-        (kernels.prox_spectral_log_det, kernels.spectral_log_det_value, (0.3,)),
+        (kernels.prox_spectral_log_det, kernels.spectral_log_det_value, (1.0, 0.3)),
     ]
     with jax.enable_x64(True):
         for prox, value, parameters in pairs:

@@ -23,7 +23,7 @@ IMAGE = jnp.zeros((3, 3))
         ("project_top_k", (1,)),
         ("prox_group_l2", (0.1,)),
         ("prox_max", (0.1,)),
-        ("prox_sum_largest", (0.1, 2)),
+        ("prox_sum_largest", (0.1, 1.0, 2)),
         ("prox_tv1d", (0.1,)),
     ],
 )
@@ -40,7 +40,7 @@ def test_a_number_is_no_vector(name):
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("project_top_k", ()), ("project_sparse_simplex", ()), ("prox_sum_largest", (0.1,))],
+    [("project_top_k", ()), ("project_sparse_simplex", ()), ("prox_sum_largest", (0.1, 1.0))],
 )
 def test_a_count_that_is_no_integer(name, parameters):
     with pytest.raises(TypeError, match="integer"):
@@ -52,7 +52,7 @@ def test_a_count_that_is_no_integer(name, parameters):
 )
 def test_segments_that_do_not_fit(segments, count):
     with pytest.raises(ValueError, match="segment"):
-        kernels.prox_segments_l2(V, 0.1, jnp.asarray(segments), count=count)
+        kernels.prox_segments_l2(V, 0.1, 1.0, jnp.asarray(segments), count=count)
 
 
 def test_fewer_steps_than_none():

@@ -58,9 +58,9 @@ def test_the_numbers_of_which_squares_overflow_or_vanish(x64):
 @pytest.mark.parametrize(
     ("name", "numbers", "expected"),
     [
-        ("prox_smoothed_abs", (7.3, 1e5, 0.3), 7.3 * 0.3 / (0.3 + 1e5)),
-        ("prox_smoothed_abs", (7.3, 1e8, 0.3), 7.3 * 0.3 / (0.3 + 1e8)),
-        ("prox_smoothed_abs", (1e38, 3e38, 3e38), 0.5e38),
+        ("prox_smoothed_abs", (7.3, 1e5, 1.0, 0.3), 7.3 * 0.3 / (0.3 + 1e5)),
+        ("prox_smoothed_abs", (7.3, 1e8, 1.0, 0.3), 7.3 * 0.3 / (0.3 + 1e8)),
+        ("prox_smoothed_abs", (1e38, 3e38, 1.0, 3e38), 0.5e38),
         ("prox_smoothed_mcp", (-1e-20, 1e-37, 1.0, 3.0, 0.5), -1e-20),
         ("prox_mcp", (1e20, 3e38, 0.5, 3.0), 1e20),
         ("prox_scad", (1e20, 3e38, 0.5, 3.0), 1e20),
@@ -81,7 +81,7 @@ def test_no_digits_and_no_products_of_parameters_are_lost(name, numbers, expecte
         ("prox_mcp", (300.0, 3e4, 0.5, 3.0), 300.0),
         ("prox_scad", (300.0, 3e4, 0.5, 3.0), 300.0),
         ("prox_capped_quadratic", (1349.0, 1.098e4, 8.469, 111.5), 0.014507),
-        ("prox_smoothed_abs", (2.797e4, 6.55e4, 110.4), 47.07),
+        ("prox_smoothed_abs", (2.797e4, 6.55e4, 1.0, 110.4), 47.07),
     ],
 )
 def test_products_of_halves_are_wider_than_they(name, numbers, expected):

@@ -302,9 +302,9 @@ def test_jacobians_of_row_kernels_equal_finite_differences(name, arguments, x64)
 @pytest.mark.parametrize(
     ("prox", "penalty"),
     [
-        (lambda v, s: kernels.prox_l1(v, 1.3 * s), lambda e: 1.3 * np.abs(e)),
+        (lambda v, s: kernels.prox_l1(v, s, 1.3), lambda e: 1.3 * np.abs(e)),
         (
-            lambda v, s: kernels.prox_smoothed_abs(v, 1.3 * s, 0.4),
+            lambda v, s: kernels.prox_smoothed_abs(v, s, 1.3, 0.4),
             lambda e: 1.3 * reference.huber_above(e, 0.4),
         ),
         (
@@ -332,7 +332,7 @@ def test_coupled_pair_minimises_jointly(prox, penalty, step, x64):
 def test_coupled_pair_keeps_dtype_and_agreement(dtype):
     a = jnp.asarray(np.random.default_rng(7).normal(size=(4, 3)), dtype)
     step = jnp.full((4, 1), 0.5, dtype)
-    z, q = kernels.couple_pair(a, a, lambda v, s: kernels.prox_smoothed_abs(v, 2 * s, 0.1), step)
+    z, q = kernels.couple_pair(a, a, lambda v, s: kernels.prox_smoothed_abs(v, s, 2.0, 0.1), step)
     assert z.dtype == q.dtype == dtype
     np.testing.assert_array_equal(z, a)
     np.testing.assert_array_equal(q, a)

@@ -31,13 +31,13 @@ MAPS = {
     "weighted l1 ball": lambda v: kernels.project_weighted_l1_ball(v, LIGHT, 0.7),
     "max": lambda v: kernels.prox_max(v, 0.8),
     "l-infinity": lambda v: kernels.prox_linf(v, 0.8),
-    "sum of the largest": lambda v: kernels.prox_sum_largest(v, 0.3, 3),
+    "sum of the largest": lambda v: kernels.prox_sum_largest(v, 0.3, 1.0, 3),
     "box section": box_section,
     "top k": lambda v: kernels.project_top_k(v, 2),
     "isotonic": lambda v: kernels.project_isotonic(v, LIGHT + 0.1),
     "permutahedron": lambda v: kernels.project_permutahedron(v, LIGHT),
     "slope": lambda v: kernels.prox_slope(v, 0.3, np.array([2.0, 1.5, 1.0, 0.2, 0.0])),
-    "k-support": lambda v: kernels.prox_k_support(v, 0.3, 2),
+    "k-support": lambda v: kernels.prox_k_support(v, 0.3, 1.0, 2),
     "envelope of top k": lambda v: kernels.prox_top_k_envelope(v, 0.3, 2),
 }
 
@@ -93,7 +93,7 @@ def test_sums_are_right_far_from_zero(dtype):
         weights = rng.uniform(0.1, 2, (3, 1001)).astype(dtype)
         heavy = kernels.project_weighted_simplex(v, weights, 2.0)
         cut = kernels.project_box_section(v, -1.0, 3.0, weights, -7.0)
-        lost = np.asarray(v - kernels.prox_sum_largest(v, 0.5, 40), np.float64)
+        lost = np.asarray(v - kernels.prox_sum_largest(v, 0.5, 1.0, 40), np.float64)
     for x, total in ((heavy, 2.0), (cut, -7.0)):
         sums = np.sum(weights.astype(np.float64) * np.asarray(x, np.float64), -1)
         size = np.sum(np.abs(weights * np.asarray(x, np.float64)), -1)
@@ -179,7 +179,7 @@ def test_other_axes_and_batches(x64):
     for project, parameters in (
         (kernels.project_simplex, ()),
         (kernels.project_weighted_simplex, (LIGHT,)),
-        (partial(kernels.prox_sum_largest, k=2), (0.3,)),
+        (partial(kernels.prox_sum_largest, k=2), (0.3, 1.0)),
         (kernels.prox_slope, (0.3, LIGHT[::-1].cumsum()[::-1])),
         (kernels.project_box_section, (-0.5, 0.5, LIGHT, 0.2)),
         (partial(kernels.project_top_k, k=2), ()),
@@ -238,7 +238,7 @@ def all_at_once(v):
         kernels.prox_linf(v, 0.8),
         kernels.project_simplex(v, 0.8),
         kernels.prox_max(v, 0.8),
-        kernels.prox_sum_largest(v, 0.8, 1),
+        kernels.prox_sum_largest(v, 0.8, 1.0, 1),
         kernels.prox_slope(v, 0.8, np.eye(7)[0]),
         kernels.project_isotonic(v),
     )
@@ -270,7 +270,7 @@ def test_the_conditions_of_the_nearest_point_hold(seed, size):
 def test_counts_out_of_range_are_refused():
     v = jnp.zeros(3)
     with pytest.raises(ValueError, match="from 1 to 3"):
-        kernels.prox_sum_largest(v, 1.0, 4)
+        kernels.prox_sum_largest(v, 1.0, 1.0, 4)
     with pytest.raises(ValueError, match="at least 0"):
         kernels.project_top_k(v, -1)
     with pytest.raises(ValueError, match="k is 0"):
@@ -286,7 +286,7 @@ def test_the_largest_are_taken_from_ties_in_order_and_from_both_signs():
     v = jnp.array([1.0, -2.0, 0.0, 2.0, -0.0, -2.0, 1.0])
     np.testing.assert_array_equal(kernels.project_top_k(v, 2), [0, -2, 0, 2, 0, 0, 0])
     np.testing.assert_array_equal(kernels.project_top_k(v, 4), [1, -2, 0, 2, 0, -2, 0])
-    assert float(kernels.sum_largest_value(v, 4)) == 4.0
+    assert float(kernels.sum_largest_value(v, 1.0, 4)) == 4.0
     assert float(kernels.slope_value(jnp.array([1.0, -3.0, 2.0]), jnp.asarray(FALLING))) == (
         pytest.approx(float(FALLING @ np.array([3.0, 2.0, 1.0])))
     )

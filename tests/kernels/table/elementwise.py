@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import Row
+from tests.kernels.table.row import Row, weighted
 from tests.reference import kernels as reference, prox_elementwise as twins
 
 ROWS = [
@@ -58,11 +58,11 @@ ROWS = [
     ),
     Row(
         "prox_smoothed_abs",
-        reference.prox_smoothed_abs,
+        weighted(reference.prox_smoothed_abs),
         kernels.smoothed_abs,
-        (0.5,),
+        (1.0, 0.5),
         kinks=(0.9,),
-        scaled=lambda s: (s, (0.5 * s,)),
+        scaled=lambda s: (s, (1.0, 0.5 * s)),
     ),
     Row(
         "prox_elastic_net",
@@ -163,37 +163,37 @@ ROWS = [
         "prox_box_l1",
         twins.prox_box_l1,
         kernels.box_l1_value,
-        (-1.0, 2.0, 1.5),
+        (1.5, -1.0, 2.0),
         kinks=(0.6, 1.6, 2.6),
-        scaled=lambda s: (s, (-1.0 * s, 2.0 * s, 1.5)),
+        scaled=lambda s: (s, (1.5, -1.0 * s, 2.0 * s)),
     ),
     Row(
         "prox_box_l1",
         twins.prox_box_l1,
         kernels.box_l1_value,
-        (0.5, np.inf, 1.5),
+        (1.5, 0.5, np.inf),
         kinks=(0.6, 1.1),
     ),
     Row(
         "prox_box_l1",
         twins.prox_box_l1,
         kernels.box_l1_value,
-        (0.0, 2.0, 1.5),
+        (1.5, 0.0, 2.0),
         kinks=(0.6, 2.6),
     ),
     Row(
         "prox_box_squared_l2",
         twins.prox_box_squared_l2,
         kernels.box_squared_l2_value,
-        (-1.0, 2.0, 1.5),
+        (1.5, -1.0, 2.0),
         kinks=(1.6, 3.2),
-        scaled=lambda s: (1.0, (-1.0 * s, 2.0 * s, 1.5)),
+        scaled=lambda s: (1.0, (1.5, -1.0 * s, 2.0 * s)),
     ),
     Row(
         "prox_box_squared_l2",
         twins.prox_box_squared_l2,
         kernels.box_squared_l2_value,
-        (-np.inf, -0.5, 1.5),
+        (1.5, -np.inf, -0.5),
         kinks=(0.8,),
     ),
     Row(

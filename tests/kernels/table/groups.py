@@ -3,7 +3,7 @@
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import POINTS, Row
+from tests.kernels.table.row import POINTS, Row, weighted
 from tests.reference import prox_groups as groups
 
 SEGMENTS = np.array([1, 0, 1, 3, 1, 0, -1])
@@ -31,21 +31,21 @@ ROWS = [
         "prox_segments_l2",
         groups.prox_segments_l2,
         kernels.segments_l2_value,
-        (SEGMENTS, WEIGHTS),
+        (WEIGHTS, SEGMENTS),
         {"count": 4},
         points=LONG,
         kinks=(0.8, 0.6 / 3**0.5, 0.28 / 2**0.5),
-        scaled=lambda s: (s, (SEGMENTS, WEIGHTS)),
+        scaled=lambda s: (s, (WEIGHTS, SEGMENTS)),
     ),
     Row(
         "prox_sparse_segments",
         groups.prox_sparse_segments,
         kernels.sparse_segments_value,
-        (0.3, SEGMENTS, 0.5),
+        (0.3, 0.5, SEGMENTS),
         {"count": 4},
         points=LONG,
         kinks=(0.12, 0.32),
-        scaled=lambda s: (s, (0.3, SEGMENTS, 0.5)),
+        scaled=lambda s: (s, (0.3, 0.5, SEGMENTS)),
     ),
     Row(
         "prox_group_mcp",
@@ -119,31 +119,31 @@ ROWS = [
     ),
     Row(
         "prox_l1_minus_l2",
-        groups.prox_l1_minus_l2,
+        weighted(groups.prox_l1_minus_l2),
         kernels.l1_minus_l2_value,
-        (1.0,),
+        (1.0, 1.0),
         steps=(0.4, 2.5, 7.0),
         points=TIED,
         kinks=(0.4,),
         convex=False,
-        scaled=lambda s: (s, (1.0,)),
+        scaled=lambda s: (s, (1.0, 1.0)),
     ),
     Row(
         "prox_l1_minus_l2",
-        groups.prox_l1_minus_l2,
+        weighted(groups.prox_l1_minus_l2),
         kernels.l1_minus_l2_value,
-        (0.5,),
+        (1.0, 0.5),
         steps=(0.4, 2.5, 7.0),
         points=TIED,
         kinks=(0.4, 0.2),
         convex=False,
-        scaled=lambda s: (s, (0.5,)),
+        scaled=lambda s: (s, (1.0, 0.5)),
     ),
     Row(
         "prox_l1_minus_l2",
-        groups.prox_l1_minus_l2,
+        weighted(groups.prox_l1_minus_l2),
         kernels.l1_minus_l2_value,
-        (1.8,),
+        (1.0, 1.8),
         steps=(0.4, 2.5),
         points=TIED,
         convex=False,

@@ -3,7 +3,7 @@
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import Row
+from tests.kernels.table.row import Row, weighted
 from tests.reference import prox_matrices as reference
 
 # Tall and wide, of full rank, of low rank, and zero.
@@ -87,8 +87,8 @@ ROWS = [
     ),
     Row(
         "prox_spectral_log_det",
-        reference.prox_spectral_log_det,
-        parameters=(0.5,),
+        weighted(reference.prox_spectral_log_det),
+        parameters=(1.0, 0.5),
         steps=(0.1, 1.3),
         points=TALL,
         convex=False,

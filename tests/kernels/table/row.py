@@ -49,6 +49,11 @@ def prox_of(name: str, projection: bool, static: tuple[tuple[str, Any], ...]) ->
     return prox
 
 
+def weighted(twin):
+    """Return the twin of a kernel with a weight, which multiplies the step."""
+    return lambda v, step, weight, *parts, **static: twin(v, step * weight, *parts, **static)
+
+
 @dataclass(frozen=True, eq=False)
 class Row:
     """One kernel with one kind of parameters, its twin and its value.

@@ -3,7 +3,7 @@
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import POINTS, Row
+from tests.kernels.table.row import POINTS, Row, weighted
 from tests.reference import kernels as reference, prox_vectors as twins
 
 # Weights that fall, as sorted norms want them, and such as have no order.
@@ -100,11 +100,12 @@ ROWS = [
     *(
         Row(
             "prox_sum_largest",
-            twins.prox_sum_largest,
+            weighted(twins.prox_sum_largest),
             kernels.sum_largest_value,
+            parameters=(1.0,),
             static={"k": k},
             points=points,
-            scaled=lambda s: (s, ()),
+            scaled=lambda s: (s, (1.0,)),
         )
         for k, points in ((2, POINTS), (3, LONGER), (3, POINTS))
     ),
@@ -183,12 +184,13 @@ ROWS = [
     *(
         Row(
             "prox_k_support",
-            twins.prox_k_support,
+            weighted(twins.prox_k_support),
             kernels.k_support_value,
+            parameters=(1.0,),
             static={"k": k},
             steps=(0.4, 5.0, 0.01),
             points=points,
-            scaled=lambda s: (1.0, ()),
+            scaled=lambda s: (1.0, (1.0,)),
         )
         for k, points in ((1, POINTS), (2, POINTS), (3, LONGER), (5, LONGER))
     ),
