@@ -6,7 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_proxes, matched, stepped, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_as_many,
+    demand_proxes,
+    matched,
+    stepped,
+    widened,
+)
 
 Prox = Callable[..., Array]
 
@@ -103,7 +110,7 @@ def separable(
     """
     demand_proxes("separable", *proxes)
     if sizes is not None:
-        _as_many("sizes", sizes, proxes)
+        demand_as_many("sizes", sizes, proxes)
     ends = [sum((sizes or ())[: place + 1]) for place in range(len(proxes))]
 
     def separated(v: Any, step: Any, *parameters: Any) -> Any:
@@ -120,7 +127,7 @@ def separable(
         steps = list(step) if isinstance(step, list | tuple) else [step] * len(proxes)
         numbers = list(parameters) if parameters else [()] * len(proxes)
         for name, given in (("blocks", blocks), ("steps", steps), ("parameters", numbers)):
-            _as_many(name, given, proxes)
+            demand_as_many(name, given, proxes)
         found = [
             prox(block, size, *more)
             for prox, block, size, more in zip(proxes, blocks, steps, numbers, strict=True)
@@ -128,12 +135,3 @@ def separable(
         return tuple(found) if sizes is None else jnp.concatenate(found, axis)
 
     return separated
-
-
-def _as_many(name: str, given: Sequence[Any], proxes: Sequence[Prox]) -> None:
-    if not proxes:
-        raise ValueError("proxes must hold at least one map, but it is empty.")
-    if len(given) != len(proxes):
-        raise ValueError(
-            f"one of {name} is needed for each of {len(proxes)} maps, but there are {len(given)}."
-        )

@@ -31,7 +31,7 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     return jnp.maximum(v - threshold, 0.0) + jnp.minimum(v + threshold, 0.0)
 
 
-def _magnitude(x: Array) -> Array:
+def magnitude_of(x: Array) -> Array:
     """Absolute value with the subgradient 0 at 0 (that of `jnp.abs` is 1)."""
     return x * jnp.sign(x)
 
@@ -42,7 +42,7 @@ def l1_value(x: Array, weight: Real = 1.0) -> Array:
     Derivative at the kink `x = 0`: 0, of [-1, 1].
     """
     x, weight = matched(x, weight)
-    return weight * _magnitude(x)
+    return weight * magnitude_of(x)
 
 
 def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
@@ -65,7 +65,7 @@ def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
     Derivative at the kink `x = 0`: 0, of [-l1, l1].
     """
     x, l1, l2 = matched(x, l1, l2)
-    return l1 * _magnitude(x) + 0.5 * (l2 * x) * x
+    return l1 * magnitude_of(x) + 0.5 * (l2 * x) * x
 
 
 def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:

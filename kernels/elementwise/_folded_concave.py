@@ -11,12 +11,7 @@ from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
-from fedjax_admm.kernels.elementwise._absolute import soft_threshold
-
-
-def _magnitude(x: Array) -> Array:
-    """Absolute value with the subgradient 0 at 0 (that of `jnp.abs` is 1)."""
-    return x * jnp.sign(x)
+from fedjax_admm.kernels.elementwise._absolute import magnitude_of, soft_threshold
 
 
 def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
@@ -26,7 +21,7 @@ def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
     Subgradient at the kink `v = 0`: 0, of [-lam, lam]; no other kink.
     """
     v, lam, gamma = matched(v, lam, gamma)
-    capped = jnp.minimum(_magnitude(v), gamma * lam)
+    capped = jnp.minimum(magnitude_of(v), gamma * lam)
     return capped * (lam - 0.5 * capped / gamma)
 
 
@@ -38,7 +33,7 @@ def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
     of [-lam, lam]; no other kink.
     """
     v, lam, gamma = matched(v, lam, gamma)
-    magnitude = _magnitude(v)
+    magnitude = magnitude_of(v)
     linear = lam * jnp.minimum(magnitude, lam)
     # Beyond lam the slope falls linearly to 0 at gamma lam: length times mean slope.
     capped = jnp.clip(magnitude, lam, gamma * lam)

@@ -14,9 +14,7 @@ from fedjax_admm.kernels.elementwise._folded_concave import (
     scad_value,
 )
 from fedjax_admm.kernels.elementwise._powers import l0_value, l_half_value, prox_l0, prox_l_half
-from fedjax_admm.kernels.groups._radial import radial_value, shrink_norm
-
-Axis = int | tuple[int, ...]
+from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
 def group_mcp_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:

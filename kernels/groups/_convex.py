@@ -7,10 +7,10 @@ from jax.lax import stop_gradient
 from fedjax_admm.kernels._arguments import Real, matched, stepped, weighed, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._losses import huber_value, prox_huber
-from fedjax_admm.kernels.groups._radial import group_norm, radial_value, shrink_norm
+from fedjax_admm.kernels.groups._radial import Axis, group_norm, radial_value, shrink_norm
 
 
-def group_l2_value(x: Array, weight: Real = 1.0, axis: int | tuple[int, ...] = -1) -> Array:
+def group_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Euclidean norm of groups, `g(x) = ||x||_2`.
 
     Derivative at the kink `x = 0`: 0.
@@ -21,9 +21,7 @@ def group_l2_value(x: Array, weight: Real = 1.0, axis: int | tuple[int, ...] = -
     return radial_value(x, lambda norm: jnp.asarray(weight, norm.dtype) * norm, axis)
 
 
-def prox_group_l2(
-    v: Array, step: Real, weight: Real = 1.0, axis: int | tuple[int, ...] = -1
-) -> Array:
+def prox_group_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis or several.
 
     `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`.
@@ -39,7 +37,7 @@ def prox_group_l2(
     return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
 
 
-def sparse_group_value(x: Array, l1: Real, group: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def sparse_group_value(x: Array, l1: Real, group: Real, axis: Axis = -1) -> Array:
     """Sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2` along an axis or several.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
@@ -50,9 +48,7 @@ def sparse_group_value(x: Array, l1: Real, group: Real, axis: int | tuple[int, .
     return jnp.squeeze(total, axis).astype(x.dtype)
 
 
-def prox_sparse_group(
-    v: Array, step: Real, l1: Real, group: Real, axis: int | tuple[int, ...] = -1
-) -> Array:
+def prox_sparse_group(v: Array, step: Real, l1: Real, group: Real, axis: Axis = -1) -> Array:
     """Proximal map of the sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2`.
 
     `Prox(v; step) = max(0, 1 - step group / ||z||) z` with `z = S(v, step l1)`: the soft threshold
@@ -73,7 +69,7 @@ def prox_sparse_group(
     return prox_group_l2(soft_threshold(v, step * l1), step * group, axis=axis)
 
 
-def cube_l2_value(x: Array, weight: Real = 1.0, axis: int | tuple[int, ...] = -1) -> Array:
+def cube_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Cube of the Euclidean norm, `g(x) = ||x||_2**3` along an axis or several.
 
     Derivative: `3 ||x|| x`, smooth: no kink.
@@ -83,9 +79,7 @@ def cube_l2_value(x: Array, weight: Real = 1.0, axis: int | tuple[int, ...] = -1
     )
 
 
-def prox_cube_l2(
-    v: Array, step: Real, weight: Real = 1.0, axis: int | tuple[int, ...] = -1
-) -> Array:
+def prox_cube_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the cube of the Euclidean norm, `g(x) = ||x||_2**3`.
 
     `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves `r + 3
@@ -109,7 +103,7 @@ def prox_cube_l2(
     return shrink_norm(v, shrink, axis)
 
 
-def group_huber_value(x: Array, delta: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def group_huber_value(x: Array, delta: Real, axis: Axis = -1) -> Array:
     """Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`, linear beyond.
 
     `delta (||x|| - delta / 2)` where `||x|| > delta`. Derivative: `min(1, delta / ||x||) x`, no
@@ -119,7 +113,7 @@ def group_huber_value(x: Array, delta: Real, axis: int | tuple[int, ...] = -1) -
     return radial_value(x, lambda norm: huber_value(norm, delta), axis)
 
 
-def prox_group_huber(v: Array, step: Real, delta: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def prox_group_huber(v: Array, step: Real, delta: Real, axis: Axis = -1) -> Array:
     """Proximal map of the Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`.
 
     `Prox(v; step) = v / (1 + step)` where `||v|| <= (1 + step) delta`, else `(1 - step delta /

@@ -18,8 +18,10 @@ from jax.lax import stop_gradient
 from fedjax_admm.kernels._arguments import length_along, matched, widened
 from fedjax_admm.kernels._safe import power_of_two, safe_norm
 
+Axis = int | tuple[int, ...]
 
-def group_norm(v: Array, axis: int | tuple[int, ...]) -> Array:
+
+def group_norm(v: Array, axis: Axis) -> Array:
     """Norms along an axis or several, kept with size 1; float32 at least, right over the range."""
     v = widened(v)
     for one in (axis,) if isinstance(axis, int) else axis:
@@ -27,9 +29,7 @@ def group_norm(v: Array, axis: int | tuple[int, ...]) -> Array:
     return v
 
 
-def radial_value(
-    x: Array, function: Callable[[Array], Array], axis: int | tuple[int, ...]
-) -> Array:
+def radial_value(x: Array, function: Callable[[Array], Array], axis: Axis) -> Array:
     """Return a function of the norms of groups, without the axes of a group, in the dtype of x."""
     (x,) = matched(x)
     values = function(group_norm(x, axis))
@@ -59,9 +59,7 @@ def kept_share(norm: Array, shrink: Callable[[Array], Array]) -> Array:
     return _ratio(shrunk, jnp.broadcast_to(near, shrunk.shape))
 
 
-def shrink_norm(
-    v: Array, shrink: Callable[[Array], Array], axis: int | tuple[int, ...] = -1
-) -> Array:
+def shrink_norm(v: Array, shrink: Callable[[Array], Array], axis: Axis = -1) -> Array:
     """Apply a map of numbers to the norms of groups: the proximal map of a function of the norm.
 
     `v shrink(||v||) / ||v||`. With `shrink = lambda r: prox_x(r, step, ...)` of an even `g` of one

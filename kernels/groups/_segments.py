@@ -3,16 +3,9 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, stepped, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.groups._radial import kept_share, segment_norm
-
-
-def _along(weights: Array, v: Array, axis: int) -> Array:
-    """Return weights of segments along the axis of points, numbers as they are."""
-    if weights.ndim != 1 or v.ndim == 1:
-        return weights
-    return weights.reshape([-1 if place == axis % v.ndim else 1 for place in range(v.ndim)])
 
 
 def segments_l2_value(
@@ -24,7 +17,7 @@ def segments_l2_value(
     """
     x, weights = matched(x, weights)
     norms, _ = segment_norm(x, segments, count, axis)
-    return jnp.sum(widened(_along(weights, x, axis)) * norms, axis).astype(x.dtype)
+    return jnp.sum(widened(along(x, weights, axis)) * norms, axis).astype(x.dtype)
 
 
 def prox_segments_l2(
@@ -51,7 +44,7 @@ def prox_segments_l2(
     """
     v, step, weights = stepped(v, step, weights)
     norms, for_each_entry = segment_norm(v, segments, count, axis)
-    threshold = widened(step) * widened(_along(weights, v, axis))
+    threshold = widened(step) * widened(along(v, weights, axis))
     share = kept_share(norms, lambda norm: jnp.maximum(norm - threshold, 0.0))
     return (widened(v) * for_each_entry(share)).astype(v.dtype)
 

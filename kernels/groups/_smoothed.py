@@ -13,9 +13,7 @@ from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
     prox_smoothed_mcp,
     prox_smoothed_scad,
 )
-from fedjax_admm.kernels.groups._radial import radial_value, shrink_norm
-
-Axis = int | tuple[int, ...]
+from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
 def smoothed_group_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:

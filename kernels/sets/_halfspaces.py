@@ -7,7 +7,7 @@ normal nor a short one leaves the range of the dtype.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, widened
 from fedjax_admm.kernels._safe import scaled_norm
 
 
@@ -92,24 +92,17 @@ def project_line(v: Array, direction: Array, axis: int = -1) -> Array:
     Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
     """
     v, direction = matched(v, direction)
-    scaled, norm, _ = scaled_norm(_laid(v, direction, axis), axis)
+    scaled, norm, _ = scaled_norm(along(v, direction, axis), axis)
     zero = norm == 0
     unit = jnp.where(zero, 0.0, scaled / jnp.where(zero, 1.0, norm))
     return (jnp.sum(unit * widened(v), axis=axis, keepdims=True) * unit).astype(v.dtype)
-
-
-def _laid(v: Array, normal: Array, axis: int) -> Array:
-    """Return a vector with one axis as one that lies along an axis of points."""
-    if normal.ndim != 1:
-        return normal
-    return jnp.moveaxis(normal.reshape((1,) * (v.ndim - 1) + normal.shape), -1, axis)
 
 
 def _levels(
     v: Array, normal: Array, offset: Array, axis: int, *offsets: Array
 ) -> tuple[Array, ...]:
     """Return the scaled normal, its length, where points lie along it, and the offsets there."""
-    scaled, norm, scale = scaled_norm(_laid(v, normal, axis), axis)
+    scaled, norm, scale = scaled_norm(along(v, normal, axis), axis)
     zero = norm == 0
     length = jnp.where(zero, 1.0, norm)
     level = jnp.where(zero, 0.0, jnp.sum(scaled * widened(v), axis=axis, keepdims=True) / length)

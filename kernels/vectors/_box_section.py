@@ -4,9 +4,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, widened
 from fedjax_admm.kernels._safe import unit_of
-from fedjax_admm.kernels.vectors._thresholds import along, clipped_part
+from fedjax_admm.kernels.vectors._thresholds import clipped_part
 
 
 def project_box_section(

@@ -4,10 +4,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, demand_entries, matched, widened
 from fedjax_admm.kernels._safe import unit_of
 from fedjax_admm.kernels.vectors._simplex import project_simplex, weighted_simplex
-from fedjax_admm.kernels.vectors._thresholds import along
 
 
 def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
@@ -37,17 +36,7 @@ def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
 
 
 def exceeds(v: Array, radius: Array, axis: int, weights: Array | None = None) -> Array:
-    """Return whether the (weighted) l1 norm is greater than a radius, without overflow.
-
-    Args:
-      v: float32 or float64.
-      radius: at least 0, size 1 along `axis` or a number.
-      axis: the axis over which the norm is taken.
-      weights: at least 0, the shape of `v`; all 1 without.
-
-    Returns:
-      Booleans, size 1 along `axis`.
-    """
+    """Return whether the (weighted) l1 norm is greater than a radius, without overflow."""
     sizes = jnp.abs(stop_gradient(v))
     if weights is not None:
         unit = unit_of(jnp.max(weights, axis=axis, keepdims=True))

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, demand_entries, matched, widened
 from fedjax_admm.kernels._safe import unit_of
 from fedjax_admm.kernels.vectors._ranks import largest
-from fedjax_admm.kernels.vectors._thresholds import along, positive_part
+from fedjax_admm.kernels.vectors._thresholds import positive_part
 
 
 def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
@@ -65,17 +65,7 @@ def project_weighted_simplex(v: Array, weights: Array, mass: Real = 1.0, axis: i
 
 
 def weighted_simplex(v: Array, weights: Array, mass: Array, axis: int) -> Array:
-    """Return the projection onto a weighted simplex, for points that are ready for sums.
-
-    Args:
-      v: float32 or float64.
-      weights: at least 0, broadcasts with `v`.
-      mass: at least 0, size 1 along `axis` or a number.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape.
-    """
+    """Return the projection onto a weighted simplex, of float32 or float64 points."""
     v, weights = jnp.broadcast_arrays(v, weights)
     unit = unit_of(jnp.max(weights, axis=axis, keepdims=True))
     weights, mass = weights / unit, mass / unit

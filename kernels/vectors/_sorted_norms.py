@@ -4,11 +4,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, stepped, widened
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._isotonic import blocks_of, ordered_fit
 from fedjax_admm.kernels.vectors._ranks import ascending
-from fedjax_admm.kernels.vectors._thresholds import along
 
 
 def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:

@@ -131,9 +131,8 @@ _BARS = 16  # in one picture
 def row_of(name: str, row: Row | None) -> str:
     """Tell one kernel in a row of a table: its picture, its name, its purpose."""
     seen = "" if row is None else f"![{name}: before and after](kernels/{name}.svg)"
-    role = "class" if inspect.isclass(getattr(kernels, name)) else "func"
     purpose = in_a_cell(documented(name).purpose)
-    return f"| {seen} | {{{role}}}`~fedjax_admm.kernels.{name}` | {purpose} |"
+    return f"| {seen} | {{func}}`~fedjax_admm.kernels.{name}` | {purpose} |"
 
 
 def in_a_cell(text: str) -> str:

@@ -53,8 +53,8 @@ def test_a_radius_and_a_weight_learnt_from_zero_move_for_both_signs(dtype):
     for function, slopes in (
         (lambda t: kernels.project_linf_ball(points, t), (-1, 1)),
         (lambda t: kernels.project_box(points, -t, t), (-1, 1)),
-        (lambda t: penalties.L1(t).prox(points, jnp.asarray(0.5, dtype)), (0.5, -0.5)),
-        (lambda t: penalties.L1(jnp.ones((), dtype)).prox(points, t), (1, -1)),
+        (lambda t: penalties.l1(t).prox(points, jnp.asarray(0.5, dtype)), (0.5, -0.5)),
+        (lambda t: penalties.l1(jnp.ones((), dtype)).prox(points, t), (1, -1)),
         (lambda t: kernels.prox_elastic_net(points, 0.5, t, 0.0), (0.5, -0.5)),
         (lambda t: kernels.prox_huber(points, 0.5, t), (0.5, -0.5)),
     ):

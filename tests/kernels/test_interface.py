@@ -21,6 +21,7 @@ SHARED = {
     "check_system",
     "clipped_part",
     "coordinates",
+    "demand_as_many",
     "demand_entries",
     "demand_least",
     "demand_number",
@@ -34,6 +35,7 @@ SHARED = {
     "kept_share",
     "largest",
     "length_along",
+    "magnitude_of",
     "matched",
     "objective_at",
     "points_last",
@@ -75,8 +77,7 @@ def test_public_names_are_sorted_exist_and_are_all_there_is():
             and value.__module__ == module.__name__
             and not name.startswith("_")
         }
-    classes = {name for name in kernels.__all__ if inspect.isclass(getattr(kernels, name))}
-    assert functions - SHARED == set(kernels.__all__) - classes
+    assert functions - SHARED == set(kernels.__all__)
 
 
 # What the package says of all kernels at once; a value has the parameters of its map.
@@ -86,9 +87,6 @@ COMMON = {"v", "x", "step", "weight", "axis", "decomposition", "prox", "project"
 @pytest.mark.parametrize("name", kernels.__all__)
 def test_docstring_names_every_parameter_that_is_not_common(name):
     documentation = inspect.getdoc(getattr(kernels, name)) or ""
-    if inspect.isclass(getattr(kernels, name)):
-        assert "Attributes:" in documentation
-        return
     if name.endswith("_value") and hasattr(kernels, "prox_" + name.removesuffix("_value")):
         return
     for parameter in inspect.signature(getattr(kernels, name)).parameters.keys() - COMMON:

@@ -435,11 +435,6 @@ def test_matrices_that_are_no_penalty(matrix, sentence):
         edges.quadratic_difference(matrix)
 
 
-def test_a_matrix_inside_a_trace_gets_a_sentence():
-    with pytest.raises(InputError, match="matrix must be known before tracing"):
-        jax.jit(edges.quadratic_difference)(np.eye(2))
-
-
 def test_rounding_of_a_matrix_is_forgiven():
     """X^T X in float32 is symmetric and positive semidefinite to rounding."""
     x = np.random.default_rng(0).standard_normal((2, 5)).astype(np.float32)

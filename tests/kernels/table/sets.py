@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_admm.kernels as kernels
+from fedjax_admm.kernels.sets._affine import AffineFactor, GraphFactor
 from tests.kernels.table.row import POINTS, Row
 from tests.reference import prox_sets as reference
 
@@ -156,16 +157,14 @@ ROWS = [
     Row(
         "project_affine",
         reference.affine,
-        parameters=(kernels.AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),
+        parameters=(AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),
         projection=True,
     ),
     Row(
         "project_graph",
         reference.graph,
         parameters=(
-            kernels.GraphFactor(
-                np.zeros((0, 3)), orthonormal(np.concatenate([SLOPE, -np.eye(1)], 1))[0]
-            ),
+            GraphFactor(np.zeros((0, 3)), orthonormal(np.concatenate([SLOPE, -np.eye(1)], 1))[0]),
         ),
         projection=True,
     ),
@@ -173,9 +172,7 @@ ROWS = [
         "project_graph",
         reference.graph,
         parameters=(
-            kernels.GraphFactor(
-                orthonormal(np.concatenate([np.eye(1), SLOPE], 1))[0], np.zeros((0, 3))
-            ),
+            GraphFactor(orthonormal(np.concatenate([np.eye(1), SLOPE], 1))[0], np.zeros((0, 3))),
         ),
         projection=True,
     ),
