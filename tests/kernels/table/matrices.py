@@ -3,7 +3,7 @@
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import Row, weighted
+from tests.kernels.table.row import Row
 from tests.reference import prox_matrices as reference
 
 # Tall and wide, of full rank, of low rank, and zero.
@@ -21,44 +21,31 @@ SQUARE = np.concatenate([TALL, TALL[:, ::-1, :1] * [[1.0], [-0.5], [0.3]]], axis
 FULL = np.array([[[-6.3, -2.0], [0.0, 0.2], [1.9, 3.1]], [[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]])
 
 ROWS = [
-    Row(
-        "prox_nuclear",
-        reference.prox_nuclear,
-        points=TALL,
-        kinks=(0.4 / 6**0.5,),
-        scaled=lambda s: (s, ()),
-    ),
-    Row("prox_nuclear", reference.prox_nuclear, points=WIDE),
+    Row("prox_nuclear", points=TALL, kinks=(0.4 / 6**0.5,), scaled=lambda s: (s, ())),
+    Row("prox_nuclear", points=WIDE),
     Row(
         "project_rank",
-        reference.project_rank,
         static={"k": 1},
         points=TALL[[0, 2, 3, 4]],
         convex=False,
-        projection=True,
         scaled=lambda s: (1.0, ()),
     ),
     Row(
         "project_spectral_ball",
-        reference.project_spectral_ball,
-        parameters=(1.5,),
+        (1.5,),
         points=WIDE,
         kinks=(1.5 / 6**0.5,),
-        projection=True,
         scaled=lambda s: (1.0, (1.5 * s,)),
     ),
     Row(
         "project_nuclear_ball",
-        reference.project_nuclear_ball,
-        parameters=(1.5,),
+        (1.5,),
         points=WIDE,
         kinks=(1.5 / 6**0.5,),
-        projection=True,
         scaled=lambda s: (1.0, (1.5 * s,)),
     ),
     Row(
         "prox_spectral",
-        reference.prox_spectral,
         static={"prox": kernels.prox_l0},
         points=TALL,
         kinks=(0.8**0.5 / 6**0.5,),
@@ -67,8 +54,7 @@ ROWS = [
     ),
     Row(
         "prox_spectral_mcp",
-        reference.prox_spectral_mcp,
-        parameters=(1.0, 3.0),
+        (1.0, 3.0),
         steps=(0.5, 2.9, 4.0),
         points=TALL,
         kinks=(0.5 / 6**0.5, 3.0 / 6**0.5),
@@ -77,8 +63,7 @@ ROWS = [
     ),
     Row(
         "prox_spectral_scad",
-        reference.prox_spectral_scad,
-        parameters=(1.0, 3.5),
+        (1.0, 3.5),
         steps=(1.0, 3.2, 6.0),
         points=WIDE,
         kinks=(1.0 / 6**0.5, 2.0 / 6**0.5, 3.5 / 6**0.5),
@@ -87,84 +72,38 @@ ROWS = [
     ),
     Row(
         "prox_spectral_log_det",
-        weighted(reference.prox_spectral_log_det),
-        parameters=(1.0, 0.5),
+        (1.0, 0.5),
+        weighted=True,
         steps=(0.1, 1.3),
         points=TALL,
         convex=False,
     ),
     Row(
         "prox_rank_envelope",
-        reference.prox_rank_envelope,
         static={"k": 1},
         steps=(0.4, 1.3),
         points=TALL[[0, 2, 3, 4]],
         convex=False,
         scaled=lambda s: (1.0, ()),
     ),
-    Row(
-        "project_psd",
-        reference.project_psd,
-        points=SQUARE,
-        projection=True,
-        scaled=lambda s: (1.0, ()),
-    ),
-    Row(
-        "prox_log_det",
-        reference.prox_log_det,
-        points=SQUARE,
-        scaled=lambda s: (s * s, ()),
-    ),
-    Row(
-        "project_stiefel",
-        reference.project_stiefel,
-        points=FULL,
-        convex=False,
-        projection=True,
-    ),
-    Row(
-        "project_orthogonal",
-        reference.project_stiefel,
-        points=SQUARE[[0, 4]],
-        convex=False,
-        projection=True,
-    ),
-    Row(
-        "project_hankel",
-        reference.project_hankel,
-        points=WIDE,
-        projection=True,
-        scaled=lambda s: (1.0, ()),
-    ),
+    Row("project_psd", points=SQUARE, scaled=lambda s: (1.0, ())),
+    Row("prox_log_det", points=SQUARE, scaled=lambda s: (s * s, ())),
+    Row("project_stiefel", points=FULL, convex=False),
+    Row("project_orthogonal", twin=reference.project_stiefel, points=SQUARE[[0, 4]], convex=False),
+    Row("project_hankel", points=WIDE, scaled=lambda s: (1.0, ())),
     Row(
         "project_transport",
-        reference.project_transport,
-        parameters=(np.array([1.0, 2.0]), np.array([0.5, 1.5, 1.0])),
+        (np.array([1.0, 2.0]), np.array([0.5, 1.5, 1.0])),
         points=WIDE,
-        projection=True,
         scaled=lambda s: (1.0, (np.array([1.0, 2.0]) * s, np.array([0.5, 1.5, 1.0]) * s)),
     ),
-    Row(
-        "project_birkhoff",
-        reference.project_birkhoff,
-        points=SQUARE,
-        projection=True,
-    ),
+    Row("project_birkhoff", points=SQUARE),
     Row(
         "project_kl_transport",
-        reference.project_kl_transport,
-        parameters=(np.array([1.0, 2.0]), np.array([0.5, 1.5, 1.0])),
+        (np.array([1.0, 2.0]), np.array([0.5, 1.5, 1.0])),
         points=WIDE,
         convex=False,
-        projection=True,
         idempotent=False,
     ),
-    Row(
-        "project_kl_birkhoff",
-        reference.project_kl_birkhoff,
-        points=SQUARE,
-        convex=False,
-        projection=True,
-        idempotent=False,
-    ),
+    Row("project_kl_birkhoff", points=SQUARE, convex=False, idempotent=False),
 ]

@@ -81,15 +81,7 @@ def alone(s):
 
 
 CONES = [
-    Row(
-        name,
-        twin,
-        value,
-        points=CONE_POINTS,
-        kinks=(1.0,),
-        projection=True,
-        scaled=alone,
-    )
+    Row(name, twin=twin, value=value, points=CONE_POINTS, kinks=(1.0,), scaled=alone)
     for name, twin, value in (
         ("project_second_order_cone", reference.second_order_cone, indicator(second_order)),
         (
@@ -106,82 +98,69 @@ ROWS = [
     *CONES,
     Row(
         "project_l2_sphere",
-        reference.l2_sphere,
-        parameters=(1.5,),
+        (1.5,),
+        twin=reference.l2_sphere,
         convex=False,
-        projection=True,
         scaled=lambda s: (1.0, (1.5 * s,)),
     ),
     Row(
         "project_halfspace",
-        reference.halfspace,
-        indicator(lambda x, normal, offset: along(x, normal) - offset),
         (NORMAL, 0.7),
+        twin=reference.halfspace,
+        value=indicator(lambda x, normal, offset: along(x, normal) - offset),
         kinks=(-1.4,),
-        projection=True,
         scaled=lambda s: (1.0, (NORMAL, 0.7 * s)),
     ),
     Row(
         "project_hyperplane",
-        reference.hyperplane,
-        indicator(lambda x, normal, offset: jnp.abs(along(x, normal) - offset)),
         (NORMAL, 0.7),
-        projection=True,
+        twin=reference.hyperplane,
+        value=indicator(lambda x, normal, offset: jnp.abs(along(x, normal) - offset)),
         scaled=lambda s: (1.0, (NORMAL, 0.7 * s)),
     ),
     Row(
         "project_hyperslab",
-        reference.hyperslab,
-        indicator(
+        (NORMAL, -0.3, 0.7),
+        twin=reference.hyperslab,
+        value=indicator(
             lambda x, normal, lower, upper: jnp.maximum(
                 lower - along(x, normal), along(x, normal) - upper
             )
         ),
-        (NORMAL, -0.3, 0.7),
         kinks=(-1.4, 0.6),
-        projection=True,
         scaled=lambda s: (1.0, (NORMAL, -0.3 * s, 0.7 * s)),
     ),
     Row(
         "project_line",
-        reference.line,
-        indicator(
+        (NORMAL,),
+        twin=reference.line,
+        value=indicator(
             lambda x, direction: jnp.max(
                 jnp.abs(x - along(x, direction) / along(direction, direction) * direction)
             )
         ),
-        (NORMAL,),
-        projection=True,
         scaled=lambda s: (1.0, (NORMAL * s,)),
     ),
     Row(
         "project_affine",
-        reference.affine,
-        parameters=(AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),
-        projection=True,
+        (AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),
+        twin=reference.affine,
     ),
     Row(
         "project_graph",
-        reference.graph,
-        parameters=(
-            GraphFactor(np.zeros((0, 3)), orthonormal(np.concatenate([SLOPE, -np.eye(1)], 1))[0]),
-        ),
-        projection=True,
+        (GraphFactor(np.zeros((0, 3)), orthonormal(np.concatenate([SLOPE, -np.eye(1)], 1))[0]),),
+        twin=reference.graph,
     ),
     Row(
         "project_graph",
-        reference.graph,
-        parameters=(
-            GraphFactor(orthonormal(np.concatenate([np.eye(1), SLOPE], 1))[0], np.zeros((0, 3))),
-        ),
-        projection=True,
+        (GraphFactor(orthonormal(np.concatenate([np.eye(1), SLOPE], 1))[0], np.zeros((0, 3))),),
+        twin=reference.graph,
     ),
     Row(
         "project_intersection",
-        lambda points, projections, iterations: reference.box_and_halfspace(1.0, NORMAL, 0.7)(
+        twin=lambda points, projections, iterations: reference.box_and_halfspace(1.0, NORMAL, 0.7)(
             points
         ),
         static={"projections": (box, below), "iterations": 1000},
-        projection=True,
     ),
 ]
