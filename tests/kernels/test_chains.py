@@ -49,19 +49,6 @@ def test_chains_fulfil_their_optimality_conditions(seed, size, step, whole, weig
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("step", [0.3, 3.0, 30.0])
-def test_a_chain_equals_what_cvxpy_finds(step, x64):
-    v = np.cumsum(np.random.default_rng(3).standard_normal(60))
-    x = cp.Variable(60)
-    problem = cp.Problem(cp.Minimize(step * cp.tv(x) + cp.sum_squares(x - v) / 2))
-    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11)
-    found = tv1d(jnp.asarray(v), step)
-    np.testing.assert_allclose(found, x.value, atol=1e-4)
-    value = float(kernels.tv1d_value(found)) * step + np.sum((found - v) ** 2) / 2
-    assert value <= problem.value + 1e-8
-
-
-@pytest.mark.thorough
 def test_rows_of_a_batch_are_chains_of_their_own(x64):
     """As an axis, under vmap of several levels, and by the loop that a GPU takes."""
     rng = np.random.default_rng(7)

@@ -81,25 +81,6 @@ def test_groups_beyond_the_flat_part_come_back_bit_for_bit(dtype):
     assert np.array_equal(jax.jit(kernels.prox_group_scad)(v, 0.4, 1.0, 3.5), v)
 
 
-@pytest.mark.thorough
-def test_any_map_of_numbers_becomes_one_of_groups(x64):
-    """Capped l1 of the norm: no point of many is better, in both regimes."""
-    points = 2 * LINES
-    rng = np.random.default_rng(0)
-    for step in (0.5, 4.0):
-
-        def cost(x, step=step):
-            value = kernels.capped_l1_value(jnp.linalg.norm(x, axis=-1), 1.0, 1.3)
-            return value + jnp.sum((x - points) ** 2, -1) / (2 * step)
-
-        found = kernels.shrink_norm(
-            points, lambda r, s=step: kernels.prox_capped_l1(r, s, 1.0, 1.3)
-        )
-        others = [rng.uniform(-0.2, 1.2) * points for _ in range(50)]
-        others += [found + 10 ** rng.uniform(-4, 0) * rng.standard_normal(points.shape)] * 50
-        assert np.all(cost(found) <= np.min([cost(x) for x in others], axis=0) + 1e-12)
-
-
 def test_segments_are_groups_in_any_order(x64):
     weights = np.arange(6.0) / 5
     kernel = jax.jit(kernels.prox_segments_l2, static_argnames=("count", "axis"))
@@ -141,19 +122,3 @@ def test_the_difference_of_norms_keeps_the_first_of_the_largest_entries():
     points, steps = jnp.stack([v, -v, 0 * v]), jnp.array([[1.0], [0.5], [1.0]])
     found = jax.jit(kernels.prox_l1_minus_l2)(points, steps, 1.0, jnp.array([[1.0], [1.0], [3.0]]))
     np.testing.assert_array_equal(found, [[0.5, 0, 0], [-0.5, 0, 0], [2.0, 0, 0]])
-
-
-@pytest.mark.thorough
-def test_sparse_segments_solve_the_convex_programme(x64):
-    import cvxpy
-
-    v, l1, weights = LINES[0] * 2, np.linspace(0, 0.6, 7), np.array([0.5, 1.0, 2.0])
-    segments = np.array([0, 1, 0, 2, 1, 1, 0])
-    x = cvxpy.Variable(7)
-    cost = cvxpy.sum_squares(x - v) / (2 * 0.8) + l1 @ cvxpy.abs(x)
-    cost += sum(weights[s] * cvxpy.norm(x[np.flatnonzero(segments == s)]) for s in range(3))
-    cvxpy.Problem(cvxpy.Minimize(cost)).solve(
-        solver=cvxpy.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10
-    )
-    found = kernels.prox_sparse_segments(v, 0.8, l1, weights, segments, count=3)
-    np.testing.assert_allclose(found, x.value, atol=1e-5)

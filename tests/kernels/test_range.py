@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import fedjax_admm.kernels as kernels
-from fedjax_admm import graphs, losses
-from fedjax_admm.problems import consensus_regression, federated
 
 DTYPES = (jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
@@ -121,18 +119,6 @@ def test_norms_of_many_entries_are_tried_without_a_scale(size):
 
 
 @pytest.mark.thorough
-@every_dtype
-def test_derivatives_are_finite_at_both_ends_of_the_range(dtype, x64):
-    for size in ends(dtype):
-        v = jnp.asarray([3 * size, -4 * size], dtype)
-        radius = jnp.asarray(size, dtype)
-        for project in (kernels.project_l2_ball, kernels.prox_group_l2):
-            slope = jax.jacrev(project, (0, 1))(v, radius)
-            assert all(bool(jnp.all(jnp.isfinite(part))) for part in slope)
-        close(jax.grad(kernels.safe_norm)(v), [0.6, -0.8], dtype)
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1e-25, 1e25])
 def test_measurements_of_phases_are_of_any_length(size):
     """The curvature along x is infinite or zero there: all of w along x goes, or nothing does."""
@@ -143,33 +129,3 @@ def test_measurements_of_phases_are_of_any_length(size):
     # An amplitude of 10 / size along x / size, where nothing but the data counts.
     exact = kernels.prox_phase_residual(v, 1e30, x * 1e10, 1e22)
     np.testing.assert_allclose(jnp.abs(jnp.sum(x * exact, -1)), 10.0, rtol=1e-5)
-
-
-def test_gradients_of_samples_of_any_length_are_clipped_to_the_norm():
-    """A gradient of 1e25 has the norm c after clipping, less what rounding takes, not 0 or NaN."""
-
-    def loss(w, sample):
-        return jnp.vdot(w, sample)
-
-    samples = [np.full((1, 3), size, np.float32) for size in (1e-37, 1e25, 2e38, 3.4e38)]
-    problem = federated(loss, samples, np.zeros(3, np.float32))
-    found = problem.clipped_gradients(jnp.zeros((4, 3), jnp.float32), jnp.float32(0.3))
-    # The first gradient is shorter than the norm: it stays.
-    np.testing.assert_allclose(found[0], np.full(3, 1e-37), rtol=1e-6)
-    np.testing.assert_allclose(found[1:], np.full((3, 3), 0.3 / 3**0.5), rtol=2e-6)
-    lengths = np.linalg.norm(np.asarray(found[1:], np.float64), axis=1)
-    assert (lengths <= float(np.float32(0.3))).all()
-
-
-@pytest.mark.thorough
-def test_slopes_of_regression_are_clipped_where_features_are_long():
-    graph = graphs.from_edges(2, [(0, 1)])
-    x = [np.full((1, 2), size, np.float32) for size in (1e25, 1e-25)]
-    targets = [np.ones(1, np.float32), np.ones(1, np.float32)]
-    problem = consensus_regression(graph, x, targets, losses.squared(), l2=1.0)
-    found = problem.clipped_gradients(jnp.zeros((2, 2), jnp.float32), jnp.float32(0.3))
-    # The second gradient is shorter than the norm: it stays. The first is cut to the norm less its
-    # room for rounding, 10 eps for two entries.
-    limit = 0.3 / (1 + 10 * float(np.finfo(np.float32).eps))
-    np.testing.assert_allclose(found, [[-limit / 2**0.5] * 2, [-2e-25] * 2], rtol=5e-7)
-    assert np.linalg.norm(np.asarray(found[0], np.float64)) <= float(np.float32(0.3))
