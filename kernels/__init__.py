@@ -18,9 +18,29 @@ that their docstrings do not repeat it:
 - A maker of maps (`conjugate`, `translate`, ...) takes and returns maps `prox(v, step,
   *parameters)`. Maps and projections return the point alone; of those that approximate it,
   `with_gap` returns what it lacks.
+- Maps of norms of groups (`prox_group_mcp`, ...) and of singular values (`prox_spectral_mcp`, ...)
+  have the parameters, ties and derivatives of the elementwise map.
 
 Negative steps and weights, complex points, impossible axes, counts and shapes raise a `ValueError`
 or `TypeError`; numbers that are traced cannot be checked.
+
+Cited by author and year:
+
+- H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in Hilbert
+  Spaces", 2nd edition, Springer, 2017.
+- A. Beck, "First-Order Methods in Optimization", SIAM, 2017.
+- S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical
+  Learning via the Alternating Direction Method of Multipliers", 2011.
+- S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004.
+- P. L. Combettes and J.-C. Pesquet, "Proximal Splitting Methods in Signal Processing", in
+  Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011.
+- J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto the l1-ball for
+  learning in high dimensions", ICML, 2008.
+- R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for Localization",
+  arXiv:2503.09497, 2025.
+- R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical Federated
+  Learning", 2025.
+- N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization 1(3), 2014.
 """
 
 from fedjax_admm._lazy import attach

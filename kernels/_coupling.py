@@ -27,8 +27,7 @@ def couple_pair(
     Returns:
       The pair `(z, q)`, each of the shape and dtype of `a`.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd, "Network
+    Reference: Mirzaeifard et al., 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd, "Network
     Lasso", KDD 2015, section 3 (the same change of variables).
     """
     demand_proxes("couple_pair", prox_of_difference)

@@ -34,8 +34,7 @@ def prox_range_excess(
     Returns:
       Minimisers, shape (..., dim), dtype of `p`.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, equations (15)-(18).
+    Reference: Mirzaeifard et al., 2025, equations (15)-(18).
     """
     p, step, anchor, distance = stepped(p, step, anchor, distance)
     offset = p - anchor
@@ -71,8 +70,7 @@ def prox_negative_moreau_norm(
     Returns:
       Minimisers, shape (..., dim), dtype of `c`.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, equations (20)-(22).
+    Reference: Mirzaeifard et al., 2025, equations (20)-(22).
     """
     c, step, anchor, mu = stepped(c, step, anchor, mu)
     offset = c - anchor

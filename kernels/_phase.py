@@ -34,10 +34,9 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     Returns:
       Minimisers, shape (..., dim), dtype of `v`.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", client update of robust phase retrieval; D. Davis, D. Drusvyatskiy, K. J.
-    MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex functions", Journal of
-    Optimization Theory and Applications 179, 2018 (the loss).
+    Reference: Mirzaeifard and Werner, client update of robust phase retrieval; D. Davis, D.
+    Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex
+    functions", Journal of Optimization Theory and Applications 179, 2018 (the loss).
     """
     v, step, x, y = stepped(v, step, x, y)
     dtype = v.dtype
@@ -76,8 +75,7 @@ def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius:
     Returns:
       Points of the box, shape (..., dim), dtype of `v`.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", client update of robust phase retrieval.
+    Reference: Mirzaeifard and Werner, client update of robust phase retrieval.
     """
     v, radius = matched(v, radius)
     return _clip_rows(prox_phase_residual(v, step, x, y), radius)
@@ -112,10 +110,9 @@ def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Rea
     Returns:
       Minimisers, shape (..., dim), dtype of `v`.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", client update of robust phase retrieval (the function); K. C. Kiwiel,
-    "Breakpoint searching algorithms for the continuous quadratic knapsack problem", Mathematical
-    Programming 112, 2008 (the curve and its breakpoints).
+    Reference: Mirzaeifard and Werner, client update of robust phase retrieval (the function); K. C.
+    Kiwiel, "Breakpoint searching algorithms for the continuous quadratic knapsack problem",
+    Mathematical Programming 112, 2008 (the curve and its breakpoints).
     """
     return _minimise_in_box(*stepped(v, step, x, y, radius))
 

@@ -189,8 +189,7 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False, scaled: bool = T
     Returns:
       Norms, the shape of `v` without `axis` (or with size 1 there), dtype of `v`.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1 (the norm and its subdifferential at 0).
+    Reference: Parikh and Boyd, 2014, section 6.5.1 (the norm and its subdifferential at 0).
     """
     (v,) = matched(v)
     if not scaled:

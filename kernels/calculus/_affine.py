@@ -33,8 +33,7 @@ def translate(prox: Prox, shift: Real) -> Prox:
     Args:
       shift: where the origin of g goes, broadcasts with the points.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property i (translation).
+    Reference: Combettes and Pesquet, 2011, table 10.1, property i (translation).
     """
     demand_proxes("translate", prox)
 
@@ -56,8 +55,7 @@ def scale(prox: Prox, factor: Real) -> Prox:
     Args:
       factor: a number of either sign, also a traced one.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property ii (scaling).
+    Reference: Combettes and Pesquet, 2011, table 10.1, property ii (scaling).
     """
     demand_proxes("scale", prox)
     demand_number("factor", factor)
@@ -82,8 +80,7 @@ def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
       factors: of either sign, broadcasts with the points.
       shift: added to the multiples, broadcasts with the points.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, properties i and ii, entry by entry.
+    Reference: Combettes and Pesquet, 2011, table 10.1, properties i and ii, entry by entry.
     """
     demand_proxes("precompose_diagonal", prox)
     demand_number("factors", factors)
@@ -104,8 +101,7 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     Args:
       weight: at least 0, broadcasts with the step.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.2 (postcomposition).
+    Reference: Parikh and Boyd, 2014, section 2.2 (postcomposition).
     """
     demand_proxes("postscale", prox)
     demand_least("weight", weight)
@@ -128,8 +124,7 @@ def tilt(prox: Prox, slope: Real) -> Prox:
     Args:
       slope: broadcasts with the points.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.2 (affine addition).
+    Reference: Parikh and Boyd, 2014, section 2.2 (affine addition).
     """
     demand_proxes("tilt", prox)
 
@@ -153,8 +148,7 @@ def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
       weight: at least 0, broadcasts with the step.
       centre: where the quadratic is least, broadcasts with the points.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.2 (regularization).
+    Reference: Parikh and Boyd, 2014, section 2.2 (regularization).
     """
     demand_proxes("regularise", prox)
     demand_least("weight", weight)

@@ -36,8 +36,8 @@ def precompose_orthogonal(
       backward: `y -> Q^T y`, its transpose.
       gain: positive: the number in `Q Q^T = gain I`.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property x (semi-orthogonal linear transform).
+    Reference: Combettes and Pesquet, 2011, table 10.1, property x (semi-orthogonal linear
+    transform).
     """
     demand_proxes("precompose_orthogonal", prox)
 
@@ -69,8 +69,7 @@ def epicompose(
       backward: `y -> L^T y`, its transpose.
       gain: positive: the number in `L^T L = gain I`.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, 2017, definition 12.34 (infimal postcomposition); the map is
+    Reference: Bauschke and Combettes, 2017, definition 12.34 (infimal postcomposition); the map is
     derived in the comments.
     """
     demand_proxes("epicompose", prox)
@@ -105,8 +104,7 @@ def separable(
       for each block; the parameters are sequences, those of each block's map, or none at all. It
       returns a tuple of arrays, or one array if `sizes` are given.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.1 (separable sum).
+    Reference: Parikh and Boyd, 2014, section 2.1 (separable sum).
     """
     demand_proxes("separable", *proxes)
     if sizes is not None:

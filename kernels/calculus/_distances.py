@@ -29,8 +29,7 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     Returns:
       `distance(x, *parameters)`, of the shape of the points without `axis`.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, 2017, example 18.31 (with the gradient outside).
+    Reference: Bauschke and Combettes, 2017, example 18.31 (with the gradient outside).
     """
     demand_projections("distance_to", project)
 
@@ -52,8 +51,7 @@ def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array
     Returns:
       `squared(x, *parameters)`, of the shape of the points without `axis`.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, 2017, corollary 12.31 (with the gradient).
+    Reference: Bauschke and Combettes, 2017, corollary 12.31 (with the gradient).
     """
     demand_projections("squared_distance_to", project)
 
@@ -74,8 +72,7 @@ def indicator_prox(project: Project) -> Callable[..., Array]:
 
     Ties: those of the projection. Derivative: that of the projection.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 1.2 (projections as proximal maps).
+    Reference: Parikh and Boyd, 2014, section 1.2 (projections as proximal maps).
     """
     demand_projections("indicator_prox", project)
 
@@ -98,8 +95,8 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     Returns:
       `approached(v, step, *parameters)`, where the step has size 1 along `axis` or is a number.
 
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.64 (example
-    6.43); for sets that are not convex derived in the comments.
+    Reference: Beck, 2017, theorem 6.64 (example 6.43); for sets that are not convex derived in the
+    comments.
     """
     demand_projections("distance_prox", project)
 
@@ -124,7 +121,7 @@ def squared_distance_prox(project: Project) -> Callable[..., Array]:
 
     Ties: those of the projection. Derivative: that of the projection, averaged with the identity.
 
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, example 6.65.
+    Reference: Beck, 2017, example 6.65.
     """
     demand_projections("squared_distance_prox", project)
 

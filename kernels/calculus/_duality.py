@@ -42,9 +42,8 @@ def moreau_envelope(
     Returns:
       `envelope(v, step, *parameters)`, of the shape of g.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 3.1; R. T. Rockafellar and R. J.-B. Wets, "Variational Analysis", 1998,
-    theorem 2.26.
+    Reference: Parikh and Boyd, 2014, section 3.1; R. T. Rockafellar and R. J.-B. Wets, "Variational
+    Analysis", 1998, theorem 2.26.
     """
     demand_proxes("moreau_envelope", prox)
 
@@ -112,7 +111,7 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
       prox: the map of a convex g, `prox(v, step, *parameters)`.
       smoothing: positive, or 0 where the step is positive; broadcasts with the step.
 
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.63.
+    Reference: Beck, 2017, theorem 6.63.
     """
     demand_proxes("envelope_prox", prox)
     demand_least("smoothing", smoothing)
@@ -145,9 +144,8 @@ def conjugate(prox: Prox) -> Prox:
     Args:
       prox: the map of a convex, closed g, `prox(v, step, *parameters)`.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.5 (Moreau decomposition); the derivative by the step is derived in the
-    comments.
+    Reference: Parikh and Boyd, 2014, section 2.5 (Moreau decomposition); the derivative by the step
+    is derived in the comments.
     """
     demand_proxes("conjugate", prox)
 

@@ -35,8 +35,7 @@ def tree_prox(prox: TreeProx, tree: Any, step: Any, *parameters: Any) -> Any:
     Returns:
       Minimisers, in the structure of `tree`.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.1 (separable sum).
+    Reference: Parikh and Boyd, 2014, section 2.1 (separable sum).
     """
     named = prox.values() if isinstance(prox, Mapping) else [prox]
     demand_proxes("tree_prox", *named)

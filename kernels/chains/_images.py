@@ -50,21 +50,10 @@ def prox_tv2d_anisotropic(
 ) -> tuple[Array, Array]:
     """Proximal map of the anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
-    `(D x)_ij = (x_{i+1,j} - x_ij, x_{i,j+1} - x_ij)`, 0 beyond the last row and column. `Prox(v;
-    step) = v - D^T q` with a `q` that minimises `||v - D^T q||^2` among those with `|q| <= step`,
-    entry by entry: `iterations` steps of accelerated projected gradients from `q = 0`. The gap
-    bounds what the result lacks: `step g(x) + ||x - v||^2 / 2` exceeds its minimum by at most the
-    gap, and `x` is at most `sqrt(2 gap)` from the minimiser.
+    As `prox_tv2d_isotropic`, with a `q` among those with `|q| <= step`, entry by entry.
 
     Ties: none, the minimiser is unique. Derivative: that of the steps taken, in the point and in
     the step; at the kinks `|q| = step` the identity, that of the interval.
-
-    Args:
-      iterations: the number of steps, static.
-
-    Returns:
-      Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
-      shape without the last two axes.
 
     Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing

@@ -22,8 +22,7 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     Args:
       threshold: at least 0.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
+    Reference: Parikh and Boyd, 2014, section 6.5.2.
     """
     demand_least("threshold", threshold)
     v, threshold = matched(v, threshold)
@@ -52,9 +51,8 @@ def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
 
     Derivative at the kinks `|v| = step`: 1/2, as in `soft_threshold`.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2; R. Tibshirani, "Regression Shrinkage and Selection via the Lasso",
-    Journal of the Royal Statistical Society B 58(1), 1996.
+    Reference: Parikh and Boyd, 2014, section 6.5.2; R. Tibshirani, "Regression Shrinkage and
+    Selection via the Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
     """
     return soft_threshold(*weighed(v, step, weight))
 
@@ -80,8 +78,7 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
       l2: weight of the half square, at least 0.
 
     Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
-    Journal of the Royal Statistical Society B 67, 2005; N. Parikh and S. Boyd, "Proximal
-    Algorithms", 2014, section 6.5.3.
+    Journal of the Royal Statistical Society B 67, 2005; Parikh and Boyd, 2014, section 6.5.3.
     """
     v, step, l1, l2 = stepped(v, step, l1, l2)
     return prox_squared_l2(soft_threshold(v, step * l1), step, l2)
@@ -111,8 +108,7 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
       quantile: `q` in [0, 1].
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
-    N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.1.3 (piecewise linear scalar
-    functions).
+    Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions).
     """
     v, step, quantile = stepped(v, step, quantile)
     above, below = step * quantile, step * (1 - quantile)
@@ -135,8 +131,7 @@ def prox_sum_positive(v: Array, step: Real, weight: Real = 1.0) -> Array:
 
     Derivative at the kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
+    Reference: Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions).
     """
     v, step = matched(*weighed(v, step, weight))
     return jnp.maximum(v - step, 0.0) + jnp.minimum(v, 0.0)
@@ -161,8 +156,7 @@ def prox_linear(v: Array, step: Real, slope: Real) -> Array:
     Args:
       slope: any sign.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
+    Reference: Parikh and Boyd, 2014, section 6.1.1.
     """
     v, step, slope = stepped(v, step, slope)
     return v - step * slope

@@ -45,11 +45,9 @@ def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
     Args:
       counts: at least 0.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal Splitting Methods in Signal Processing",
-    in Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011, table
-    10.2 (the map; the form without cancellation is derived in the comments); L. A. Shepp and Y.
-    Vardi, "Maximum Likelihood Reconstruction for Emission Tomography", IEEE Transactions on Medical
-    Imaging 1(2), 1982.
+    Reference: Combettes and Pesquet, 2011, table 10.2 (the map; the form without cancellation is
+    derived in the comments); L. A. Shepp and Y. Vardi, "Maximum Likelihood Reconstruction for
+    Emission Tomography", IEEE Transactions on Medical Imaging 1(2), 1982.
     """
     v, step, counts = stepped(v, step, counts)
     wide, by = widened(v), widened(step)
@@ -78,10 +76,8 @@ def prox_log_barrier(v: Array, step: Real, weight: Real = 1.0) -> Array:
     Derivative: smooth where `step weight > 0`. At the kink `v = 0` with `step weight = 0` the mean
     of both sides in the point, and 0 in step and weight, where the derivative is infinite.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal Splitting Methods in Signal Processing",
-    in Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011, table
-    10.2 (the map; the form without cancellation is derived in the comments); S. Boyd and L.
-    Vandenberghe, "Convex Optimization", Cambridge University Press, 2004, section 11.2.1.
+    Reference: Combettes and Pesquet, 2011, table 10.2 (the map; the form without cancellation is
+    derived in the comments); Boyd and Vandenberghe, 2004, section 11.2.1.
     """
     v, step, weight = stepped(v, step, weight)
     return larger_root(widened(v), widened(step), widened(weight)).astype(v.dtype)

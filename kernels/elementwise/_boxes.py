@@ -18,8 +18,7 @@ def project_non_negative(v: Array) -> Array:
 
     Derivative at `v = 0`: 1/2, the mean of both sides.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2.4.
+    Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
     (v,) = matched(v)
     return jnp.maximum(v, 0.0)
@@ -37,8 +36,7 @@ def project_box(v: Array, lower: Real, upper: Real) -> Array:
       lower: lower bounds.
       upper: upper bounds, not below `lower`.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2.4.
+    Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
     v, lower, upper = matched(v, lower, upper)
     # Not min(max(v, lower), upper): equal bounds tie, and (-r, r) at r = 0 has no derivative in r.
@@ -57,8 +55,7 @@ def project_linf_ball(v: Array, radius: Real) -> Array:
     Args:
       radius: at least 0, broadcasts with `v`: one for each entry, or one for all.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2.4.
+    Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
     v, radius = matched(v, radius)
     # Not clip(v, -r, r): at r = 0 both bounds tie, and negative points lose their derivative.
@@ -110,8 +107,7 @@ def prox_non_negative_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
 
     Derivative at the kink `v = step`: 1/2 in the point, -1/2 in the step, the mean of both sides.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
+    Reference: Parikh and Boyd, 2014, section 6.5.2.
     """
     v, step = matched(*weighed(v, step, weight))
     return jnp.maximum(v - step, 0.0)
@@ -132,9 +128,8 @@ def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Ar
 
     Derivative at the kink `v = 0`: the mean of both sides.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased
-    Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
+    Reference: Parikh and Boyd, 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard,
+    "Ridge Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     return prox_squared_l2(project_non_negative(v), step, weight)
 
@@ -160,9 +155,8 @@ def prox_box_l1(v: Array, step: Real, weight: Real, lower: Real, upper: Real) ->
       lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.2.4 and 6.5.2; R. Tibshirani, "Regression Shrinkage and Selection via the
-    Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
+    Reference: Parikh and Boyd, 2014, sections 6.2.4 and 6.5.2; R. Tibshirani, "Regression Shrinkage
+    and Selection via the Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
     """
     v, step, lower, upper = weighed(v, step, weight, lower, upper)
     return _held(soft_threshold(v, step), lower, upper)
@@ -188,9 +182,8 @@ def prox_box_squared_l2(v: Array, step: Real, weight: Real, lower: Real, upper: 
       lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased
-    Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
+    Reference: Parikh and Boyd, 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard,
+    "Ridge Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     v, step, weight, lower, upper = stepped(v, step, weight, lower, upper)
     return _held(prox_squared_l2(v, step, weight), lower, upper)

@@ -68,8 +68,7 @@ def prox_entropy(v: Array, step: Real, weight: Real = 1.0) -> Array:
 
     Reference: R. M. Corless, G. H. Gonnet, D. E. G. Hare, D. J. Jeffrey, and D. E. Knuth, "On the
     Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in the
-    comments; S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
-    section 3.1.5.
+    comments; Boyd and Vandenberghe, 2004, section 3.1.5.
     """
     v, step = weighed(v, step, weight)
     wide = widened(v)

@@ -40,8 +40,7 @@ def prox_huber(v: Array, step: Real, delta: Real) -> Array:
       delta: where the square ends, at least 0 and possibly infinite.
 
     Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
-    Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM, 2017,
-    chapter 6 (the map).
+    Statistics 35(1), 1964 (the loss); Beck, 2017, chapter 6 (the map).
     """
     v, step, delta = stepped(v, step, delta)
     shorter = v / (1 + step)
@@ -69,9 +68,8 @@ def prox_hinge(v: Array, step: Real) -> Array:
 
     Derivative at the kinks: at `v = 1 - step` the mean of both sides, at `v = 1` that from above.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.3 (piecewise linear scalar functions); C. Cortes and V. Vapnik,
-    "Support-Vector Networks", Machine Learning 20, 1995.
+    Reference: Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions); C. Cortes
+    and V. Vapnik, "Support-Vector Networks", Machine Learning 20, 1995.
     """
     v, step = stepped(v, step)
     # Not max(v, min(v + step, 1)): at the step 0 both tie, and half of the derivative is lost.
@@ -99,8 +97,8 @@ def prox_squared_hinge(v: Array, step: Real) -> Array:
     Derivative at the kink `v = 1`: that from above, 1.
 
     Reference: Y.-J. Lee and O. L. Mangasarian, "SSVM: A Smooth Support Vector Machine for
-    Classification", Computational Optimization and Applications 20, 2001 (the loss); N. Parikh and
-    S. Boyd, "Proximal Algorithms", 2014, section 6.1.1 (the map of a square).
+    Classification", Computational Optimization and Applications 20, 2001 (the loss); Parikh and
+    Boyd, 2014, section 6.1.1 (the map of a square).
     """
     v, step = stepped(v, step)
     low = jnp.minimum(v, 1.0)  # the branch not taken must not overflow

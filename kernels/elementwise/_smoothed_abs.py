@@ -30,15 +30,14 @@ def prox_smoothed_abs(v: Array, step: Real, weight: Real, mu: Real) -> Array:
 
     `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. The
     product is taken in the order in which neither part leaves the range, and no difference cancels.
-    A weight multiplies `step`; `mu -> 0` gives the soft threshold.
+    `mu -> 0` gives the soft threshold.
 
     Derivative at the kinks `|v| = mu + step`: the mean of both sides.
 
     Args:
       mu: smoothing parameter, positive.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, closed form after equation (23).
+    Reference: Mirzaeifard et al., 2025, closed form after equation (23).
     """
     v, step, mu = weighed(v, step, weight, mu)
     point, step, mu = widened(v), widened(step), widened(mu)

@@ -47,9 +47,8 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
       gamma: concavity, positive and finite.
       mu: smoothing parameter, positive.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties; C.-H. Zhang, "Nearly unbiased variable selection
-    under minimax concave penalty", Annals of Statistics 38(2), 2010.
+    Reference: Mirzaeifard and Werner, smoothed link penalties; C.-H. Zhang, "Nearly unbiased
+    variable selection under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return _in_its_units(v, step, lam, gamma, mu, curvature=gamma, penalty=mcp_value)
@@ -83,10 +82,9 @@ def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -
       gamma: greater than 1 and finite.
       mu: smoothing parameter, positive.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties; J. Fan and R. Li, "Variable selection via
-    nonconcave penalized likelihood and its oracle properties", Journal of the American Statistical
-    Association 96, 2001.
+    Reference: Mirzaeifard and Werner, smoothed link penalties; J. Fan and R. Li, "Variable
+    selection via nonconcave penalized likelihood and its oracle properties", Journal of the
+    American Statistical Association 96, 2001.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return _in_its_units(

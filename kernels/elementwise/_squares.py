@@ -22,9 +22,8 @@ def prox_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
 
     Derivative: smooth, no kink.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1; A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation
-    for Nonorthogonal Problems", Technometrics 12(1), 1970.
+    Reference: Parikh and Boyd, 2014, section 6.1.1; A. E. Hoerl and R. W. Kennard, "Ridge
+    Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     v, step, weight = stepped(v, step, weight)
     by, weight = widened(step), widened(weight)

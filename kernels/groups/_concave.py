@@ -18,10 +18,9 @@ from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
 def group_mcp_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
-    """Minimax concave penalty of norms, `g(x) = P(||x||_2)`.
+    """Minimax concave penalty of norms, `g(x) = P(||x||_2)`, P as in `mcp_value`.
 
-    P as in `mcp_value`, of the norm along an axis or several. Derivative at the kink `x = 0`: 0; no
-    other kink.
+    Derivative at the kink `x = 0`: 0; no other kink.
     """
     x, lam, gamma = matched(x, lam, gamma)
     return radial_value(x, lambda norm: mcp_value(norm, lam, gamma), axis)
@@ -31,16 +30,10 @@ def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1
     """Proximal map of the minimax concave penalty of norms, `g(x) = P(||x||_2)`.
 
     `Prox(v; step) = v prox_mcp(||v||, step, lam, gamma) / ||v||`: the firm threshold of the norm
-    for `step < gamma`, the hard threshold beyond. For any x, `|x - v|**2 >= (||x|| - ||v||)**2`,
-    with equality in the direction of `v`: the global minimiser of the norm gives that of the group,
-    for every step.
+    for `step < gamma`, the hard threshold beyond.
 
     Ties, `||v|| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned. Derivative at `v = 0`:
     0 for `step lam > 0`; at the kinks of the norm that of `prox_mcp`.
-
-    Args:
-      lam: slope of P at 0, at least 0.
-      gamma: concavity, positive.
 
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
@@ -50,10 +43,9 @@ def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1
 
 
 def group_scad_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
-    """SCAD of norms, `g(x) = P(||x||_2)`.
+    """SCAD of norms, `g(x) = P(||x||_2)`, P as in `scad_value`.
 
-    P as in `scad_value`, of the norm along an axis or several. Derivative at the kink `x = 0`: 0;
-    no other kink.
+    Derivative at the kink `x = 0`: 0; no other kink.
     """
     x, lam, gamma = matched(x, lam, gamma)
     return radial_value(x, lambda norm: scad_value(norm, lam, gamma), axis)
@@ -63,15 +55,10 @@ def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -
     """Proximal map of SCAD of norms, `g(x) = P(||x||_2)`.
 
     `Prox(v; step) = v prox_scad(||v||, step, lam, gamma) / ||v||`, in all three regimes of
-    `prox_scad`. For any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of
-    `v`: the global minimiser of the norm gives that of the group, for every step.
+    `prox_scad`.
 
-    Ties, at the two jumps of `prox_scad`: the shrunk group is returned, not `v`. Derivative at `v =
-    0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_scad`.
-
-    Args:
-      lam: slope of P at 0, at least 0.
-      gamma: greater than 1.
+    Ties, at the two jumps of `prox_scad`: the shrunk group is returned, not `v`. Derivative at
+    `v = 0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_scad`.
 
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
@@ -114,9 +101,7 @@ def group_l_half_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
 def prox_group_l_half(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the square root of norms, `g(x) = ||x||_2**(1/2)`.
 
-    `Prox(v; step) = v prox_l_half(||v||, step) / ||v||`: 0 where `||v|| <= 3/2 step**(2/3)`. For
-    any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
-    minimiser of the norm gives that of the group, for every step.
+    `Prox(v; step) = v prox_l_half(||v||, step) / ||v||`: 0 where `||v|| <= 3/2 step**(2/3)`.
 
     Ties, `||v|| = 3/2 step**(2/3)`: 0 is returned. Derivative at `v = 0`: 0 for `step > 0`; 0 up to
     the jump and at it, exact beyond.

@@ -29,9 +29,8 @@ def prox_group_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> 
     Derivative at `v = 0`: 0 for `step > 0`, the identity for `step = 0` (both exact); at the kink
     `||v|| = step`: the mean of both sides.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin, "Model selection and
-    estimation in regression with grouped variables", 2006.
+    Reference: Parikh and Boyd, 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin,
+    "Model selection and estimation in regression with grouped variables", 2006.
     """
     v, step = weighed(v, step, weight)
     return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
@@ -88,8 +87,8 @@ def prox_cube_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> A
     Derivative at `v = 0`: the identity; smooth: no kink of the first order.
 
     Reference: Y. Nesterov and B. T. Polyak, "Cubic regularization of Newton method and its global
-    performance", Mathematical Programming 108, 2006 (the cubic term); A. Beck, "First-Order Methods
-    in Optimization", SIAM 2017, theorem 6.18 (prox of a composition with the norm).
+    performance", Mathematical Programming 108, 2006 (the cubic term); Beck, 2017, theorem 6.18
+    (prox of a composition with the norm).
     """
     v, step = weighed(v, step, weight)
     step = widened(step)
@@ -127,8 +126,8 @@ def prox_group_huber(v: Array, step: Real, delta: Real, axis: Axis = -1) -> Arra
       delta: where the square ends, at least 0 and possibly infinite.
 
     Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
-    Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM 2017,
-    theorem 6.18 (prox of a composition with the norm).
+    Statistics 35(1), 1964 (the loss); Beck, 2017, theorem 6.18 (prox of a composition with the
+    norm).
     """
     v, step, delta = stepped(v, step, delta)
     return shrink_norm(v, lambda norm: prox_huber(norm, step, delta), axis)

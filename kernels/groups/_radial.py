@@ -73,8 +73,8 @@ def shrink_norm(v: Array, shrink: Callable[[Array], Array], axis: Axis = -1) -> 
     Args:
       shrink: maps positive norms, float32 or float64, size 1 along `axis`, entry by entry.
 
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.18 (prox of a
-    composition with the Euclidean norm; the proof above asks for no convexity).
+    Reference: Beck, 2017, theorem 6.18 (prox of a composition with the Euclidean norm; the proof
+    above asks for no convexity).
     """
     (v,) = matched(v)
     return (widened(v) * kept_share(group_norm(v, axis), shrink)).astype(v.dtype)

@@ -39,8 +39,8 @@ def prox_segments_l2(
       count: how many segments there are, a Python integer; some may be empty.
 
     Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
-    variables", Journal of the Royal Statistical Society B 68, 2006; N. Parikh and S. Boyd,
-    "Proximal Algorithms", Foundations and Trends in Optimization 1(3), 2014, section 6.5.1.
+    variables", Journal of the Royal Statistical Society B 68, 2006; Parikh and Boyd, 2014, section
+    6.5.1.
     """
     v, step, weights = stepped(v, step, weights)
     norms, for_each_entry = segment_norm(v, segments, count, axis)

@@ -17,10 +17,9 @@ from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
 def smoothed_group_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:
-    """Smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
+    """Smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`, P as in `mcp_value`.
 
-    P as in `mcp_value`, h_mu as in `smoothed_abs`, of the norm along an axis or several.
-    Derivative: smooth at `x = 0`, where it is 0: no kink.
+    `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is 0: no kink.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return radial_value(x, lambda norm: mcp_value(smoothed_abs(norm, mu), lam, gamma), axis)
@@ -31,30 +30,21 @@ def prox_smoothed_group_mcp(
 ) -> Array:
     """Proximal map of the smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
 
-    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_mcp(||v||, step, lam, gamma, mu)`. For any
-    x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
-    minimiser of the norm gives that of the group, for every step.
+    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_mcp(||v||, step, lam, gamma, mu)`.
 
     Ties: those of `prox_smoothed_mcp`, the smaller norm. Derivative at `v = 0`: the identity times
     that of `prox_smoothed_mcp` at 0; elsewhere its conventions.
 
-    Args:
-      lam: slope of P at 0, at least 0.
-      gamma: concavity, positive.
-      mu: smoothing parameter, positive.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_mcp(norm, step, lam, gamma, mu), axis)
 
 
 def smoothed_group_scad_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:
-    """Smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
+    """Smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`, P as in `scad_value`.
 
-    P as in `scad_value`, h_mu as in `smoothed_abs`, of the norm along an axis or several.
-    Derivative: smooth at `x = 0`, where it is 0: no kink.
+    `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is 0: no kink.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return radial_value(x, lambda norm: scad_value(smoothed_abs(norm, mu), lam, gamma), axis)
@@ -65,20 +55,12 @@ def prox_smoothed_group_scad(
 ) -> Array:
     """Proximal map of the smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
 
-    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_scad(||v||, step, lam, gamma, mu)`. For
-    any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
-    minimiser of the norm gives that of the group, for every step.
+    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_scad(||v||, step, lam, gamma, mu)`.
 
     Ties: those of `prox_smoothed_scad`, the smaller norm. Derivative at `v = 0`: the identity times
     that of `prox_smoothed_scad` at 0; elsewhere its conventions.
 
-    Args:
-      lam: slope of P at 0, at least 0.
-      gamma: greater than 1.
-      mu: smoothing parameter, positive.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_scad(norm, step, lam, gamma, mu), axis)

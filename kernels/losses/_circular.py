@@ -52,10 +52,9 @@ def prox_least_squares_circular(
       target: b, as the kernel.
       axes: along which signals lie: one, or two for images.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1 (quadratic functions), in the coordinates of the convolution theorem;
-    J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The finite Fourier transform", IEEE Transactions on
-    Audio and Electroacoustics 17(2), 1969.
+    Reference: Parikh and Boyd, 2014, section 6.1.1 (quadratic functions), in the coordinates of the
+    convolution theorem; J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The finite Fourier transform",
+    IEEE Transactions on Audio and Electroacoustics 17(2), 1969.
     """
     demand_least("step", step)
     (point,) = matched(v)

@@ -129,10 +129,9 @@ def prox_least_squares(
         (m, n), with `target`: then the factor is made at every call.
       target: b, shape (m,), where A stands in the place of the factor.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1 (quadratic functions, with a factor kept between the steps); T.
-    Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd edition, 2009,
-    section 3.2.
+    Reference: Parikh and Boyd, 2014, section 6.1.1 (quadratic functions, with a factor kept between
+    the steps); T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd
+    edition, 2009, section 3.2.
     """
     if target is not None:
         factor = least_squares_factor(cast(Array, factor), target)

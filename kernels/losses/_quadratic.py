@@ -55,8 +55,8 @@ def quadratic_factor(matrix: Array, linear: Array) -> QuadraticFactor:
     Returns:
       The factor, at least float32: what `prox_quadratic` takes.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1 (quadratic functions, with a factor kept between the steps).
+    Reference: Parikh and Boyd, 2014, section 6.1.1 (quadratic functions, with a factor kept between
+    the steps).
     """
     matrix, linear = matched(matrix, linear)
     check_system(matrix, linear, "linear part")
@@ -107,8 +107,7 @@ def prox_quadratic(v: Array, step: Real, factor: QuadraticFactor, axis: int = -1
     Args:
       factor: what `quadratic_factor` returns, of one function for all points.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
+    Reference: Parikh and Boyd, 2014, section 6.1.1.
     """
     point, step, (basis, spectrum, slope) = points_last(v, step, factor, axis)
     spectrum = spread(spectrum, point.ndim)

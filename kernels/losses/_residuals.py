@@ -36,9 +36,8 @@ def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis:
       row: a, of as many axes as `v`, or fewer: then those of the last axes.
       target: b, a number.
 
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property x (one direction), with the soft threshold; P. Bloomfield and W. L.
-    Steiger, "Least Absolute Deviations", Birkhauser 1983.
+    Reference: Combettes and Pesquet, 2011, table 10.1, property x (one direction), with the soft
+    threshold; P. Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
     """
     demand_least("step", step)
 
@@ -80,8 +79,7 @@ def prox_pinball_residual(
       quantile: q in [0, 1], the cost of a positive residual, as the target.
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
-    P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", 2011,
-    table 10.1, property x (one direction).
+    Combettes and Pesquet, 2011, table 10.1, property x (one direction).
     """
     demand_least("step", step)
 
@@ -116,9 +114,8 @@ def prox_logistic_residual(v: Array, step: Real, row: Array, target: Real, axis:
         within the range of the dtype.
       target: b, a number.
 
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); P. L.
-    Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", 2011, table
-    10.1, property x (one direction).
+    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); Combettes
+    and Pesquet, 2011, table 10.1, property x (one direction).
     """
     demand_least("step", step)
 

@@ -48,9 +48,8 @@ def prox_absolute_loss(
       The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
       shape (..., m), and the residual of the optimality condition, shape (...).
 
-    Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
-    Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1; P.
-    Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
+    Reference: Boyd et al., 2011, section 6.1; P. Bloomfield and W. L. Steiger, "Least Absolute
+    Deviations", Birkhauser 1983.
     """
     return with_gap(precompose_samples(prox_l1, rounds))(v, step, factor, start=start, axis=axis)
 
@@ -91,16 +90,10 @@ def prox_pinball_loss(
       factor: what `sample_factor` returns, of one loss for all points.
       quantile: q in [0, 1], the cost of a positive residual: a number, or one for each sample,
         shape (m,).
-      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
-      rounds: how often twenty iterations and a Newton step are made at most.
-
-    Returns:
-      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
-      shape (..., m), and the residual of the optimality condition, shape (...).
+      start, rounds: as in `prox_absolute_loss`, whose results these are.
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
-    S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical
-    Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
+    Boyd et al., 2011, section 6.1.
     """
     mapped = with_gap(precompose_samples(prox_pinball, rounds))
     return mapped(v, step, factor, quantile, start=start, axis=axis)
@@ -135,16 +128,10 @@ def prox_logistic_loss(
     Args:
       factor: what `sample_factor` returns, of one loss for all points; for classification of
         features times labels in {-1, 1} and zeros.
-      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
-      rounds: how often twenty iterations and a Newton step are made at most.
+      start, rounds: as in `prox_absolute_loss`, whose results these are.
 
-    Returns:
-      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
-      shape (..., m), and the residual of the optimality condition, shape (...).
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); S. Boyd,
-    N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical Learning
-    via the Alternating Direction Method of Multipliers", 2011, section 8.2.
+    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); Boyd et
+    al., 2011, section 8.2.
     """
     return with_gap(precompose_samples(prox_logistic, rounds))(
         v, step, factor, start=start, axis=axis

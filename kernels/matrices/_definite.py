@@ -51,9 +51,7 @@ def prox_log_det(
     Derivative: smooth where `step > 0`. At step 0 and an eigenvalue 0 that of `prox_log_barrier`:
     the mean of both sides in the point, and 0 in the step, where it is infinite.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.7.5; S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge
-    University Press, 2004, section 11.6.1.
+    Reference: Parikh and Boyd, 2014, section 6.7.5; Boyd and Vandenberghe, 2004, section 11.6.1.
     """
     demand_least("step", step)
     return eigenvalue_map(v, prox_log_barrier, step, weight, decomposition=decomposition)

@@ -63,10 +63,7 @@ def prox_spectral(
 
 
 def spectral_mcp_value(x: Array, lam: Real, gamma: Real, decomposition: str | None = None) -> Array:
-    """Minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`.
-
-    Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
-    """
+    """Minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`."""
     return spectral_value(x, mcp_value, lam, gamma, decomposition=decomposition)
 
 
@@ -76,19 +73,13 @@ def prox_spectral_mcp(
     """Proximal map of the minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`.
 
     `Prox(v; step) = U diag(prox_mcp(s, step, lam, gamma)) V^T` where `v = U diag(s) V^T`: the
-    global minimiser for every step.
-
-    Ties: those of `prox_mcp`; equal singular values at a jump get the same value. Derivative: by
-    divided differences of `prox_mcp`, as in `spectral_map`; at kinks that of `prox_mcp`.
-
-    Args:
-      lam: slope at 0, at least 0.
-      gamma: concavity, positive, likewise.
+    global minimiser for every step. Ties and derivative: those of `prox_mcp`, as in
+    `prox_spectral`.
 
     Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
-    AAAI Conference on Artificial Intelligence, 2015 (proposition 1); C.-H. Zhang, "Nearly unbiased
-    variable selection under minimax concave penalty", Annals of Statistics 38(2), 2010 (the
-    penalty).
+    AAAI, 2015, proposition 1;
+    C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty", Annals of
+    Statistics 38(2), 2010 (the penalty).
     """
     demand_least("step", step)
     return prox_spectral(v, step, prox_mcp, lam, gamma, decomposition=decomposition)
@@ -97,10 +88,7 @@ def prox_spectral_mcp(
 def spectral_scad_value(
     x: Array, lam: Real, gamma: Real, decomposition: str | None = None
 ) -> Array:
-    """Smoothly clipped absolute deviation of the singular values, `g(x) = sum scad(s_i(x))`.
-
-    Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
-    """
+    """Smoothly clipped absolute deviation of the singular values, `g(x) = sum scad(s_i(x))`."""
     return spectral_value(x, scad_value, lam, gamma, decomposition=decomposition)
 
 
@@ -110,19 +98,13 @@ def prox_spectral_scad(
     """Proximal map of SCAD of the singular values, `g(x) = sum scad(s_i(x))`.
 
     `Prox(v; step) = U diag(prox_scad(s, step, lam, gamma)) V^T` where `v = U diag(s) V^T`: the
-    global minimiser for every step.
-
-    Ties: those of `prox_scad`; equal singular values at a jump get the same value. Derivative: by
-    divided differences of `prox_scad`, as in `spectral_map`; at kinks that of `prox_scad`.
-
-    Args:
-      lam: slope at 0, at least 0.
-      gamma: greater than 1, likewise.
+    global minimiser for every step. Ties and derivative: those of `prox_scad`, as in
+    `prox_spectral`.
 
     Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
-    AAAI Conference on Artificial Intelligence, 2015 (proposition 1); J. Fan and R. Li, "Variable
-    selection via nonconcave penalized likelihood and its oracle properties", Journal of the
-    American Statistical Association 96, 2001 (the penalty).
+    AAAI, 2015, proposition 1;
+    J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its oracle
+    properties", Journal of the American Statistical Association 96, 2001 (the penalty).
     """
     demand_least("step", step)
     return prox_spectral(v, step, prox_scad, lam, gamma, decomposition=decomposition)
@@ -131,10 +113,7 @@ def prox_spectral_scad(
 def spectral_log_det_value(
     x: Array, weight: Real, epsilon: Real, decomposition: str | None = None
 ) -> Array:
-    """Log-determinant surrogate of the rank, `g(x) = sum log(1 + s_i(x) / epsilon)`.
-
-    Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
-    """
+    """Log-determinant surrogate of the rank, `g(x) = sum log(1 + s_i(x) / epsilon)`."""
     return spectral_value(x, log_sum_value, weight, epsilon, decomposition=decomposition)
 
 
@@ -143,19 +122,15 @@ def prox_spectral_log_det(
 ) -> Array:
     """Proximal map of the log-determinant surrogate, `g(x) = sum log(1 + s_i(x) / epsilon)`.
 
-    `Prox(v; step) = U diag(prox_log_sum(s, step, epsilon)) V^T` where `v = U diag(s) V^T`: the
-    global minimiser for every step.
+    `Prox(v; step) = U diag(prox_log_sum(s, step, weight, epsilon)) V^T` where `v = U diag(s) V^T`:
+    the global minimiser for every step. Ties and derivative: those of `prox_log_sum`, as in
+    `prox_spectral`. The smaller epsilon, the nearer to the rank.
 
-    Ties: those of `prox_log_sum`; equal singular values at a jump get the same value. Derivative:
-    by divided differences of `prox_log_sum`, as in `spectral_map`; at kinks that of `prox_log_sum`.
-
-    Args:
-      epsilon: positive; the smaller, the nearer to the rank.
-
-    Reference: M. Fazel, H. Hindi and S. P. Boyd, "Log-det heuristic for matrix rank minimization
-    with applications to Hankel and Euclidean distance matrices", American Control Conference, 2003
-    (the penalty); C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value
-    thresholding", AAAI Conference on Artificial Intelligence, 2015 (proposition 1).
+    Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
+    AAAI, 2015, proposition 1;
+    M. Fazel, H. Hindi and S. P. Boyd, "Log-det heuristic for matrix rank minimization with
+    applications to Hankel and Euclidean distance matrices", American Control Conference, 2003 (the
+    penalty).
     """
     demand_least("step", step)
     return prox_spectral(v, step, prox_log_sum, weight, epsilon, decomposition=decomposition)

@@ -85,8 +85,7 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
     Args:
       radius: at least 0.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.7.3.
+    Reference: Parikh and Boyd, 2014, section 6.7.3.
     """
     return spectral_map(v, jnp.minimum, radius, decomposition=decomposition)
 
@@ -103,8 +102,6 @@ def project_nuclear_ball(v: Array, radius: Real, decomposition: str | None = Non
     Args:
       radius: at least 0.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.7.3; J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient
-    projections onto the l1-ball for learning in high dimensions", ICML, 2008 (the threshold).
+    Reference: Parikh and Boyd, 2014, section 6.7.3; Duchi et al., 2008 (the threshold).
     """
     return spectral_map(v, project_l1_ball, radius, separable=False, decomposition=decomposition)

@@ -86,8 +86,7 @@ def project_affine(
         with `right`: then the factor is made at every call.
       right: b, shape (m,) or a number, where A stands in the place of the factor.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2 (affine set).
+    Reference: Parikh and Boyd, 2014, section 6.2 (affine set).
     """
     (v,) = matched(v)
     if right is not None:

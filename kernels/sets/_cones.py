@@ -26,8 +26,7 @@ def project_second_order_cone(v: Array, axis: int = -1) -> Array:
       v: points, any shape; heights and coordinates lie along `axis`.
       axis: the axis that holds a point, the height first.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.3.2 (second-order cone).
+    Reference: Parikh and Boyd, 2014, section 6.3.2 (second-order cone).
     """
     (v,) = matched(v)
     demand_entries(v, axis, "project_second_order_cone")
@@ -51,7 +50,7 @@ def project_rotated_second_order_cone(v: Array, axis: int = -1) -> Array:
 
     Reference: M. S. Lobo, L. Vandenberghe, S. Boyd and H. Lebret, "Applications of second-order
     cone programming", Linear Algebra and its Applications 284, 1998, section 2.3 (hyperbolic
-    constraints); N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.3.2.
+    constraints); Parikh and Boyd, 2014, section 6.3.2.
     """
     (v,) = matched(v)
     demand_entries(v, axis, "project_rotated_second_order_cone", 2)

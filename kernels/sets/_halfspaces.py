@@ -25,8 +25,7 @@ def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> 
       normal: outward, of any length; one for all points, or one for each.
       offset: may be infinite.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, normal, offset = matched(v, normal, offset)
     scaled, length, level, upper = _levels(v, normal, offset, axis)
@@ -45,8 +44,7 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
       normal: of any length; one for all points, or one for each.
       offset: broadcasts with `v` and has size 1 along `axis` (or is a number).
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, normal, offset = matched(v, normal, offset)
     scaled, length, level, there = _levels(v, normal, offset, axis)
@@ -68,8 +66,7 @@ def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: i
       lower: may be minus infinity.
       upper: at least `lower`, may be infinite, likewise.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, normal, lower, upper = matched(v, normal, lower, upper)
     scaled, length, level, lowest, highest = _levels(v, normal, lower, axis, upper)
@@ -88,8 +85,7 @@ def project_line(v: Array, direction: Array, axis: int = -1) -> Array:
     Args:
       direction: of any length; one for all points, or one for each.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, direction = matched(v, direction)
     scaled, norm, _ = scaled_norm(along(v, direction, axis), axis)

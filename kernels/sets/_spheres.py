@@ -23,9 +23,7 @@ def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
     Returns:
       Projections, broadcast shape, dtype of `v`; their norm is `radius` to rounding.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29 (the ball, of which this is the
-    boundary).
+    Reference: Bauschke and Combettes, 2017, chapter 29 (the ball, of which this is the boundary).
     """
     v, radius = matched(v, radius)
     scaled, norm, _ = scaled_norm(v, axis)

@@ -18,8 +18,7 @@ def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     Args:
       radius: at least 0.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1.
+    Reference: Parikh and Boyd, 2014, section 6.5.1.
     """
     v, radius = matched(v, radius)
     scaled, norm, scale = scaled_norm(v, axis)

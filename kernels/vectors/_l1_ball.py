@@ -21,8 +21,7 @@ def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     Args:
       radius: at least 0, may be infinite.
 
-    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML, 2008.
+    Reference: Duchi et al., 2008.
     """
     v, radius = matched(v, radius)
     demand_entries(v, axis, "project_l1_ball")
@@ -58,8 +57,7 @@ def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     Args:
       radius: at least 0.
 
-    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML, 2008 (lemma 3: the signs are those of `v`).
+    Reference: Duchi et al., 2008 (lemma 3: the signs are those of `v`).
     """
     v, radius = matched(v, radius)
     demand_entries(v, axis, "project_l1_sphere")

@@ -28,8 +28,7 @@ def prox_max(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
     Derivative: entries above the level move together, by the mean of what they lose; entries at the
     level count as those below. At step 0 the largest entries count as above it.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.4.1 (max function).
+    Reference: Parikh and Boyd, 2014, section 6.4.1 (max function).
     """
     v, step = weighed(v, step, weight)
     demand_entries(v, axis, "prox_max")
@@ -58,8 +57,7 @@ def prox_linf(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array
     Args:
       step: at least 0, may be infinite.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2 (l-infinity norm: the dual norm is the l1 norm).
+    Reference: Parikh and Boyd, 2014, section 6.5.2 (l-infinity norm: the dual norm is the l1 norm).
     """
     v, step = weighed(v, step, weight)
     demand_entries(v, axis, "prox_linf")
@@ -92,8 +90,7 @@ def prox_sum_largest(v: Array, step: Real, weight: Real, k: int, axis: int = -1)
     Args:
       k: how many entries are added, a Python number from 1 to the size of `axis`.
 
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7 (sum of the k
-    largest values).
+    Reference: Beck, 2017, section 6.7 (sum of the k largest values).
     """
     v, step = weighed(v, step, weight)
     _demand_some(v, k, axis)

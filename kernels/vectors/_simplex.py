@@ -24,10 +24,9 @@ def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
     Args:
       mass: at least 0.
 
-    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML, 2008 (the threshold); L. Condat, "Fast
-    projection onto the simplex and the l1 ball", Mathematical Programming 158, 2016 (C. Michelot's
-    iteration, which is Newton's method).
+    Reference: Duchi et al., 2008 (the threshold); L. Condat, "Fast projection onto the simplex and
+    the l1 ball", Mathematical Programming 158, 2016 (C. Michelot's iteration, which is Newton's
+    method).
     """
     v, mass = matched(v, mass)
     demand_entries(v, axis, "project_simplex")

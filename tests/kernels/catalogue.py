@@ -43,10 +43,9 @@ HEAD = """# The kernels
 
 <!-- written by `python -m tests.kernels.catalogue`: edit the docstrings, not this page -->
 
-`fedjax_admm.kernels` is a library of proximal maps and projections in JAX; it needs jax only.
-`Prox_g(v; step) = argmin_x g(x) + |x - v|^2 / (2 step)`: the point comes first, then the step, then
-the parameters of g. Everything may be traced, batched and differentiated; a result has the dtype of
-its point (float16, bfloat16, float32 or float64). Maps of nonconvex functions return a global
+{package}
+
+Everything may be traced, batched and differentiated. Maps of nonconvex functions return a global
 minimiser at every step. Each map is compared with an independent NumPy twin, searched for better
 points, and tried at zero, at its kinks and at the ends of the range.
 
@@ -153,9 +152,8 @@ def page() -> str:
     """Return the whole page."""
     names = sorted(kernels.__all__)
     rows = pictured()
-    lines = [
-        HEAD,
-    ]
+    about, _, cited = (inspect.getdoc(kernels) or "").partition("Cited by author and year:\n\n")
+    lines = [HEAD.format(package=about.strip())]
     for folder, title in SECTIONS.items():
         inside = [name for name in names if folders()[name] == folder]
         maps = [name for name in inside if name in rows]
@@ -172,6 +170,7 @@ def page() -> str:
             lines.append("| | values and helpers | |\n|---|---|---|")
             lines += [row_of(name, None) for name in others]
             lines.append("")
+    lines.append(f"## Cited by author and year\n\n{cited}\n")
     lines.append("## Beside other packages\n")
     lines.append(
         "What others export as a proximal map or a projection of arrays, and what it is called "

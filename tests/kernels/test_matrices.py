@@ -103,9 +103,9 @@ def test_both_decompositions_agree_and_no_other_is_taken():
 
 def test_weights_shrink_large_singular_values_less(x64):
     v = np.random.default_rng(3).standard_normal((2, 3, 2))
-    step = np.array([[[0.1, 0.7]]])
-    found = jax.jit(kernels.prox_nuclear)(v, step)
-    np.testing.assert_allclose(found, reference.prox_nuclear(v, step), atol=1e-12)
+    weights = np.array([[[0.1, 0.7]]])
+    found = jax.jit(kernels.prox_nuclear)(v, 1.0, weights)
+    np.testing.assert_allclose(found, reference.prox_nuclear(v, weights), atol=1e-12)
 
 
 @pytest.mark.thorough

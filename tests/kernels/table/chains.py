@@ -29,28 +29,22 @@ IMAGES = np.array(
 MANY = {"iterations": 2000}
 
 ROWS: list[Row] = [
-    valued("prox_tv1d", points=CHAINS, scaled=lambda s: (s, ())),
+    valued("prox_tv1d", points=CHAINS, powers=(1,)),
     Row(
         "prox_tv1d",
         (WEIGHTS,),
         value=lambda x, weights: kernels.tv1d_value(x, weights[0] if x.ndim == 1 else weights),
         points=CHAINS,
-        scaled=lambda s: (s, (WEIGHTS,)),
+        powers=(1, 0),
     ),
-    valued(
-        "prox_fused_lasso",
-        (0.5, 1.5),
-        points=CHAINS,
-        kinks=(0.2,),
-        scaled=lambda s: (s, (0.5, 1.5)),
-    ),
+    valued("prox_fused_lasso", (0.5, 1.5), points=CHAINS, kinks=(0.2,), powers=(1, 0, 0)),
     *(
         Row(
             f"prox_tv2d_{kind}",
             twin=getattr(reference, f"prox_tv2d_{kind}"),
             static=MANY,
             points=IMAGES,
-            scaled=lambda s: (s, ()),
+            powers=(1,),
             tolerance=1e-6,
         )
         for kind in ("anisotropic", "isotropic")
@@ -60,7 +54,7 @@ ROWS: list[Row] = [
             "prox_trend_filter",
             static={"order": order, "iterations": 1000},
             points=CHAINS,
-            scaled=lambda s: (s, ()),
+            powers=(1,),
             tolerance=1e-7,
         )
         for order in (1, 2)

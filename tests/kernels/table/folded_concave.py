@@ -18,9 +18,7 @@ def rows(name, regimes):
             points=POINTS,
             kinks=kinks,
             convex=False,
-            scaled=(lambda s, p=parameters: (1.0, (p[0] * s, p[1], *(m * s for m in p[2:]))))
-            if parameters[0] > 0
-            else None,
+            powers=(0, 1, 0, *(1,) * (len(parameters) - 2)) if parameters[0] > 0 else None,
             # The twin of the smoothed ones is a search, which resolves a minimiser to 1e-7 at best.
             tolerance=3e-6 if "smoothed" in name else 1e-9,
         )

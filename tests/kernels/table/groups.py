@@ -10,19 +10,14 @@ LONG = np.concatenate([POINTS, POINTS[::-1], POINTS[:, :1] / 2], axis=1)
 TIED = np.concatenate([POINTS, [[0.3, -0.3, 0.1], [-5.0, 5.0, 5.0], [-0.4, 0.4, 0.4]]])
 
 ROWS = [
-    valued("prox_group_l2", kinks=(0.4 / 3**0.5,), scaled=lambda s: (s, ())),
-    valued(
-        "prox_sparse_group",
-        (0.5, 1.2),
-        kinks=(0.2, 0.2 + 0.48 / 3**0.5),
-        scaled=lambda s: (s, (0.5, 1.2)),
-    ),
+    valued("prox_group_l2", kinks=(0.4 / 3**0.5,), powers=(1,)),
+    valued("prox_sparse_group", (0.5, 1.2), kinks=(0.2, 0.2 + 0.48 / 3**0.5), powers=(1, 0, 0)),
     valued(
         "prox_segments_l2",
         (WEIGHTS, SEGMENTS),
         points=LONG,
         kinks=(0.8, 0.6 / 3**0.5, 0.28 / 2**0.5),
-        scaled=lambda s: (s, (WEIGHTS, SEGMENTS)),
+        powers=(1, 0, 0),
         static={"count": 4},
     ),
     valued(
@@ -30,7 +25,7 @@ ROWS = [
         (0.3, 0.5, SEGMENTS),
         points=LONG,
         kinks=(0.12, 0.32),
-        scaled=lambda s: (s, (0.3, 0.5, SEGMENTS)),
+        powers=(1, 0, 0, 0),
         static={"count": 4},
     ),
     valued(
@@ -39,7 +34,7 @@ ROWS = [
         steps=(0.5, 2.9, 4.0),
         kinks=(0.5 / 3**0.5, 3**0.5),
         convex=False,
-        scaled=lambda s: (1.0, (s, 3.0)),
+        powers=(0, 1, 0),
     ),
     valued(
         "prox_group_scad",
@@ -47,21 +42,11 @@ ROWS = [
         steps=(1.0, 3.2, 6.0),
         kinks=tuple(np.array([1.0, 2.0, 3.5]) / 3**0.5),
         convex=False,
-        scaled=lambda s: (1.0, (s, 3.5)),
+        powers=(0, 1, 0),
     ),
+    valued("prox_group_l0", steps=(0.5, 0.02, 7.0), kinks=(3**-0.5,), convex=False, powers=(2,)),
     valued(
-        "prox_group_l0",
-        steps=(0.5, 0.02, 7.0),
-        kinks=(3**-0.5,),
-        convex=False,
-        scaled=lambda s: (s * s, ()),
-    ),
-    valued(
-        "prox_group_l_half",
-        steps=(1.0, 0.03, 8.0),
-        kinks=(0.75**0.5,),
-        convex=False,
-        scaled=lambda s: (s**1.5, ()),
+        "prox_group_l_half", steps=(1.0, 0.03, 8.0), kinks=(0.75**0.5,), convex=False, powers=(1.5,)
     ),
     valued(
         "prox_smoothed_group_mcp", (1.0, 3.0, 0.5), steps=(0.5, 4.0), convex=False, tolerance=1e-6
@@ -69,10 +54,8 @@ ROWS = [
     valued(
         "prox_smoothed_group_scad", (1.0, 3.5, 0.5), steps=(1.0, 6.0), convex=False, tolerance=1e-6
     ),
-    valued("prox_cube_l2", scaled=lambda s: (1 / s, ())),
-    valued(
-        "prox_group_huber", (1.2,), kinks=(1.4 * 1.2 / 3**0.5,), scaled=lambda s: (1.0, (1.2 * s,))
-    ),
+    valued("prox_cube_l2", powers=(-1,)),
+    valued("prox_group_huber", (1.2,), kinks=(1.4 * 1.2 / 3**0.5,), powers=(0, 1)),
     valued(
         "prox_l1_minus_l2",
         (1.0, 1.0),
@@ -81,7 +64,7 @@ ROWS = [
         points=TIED,
         kinks=(0.4,),
         convex=False,
-        scaled=lambda s: (s, (1.0, 1.0)),
+        powers=(1, 0, 0),
     ),
     valued(
         "prox_l1_minus_l2",
@@ -91,7 +74,7 @@ ROWS = [
         points=TIED,
         kinks=(0.4, 0.2),
         convex=False,
-        scaled=lambda s: (s, (1.0, 0.5)),
+        powers=(1, 0, 0),
     ),
     valued(
         "prox_l1_minus_l2", (1.0, 1.8), weighted=True, steps=(0.4, 2.5), points=TIED, convex=False

@@ -37,7 +37,7 @@ def least_squares(matrix, weights=None):
         "prox_least_squares",
         (known,),
         twin=twin,
-        scaled=lambda s: (1.0, (wide(kernels.least_squares_factor, matrix, s * target, weights),)),
+        rescaled=lambda s: (wide(kernels.least_squares_factor, matrix, s * target, weights),),
     )
 
 
@@ -52,7 +52,7 @@ def quadratic(matrix):
         "prox_quadratic",
         (known,),
         twin=twin,
-        scaled=lambda s: (1.0, (wide(kernels.quadratic_factor, matrix, s * LINEAR),)),
+        rescaled=lambda s: (wide(kernels.quadratic_factor, matrix, s * LINEAR),),
     )
 
 
@@ -91,20 +91,9 @@ ROWS = [
     least_squares(SINGULAR),
     quadratic(PSD),
     quadratic(TALL.T @ TALL),
-    valued(
-        "prox_least_squares_circular",
-        (KERNEL, SIGNAL),
-        scaled=lambda s: (1.0, (KERNEL, s * SIGNAL)),
-    ),
-    valued(
-        "prox_absolute_residual", (ROW, 0.3), twin=absolute, scaled=lambda s: (s, (ROW, 0.3 * s))
-    ),
-    valued(
-        "prox_pinball_residual",
-        (ROW, 0.3, 0.2),
-        twin=pinball,
-        scaled=lambda s: (s, (ROW, 0.3 * s, 0.2)),
-    ),
+    valued("prox_least_squares_circular", (KERNEL, SIGNAL), powers=(0, 0, 1)),
+    valued("prox_absolute_residual", (ROW, 0.3), twin=absolute, powers=(1, 0, 1)),
+    valued("prox_pinball_residual", (ROW, 0.3, 0.2), twin=pinball, powers=(1, 0, 1, 0)),
     valued("prox_logistic_residual", (ROW, 0.3), twin=logistic),
     valued("prox_absolute_loss", (samples(TALL),), twin=absolute_samples, tolerance=1e-8),
     valued("prox_pinball_loss", (samples(TALL), QUANTILES), twin=pinball_samples, tolerance=1e-8),

@@ -21,36 +21,18 @@ SQUARE = np.concatenate([TALL, TALL[:, ::-1, :1] * [[1.0], [-0.5], [0.3]]], axis
 FULL = np.array([[[-6.3, -2.0], [0.0, 0.2], [1.9, 3.1]], [[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]])
 
 ROWS = [
-    Row("prox_nuclear", points=TALL, kinks=(0.4 / 6**0.5,), scaled=lambda s: (s, ())),
+    Row("prox_nuclear", points=TALL, kinks=(0.4 / 6**0.5,), powers=(1,)),
     Row("prox_nuclear", points=WIDE),
-    Row(
-        "project_rank",
-        static={"k": 1},
-        points=TALL[[0, 2, 3, 4]],
-        convex=False,
-        scaled=lambda s: (1.0, ()),
-    ),
-    Row(
-        "project_spectral_ball",
-        (1.5,),
-        points=WIDE,
-        kinks=(1.5 / 6**0.5,),
-        scaled=lambda s: (1.0, (1.5 * s,)),
-    ),
-    Row(
-        "project_nuclear_ball",
-        (1.5,),
-        points=WIDE,
-        kinks=(1.5 / 6**0.5,),
-        scaled=lambda s: (1.0, (1.5 * s,)),
-    ),
+    Row("project_rank", static={"k": 1}, points=TALL[[0, 2, 3, 4]], convex=False, powers=(0,)),
+    Row("project_spectral_ball", (1.5,), points=WIDE, kinks=(1.5 / 6**0.5,), powers=(0, 1)),
+    Row("project_nuclear_ball", (1.5,), points=WIDE, kinks=(1.5 / 6**0.5,), powers=(0, 1)),
     Row(
         "prox_spectral",
         static={"prox": kernels.prox_l0},
         points=TALL,
         kinks=(0.8**0.5 / 6**0.5,),
         convex=False,
-        scaled=lambda s: (s * s, ()),
+        powers=(2,),
     ),
     Row(
         "prox_spectral_mcp",
@@ -59,7 +41,7 @@ ROWS = [
         points=TALL,
         kinks=(0.5 / 6**0.5, 3.0 / 6**0.5),
         convex=False,
-        scaled=lambda s: (1.0, (s, 3.0)),
+        powers=(0, 1, 0),
     ),
     Row(
         "prox_spectral_scad",
@@ -68,7 +50,7 @@ ROWS = [
         points=WIDE,
         kinks=(1.0 / 6**0.5, 2.0 / 6**0.5, 3.5 / 6**0.5),
         convex=False,
-        scaled=lambda s: (1.0, (s, 3.5)),
+        powers=(0, 1, 0),
     ),
     Row(
         "prox_spectral_log_det",
@@ -84,18 +66,18 @@ ROWS = [
         steps=(0.4, 1.3),
         points=TALL[[0, 2, 3, 4]],
         convex=False,
-        scaled=lambda s: (1.0, ()),
+        powers=(0,),
     ),
-    Row("project_psd", points=SQUARE, scaled=lambda s: (1.0, ())),
-    Row("prox_log_det", points=SQUARE, scaled=lambda s: (s * s, ())),
+    Row("project_psd", points=SQUARE, powers=(0,)),
+    Row("prox_log_det", points=SQUARE, powers=(2,)),
     Row("project_stiefel", points=FULL, convex=False),
     Row("project_orthogonal", twin=reference.project_stiefel, points=SQUARE[[0, 4]], convex=False),
-    Row("project_hankel", points=WIDE, scaled=lambda s: (1.0, ())),
+    Row("project_hankel", points=WIDE, powers=(0,)),
     Row(
         "project_transport",
         (np.array([1.0, 2.0]), np.array([0.5, 1.5, 1.0])),
         points=WIDE,
-        scaled=lambda s: (1.0, (np.array([1.0, 2.0]) * s, np.array([0.5, 1.5, 1.0]) * s)),
+        powers=(0, 1, 1),
     ),
     Row("project_birkhoff", points=SQUARE),
     Row(

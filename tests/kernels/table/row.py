@@ -102,9 +102,10 @@ class Row:
       convex: whether g is convex: then the map is firmly nonexpansive.
       idempotent: whether a projection leaves its own results alone; one that takes logarithms does
         not.
-      scaled: `scaled(s)` returns `(step factor, parameters)` such that the map of s v at the step
-        times that factor, with those parameters, is s times the map of v: how the map is tried at
-        1e-30 and 1e30. None where g knows no such scaling: then the map is tried where it stands.
+      powers: of s, by which the step and each parameter are multiplied so that the map of s v is s
+        times the map of v: how the map is tried at 1e-30 and 1e30. None where g knows no such
+        scaling: then the map is tried where it stands.
+      rescaled: `rescaled(s)` returns the parameters instead, at the same step.
       tolerance: of the comparison with the twin in float64.
     """
 
@@ -119,13 +120,25 @@ class Row:
     kinks: tuple[float, ...] = ()
     convex: bool = True
     idempotent: bool = True
-    scaled: Callable[[float], tuple[float, tuple[Any, ...]]] | None = None
+    powers: tuple[float, ...] | None = None
+    rescaled: Callable[[float], tuple[Any, ...]] | None = None
     tolerance: float = 1e-9
 
     @property
     def projection(self) -> bool:
         """Return whether the kernel has no step."""
         return self.name.startswith("project_")
+
+    def scaled(self, s: float) -> tuple[float, tuple[Any, ...]] | None:
+        """Return the factor of the step, and the parameters, of s v; None without a scaling."""
+        if self.rescaled is not None:
+            return 1.0, self.rescaled(s)
+        if self.powers is None:
+            return None
+        step, *powers = self.powers
+        parts = zip(self.parameters, powers, strict=True)
+        # Powers 0 leave parameters as they are, whole numbers among them.
+        return s**step, tuple(s**power * part if power else part for part, power in parts)
 
     @property
     def prox(self) -> Callable[..., Any]:

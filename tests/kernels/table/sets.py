@@ -76,12 +76,8 @@ def below(v):
     return kernels.project_halfspace(v, jnp.asarray(NORMAL, v.dtype), 0.7)
 
 
-def alone(s):
-    return 1.0, ()
-
-
 CONES = [
-    Row(name, twin=twin, value=value, points=CONE_POINTS, kinks=(1.0,), scaled=alone)
+    Row(name, twin=twin, value=value, points=CONE_POINTS, kinks=(1.0,), powers=(0,))
     for name, twin, value in (
         ("project_second_order_cone", reference.second_order_cone, indicator(second_order)),
         (
@@ -96,27 +92,21 @@ CONES = [
 
 ROWS = [
     *CONES,
-    Row(
-        "project_l2_sphere",
-        (1.5,),
-        twin=reference.l2_sphere,
-        convex=False,
-        scaled=lambda s: (1.0, (1.5 * s,)),
-    ),
+    Row("project_l2_sphere", (1.5,), twin=reference.l2_sphere, convex=False, powers=(0, 1)),
     Row(
         "project_halfspace",
         (NORMAL, 0.7),
         twin=reference.halfspace,
         value=indicator(lambda x, normal, offset: along(x, normal) - offset),
         kinks=(-1.4,),
-        scaled=lambda s: (1.0, (NORMAL, 0.7 * s)),
+        powers=(0, 0, 1),
     ),
     Row(
         "project_hyperplane",
         (NORMAL, 0.7),
         twin=reference.hyperplane,
         value=indicator(lambda x, normal, offset: jnp.abs(along(x, normal) - offset)),
-        scaled=lambda s: (1.0, (NORMAL, 0.7 * s)),
+        powers=(0, 0, 1),
     ),
     Row(
         "project_hyperslab",
@@ -128,7 +118,7 @@ ROWS = [
             )
         ),
         kinks=(-1.4, 0.6),
-        scaled=lambda s: (1.0, (NORMAL, -0.3 * s, 0.7 * s)),
+        powers=(0, 0, 1, 1),
     ),
     Row(
         "project_line",
@@ -139,7 +129,7 @@ ROWS = [
                 jnp.abs(x - along(x, direction) / along(direction, direction) * direction)
             )
         ),
-        scaled=lambda s: (1.0, (NORMAL * s,)),
+        powers=(0, 1),
     ),
     Row(
         "project_affine",

@@ -22,89 +22,42 @@ ONE = np.array(1.0)
 GROUPS = np.stack([POINTS, 0.5 - POINTS[::-1], np.ones_like(POINTS)])
 
 ROWS = [
-    Row("project_l2_ball", (1.5,), kinks=(1.5 / 3**0.5,), scaled=lambda s: (1.0, (1.5 * s,))),
+    Row("project_l2_ball", (1.5,), kinks=(1.5 / 3**0.5,), powers=(0, 1)),
     *(
-        Row(
-            "project_simplex",
-            (mass,),
-            kinks=(mass / 3,),
-            points=points,
-            scaled=lambda s, mass=mass: (1.0, (mass * s,)),
-        )
+        Row("project_simplex", (mass,), kinks=(mass / 3,), points=points, powers=(0, 1))
         for mass, points in ((1.0, POINTS), (2.5, LONGER))
     ),
-    Row("project_weighted_simplex", (UNEVEN, 1.5), scaled=lambda s: (1.0, (UNEVEN, 1.5 * s))),
+    Row("project_weighted_simplex", (UNEVEN, 1.5), powers=(0, 0, 1)),
     Row("project_sparse_simplex", static={"k": 2, "mass": 1.5}, points=LONGER, convex=False),
-    Row("project_l1_ball", (1.5,), kinks=(0.5, 1.5), scaled=lambda s: (1.0, (1.5 * s,))),
-    Row(
-        "project_l1_sphere",
-        (1.5,),
-        kinks=(0.5, 1.5),
-        convex=False,
-        scaled=lambda s: (1.0, (1.5 * s,)),
-    ),
-    Row(
-        "project_weighted_l1_ball",
-        (UNEVEN, 1.5),
-        kinks=(1.5 / 3.5,),
-        scaled=lambda s: (1.0, (UNEVEN, 1.5 * s)),
-    ),
-    valued("prox_max", scaled=lambda s: (s, ())),
-    valued("prox_linf", kinks=(0.4 / 3,), scaled=lambda s: (s, ())),
+    Row("project_l1_ball", (1.5,), kinks=(0.5, 1.5), powers=(0, 1)),
+    Row("project_l1_sphere", (1.5,), kinks=(0.5, 1.5), convex=False, powers=(0, 1)),
+    Row("project_weighted_l1_ball", (UNEVEN, 1.5), kinks=(1.5 / 3.5,), powers=(0, 0, 1)),
+    valued("prox_max", powers=(1,)),
+    valued("prox_linf", kinks=(0.4 / 3,), powers=(1,)),
     *(
         valued(
-            "prox_sum_largest",
-            (1.0,),
-            weighted=True,
-            static={"k": k},
-            points=points,
-            scaled=lambda s: (s, (1.0,)),
+            "prox_sum_largest", (1.0,), weighted=True, static={"k": k}, points=points, powers=(1, 0)
         )
         for k, points in ((2, POINTS), (3, LONGER), (3, POINTS))
     ),
-    valued(
-        "prox_slope",
-        (FALLING,),
-        kinks=(0.4 * FALLING.mean(), 0.4 * FALLING[0]),
-        scaled=lambda s: (s, (FALLING,)),
+    valued("prox_slope", (FALLING,), kinks=(0.4 * FALLING.mean(), 0.4 * FALLING[0]), powers=(1, 0)),
+    Row("project_box_section", (-1.0, 1.0, UNEVEN, 0.5), powers=(0, 1, 1, 0, 1)),
+    Row(
+        "project_box_section",
+        (np.array([-np.inf, -0.5, 0.2]), np.array([2.0, np.inf, 0.9]), -UNEVEN, 0.7),
     ),
     *(
-        Row("project_box_section", parameters, scaled=scaled)
-        for parameters, scaled in (
-            (
-                (-1.0, 1.0, UNEVEN, 0.5),
-                lambda s: (1.0, (-1.0 * s, 1.0 * s, UNEVEN, 0.5 * s)),
-            ),
-            (
-                (np.array([-np.inf, -0.5, 0.2]), np.array([2.0, np.inf, 0.9]), -UNEVEN, 0.7),
-                None,
-            ),
-        )
-    ),
-    *(
-        Row(
-            "project_top_k",
-            static={"k": k},
-            points=points,
-            convex=False,
-            scaled=lambda s: (1.0, ()),
-        )
+        Row("project_top_k", static={"k": k}, points=points, convex=False, powers=(0,))
         for k, points in ((1, POINTS), (2, LONGER))
     ),
-    Row(
-        "project_top_k_groups",
-        static={"k": 2},
-        points=GROUPS,
-        convex=False,
-        scaled=lambda s: (1.0, ()),
-    ),
+    Row("project_top_k_groups", static={"k": 2}, points=GROUPS, convex=False, powers=(0,)),
     *(
         Row(
             "project_isotonic",
             (weights,),
             static={"increasing": increasing},
             points=points,
-            scaled=lambda s, weights=weights: (1.0, (weights,)),
+            powers=(0, 0),
             convex=weights is ONE,
         )
         for weights, increasing, points in (
@@ -113,7 +66,7 @@ ROWS = [
             (UNEVEN, True, POINTS),
         )
     ),
-    Row("project_permutahedron", (UNEVEN,), scaled=lambda s: (1.0, (UNEVEN * s,))),
+    Row("project_permutahedron", (UNEVEN,), powers=(0, 1)),
     *(
         valued(
             "prox_k_support",
@@ -122,7 +75,7 @@ ROWS = [
             static={"k": k},
             steps=(0.4, 5.0, 0.01),
             points=points,
-            scaled=lambda s: (1.0, (1.0,)),
+            powers=(0, 0),
         )
         for k, points in ((1, POINTS), (2, POINTS), (3, LONGER), (5, LONGER))
     ),
@@ -133,7 +86,7 @@ ROWS = [
             steps=(0.4, 0.9, 1.0, 5.0),
             points=points,
             convex=False,
-            scaled=lambda s: (1.0, ()),
+            powers=(0,),
         )
         for k, points in ((1, POINTS), (2, POINTS), (3, LONGER))
     ),
