@@ -26,9 +26,8 @@ Prox = Callable[..., Array]
 def translate(prox: Prox, shift: Real) -> Prox:
     """Make the proximal map of a translated function, `h(x) = g(x - shift)`.
 
-    `Prox_h(v; step) = shift + Prox_g(v - shift; step)`.
-
-    Derivative: that of the given map, the kinks moved by `shift`.
+    `Prox_h(v; step) = shift + Prox_g(v - shift; step)`. Derivative: that of the given map, the
+    kinks moved by `shift`.
 
     Args:
       shift: where the origin of g goes, broadcasts with the points.
@@ -49,7 +48,6 @@ def scale(prox: Prox, factor: Real) -> Prox:
     """Make the proximal map of a function of a multiple, `h(x) = g(factor x)`.
 
     `Prox_h(v; step) = Prox_g(factor v; factor**2 step) / factor`; `v` where the factor is 0.
-
     Derivative: that of the given map, the kinks divided by `factor`; at `factor = 0` the identity.
 
     Args:
@@ -70,10 +68,8 @@ def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
     """Make the proximal map of a separable g after a diagonal, `h(x) = g(factors * x + shift)`.
 
     `Prox_h(v; step) = (Prox_g(factors v + shift; factors**2 step) - shift) / factors`, entry by
-    entry; `v` where a factor is 0.
-
-    Derivative: that of the given map, the kinks moved as the points are; the identity where a
-    factor is 0.
+    entry; `v` where a factor is 0. Derivative: that of the given map, the kinks moved as the points
+    are; the identity where a factor is 0.
 
     Args:
       prox: the map of g, `prox(v, step, *parameters)`, elementwise: it takes an array of steps.
@@ -95,7 +91,6 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     """Make the proximal map of a multiple, `h(x) = weight g(x)`.
 
     `Prox_h(v; step) = Prox_g(v; weight step)`; a constant added to g changes no proximal map.
-
     Derivative: that of the given map, the kinks at the step `weight step`.
 
     Args:
@@ -117,9 +112,8 @@ def postscale(prox: Prox, weight: Real) -> Prox:
 def tilt(prox: Prox, slope: Real) -> Prox:
     """Make the proximal map of a function plus a linear one, `h(x) = g(x) + <slope, x>`.
 
-    `Prox_h(v; step) = Prox_g(v - step slope; step)`.
-
-    Derivative: that of the given map, the kinks moved by `step slope`.
+    `Prox_h(v; step) = Prox_g(v - step slope; step)`. Derivative: that of the given map, the kinks
+    moved by `step slope`.
 
     Args:
       slope: broadcasts with the points.
@@ -140,9 +134,7 @@ def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
     """Make the proximal map with a quadratic, `h(x) = g(x) + weight ||x - centre||^2 / 2`.
 
     `Prox_h(v; step) = Prox_g((v + step weight centre) / (1 + step weight); step / (1 + step
-    weight))`.
-
-    Derivative: that of the given map at the averaged point.
+    weight))`. Derivative: that of the given map at the averaged point.
 
     Args:
       weight: at least 0, broadcasts with the step.

@@ -27,9 +27,8 @@ def precompose_orthogonal(
     """Make the proximal map of `h(x) = g(Q x)` where `Q Q^T = gain I`.
 
     `Prox_h(v; step) = v + Q^T (Prox_g(Q v; gain step) - Q v) / gain`: for a rotation `Q^T Prox_g(Q
-    v; step)`. Q may have more columns than rows, as a sum, a mask or one direction has.
-
-    Derivative: that of the given map between Q and its transpose.
+    v; step)`. Q may have more columns than rows, as a sum, a mask or one direction has. Derivative:
+    that of the given map between Q and its transpose.
 
     Args:
       forward: `x -> Q x`, linear.
@@ -60,9 +59,8 @@ def epicompose(
     """Make the proximal map of the image of g under L, `h(y) = min {g(x): L x = y}`.
 
     `Prox_h(v; step) = L Prox_g(L^T v / gain; step / gain)` where `L^T L = gain I`; h is infinite
-    outside the range of L, as for copies of one vector that have to agree.
-
-    Derivative: that of the given map between the transpose of L and L.
+    outside the range of L, as for copies of one vector that have to agree. Derivative: that of the
+    given map between the transpose of L and L.
 
     Args:
       forward: `x -> L x`, linear.
@@ -89,9 +87,7 @@ def separable(
     """Make the proximal map of a sum over blocks, `h(x_1, ..., x_k) = g_1(x_1) + ... + g_k(x_k)`.
 
     `Prox_h(v; step) = (Prox_1(v_1; step), ..., Prox_k(v_k; step))`. The blocks are arrays of their
-    own, or parts of one array along an axis.
-
-    Derivative: those of the given maps, block by block.
+    own, or parts of one array along an axis. Derivative: those of the given maps, block by block.
 
     Args:
       *proxes: the maps of the blocks, `prox(v, step, *parameters)`.

@@ -22,9 +22,8 @@ Project = Callable[..., Array]
 def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make the distance to a set, `d(x) = min {||x - c||: c in C}`.
 
-    `d(x) = ||x - P(x)||` with the projection P.
-
-    Derivative: `(x - P(x)) / d(x)` outside the set, 0 in it and on its boundary.
+    `d(x) = ||x - P(x)||` with the projection P. Derivative: `(x - P(x)) / d(x)` outside the set, 0
+    in it and on its boundary.
 
     Returns:
       `distance(x, *parameters)`, of the shape of the points without `axis`.
@@ -44,9 +43,8 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
 def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make half the squared distance to a set, `q(x) = min {||x - c||^2 / 2: c in C}`.
 
-    `q(x) = ||x - P(x)||^2 / 2` with the projection P.
-
-    Derivative: `x - P(x)`; smooth where C is convex.
+    `q(x) = ||x - P(x)||^2 / 2` with the projection P. Derivative: `x - P(x)`; smooth where C is
+    convex.
 
     Returns:
       `squared(x, *parameters)`, of the shape of the points without `axis`.
@@ -68,9 +66,8 @@ def indicator_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of the indicator of a set, `g(x) = 0` in C and infinite outside.
 
     `Prox(v; step) = P(v)`, whatever the step is: the way of a projection into `conjugate`,
-    `tree_prox` and whatever else takes maps with a step.
-
-    Ties: those of the projection. Derivative: that of the projection.
+    `tree_prox` and whatever else takes maps with a step. Ties: those of the projection. Derivative:
+    that of the projection.
 
     Reference: Parikh and Boyd, 2014, section 1.2 (projections as proximal maps).
     """
@@ -117,9 +114,8 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
 def squared_distance_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of half the squared distance to a set, `g(x) = min ||x - c||^2 / 2`.
 
-    `Prox(v; step) = v / (1 + step) + P(v) step / (1 + step)`, for every closed set.
-
-    Ties: those of the projection. Derivative: that of the projection, averaged with the identity.
+    `Prox(v; step) = v / (1 + step) + P(v) step / (1 + step)`, for every closed set. Ties: those of
+    the projection. Derivative: that of the projection, averaged with the identity.
 
     Reference: Beck, 2017, example 6.65.
     """

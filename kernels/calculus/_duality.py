@@ -104,7 +104,6 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
     """Make the proximal map of Moreau's envelope, `h(x) = min_u g(u) + ||u - x||^2 / (2 mu)`.
 
     `Prox_h(v; step) = (mu v + step Prox_g(v; mu + step)) / (mu + step)` with the smoothing `mu`.
-
     Derivative: that of the given map, averaged with the identity; smooth where that is.
 
     Args:

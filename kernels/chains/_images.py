@@ -50,10 +50,9 @@ def prox_tv2d_anisotropic(
 ) -> tuple[Array, Array]:
     """Proximal map of the anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
-    As `prox_tv2d_isotropic`, with a `q` among those with `|q| <= step`, entry by entry.
-
-    Ties: none, the minimiser is unique. Derivative: that of the steps taken, in the point and in
-    the step; at the kinks `|q| = step` the identity, that of the interval.
+    As `prox_tv2d_isotropic`, with a `q` among those with `|q| <= step`, entry by entry. Ties: none,
+    the minimiser is unique. Derivative: that of the steps taken, in the point and in the step; at
+    the kinks `|q| = step` the identity, that of the interval.
 
     Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing

@@ -14,10 +14,9 @@ from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 def soft_threshold(v: Array, threshold: Real) -> Array:
     """Shrink every entry towards 0 by a threshold.
 
-    `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`.
-
-    Derivative at the kinks `|v| = t > 0`: 1/2, the middle of the generalised derivative [0, 1];
-    that in the threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
+    `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`. Derivative at
+    the kinks `|v| = t > 0`: 1/2, the middle of the generalised derivative [0, 1]; that in the
+    threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
 
     Args:
       threshold: at least 0.
@@ -47,9 +46,8 @@ def l1_value(x: Array, weight: Real = 1.0) -> Array:
 def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the absolute value, `g(x) = |x|`.
 
-    `Prox(v; step) = sign(v) max(|v| - step, 0)`.
-
-    Derivative at the kinks `|v| = step`: 1/2, as in `soft_threshold`.
+    `Prox(v; step) = sign(v) max(|v| - step, 0)`. Derivative at the kinks `|v| = step`: 1/2, as in
+    `soft_threshold`.
 
     Reference: Parikh and Boyd, 2014, section 6.5.2; R. Tibshirani, "Regression Shrinkage and
     Selection via the Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
@@ -69,9 +67,8 @@ def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
 def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     """Proximal map of the elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
 
-    `Prox(v; step) = S(v, step l1) / (1 + step l2)` with the soft threshold `S`.
-
-    Derivative at the kinks `|v| = step l1`: `1 / (2 (1 + step l2))`, the mean of both sides.
+    `Prox(v; step) = S(v, step l1) / (1 + step l2)` with the soft threshold `S`. Derivative at the
+    kinks `|v| = step l1`: `1 / (2 (1 + step l2))`, the mean of both sides.
 
     Args:
       l1: weight of the absolute value, at least 0.
@@ -100,9 +97,8 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     """Proximal map of the pinball (quantile) loss, `g(x) = max(q x, (q - 1) x)`.
 
     `Prox(v; step) = max(v - step q, 0) + min(v + step (1 - q), 0)`: 0 in between, shifted by the
-    slope outside.
-
-    Derivative at the kinks `v = step q` and `v = step (q - 1)`: 1/2, the mean of both sides.
+    slope outside. Derivative at the kinks `v = step q` and `v = step (q - 1)`: 1/2, the mean of
+    both sides.
 
     Args:
       quantile: `q` in [0, 1].
@@ -127,9 +123,8 @@ def sum_positive_value(x: Array, weight: Real = 1.0) -> Array:
 def prox_sum_positive(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the positive part, `g(x) = max(x, 0)`.
 
-    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`.
-
-    Derivative at the kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
+    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`. Derivative at the
+    kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
 
     Reference: Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions).
     """
@@ -149,9 +144,7 @@ def linear_value(x: Array, slope: Real) -> Array:
 def prox_linear(v: Array, step: Real, slope: Real) -> Array:
     """Proximal map of a linear function, `g(x) = slope x`.
 
-    `Prox(v; step) = v - step slope`: a step of gradient descent.
-
-    Derivative: smooth, no kink.
+    `Prox(v; step) = v - step slope`: a step of gradient descent. Derivative: smooth, no kink.
 
     Args:
       slope: any sign.

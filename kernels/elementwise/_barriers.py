@@ -21,9 +21,6 @@ def poisson_value(x: Array, counts: Real) -> Array:
     Infinite where `x < 0`, and at `x = 0` for positive counts. Derivative: `1 - counts / x`, no
     kink inside; 0 where the value is infinite.
 
-    Args:
-      x: means, any shape.
-
     Returns:
       Values (not summed, without the logarithm of the factorial), broadcast shape, dtype of `x`.
     """

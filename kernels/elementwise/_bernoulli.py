@@ -16,9 +16,6 @@ def bernoulli_value(x: Array, target: Real) -> Array:
 
     `t` is the target. Infinite outside [0, 1], at 0 for `t > 0`, and at 1 for `t < 1`. Derivative:
     `(1 - t) / (1 - x) - t / x`, no kink inside; 0 where the value is infinite.
-
-    Args:
-      x: probabilities, any shape.
     """
     x, target = matched(x, target)
     value = 0.0 * x

@@ -14,9 +14,7 @@ from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 def project_non_negative(v: Array) -> Array:
     """Project onto the non-negative numbers.
 
-    `max(v, 0)`.
-
-    Derivative at `v = 0`: 1/2, the mean of both sides.
+    `max(v, 0)`. Derivative at `v = 0`: 1/2, the mean of both sides.
 
     Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
@@ -27,10 +25,9 @@ def project_non_negative(v: Array) -> Array:
 def project_box(v: Array, lower: Real, upper: Real) -> Array:
     """Project onto a box: the proximal map, for every step, of its indicator.
 
-    `min(max(v, lower), upper)`. Infinite bounds are allowed; a half line is a box.
-
-    Derivative at `v = lower` and `v = upper`: 1/2, the mean of both sides. Outside it is 1 in the
-    bound that was hit, also where both bounds are equal.
+    `min(max(v, lower), upper)`. Infinite bounds are allowed; a half line is a box. Derivative at `v
+    = lower` and `v = upper`: 1/2, the mean of both sides. Outside it is 1 in the bound that was
+    hit, also where both bounds are equal.
 
     Args:
       lower: lower bounds.
@@ -47,10 +44,8 @@ def project_box(v: Array, lower: Real, upper: Real) -> Array:
 def project_linf_ball(v: Array, radius: Real) -> Array:
     """Project onto the cube `||x||_inf <= radius`.
 
-    `min(max(v, -radius), radius)`.
-
-    Derivative at `|v| = radius > 0`: 1/2, the mean of both sides; that in the radius is `sign(v)`
-    where `|v| > radius`, at the radius 0 too.
+    `min(max(v, -radius), radius)`. Derivative at `|v| = radius > 0`: 1/2, the mean of both sides;
+    that in the radius is `sign(v)` where `|v| > radius`, at the radius 0 too.
 
     Args:
       radius: at least 0, broadcasts with `v`: one for each entry, or one for all.
@@ -65,10 +60,8 @@ def project_linf_ball(v: Array, radius: Real) -> Array:
 def project_binary(v: Array, low: Real, high: Real) -> Array:
     """Project onto two values: the nearer one. The set is not convex.
 
-    `low` where `v < (low + high) / 2`, else `high`.
-
-    Ties, `v = (low + high) / 2`: `high`. Derivative: 0 in the point, 1 in the value taken; at the
-    jump that of `high`.
+    `low` where `v < (low + high) / 2`, else `high`. Ties, `v = (low + high) / 2`: `high`.
+    Derivative: 0 in the point, 1 in the value taken; at the jump that of `high`.
 
     Args:
       low: the smaller value.
@@ -103,9 +96,8 @@ def non_negative_l1_value(x: Array, weight: Real = 1.0) -> Array:
 def prox_non_negative_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the absolute value on `x >= 0`, `g(x) = x` there.
 
-    `Prox(v; step) = max(v - step, 0)`.
-
-    Derivative at the kink `v = step`: 1/2 in the point, -1/2 in the step, the mean of both sides.
+    `Prox(v; step) = max(v - step, 0)`. Derivative at the kink `v = step`: 1/2 in the point, -1/2 in
+    the step, the mean of both sides.
 
     Reference: Parikh and Boyd, 2014, section 6.5.2.
     """
@@ -124,9 +116,8 @@ def non_negative_squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
 def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the weighted half square on `x >= 0`, `g(x) = weight x**2 / 2` there.
 
-    `Prox(v; step) = max(v, 0) / (1 + step weight)`.
-
-    Derivative at the kink `v = 0`: the mean of both sides.
+    `Prox(v; step) = max(v, 0) / (1 + step weight)`. Derivative at the kink `v = 0`: the mean of
+    both sides.
 
     Reference: Parikh and Boyd, 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard,
     "Ridge Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
@@ -137,7 +128,7 @@ def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Ar
 def box_l1_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
     """Absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`, else infinity.
 
-    Derivative at the kink `x = 0`: 0, of [-l1, l1]; 0 outside the box.
+    Derivative at the kink `x = 0`: 0, of [-1, 1]; 0 outside the box.
     """
     x, lower, upper = matched(x, lower, upper)
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, weight, 0.0))
@@ -146,10 +137,9 @@ def box_l1_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
 def prox_box_l1(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
     """Proximal map of the absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`.
 
-    `Prox(v; step) = min(max(S(v, step), lower), upper)` with the soft threshold `S`.
-
-    Derivative at the kinks: at `|v| = step` the mean of both sides, where a bound is met that
-    from within the box.
+    `Prox(v; step) = min(max(S(v, step), lower), upper)` with the soft threshold `S`. Derivative at
+    the kinks: at `|v| = step` the mean of both sides, where a bound is met that from within the
+    box.
 
     Args:
       lower: lower bounds; may be infinite.
@@ -174,9 +164,8 @@ def box_squared_l2_value(x: Array, weight: Real, lower: Real, upper: Real) -> Ar
 def prox_box_squared_l2(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
     """Proximal map of the weighted half square on a box, `g(x) = weight x**2 / 2` there.
 
-    `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`.
-
-    Derivative at the kinks, where a bound is met: that from within the box.
+    `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`. Derivative at the kinks, where
+    a bound is met: that from within the box.
 
     Args:
       lower: lower bounds; may be infinite.

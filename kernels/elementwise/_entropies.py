@@ -62,9 +62,8 @@ def prox_entropy(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the negative entropy, `g(x) = x log(x)`.
 
     `Prox(v; step) = step W(exp(v / step - 1) / step)` with Lambert's function W: the map of the
-    Kullback-Leibler divergence with the reference `exp(-1)`.
-
-    Derivative: as in `prox_kl`, smooth, no kink.
+    Kullback-Leibler divergence with the reference `exp(-1)`. Derivative: as in `prox_kl`, smooth,
+    no kink.
 
     Reference: R. M. Corless, G. H. Gonnet, D. E. G. Hare, D. J. Jeffrey, and D. E. Knuth, "On the
     Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in the

@@ -17,9 +17,6 @@ def huber_value(x: Array, delta: Real) -> Array:
     """Huber loss, `g(x) = x**2 / 2` where `|x| <= delta`, else `delta (|x| - delta / 2)`.
 
     Derivative: `min(max(x, -delta), delta)`, no kink; that in `delta` is `|x| - delta` outside.
-
-    Args:
-      x: residuals, any shape.
     """
     x, delta = matched(x, delta)
     inside = project_linf_ball(x, delta)
@@ -51,9 +48,6 @@ def hinge_value(x: Array) -> Array:
     """Hinge loss of a margin, `g(x) = max(0, 1 - x)`.
 
     Derivative at the kink `x = 1`: -1/2, the mean of both sides.
-
-    Args:
-      x: margins, any shape.
     """
     (x,) = matched(x)
     return jnp.maximum(1 - x, 0.0)
@@ -80,9 +74,6 @@ def squared_hinge_value(x: Array) -> Array:
     """Squared hinge loss of a margin, `g(x) = max(0, 1 - x)**2`, without a factor of a half.
 
     Derivative: continuous, 0 at `x = 1`.
-
-    Args:
-      x: margins, any shape.
     """
     missing = hinge_value(x)
     return missing * missing
@@ -92,9 +83,8 @@ def prox_squared_hinge(v: Array, step: Real) -> Array:
     """Proximal map of the squared hinge loss of a margin, `g(x) = max(0, 1 - x)**2`.
 
     `Prox(v; step) = (v + 2 step) / (1 + 2 step)` where `v < 1`, else `v`. A weight multiplies
-    `step`, and a label `y` in {-1, 1} has the map `y prox_squared_hinge(y v, step)`.
-
-    Derivative at the kink `v = 1`: that from above, 1.
+    `step`, and a label `y` in {-1, 1} has the map `y prox_squared_hinge(y v, step)`. Derivative at
+    the kink `v = 1`: that from above, 1.
 
     Reference: Y.-J. Lee and O. L. Mangasarian, "SSVM: A Smooth Support Vector Machine for
     Classification", Computational Optimization and Applications 20, 2001 (the loss); Parikh and
@@ -110,9 +100,6 @@ def logistic_value(x: Array) -> Array:
     """Logistic loss of a margin, `g(x) = log(1 + exp(-x))`.
 
     Derivative: `-1 / (1 + exp(x))`, no kink.
-
-    Args:
-      x: margins, any shape.
     """
     (x,) = matched(x)
     return jax.nn.softplus(-x)
@@ -138,9 +125,6 @@ def cross_entropy_value(x: Array, target: Real) -> Array:
     """Binary cross-entropy of a logit, `g(x) = log(1 + exp(x)) - target x`.
 
     Derivative: `1 / (1 + exp(-x)) - target`, no kink.
-
-    Args:
-      x: logits, any shape.
     """
     x, target = matched(x, target)
     # One of two terms grows: their difference is never that of two large numbers.

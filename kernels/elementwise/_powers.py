@@ -68,10 +68,9 @@ def l0_value(x: Array, weight: Real = 1.0) -> Array:
 def prox_l0(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the number of nonzero entries, `g(x) = 1` where `x != 0`, else 0.
 
-    `Prox(v; step) = 0` where `|v| <= sqrt(2 step)`, else `v` (hard threshold).
-
-    Ties, `|v| = sqrt(2 step)`: 0 is returned, not `v`. Derivative: 1 beyond the threshold, 0 up to
-    it and at the jump; in `step` 0 everywhere.
+    `Prox(v; step) = 0` where `|v| <= sqrt(2 step)`, else `v` (hard threshold). Ties, `|v| = sqrt(2
+    step)`: 0 is returned, not `v`. Derivative: 1 beyond the threshold, 0 up to it and at the jump;
+    in `step` 0 everywhere.
 
     Reference: T. Blumensath and M. E. Davies, "Iterative Thresholding for Sparse Approximations",
     Journal of Fourier Analysis and Applications 14, 2008, section 2 (hard thresholding).

@@ -10,10 +10,8 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
     """Smooth upper bound of the absolute value.
 
     `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by at most
-    `mu / 2`.
-
-    Derivative: `h_mu'(v) = clip(v / mu, -1, 1)`, continuous; at `|v| = mu` the second derivative is
-    taken from outside, 0.
+    `mu / 2`. Derivative: `h_mu'(v) = clip(v / mu, -1, 1)`, continuous; at `|v| = mu` the second
+    derivative is taken from outside, 0.
 
     Args:
       mu: smoothing parameter, positive.

@@ -18,9 +18,7 @@ def squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
 def prox_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the weighted half square, `g(x) = weight x**2 / 2`.
 
-    `Prox(v; step) = v / (1 + step weight)`.
-
-    Derivative: smooth, no kink.
+    `Prox(v; step) = v / (1 + step weight)`. Derivative: smooth, no kink.
 
     Reference: Parikh and Boyd, 2014, section 6.1.1; A. E. Hoerl and R. W. Kennard, "Ridge
     Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.

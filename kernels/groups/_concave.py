@@ -55,10 +55,8 @@ def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -
     """Proximal map of SCAD of norms, `g(x) = P(||x||_2)`.
 
     `Prox(v; step) = v prox_scad(||v||, step, lam, gamma) / ||v||`, in all three regimes of
-    `prox_scad`.
-
-    Ties, at the two jumps of `prox_scad`: the shrunk group is returned, not `v`. Derivative at
-    `v = 0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_scad`.
+    `prox_scad`. Ties, at the two jumps of `prox_scad`: the shrunk group is returned, not `v`.
+    Derivative at `v = 0`: 0 for `step lam > 0`; at the kinks of the norm that of `prox_scad`.
 
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
@@ -78,10 +76,8 @@ def group_l0_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
 def prox_group_l0(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the number of groups that are not 0, `g(x) = 1 where x != 0, else 0`.
 
-    `Prox(v; step) = 0` where `||v|| <= sqrt(2 step)`, else `v`.
-
-    Ties, `||v|| = sqrt(2 step)`: 0 is returned, not `v`. Derivative: the identity beyond the
-    threshold, 0 up to it and at the jump.
+    `Prox(v; step) = 0` where `||v|| <= sqrt(2 step)`, else `v`. Ties, `||v|| = sqrt(2 step)`: 0 is
+    returned, not `v`. Derivative: the identity beyond the threshold, 0 up to it and at the jump.
 
     Reference: Y. C. Eldar, P. Kuppinger and H. Bolcskei, "Block-Sparse Signals: Uncertainty
     Relations and Efficient Recovery", IEEE Transactions on Signal Processing 58(6), 2010.
@@ -101,10 +97,9 @@ def group_l_half_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
 def prox_group_l_half(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the square root of norms, `g(x) = ||x||_2**(1/2)`.
 
-    `Prox(v; step) = v prox_l_half(||v||, step) / ||v||`: 0 where `||v|| <= 3/2 step**(2/3)`.
-
-    Ties, `||v|| = 3/2 step**(2/3)`: 0 is returned. Derivative at `v = 0`: 0 for `step > 0`; 0 up to
-    the jump and at it, exact beyond.
+    `Prox(v; step) = v prox_l_half(||v||, step) / ||v||`: 0 where `||v|| <= 3/2 step**(2/3)`. Ties,
+    `||v|| = 3/2 step**(2/3)`: 0 is returned. Derivative at `v = 0`: 0 for `step > 0`; 0 up to the
+    jump and at it, exact beyond.
 
     Reference: Y. Hu, C. Li, K. Meng, J. Qin and X. Yang, "Group Sparse Optimization via l_{p,q}
     Regularization", Journal of Machine Learning Research 18, 2017.

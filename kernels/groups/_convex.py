@@ -24,10 +24,9 @@ def group_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
 def prox_group_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis or several.
 
-    `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`.
-
-    Derivative at `v = 0`: 0 for `step > 0`, the identity for `step = 0` (both exact); at the kink
-    `||v|| = step`: the mean of both sides.
+    `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`. Derivative at `v =
+    0`: 0 for `step > 0`, the identity for `step = 0` (both exact); at the kink `||v|| = step`: the
+    mean of both sides.
 
     Reference: Parikh and Boyd, 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin,
     "Model selection and estimation in regression with grouped variables", 2006.
@@ -82,9 +81,7 @@ def prox_cube_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> A
     """Proximal map of the cube of the Euclidean norm, `g(x) = ||x||_2**3`.
 
     `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves `r + 3
-    step r**2 = ||v||`.
-
-    Derivative at `v = 0`: the identity; smooth: no kink of the first order.
+    step r**2 = ||v||`. Derivative at `v = 0`: the identity; smooth: no kink of the first order.
 
     Reference: Y. Nesterov and B. T. Polyak, "Cubic regularization of Newton method and its global
     performance", Mathematical Programming 108, 2006 (the cubic term); Beck, 2017, theorem 6.18

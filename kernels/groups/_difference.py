@@ -13,9 +13,6 @@ def l1_minus_l2_value(x: Array, weight: Real, alpha: Real, axis: int = -1) -> Ar
     """Difference of norms, `g(x) = ||x||_1 - alpha ||x||_2` along an axis.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
-
-    Args:
-      x: points, any shape; the vectors lie along `axis`.
     """
     x, weight, alpha = matched(x, weight, alpha)
     wide = widened(x)

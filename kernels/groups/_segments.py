@@ -74,10 +74,9 @@ def prox_sparse_segments(
     """Proximal map of a sparse penalty of ragged groups, `g(x) = ||l1 x||_1 + sum_s w_s ||x_s||_2`.
 
     `Prox(v; step) = max(0, 1 - step w_s / ||z_s||) z_s` for every segment s, with the soft
-    threshold `z = S(v, step l1)` entry by entry and `w = weights`.
-
-    Derivative at the kinks: the mean of both sides at `|v_i| = step l1_i` and at `||z_s|| = step
-    w_s`, 0 at `z_s = 0` for `step w_s > 0`.
+    threshold `z = S(v, step l1)` entry by entry and `w = weights`. Derivative at the kinks: the
+    mean of both sides at `|v_i| = step l1_i` and at `||z_s|| = step w_s`, 0 at `z_s = 0` for `step
+    w_s > 0`.
 
     Args:
       l1: weight of the magnitudes, at least 0.

@@ -30,10 +30,9 @@ def prox_smoothed_group_mcp(
 ) -> Array:
     """Proximal map of the smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
 
-    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_mcp(||v||, step, lam, gamma, mu)`.
-
-    Ties: those of `prox_smoothed_mcp`, the smaller norm. Derivative at `v = 0`: the identity times
-    that of `prox_smoothed_mcp` at 0; elsewhere its conventions.
+    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_mcp(||v||, step, lam, gamma, mu)`. Ties:
+    those of `prox_smoothed_mcp`, the smaller norm. Derivative at `v = 0`: the identity times that
+    of `prox_smoothed_mcp` at 0; elsewhere its conventions.
 
     Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
@@ -55,10 +54,9 @@ def prox_smoothed_group_scad(
 ) -> Array:
     """Proximal map of the smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
 
-    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_scad(||v||, step, lam, gamma, mu)`.
-
-    Ties: those of `prox_smoothed_scad`, the smaller norm. Derivative at `v = 0`: the identity times
-    that of `prox_smoothed_scad` at 0; elsewhere its conventions.
+    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_scad(||v||, step, lam, gamma, mu)`. Ties:
+    those of `prox_smoothed_scad`, the smaller norm. Derivative at `v = 0`: the identity times that
+    of `prox_smoothed_scad` at 0; elsewhere its conventions.
 
     Reference: Mirzaeifard and Werner, smoothed link penalties.
     """

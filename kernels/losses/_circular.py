@@ -17,9 +17,6 @@ def least_squares_circular_value(
 
     Derivative: the residual `k * x - b`, correlated with k; no kink.
 
-    Args:
-      x: signals or images, any shape.
-
     Returns:
       Values, the shape of `x` without `axes`.
     """
@@ -40,9 +37,7 @@ def prox_least_squares_circular(
 
     With Fourier transforms in capitals, `Prox(v; step)` has the transform `(V + step conj(K) B) /
     (1 + step |K|^2)`, computed as `V - step conj(K) (K V - B) / (1 + step |K|^2)`: only the change
-    is transformed back, and `step = 0` gives v. O(n log n) operations.
-
-    Derivative: smooth, no kink.
+    is transformed back, and `step = 0` gives v. O(n log n) operations. Derivative: smooth, no kink.
 
     Args:
       v: signals or images, any shape.

@@ -28,9 +28,7 @@ def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis:
     """Proximal map of the absolute loss of one sample, `g(x) = |<a, x> - b|`.
 
     `Prox(v; step) = v - a min(max(r / ||a||^2, -step), step)` with the residual `r = <a, v> - b`; v
-    where `a = 0`.
-
-    Derivative at the kinks `|r| = step ||a||^2`: the mean of both sides.
+    where `a = 0`. Derivative at the kinks `|r| = step ||a||^2`: the mean of both sides.
 
     Args:
       row: a, of as many axes as `v`, or fewer: then those of the last axes.
@@ -68,10 +66,8 @@ def prox_pinball_residual(
     """Proximal map of the quantile loss of one sample, `g(x) = max(q r, (q - 1) r)`.
 
     With the residual `r = <a, v> - b`, `Prox(v; step) = v - a min(max(r / ||a||^2, step (q - 1)),
-    step q)`; v where `a = 0`.
-
-    Derivative at the kinks `r = step q ||a||^2` and `r = step (q - 1) ||a||^2`: the mean of both
-    sides.
+    step q)`; v where `a = 0`. Derivative at the kinks `r = step q ||a||^2` and `r = step (q - 1)
+    ||a||^2`: the mean of both sides.
 
     Args:
       row: a, of as many axes as `v`, or fewer: then those of the last axes.

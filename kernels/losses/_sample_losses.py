@@ -121,9 +121,8 @@ def prox_logistic_loss(
     """Proximal map of the logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
 
     With the residuals r of the result, `Prox(v; step) = v + step A^T (1 / (1 + exp(r)))`. There is
-    no closed form: iterations and Newton steps are joined, as in `precompose_samples`.
-
-    Derivative: implicit; smooth, no kink.
+    no closed form: iterations and Newton steps are joined, as in `precompose_samples`. Derivative:
+    implicit; smooth, no kink.
 
     Args:
       factor: what `sample_factor` returns, of one loss for all points; for classification of

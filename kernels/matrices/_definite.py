@@ -13,9 +13,8 @@ def project_psd(v: Array, decomposition: str | None = None) -> Array:
     """Project onto the positive semidefinite matrices.
 
     `Q diag(max(l, 0)) Q^T` where `(v + v^T) / 2 = Q diag(l) Q^T`: the skew part of `v` has no
-    influence. Positive semidefinite matrices come back symmetrised, otherwise unchanged.
-
-    Derivative at the kinks, eigenvalues 0: 1/2 along their eigenvectors, the mean of both sides.
+    influence. Positive semidefinite matrices come back symmetrised, otherwise unchanged. Derivative
+    at the kinks, eigenvalues 0: 1/2 along their eigenvectors, the mean of both sides.
 
     Reference: N. J. Higham, "Computing a nearest symmetric positive semidefinite matrix", Linear
     Algebra and its Applications 103, 1988, theorem 2.1; J. Malick and H. S. Sendov, "Clarke

@@ -44,9 +44,8 @@ def project_stiefel(v: Array, decomposition: str | None = None) -> Array:
 def project_orthogonal(v: Array, decomposition: str | None = None) -> Array:
     """Project square matrices onto the orthogonal ones.
 
-    `U V^T` where `v = U diag(s) V^T`, of either determinant: rotations and reflections.
-
-    Ties and derivative are those of `project_stiefel`.
+    `U V^T` where `v = U diag(s) V^T`, of either determinant: rotations and reflections. Ties and
+    derivative are those of `project_stiefel`.
 
     Args:
       v: shape (..., n, n), floating dtype. Infinite entries give NaN.

@@ -78,9 +78,8 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
     """Project onto the ball of the spectral norm, `max_i s_i(x) <= radius`.
 
     `U diag(min(s, radius)) V^T` where `v = U diag(s) V^T`. Points in the ball come back unchanged,
-    bit for bit.
-
-    Derivative at the kinks `s_i = radius`: 1/2 along the singular pair, the mean of both sides.
+    bit for bit. Derivative at the kinks `s_i = radius`: 1/2 along the singular pair, the mean of
+    both sides.
 
     Args:
       radius: at least 0.

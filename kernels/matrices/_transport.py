@@ -126,8 +126,8 @@ def project_kl_transport(
     `argmin KL(x | exp(v))` over `x >= 0` with given sums of rows and columns: `x_ij = exp(v_ij +
     f_i + g_j)`, by Sinkhorn's sweeps on logarithms and Newton's method. For a transport problem
     with costs c, `v = -c / step` gives the plan with the entropic penalty. Entries of `v` may be
-    -inf: cells that stay empty. Marginals, `iterations`, `tolerance` and the residual are those of
-    `project_transport`.
+    -inf: cells that stay empty. `row_marginals`, `column_marginals`,
+    `iterations`, `tolerance` and the residual are those of `project_transport`.
 
     Derivative: implicit, smooth where the marginals are positive; by a column's marginal of 0 it is
     0.

@@ -77,9 +77,8 @@ def project_affine(
 
     `Prox(v; step) = v - W^T (W v - c)` with the orthonormal rows W and the level c of
     `affine_factor(A, b)`, which is `v - A^+ (A v - b)` with the pseudo-inverse `A^+`: 2 k n
-    operations for a point. `b = 0` gives a subspace.
-
-    Derivative: smooth, no kink; in A and b through the factor.
+    operations for a point. `b = 0` gives a subspace. Derivative: smooth, no kink; in A and b
+    through the factor.
 
     Args:
       factor: what `affine_factor` returns, of one set for all points; or A itself, shape (m, n),
@@ -101,9 +100,7 @@ def graph_factor(matrix: Array, decomposition: str | None = None) -> GraphFactor
     """Prepare the projection onto the graph `{(x, y): y = matrix x}`, once for many points.
 
     Stores min(m, n) orthonormal rows of n + m entries: of the graph itself if `m > n`, else of its
-    orthogonal complement.
-
-    Derivative: exact in `matrix`.
+    orthogonal complement. Derivative: exact in `matrix`.
 
     Args:
       matrix: shape (m, n), floating dtype.
@@ -131,9 +128,8 @@ def project_graph(v: Array, factor: GraphFactor, axis: int = -1) -> Array:
 
     `Prox(v; step) = (x, A x)` where `(I + A^T A) x = v_x + A^T v_y` for `v = (v_x, v_y)`; computed
     as `W^T W v` with orthonormal rows that span the graph, or `v - W^T W v` with ones that span its
-    orthogonal complement, whichever are fewer.
-
-    Derivative: smooth, no kink; in A through the factor.
+    orthogonal complement, whichever are fewer. Derivative: smooth, no kink; in A through the
+    factor.
 
     Args:
       v: points, any shape; along `axis` the n entries of x, then the m entries of y.

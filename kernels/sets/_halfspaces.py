@@ -36,9 +36,8 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
     """Project onto the hyperplane `C = {x: <normal, x> = offset}` along an axis.
 
     `Prox(v; step) = v - (<normal, v> - offset) / ||normal||_2^2 normal`; `v` if `normal = 0` (the
-    whole space, or the empty set for `offset != 0`).
-
-    Derivative: smooth, no kink; at `normal = 0` the identity in the point, 0 in the others.
+    whole space, or the empty set for `offset != 0`). Derivative: smooth, no kink; at `normal = 0`
+    the identity in the point, 0 in the others.
 
     Args:
       normal: of any length; one for all points, or one for each.
@@ -78,9 +77,7 @@ def project_line(v: Array, direction: Array, axis: int = -1) -> Array:
     """Project onto the line `C = {t direction: t real}` through the origin along an axis.
 
     `Prox(v; step) = <direction, v> / ||direction||_2^2 direction`; 0 if `direction = 0` (the line
-    is then the origin).
-
-    Derivative: smooth, no kink; at `direction = 0` it is 0 in both.
+    is then the origin). Derivative: smooth, no kink; at `direction = 0` it is 0 in both.
 
     Args:
       direction: of any length; one for all points, or one for each.

@@ -11,11 +11,9 @@ from fedjax_admm.kernels._safe import scaled_norm
 def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
     """Project onto the Euclidean sphere, `C = {x: ||x||_2 = radius}` along an axis.
 
-    `Prox(v; step) = radius v / ||v||_2`.
-
-    Ties, at `v = 0`: every point of the sphere is nearest, and `(radius, 0, ..., 0)` is returned.
-    Derivative: smooth but for `v = 0`, where that in the point is 0 and that in the radius is the
-    point returned, divided by the radius.
+    `Prox(v; step) = radius v / ||v||_2`. Ties, at `v = 0`: every point of the sphere is nearest,
+    and `(radius, 0, ..., 0)` is returned. Derivative: smooth but for `v = 0`, where that in the
+    point is 0 and that in the radius is the point returned, divided by the radius.
 
     Args:
       radius: at least 0.

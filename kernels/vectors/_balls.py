@@ -11,9 +11,8 @@ def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     """Project onto the Euclidean ball `||x||_2 <= radius` along an axis.
 
     `v` where `||v|| <= radius`, else `radius v / ||v||`. Points in the ball come back unchanged,
-    bit for bit; the norm of others exceeds `radius` by rounding at most.
-
-    Derivative at the sphere `||v|| = radius` and at `v = 0`: the identity, that of the ball.
+    bit for bit; the norm of others exceeds `radius` by rounding at most. Derivative at the sphere
+    `||v|| = radius` and at `v = 0`: the identity, that of the ball.
 
     Args:
       radius: at least 0.

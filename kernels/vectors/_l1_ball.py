@@ -13,10 +13,9 @@ def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     """Project onto the l1 ball `||x||_1 <= radius` along an axis.
 
     `v` where `||v||_1 <= radius`, else `sign(v) max(|v| - t, 0)` with the threshold `t` for which
-    the norm is `radius`. Points in the ball come back unchanged, bit for bit.
-
-    Derivative: at `||v||_1 = radius` the identity, that of the ball; entries at the threshold count
-    as those that are 0.
+    the norm is `radius`. Points in the ball come back unchanged, bit for bit. Derivative: at
+    `||v||_1 = radius` the identity, that of the ball; entries at the threshold count as those that
+    are 0.
 
     Args:
       radius: at least 0, may be infinite.

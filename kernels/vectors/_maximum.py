@@ -24,7 +24,6 @@ def prox_max(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
     """Proximal map of the largest entry, `g(x) = max_i x_i` along an axis.
 
     `Prox(v; step) = min(v, t)` with the level `t` for which the entries lose `step` in all.
-
     Derivative: entries above the level move together, by the mean of what they lose; entries at the
     level count as those below. At step 0 the largest entries count as above it.
 
@@ -49,10 +48,8 @@ def prox_linf(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array
     """Proximal map of the l-infinity norm, `g(x) = max_i |x_i|` along an axis.
 
     `Prox(v; step) = clip(v, -t, t)` with the level `t` for which the entries lose `step` in all,
-    and 0 where `||v||_1 <= step`.
-
-    Derivative: at the kink `||v||_1 = step` 0, that of the points which become 0; entries at the
-    level count as those below.
+    and 0 where `||v||_1 <= step`. Derivative: at the kink `||v||_1 = step` 0, that of the points
+    which become 0; entries at the level count as those below.
 
     Args:
       step: at least 0, may be infinite.

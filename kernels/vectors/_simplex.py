@@ -86,7 +86,6 @@ def project_sparse_simplex(v: Array, k: int, mass: Real = 1.0, axis: int = -1) -
     """Project onto points of the simplex with at most `k` nonzero entries.
 
     The `k` largest entries are projected onto the simplex `x >= 0, sum x = mass`, the others are 0.
-
     Ties: of equal entries those with the lowest index are kept; the other choices are as near.
     Derivative: that of `project_simplex` on the entries that are kept, 0 on the others.
 

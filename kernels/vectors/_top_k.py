@@ -11,10 +11,9 @@ from fedjax_admm.kernels.vectors._ranks import largest
 def project_top_k(v: Array, k: int, axis: int = -1) -> Array:
     """Project onto vectors with at most `k` nonzero entries along an axis.
 
-    `v_i` for the `k` entries of largest modulus, else 0.
-
-    Ties: of entries with equal modulus those with the lowest index are kept; the other choices are
-    as near. Derivative: 1 by the entries that are kept, 0 by the others, at ties too.
+    `v_i` for the `k` entries of largest modulus, else 0. Ties: of entries with equal modulus those
+    with the lowest index are kept; the other choices are as near. Derivative: 1 by the entries that
+    are kept, 0 by the others, at ties too.
 
     Args:
       k: how many entries may be nonzero, a Python number of at least 0.

@@ -368,20 +368,6 @@ def test_blocks_that_do_not_fit_are_refused():
         kernels.proximal_average([kernels.prox_l1], np.ones(2))(jnp.ones(2), 1.0)
 
 
-def test_traced_numbers_make_one_program():
-    """Shifts and weights are no constants of the program."""
-    traces = []
-
-    @jax.jit
-    def mapped(v, weight, shift):
-        traces.append(None)
-        return kernels.translate(kernels.postscale(kernels.prox_l1, weight), shift)(v, 0.5)
-
-    points = jnp.ones(3)
-    assert not np.array_equal(mapped(points, 1.0, 0.5), mapped(points, 0.2, 0.1))
-    assert len(traces) == 1
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", PAIRS)
 def test_second_derivatives_of_envelopes_are_those_of_differences(name, x64):

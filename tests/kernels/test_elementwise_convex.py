@@ -11,39 +11,6 @@ from tests.reference import kernels as reference, prox_elementwise as twins
 
 # --- parameters at zero: what is learnt from there must move ---
 
-AT_STEP_ZERO = [
-    # name, parameters, derivative by the step at v = -2 and at v = 2
-    ("soft_threshold", (), (1.0, -1.0)),
-    ("prox_l1", (), (1.0, -1.0)),
-    ("prox_elastic_net", (1.5, 0.5), (2.5, -2.5)),
-    ("prox_pinball", (0.25,), (0.75, -0.25)),
-    ("prox_mcp", (1.0, 3.0), (1 / 3, -1 / 3)),
-    ("prox_scad", (1.0, 3.5), (0.6, -0.6)),
-    ("prox_scad", (2.5, 3.5), (2.5, -2.5)),
-    ("prox_smoothed_abs", (1.0, 0.5), (1.0, -1.0)),
-    ("prox_huber", (0.5,), (0.5, -0.5)),
-    ("prox_hinge", (), (1.0, 0.0)),
-    ("prox_box_l1", (1.5, -3.0, 2.5), (1.5, -1.5)),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "slopes"),
-    AT_STEP_ZERO,
-    ids=[f"{row[0]}{row[1]}" for row in AT_STEP_ZERO],
-)
-def test_a_step_learnt_from_zero_moves_for_both_signs(name, parameters, slopes, dtype):
-    kernel = getattr(kernels, name)
-    numbers = [jnp.asarray(number, dtype) for number in parameters]
-    points = jnp.asarray([-2.0, 2.0], dtype)
-    zero = jnp.zeros((), dtype)
-
-    def by_step(step):
-        return kernel(points, step, *numbers)
-
-    both = jax.jit(lambda step: (jax.jacfwd(by_step)(step), jax.jacrev(by_step)(step)))
-    np.testing.assert_allclose(both(zero), (slopes, slopes), rtol=1e-6)
-
 
 def test_a_radius_and_a_weight_learnt_from_zero_move_for_both_signs(dtype):
     points = jnp.asarray([-2.0, 2.0], dtype)

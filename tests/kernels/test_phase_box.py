@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 import fedjax_admm.kernels as kernels
 from tests.reference import kernels as reference
@@ -95,37 +94,6 @@ def test_nothing_on_the_curve_of_clipped_points_is_better(dim, x64):
         _, least = reference.global_minimum(along, -far, far, 801, seeds=[*breaks, *near])
         # Equal, not only no worse: the grid is dense enough to find the minimum itself.
         assert objective(w, *row) == pytest.approx(least, rel=1e-9, abs=1e-9)
-
-
-# --- properties ---
-
-NUMBERS = st.floats(-4, 4).map(lambda number: round(number, 3))
-ROWS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=4, max_size=4)  # one shape, one compilation
-
-
-@given(ROWS, st.floats(0.01, 3), st.floats(-5, 50), st.floats(0, 4))
-def test_properties_of_the_box_map(pairs, step, y, radius):
-    with jax.enable_x64(True):
-        v, x = np.transpose(pairs)
-        row = (v, step, x, y, radius)
-        w, rough, unbounded = exact(*row), clipped(*row), free(v, step, x, y)
-        value = objective(w, *row)
-        others = np.random.default_rng(7).uniform(-radius, radius, (64, 4))
-        for other in (rough, np.clip(v, -radius, radius), *others):
-            assert value <= objective(other, *row) * (1 + 1e-12) + 1e-12
-        # g is even: the map is odd, up to the choice between two minimisers.
-        mirrored = -exact(-v, step, x, y, radius)
-        assert objective(mirrored, *row) == pytest.approx(value, rel=1e-12, abs=1e-12)
-        # Where the box does not bind it does not matter.
-        wide = max(4.0, np.max(np.abs(unbounded)) * 1.001)
-        for slack in (wide, 1e6, np.inf):
-            loose = exact(v, step, x, y, slack)
-            assert objective(loose, v, step, x, y, slack) == pytest.approx(
-                objective(unbounded, v, step, x, y, slack), rel=1e-12, abs=1e-12
-            )
-            if abs(x @ v) > 1e-6:
-                np.testing.assert_allclose(loose, unbounded, rtol=1e-9, atol=1e-9)
-                np.testing.assert_allclose(clipped(v, step, x, y, slack), unbounded, rtol=1e-12)
 
 
 # --- conventions ---

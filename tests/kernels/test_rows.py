@@ -283,15 +283,6 @@ def test_coupled_pair_minimises_jointly(prox, penalty, step, x64):
     np.testing.assert_allclose(z + q, a + b, atol=1e-12)
 
 
-def test_coupled_pair_keeps_dtype_and_agreement(dtype):
-    a = jnp.asarray(np.random.default_rng(7).normal(size=(4, 3)), dtype)
-    step = jnp.full((4, 1), 0.5, dtype)
-    z, q = kernels.couple_pair(a, a, lambda v, s: kernels.prox_smoothed_abs(v, s, 2.0, 0.1), step)
-    assert z.dtype == q.dtype == dtype
-    np.testing.assert_array_equal(z, a)
-    np.testing.assert_array_equal(q, a)
-
-
 # --- safe ---
 
 

@@ -392,15 +392,6 @@ def test_plain_conjugates_are_infinite_off_the_range(name, dtype):
         assert on[i] == pytest.approx(wanted, abs=tolerance * scale)
 
 
-@pytest.mark.usefixtures("x64")
-def test_conjugate_of_a_node_without_data():
-    local = problem_of(CASES["access"]).local
-    v = jnp.zeros((4, 3)).at[1].set(jnp.asarray([3.0, 0.0, 4.0]))
-    assert conjugates(local, v, jnp.asarray(2.0))[1] == pytest.approx(10.0)
-    assert conjugates(local, v, jnp.asarray(np.inf))[1] == np.inf
-    assert conjugates(local, jnp.zeros((4, 3)), jnp.asarray(np.inf))[1] == 0
-
-
 # --- Lasso --------------------------------------------------------------------------------------
 
 LASSO = ["wide", "weights", "ridges", "access"]
@@ -652,18 +643,6 @@ def training(optimizer=optax.sgd, **options):
         for x, y, here in zip(features, targets, present, strict=True)
     ]
     return problem, nodes
-
-
-@pytest.mark.usefixtures("x64")
-def test_values_and_gradients_of_training():
-    problem, nodes = training()
-    w = models(3, 3)
-    wanted = [node.value(row) for node, row in zip(nodes, w, strict=True)]
-    np.testing.assert_allclose(values(problem.local, jnp.asarray(w)), wanted, rtol=1e-12)
-    slope = gradients(problem.local, jnp.asarray(w))
-    wanted = [node.gradient(row) for node, row in zip(nodes, w, strict=True)]
-    np.testing.assert_allclose(slope, wanted, atol=1e-12)
-    np.testing.assert_allclose(slope, slopes(jnp.asarray(w), problem.local), atol=1e-12)
 
 
 @pytest.mark.parametrize("warm", [True, False])

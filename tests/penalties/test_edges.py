@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.optimize
 from hypothesis import given, strategies as st
 
-from fedjax_admm import InputError, penalties, penalties as edges
+from fedjax_admm import InputError, penalties as edges
 
 DIM = 3
 MATRIX = np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 0.7]])
@@ -227,15 +227,6 @@ def test_gradients_are_those_of_differences(name):
     assert gradient[2] == pytest.approx(float(slope), abs=1e-8)
 
 
-def test_the_matrix_is_a_leaf():
-    parts = [edges.quadratic_difference(m) for m in (np.eye(DIM), 4 * np.eye(DIM))]
-    both = jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
-    v, radius = POINTS[:2], np.ones(2)
-    flows = jax.vmap(prox, (0, None, None, None))(both, v, radius, 1.0)
-    np.testing.assert_allclose(flows[0], v / 2, rtol=1e-6)
-    np.testing.assert_allclose(flows[1], 0.8 * v, rtol=1e-6)
-
-
 @pytest.mark.kin(1)
 def test_a_singular_matrix_ignores_its_null_space(dtype):
     penalty = edges.quadratic_difference(FLAT)
@@ -249,27 +240,6 @@ def test_a_singular_matrix_ignores_its_null_space(dtype):
         jnp.ones((1, 2), dtype), jnp.ones(1, dtype), jnp.asarray(1, dtype)
     )
     np.testing.assert_array_equal(stays, 0)
-
-
-def test_no_penalty_is_taken_for_another():
-    """Structures of two classes differ, and so do their hashes."""
-    structures = {name: jax.tree.structure(build()) for name, build in BUILD.items()}
-    assert structures["mocha"] == structures["squared"]
-    assert structures["quadratic"] == structures["singular"]
-    # Of a different class each, with as many leaves as another one.
-    others = [
-        penalties.zero(),
-        penalties.l1(1.0),
-        penalties.group_l2(1.0),
-        penalties.squared_l2(1.0),
-        penalties.elastic_net(1.0, 1.0),
-        penalties.box(0.0, 1.0),
-    ]
-    different = [structures[name] for name in BUILD if name not in ("squared", "singular")]
-    different += [jax.tree.structure(other) for other in others]
-    for one, other in itertools.combinations(different, 2):
-        assert one != other
-        assert hash(one) != hash(other)
 
 
 # --- mistakes -----------------------------------------------------------------------------------

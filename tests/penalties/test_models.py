@@ -98,22 +98,6 @@ def test_value_is_the_sum_over_entries(name):
         )
 
 
-@pytest.mark.usefixtures("x64")
-def test_group_penalty_shortens_rows():
-    v = np.array([[3.0, 4.0], [0.1, 0.2], [0.0, 0.0]])
-    penalty = penalties.group_l2(0.5)
-    x = np.asarray(penalty.prox(jnp.asarray(v), 2.0))
-    np.testing.assert_allclose(x, [[2.4, 3.2], [0, 0], [0, 0]], atol=1e-12)
-    np.testing.assert_allclose(penalty.value(jnp.asarray(v)), 0.5 * (5 + np.sqrt(0.05)))
-    certificate = penalty.optimality(jnp.asarray(x), jnp.asarray((x - v) / 2))
-    np.testing.assert_allclose(certificate, [0, 0, 0], atol=1e-12)
-    off = penalty.optimality(jnp.asarray(x), jnp.asarray((x - v) / 2 + 0.3))
-    assert np.all(off[:1] > 0.1)
-    smooth = np.asarray(penalty.smoothed_prox(jnp.asarray(v), 2.0, 1.0))
-    # Long rows lose step * weight; inside mu + step * weight they shrink by the factor 1/2.
-    np.testing.assert_allclose(smooth, [[2.4, 3.2], [0.05, 0.1], [0, 0]], atol=1e-12)
-
-
 SUMS = {
     "GroupL2+SquaredL2": lambda: (penalties.group_l2(0.6), penalties.squared_l2(0.7)),
     "Linf+SquaredL2": lambda: (penalties.linf(0.6), penalties.squared_l2(0.7)),
