@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[str, Map]] = {
     "prox_l0": ("vector", lambda v: kernels.prox_l0(v, STEP)),
     "prox_l_half": ("vector", lambda v: kernels.prox_l_half(v, STEP)),
     "prox_l_two_thirds": ("vector", lambda v: kernels.prox_l_two_thirds(v, STEP)),
-    "prox_log_sum": ("vector", lambda v: kernels.prox_log_sum(v, STEP, 1.0)),
+    "prox_log_sum": ("vector", lambda v: kernels.prox_log_sum(v, STEP, 1.0, 1.0)),
     "prox_mcp": ("vector", lambda v: kernels.prox_mcp(v, STEP, 1.0, 3.0)),
     "prox_scad": ("vector", lambda v: kernels.prox_scad(v, STEP, 1.0, 3.7)),
     "prox_logistic": ("vector", lambda v: kernels.prox_logistic(v, STEP)),

@@ -1,10 +1,46 @@
 """Proximal maps, smoothings and projections as pure array functions: they need jax only.
 
-`Prox_g(v; step) = argmin_x g(x) + |x - v|**2 / (2 step)`. Functions are elementwise unless they
-say so, take any shape, and keep the dtype of their point; parameters are Python numbers or arrays
-that broadcast, traced ones included. No function divides 0 by 0, and derivatives are finite at
-every kink. Each map and projection returns the point alone; of those that approximate it,
-`with_gap` tells what it lacks.
+`Prox_g(v; step) = argmin_x g(x) + |x - v|**2 / (2 step)`. What all functions have in common, so
+that their docstrings do not repeat it:
+
+- `prox_NAME(v, step, weight, ...)` takes the point, the step, then the weight where the penalty has
+  one, then its parameters. `weight g` at a step is g at the step `step weight`: formulas are those
+  of the weight 1. Losses of data have no weight. `project_NAME(v, ...)` has no step.
+- `NAME_value(x, weight, ...)` is g itself with the parameters of its map, where references stand:
+  one value per entry, not summed, or one per vector, group or matrix.
+- `v` and `x` are points of any shape, real and floating; results have their dtype and the broadcast
+  shape. The step and weights are at least 0. Parameters are Python numbers or arrays that
+  broadcast with the point, traced ones included; with an `axis` they have size 1 along it.
+- Functions are elementwise unless they have an `axis`, which holds the entries of a vector, group
+  or chain, or take matrices, on the last two axes. `decomposition` is that of `spectral_map`.
+- Derivatives are finite at every kink; docstrings say which one is taken there. Nothing divides 0
+  by 0.
+- A maker of maps (`conjugate`, `translate`, ...) takes and returns maps `prox(v, step,
+  *parameters)`. Maps and projections return the point alone; of those that approximate it,
+  `with_gap` returns what it lacks.
+- Maps of norms of groups (`prox_group_mcp`, ...) and of singular values (`prox_spectral_mcp`, ...)
+  have the parameters, ties and derivatives of the elementwise map.
+
+Negative steps and weights, complex points, impossible axes, counts and shapes raise a `ValueError`
+or `TypeError`; numbers that are traced cannot be checked.
+
+Cited by author and year:
+
+- H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in Hilbert
+  Spaces", 2nd edition, Springer, 2017.
+- A. Beck, "First-Order Methods in Optimization", SIAM, 2017.
+- S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical
+  Learning via the Alternating Direction Method of Multipliers", 2011.
+- S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004.
+- P. L. Combettes and J.-C. Pesquet, "Proximal Splitting Methods in Signal Processing", in
+  Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011.
+- J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto the l1-ball for
+  learning in high dimensions", ICML, 2008.
+- R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for Localization",
+  arXiv:2503.09497, 2025.
+- R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical Federated
+  Learning", 2025.
+- N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization 1(3), 2014.
 """
 
 from fedjax_admm._lazy import attach

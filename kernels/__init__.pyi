@@ -287,8 +287,6 @@ from fedjax_admm.kernels.matrices._transport import (
     project_transport as project_transport,
 )
 from fedjax_admm.kernels.sets._affine import (
-    AffineFactor as AffineFactor,
-    GraphFactor as GraphFactor,
     affine_factor as affine_factor,
     graph_factor as graph_factor,
     project_affine as project_affine,

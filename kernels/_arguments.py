@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -13,21 +14,11 @@ Real = Array | float
 
 
 def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
-    """Return points as an array, and parameters in its dtype.
+    """Return points as a real array, and parameters in its dtype.
 
     A result then has the dtype of its point, whatever that of a step is: a float32 step does not
     turn bfloat16 points into float32 ones, and the carry of a scan keeps its type. Integers become
     floats, as in the functions of `jax.numpy`.
-
-    Args:
-      v: points, any shape.
-      *parameters: numbers or arrays.
-
-    Returns:
-      The points and the parameters, all of one floating dtype.
-
-    Raises:
-      TypeError: the points or a parameter are complex.
     """
     v = jnp.asarray(v)
     for number in (v, *parameters):
@@ -43,41 +34,35 @@ def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
 
 
 def stepped(v: Any, step: Any, *parameters: Any) -> tuple[Array, ...]:
-    """Return points, a step and parameters as `matched` does, and refuse a negative step.
-
-    Raises:
-      ValueError: the step is a number below 0. One that is traced cannot be looked at.
-    """
+    """Return points, a step and parameters as `matched` does, and refuse a negative step."""
     demand_least("step", step)
     return matched(v, step, *parameters)
 
 
-def demand_least(name: str, number: Any, least: float = 0.0) -> None:
-    """Demand that a Python number is not below a bound; arrays are not looked at.
+def weighed(v: Any, step: Any, weight: Any, *parameters: Any) -> tuple[Array, ...]:
+    """Return points, the step times a weight, and parameters, as `stepped` does.
 
-    Raises:
-      ValueError: it is below.
+    The product of halves, which may leave their range, is float32.
     """
+    demand_least("weight", weight)
+    v, step, weight, *numbers = stepped(v, step, weight, *parameters)
+    return (v, widened(step) * widened(weight), *numbers)
+
+
+def demand_least(name: str, number: Any, least: float = 0.0) -> None:
+    """Demand that a Python number is not below a bound; arrays cannot be checked."""
     if isinstance(number, int | float) and number < least:
         raise ValueError(f"{name} must be at least {least:g}, but it is {number!r}.")
 
 
 def demand_number(name: str, number: Any) -> None:
-    """Demand that a Python number is not NaN; arrays are not looked at.
-
-    Raises:
-      ValueError: it is NaN.
-    """
+    """Demand that a Python number is not NaN; arrays cannot be checked."""
     if isinstance(number, float) and math.isnan(number):
         raise ValueError(f"{name} must be a number, but it is nan.")
 
 
 def demand_proxes(maker: str, *given: Any) -> None:
-    """Demand maps that take a step after the point: a projection would take it for a radius.
-
-    Raises:
-      ValueError: one of them is a projection, a function that is called `project_...`.
-    """
+    """Demand maps with a step: a function `project_...` would take the step for a radius."""
     for name in map(_name, given):
         if name.startswith("project_"):
             raise ValueError(
@@ -87,16 +72,22 @@ def demand_proxes(maker: str, *given: Any) -> None:
 
 
 def demand_projections(maker: str, *given: Any) -> None:
-    """Demand maps without a step: a proximal map would take the first parameter for it.
-
-    Raises:
-      ValueError: one of them is a proximal map, a function that is called `prox_...`.
-    """
+    """Demand maps without a step: a function `prox_...` would take a parameter for it."""
     for name in map(_name, given):
         if name.startswith("prox_"):
             raise ValueError(
                 f"{maker} takes projections, project(v, ...), but {name} is a proximal map."
             )
+
+
+def demand_as_many(name: str, parts: Sequence[Any], maps: Sequence[Any]) -> None:
+    """Demand one part for each of several maps, at least one."""
+    if not maps:
+        raise ValueError("proxes must hold at least one map, but it is empty.")
+    if len(parts) != len(maps):
+        raise ValueError(
+            f"one of {name} is needed for each of {len(maps)} maps, but there are {len(parts)}."
+        )
 
 
 def _name(function: Any) -> str:
@@ -107,11 +98,7 @@ def _name(function: Any) -> str:
 
 
 def demand_entries(v: Array, axis: int, name: str, least: int = 1) -> None:
-    """Demand that points have entries along an axis.
-
-    Raises:
-      ValueError: they have fewer than `least`, or no such axis.
-    """
+    """Demand that points have at least so many entries along an axis."""
     if v.ndim == 0 or length_along(v, axis) < least:
         entries = "one entry" if least == 1 else f"{least} entries"
         raise ValueError(
@@ -121,22 +108,21 @@ def demand_entries(v: Array, axis: int, name: str, least: int = 1) -> None:
 
 
 def length_along(v: Array, axis: int) -> int:
-    """Return how many entries points have along an axis.
-
-    Raises:
-      ValueError: the points have no such axis.
-    """
+    """Return how many entries points have along an axis."""
     if not -v.ndim <= axis < v.ndim:
         raise ValueError(f"points of the shape {v.shape} have no axis {axis}.")
     return v.shape[axis]
 
 
-def check_system(matrix: Array, right: Array, name: str) -> None:
-    """Demand a matrix (..., m, n) and a right side (..., m).
+def along(v: Array, parameter: Array, axis: int) -> Array:
+    """Return a parameter with one axis as one that lies along an axis of points."""
+    if parameter.ndim != 1 or v.ndim < 2:
+        return parameter
+    return parameter.reshape([-1 if i == axis % v.ndim else 1 for i in range(v.ndim)])
 
-    Raises:
-      ValueError: the shapes do not belong together.
-    """
+
+def check_system(matrix: Array, right: Array, name: str) -> None:
+    """Demand a matrix (..., m, n) and a right side (..., m)."""
     if matrix.ndim < 2 or right.shape != matrix.shape[:-1]:
         raise ValueError(
             f"the matrix must have the shape (..., m, n) and the {name} the shape (..., m), but "

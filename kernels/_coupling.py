@@ -12,14 +12,14 @@ def couple_pair(
 ) -> tuple[Array, Array]:
     """Minimise a penalty on a difference together with its two proximity terms.
 
-    `argmin_{z, q} r(q - z) + ||z - a||**2 / (2 step) + ||q - b||**2 / (2 step)`. The sum of
-    the pair stays `a + b` and the difference is `e = Prox_r(b - a; 2 step)`, so that
-    `z = (a + b - e) / 2` and `q = (a + b + e) / 2`.
+    `argmin_{z, q} r(q - z) + ||z - a||**2 / (2 step) + ||q - b||**2 / (2 step)`. The sum of the
+    pair stays `a + b` and the difference is `e = Prox_r(b - a; 2 step)`, so that `z = (a + b - e) /
+    2` and `q = (a + b + e) / 2`.
 
     Kinks and ties are those of `prox_of_difference`.
 
     Args:
-      a: where `z` is drawn to, any shape, floating dtype.
+      a: where `z` is drawn to, any shape.
       b: where `q` is drawn to, same shape and dtype.
       prox_of_difference: `(v, step) -> Prox_r(v; step)`.
       step: at least 0; whatever `prox_of_difference` accepts.
@@ -27,8 +27,7 @@ def couple_pair(
     Returns:
       The pair `(z, q)`, each of the shape and dtype of `a`.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd, "Network
+    Reference: Mirzaeifard et al., 2025, equation (23); D. Hallac, J. Leskovec, S. Boyd, "Network
     Lasso", KDD 2015, section 3 (the same change of variables).
     """
     demand_proxes("couple_pair", prox_of_difference)

@@ -38,11 +38,7 @@ def with_gap(kernel: Callable[..., Array]) -> Callable[..., Any]:
     Returns:
       The variant, which takes the arguments of the kernel and returns a tuple, the points first.
 
-    Raises:
-      ValueError: the kernel is not approximate, so that it has no gap.
-
-    Reference: S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
-    section 5.5.1 (certificates of suboptimality).
+    Reference: Boyd and Vandenberghe, 2004, section 5.5.1 (certificates of suboptimality).
     """
     if not hasattr(kernel, _GAP):
         name = getattr(kernel, "__name__", repr(kernel))

@@ -18,26 +18,23 @@ def prox_range_excess(
     """Proximal map of twice the excess of a range, `g(x) = 2 max(0, ||x - anchor|| - distance)`.
 
     With `r = ||p - anchor||` the minimiser lies on the ray from the anchor through `p` at the
-    radius `r` if `r <= distance`, else `max(distance, r - 2 step)`; computed as
-    `p - clip(r - distance, 0, 2 step) (p - anchor) / r`, so that a point within range comes
-    back unchanged.
+    radius `r` if `r <= distance`, else `max(distance, r - 2 step)`; computed as `p - clip(r -
+    distance, 0, 2 step) (p - anchor) / r`, so that a point within range comes back unchanged.
 
     At the kinks `r = distance` and `r = distance + 2 step` the derivative is the mean of both
-    sides; at `p = anchor` it is the identity (exact for `distance > 0`). Not differentiable
-    in `distance` at 0 (half).
+    sides; at `p = anchor` it is the identity (exact for `distance > 0`). Not differentiable in
+    `distance` at 0 (half).
 
     Args:
       p: points, shape (..., dim), floating dtype.
-      anchor: anchors, broadcast with `p`.
-      distance: ranges, shape (...) or a number; a negative range acts as 0.
-      step: at least 0, shape (...) or a number.
+      anchor: anchors.
+      distance: ranges; a negative range acts as 0.
       scaled: False is faster and right for radii between 1e-16 and 1e18, see `safe_norm`.
 
     Returns:
       Minimisers, shape (..., dim), dtype of `p`.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, equations (15)-(18).
+    Reference: Mirzaeifard et al., 2025, equations (15)-(18).
     """
     p, step, anchor, distance = stepped(p, step, anchor, distance)
     offset = p - anchor
@@ -53,31 +50,27 @@ def prox_negative_moreau_norm(
 ) -> Array:
     """Minimise a quadratic minus the Moreau envelope of a norm.
 
-    `argmin_z -e_mu(z) + ||c - z||**2 / (2 step)` with `e_mu(z) = ||z - anchor||**2 / (2 mu)`
-    where `||z - anchor|| <= mu`, else `||z - anchor|| - mu / 2`. With `r = ||c - anchor||`:
-    `anchor + mu / (mu - step) (c - anchor)` where `r <= mu - step`, else
-    `anchor + (1 + step / r) (c - anchor)`; both are
-    `c + step (c - anchor) / max(r, mu - step)`, which is how it is computed.
+    `argmin_z -e_mu(z) + ||c - z||**2 / (2 step)` with `e_mu(z) = ||z - anchor||**2 / (2 mu)` where
+    `||z - anchor|| <= mu`, else `||z - anchor|| - mu / 2`. With `r = ||c - anchor||`: `anchor + mu
+    / (mu - step) (c - anchor)` where `r <= mu - step`, else `anchor + (1 + step / r) (c - anchor)`;
+    both are `c + step (c - anchor) / max(r, mu - step)`, which is how it is computed.
 
-    The global minimiser for every `step` and `mu`, unique unless `r = 0` and
-    `mu <= step`. There, if `mu < step`, the minimisers are the whole sphere of radius
-    `step` around the anchor and no direction is distinguished: the anchor itself is returned
-    (stationary, not minimal), with the identity as derivative; if `mu = step` they are the
-    ball of radius `mu` and the anchor is one of them. At the kink `r = mu - step` the
-    derivative is the mean of both sides.
+    The global minimiser for every `step` and `mu`, unique unless `r = 0` and `mu <= step`. There,
+    if `mu < step`, the minimisers are the whole sphere of radius `step` around the anchor and no
+    direction is distinguished: the anchor itself is returned (stationary, not minimal), with the
+    identity as derivative; if `mu = step` they are the ball of radius `mu` and the anchor is one of
+    them. At the kink `r = mu - step` the derivative is the mean of both sides.
 
     Args:
       c: centres, shape (..., dim), floating dtype.
-      anchor: anchors, broadcast with `c`.
-      step: at least 0, shape (...) or a number.
-      mu: parameter of the envelope, positive, shape (...) or a number.
+      anchor: anchors.
+      mu: parameter of the envelope, positive.
       scaled: False is faster and right for radii between 1e-16 and 1e18, see `safe_norm`.
 
     Returns:
       Minimisers, shape (..., dim), dtype of `c`.
 
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, equations (20)-(22).
+    Reference: Mirzaeifard et al., 2025, equations (20)-(22).
     """
     c, step, anchor, mu = stepped(c, step, anchor, mu)
     offset = c - anchor

@@ -17,29 +17,26 @@ _Three = tuple[Array, Array, Array]
 def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     """Proximal map of `g(w) = |y - (x^T w)**2|`, the global minimiser for every step.
 
-    Only the component along `x` moves. With `u0 = x^T v`, `rho = step ||x||**2`,
-    `s = sqrt(max(y, 0))` and `sgn(0) = +1`:
-    `u = sgn(u0) min(max(s, |u0| / (1 + 2 rho)), H)`, `H = |u0| / (1 - 2 rho)` if
-    `2 rho < 1`, else infinite, and `w = v + x (u - u0) / ||x||**2` (`w = v` if `x = 0`).
+    Only the component along `x` moves. With `u0 = x^T v`, `rho = step ||x||**2`, `s = sqrt(max(y,
+    0))` and `sgn(0) = +1`: `u = sgn(u0) min(max(s, |u0| / (1 + 2 rho)), H)`, `H = |u0| / (1 - 2
+    rho)` if `2 rho < 1`, else infinite, and `w = v + x (u - u0) / ||x||**2` (`w = v` if `x = 0`).
 
-    Ties: for `u0 = 0` and `2 rho >= 1` both signs of `u` minimise and + is returned (at
-    `2 rho = 1` the interval between them too). Derivative there: that for `u0 > 0`; where two
-    of the three values of the formula coincide: the mean of both sides; with respect to `y` at
-    `y <= 0`: 0. No box: see `prox_phase_residual_box` and `prox_phase_residual_clipped`.
+    Ties: for `u0 = 0` and `2 rho >= 1` both signs of `u` minimise and + is returned (at `2 rho = 1`
+    the interval between them too). Derivative there: that for `u0 > 0`; where two of the three
+    values of the formula coincide: the mean of both sides; with respect to `y` at `y <= 0`: 0. No
+    box: see `prox_phase_residual_box` and `prox_phase_residual_clipped`.
 
     Args:
       v: points, shape (..., dim), floating dtype.
-      step: at least 0, shape (...) or a number.
-      x: measurement vectors, broadcast with `v`.
-      y: measured intensities, shape (...) or a number; may be negative.
+      x: measurement vectors.
+      y: measured intensities; may be negative.
 
     Returns:
       Minimisers, shape (..., dim), dtype of `v`.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", client update of robust phase retrieval; D. Davis, D. Drusvyatskiy, K. J.
-    MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex functions", Journal of
-    Optimization Theory and Applications 179, 2018 (the loss).
+    Reference: Mirzaeifard and Werner, client update of robust phase retrieval; D. Davis, D.
+    Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex
+    functions", Journal of Optimization Theory and Applications 179, 2018 (the loss).
     """
     v, step, x, y = stepped(v, step, x, y)
     dtype = v.dtype
@@ -71,16 +68,14 @@ def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius:
 
     Args:
       v: points, shape (..., dim), floating dtype.
-      step: at least 0, shape (...) or a number.
-      x: measurement vectors, broadcast with `v`.
-      y: measured intensities, shape (...) or a number; may be negative.
-      radius: at least 0 and possibly infinite, shape (...) or a number.
+      x: measurement vectors.
+      y: measured intensities; may be negative.
+      radius: at least 0 and possibly infinite.
 
     Returns:
       Points of the box, shape (..., dim), dtype of `v`.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", client update of robust phase retrieval.
+    Reference: Mirzaeifard and Werner, client update of robust phase retrieval.
     """
     v, radius = matched(v, radius)
     return _clip_rows(prox_phase_residual(v, step, x, y), radius)
@@ -90,36 +85,34 @@ def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Rea
     """Proximal map of `|y - (x^T w)**2|` on a box, the global minimiser for every step.
 
     `g(w) = |y - (x^T w)**2|` where `|w_i| <= radius` for all `i`, else infinite. Among the
-    points of the box with one value of `x^T w` the closest to `v` is
-    `w(nu) = min(max(v + nu x, -radius), radius)` for some `nu`, and `p(nu) = x^T w(nu)` is
-    nondecreasing and linear between at most `2 dim` breakpoints `|v_i + nu x_i| = radius`.
-    Along this curve `g(w) + ||w - v||**2 / (2 step)` has the derivative
-    `p'(nu) (nu + 2 step sign(p(nu)**2 - y) p(nu)) / step`. Hence, with `s = sqrt(max(y, 0))`,
-    each of its local minima is a zero, crossed upwards, of `nu + 2 step p(nu)`,
-    `nu - 2 step p(nu)`, `p(nu) - s` or `p(nu) + s`: on a piece `p(nu) = c + S nu`, where
-    `S` adds the `x_i**2` of the entries inside the box, at `nu = -2 step c / (1 + 2 step S)`,
-    `2 step c / (1 - 2 step S)`, `(s - c) / S` or `(-s - c) / S`. The best of all is returned,
-    after O(dim**2) operations per row. Where the box does not bind it is `prox_phase_residual`.
+    points of the box with one value of `x^T w` the closest to `v` is `w(nu) = min(max(v + nu x,
+    -radius), radius)` for some `nu`, and `p(nu) = x^T w(nu)` is nondecreasing and linear
+    between at most `2 dim` breakpoints `|v_i + nu x_i| = radius`. Along this curve `g(w) + ||w
+    - v||**2 / (2 step)` has the derivative `p'(nu) (nu + 2 step sign(p(nu)**2 - y) p(nu)) /
+    step`. Hence, with `s = sqrt(max(y, 0))`, each of its local minima is a zero, crossed
+    upwards, of `nu + 2 step p(nu)`, `nu - 2 step p(nu)`, `p(nu) - s` or `p(nu) + s`: on a piece
+    `p(nu) = c + S nu`, where `S` adds the `x_i**2` of the entries inside the box, at `nu = -2
+    step c / (1 + 2 step S)`, `2 step c / (1 - 2 step S)`, `(s - c) / S` or `(-s - c) / S`. The
+    best of all is returned, after O(dim**2) operations per row. Where the box does not bind it
+    is `prox_phase_residual`.
 
-    Ties: of several minimisers the one of greatest `x^T w` (rounding decides where objectives
-    tie in exact arithmetic only). Derivative at ties: that of the minimiser returned; at the limit
-    between two pieces or formulas: that of one of them, or the mean; with respect to `y` at
-    `y <= 0`: 0.
+    Ties: of several minimisers the one of greatest `x^T w` (rounding decides where objectives tie
+    in exact arithmetic only). Derivative at ties: that of the minimiser returned; at the limit
+    between two pieces or formulas: that of one of them, or the mean; with respect to `y` at `y <=
+    0`: 0.
 
     Args:
       v: points, shape (..., dim), floating dtype; may lie outside the box.
-      step: at least 0, shape (...) or a number.
-      x: measurement vectors, broadcast with `v`.
-      y: measured intensities, shape (...) or a number; may be negative.
-      radius: at least 0 and possibly infinite, shape (...) or a number.
+      x: measurement vectors.
+      y: measured intensities; may be negative.
+      radius: at least 0 and possibly infinite.
 
     Returns:
       Minimisers, shape (..., dim), dtype of `v`.
 
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", client update of robust phase retrieval (the function); K. C. Kiwiel,
-    "Breakpoint searching algorithms for the continuous quadratic knapsack problem", Mathematical
-    Programming 112, 2008 (the curve and its breakpoints).
+    Reference: Mirzaeifard and Werner, client update of robust phase retrieval (the function); K. C.
+    Kiwiel, "Breakpoint searching algorithms for the continuous quadratic knapsack problem",
+    Mathematical Programming 112, 2008 (the curve and its breakpoints).
     """
     return _minimise_in_box(*stepped(v, step, x, y, radius))
 

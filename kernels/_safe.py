@@ -29,7 +29,6 @@ def sum_of_squares(v: Array, axis: int = -1, keepdims: bool = False) -> Array:
     """Sum of squares along an axis, fast where the axis is short.
 
     Args:
-      v: points, any shape, floating dtype.
       axis: the axis over which the squares are added.
       keepdims: whether that axis stays, with size 1.
 
@@ -72,8 +71,7 @@ def power_of_two(largest: Array) -> tuple[Array, Array]:
 def unit_of(size: Array) -> Array:
     """Return the power of two below a size, to divide by; 1 where it is 0, infinite or NaN.
 
-    Args:
-      size: at least 0, float32 or float64; no derivative goes through it.
+    No derivative goes through the size, float32 or float64 and at least 0.
     """
     size = stop_gradient(size)
     return jnp.where((size > 0) & (size < jnp.inf), power_of_two(size)[0], 1.0)
@@ -94,18 +92,11 @@ def scaled_norm(v: Array, axis: int = -1) -> tuple[Array, Array, Array]:
 
     `||v||_2 = scale ||v / scale||_2`, where the largest entry of `v / scale` is near 1: no square
     overflows, and none that matters underflows. Ratios such as `radius / ||v||` belong to the
-    scaled numbers: `radius v / ||v||` is `(v / scale) (radius / ||v / scale||)`.
+    scaled numbers: `radius v / ||v||` is `(v / scale) (radius / ||v / scale||)`. Norms and scales
+    have size 1 along the axis; all three are float32 or float64.
 
     The norm has the subgradient 0 at 0, and the scale the derivative 0 (the result does not depend
     on it).
-
-    Args:
-      v: points, any shape; float16 and bfloat16 are taken to float32 first.
-      axis: the axis over which the norm is taken.
-
-    Returns:
-      The scaled points in the shape of `v`, the norms of these and the scales with size 1 along
-      `axis`, all float32 or float64.
 
     Reference: J. L. Blue, "A portable Fortran program to find the Euclidean norm of a vector", ACM
     Transactions on Mathematical Software 4(1), 1978 (scaling against overflow and underflow).
@@ -190,7 +181,6 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False, scaled: bool = T
     the dtype.
 
     Args:
-      v: points, any shape, floating dtype.
       axis: the axis over which the norm is taken.
       keepdims: whether that axis stays, with size 1.
       scaled: False squares the entries as they are, in half the time: for entries whose squares
@@ -199,8 +189,7 @@ def safe_norm(v: Array, axis: int = -1, keepdims: bool = False, scaled: bool = T
     Returns:
       Norms, the shape of `v` without `axis` (or with size 1 there), dtype of `v`.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1 (the norm and its subdifferential at 0).
+    Reference: Parikh and Boyd, 2014, section 6.5.1 (the norm and its subdifferential at 0).
     """
     (v,) = matched(v)
     if not scaled:
@@ -215,7 +204,7 @@ def safe_ratio(numerator: Real, denominator: Real) -> Array:
     `numerator / denominator`; where `denominator == 0` the value and both derivatives are 0.
 
     Args:
-      numerator: any shape, floating dtype.
+      numerator: any shape.
       denominator: broadcasts with `numerator`, same dtype or a Python number.
 
     Returns:

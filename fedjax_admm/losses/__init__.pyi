@@ -3,20 +3,15 @@ from fedjax_admm.losses._clipping import (
     clipped_mean as clipped_mean,
     clipped_slopes as clipped_slopes,
     rounding_excess as rounding_excess,
-    sum_of_samples as sum_of_samples,
 )
 from fedjax_admm.losses._local import (
     LassoLoss as LassoLoss,
     LocalLoss as LocalLoss,
     LogisticLoss as LogisticLoss,
     TrainedLoss as TrainedLoss,
-    TrainedMemory as TrainedMemory,
 )
 from fedjax_admm.losses._loss_checks import check_sample_loss as check_sample_loss
-from fedjax_admm.losses._pooled import (
-    RegressionSolution as RegressionSolution,
-    minimize_regression as minimize_regression,
-)
+from fedjax_admm.losses._pooled import minimize_regression as minimize_regression
 from fedjax_admm.losses._samples import (
     Absolute as Absolute,
     Huber as Huber,

@@ -59,7 +59,7 @@ def clipped_mean(
 def clipped_slopes(
     vectors: jax.Array, slopes: jax.Array, clip: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Return what `slopes * vectors` are, shortened to `clip`: rows, and their coefficients.
+    """Return rows and coefficients whose products are `slopes * vectors`, shortened to `clip`.
 
     Args:
       vectors: shape (..., samples, dim).
@@ -78,13 +78,9 @@ def clipped_slopes(
 
 
 def bounded_rows(vectors: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return vectors divided by their largest entries, their norms, and these entries.
+    """Return vectors (..., samples, dim) over their largest entries, norms, and these entries.
 
-    Args:
-      vectors: shape (..., samples, dim); one that is not finite becomes zero.
-
-    Returns:
-      Arrays of the shapes (..., samples, dim), (..., samples) and (..., samples).
+    A vector that is not finite becomes zero.
     """
     # What is made of a vector does not depend on what it is divided by.
     sizes = jax.lax.stop_gradient(jnp.abs(vectors))

@@ -62,13 +62,7 @@ def check_sample_loss(loss: Any) -> None:
 def check_minimizable(loss: Any, targets: jax.Array, weights: jax.Array) -> None:
     """Check that pooled samples can be minimised over: by the loss, and by its labels.
 
-    Args:
-      loss: of this package, or a smooth one.
-      targets: shape (samples,).
-      weights: shape (samples,): a sample of weight zero may have any target.
-
-    Raises:
-      InputError: the loss is neither, or it needs labels and a target is not -1 or 1.
+    A sample of weight zero may have any target.
     """
     if not isinstance(loss, OURS):
         known = all(hasattr(loss, name) for name in _MEMBERS)

@@ -113,10 +113,6 @@ def minimize_regression(
     Returns:
       The minimiser, shape (dim,), with its residual, shape (). Where there are many minimisers, one
       of them.
-
-    Raises:
-      InputError: a shape does not fit or is empty, an entry is not finite, a weight is negative, a
-        target of the logistic loss is not -1 or 1, or the loss is none of these.
     """
     features = finite_array("features", features, (None, None))
     if 0 in features.shape:
@@ -253,7 +249,7 @@ def _normalised(features, targets, weights, loss, l1, l2) -> tuple[_Task, jax.Ar
         most = jnp.full(dim, 2 * jnp.sqrt(jnp.sum(c * y**2)))
     elif isinstance(loss, Huber):
         threshold = jnp.asarray(loss.threshold, dtype) / size
-        at_zero = jnp.sum(c * Huber(threshold).value(jnp.zeros_like(y), y))
+        at_zero = jnp.sum(c * Huber(threshold=threshold).value(jnp.zeros_like(y), y))
         most = jnp.minimum(threshold * most, jnp.sqrt(2 * at_zero))
         # Likewise for the forces of samples: a bound that is far away would cost digits.
         limits = jnp.minimum(c * threshold, 2 * jnp.sqrt(2 * at_zero * c))

@@ -10,13 +10,13 @@ which `check_sample_loss` checks. A gradient in w is `slope(p, y) x`: clipping i
 clipping the slope to `[-c / ||x||, c / ||x||]`, again the slope of a convex loss.
 """
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_concrete, scalar
+from fedjax_admm._checks import InputError, build, declared, is_concrete, positive, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 
 
@@ -41,6 +41,13 @@ class SampleLoss(Protocol):
     def largest_curvature(self) -> float:
         """Return the least upper bound of the curvature, 0 for pieces that are straight."""
         ...
+
+
+def _between_0_and_1(name: str, value: Any) -> jax.Array:
+    level = scalar(name, value, above=0, at_most=1)
+    if is_concrete(level) and float(level) == 1:
+        raise InputError("must be less than 1, but it is 1", argument=name, value=level)
+    return level
 
 
 @pytree_dataclass
@@ -101,7 +108,7 @@ class Quantile:
     Reference: R. Koenker, G. Bassett, "Regression Quantiles", Econometrica 46(1), 1978.
     """
 
-    level: jax.Array  # shape=(), between 0 and 1
+    level: jax.Array = declared(_between_0_and_1)  # shape=()
 
     smooth: ClassVar[bool] = False
     labels: ClassVar[bool] = False
@@ -128,7 +135,7 @@ class Quantile:
 class Huber:
     """`r^2 / 2` for |r| <= threshold, else `threshold (|r| - threshold / 2)`; r = p - y."""
 
-    threshold: jax.Array  # shape=()
+    threshold: jax.Array = positive()  # shape=()
 
     smooth: ClassVar[bool] = True
     labels: ClassVar[bool] = False
@@ -178,28 +185,25 @@ class Logistic:
 
 
 def squared() -> Squared:
-    """Build `Squared`."""
+    """Squared loss, `(p - y)^2`."""
     return Squared()
 
 
 def absolute() -> Absolute:
-    """Build `Absolute`."""
+    """Absolute loss, `|p - y|`."""
     return Absolute()
 
 
 def quantile(level: ArrayLike) -> Quantile:
-    """Build `Quantile`; the level must lie between 0 and 1, and be neither."""
-    level = scalar("level", level, above=0, at_most=1)
-    if is_concrete(level) and float(level) == 1:
-        raise InputError("must be less than 1, but it is 1", argument="level", value=level)
-    return Quantile(level)
+    """Quantile loss, `level (y - p)` for p <= y, else `(1 - level) (p - y)`; 0 < level < 1."""
+    return build(Quantile, **locals())
 
 
 def huber(threshold: ArrayLike = 1.0) -> Huber:
-    """Build `Huber`; the threshold must be positive."""
-    return Huber(scalar("threshold", threshold, above=0))
+    """Huber loss, `(p - y)^2 / 2` up to |p - y| = threshold, then linear."""
+    return build(Huber, **locals())
 
 
 def logistic() -> Logistic:
-    """Build `Logistic`."""
+    """Logistic loss, `log(1 + exp(-y p))`, with targets -1 and 1."""
     return Logistic()

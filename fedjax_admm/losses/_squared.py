@@ -251,10 +251,6 @@ def least_squares(
 
     Returns:
       The loss.
-
-    Raises:
-      InputError: a ridge is negative, or their number is not that of the nodes; or features differ
-        in size by more than their dtype resolves.
     """
     _check_sizes(features)
     factors = factor(features, targets, weights)

@@ -1,9 +1,4 @@
 from fedjax_admm.penalties._concave import (
-    L0 as L0,
-    MCP as MCP,
-    SCAD as SCAD,
-    CappedL1 as CappedL1,
-    LogSum as LogSum,
     capped_l1 as capped_l1,
     l0 as l0,
     log_sum as log_sum,
@@ -13,9 +8,7 @@ from fedjax_admm.penalties._concave import (
 from fedjax_admm.penalties._edges import (
     EdgePenalty as EdgePenalty,
     EntrywiseL1 as EntrywiseL1,
-    HalfSquare as HalfSquare,
     NetworkLasso as NetworkLasso,
-    Quadratic as Quadratic,
     entrywise_l1 as entrywise_l1,
     mocha as mocha,
     network_lasso as network_lasso,
@@ -23,12 +16,6 @@ from fedjax_admm.penalties._edges import (
     squared_difference as squared_difference,
 )
 from fedjax_admm.penalties._entries import (
-    L1 as L1,
-    Box as Box,
-    ElasticNet as ElasticNet,
-    HuberNorm as HuberNorm,
-    NonNegative as NonNegative,
-    NonNegativeL1 as NonNegativeL1,
     SquaredL2 as SquaredL2,
     Zero as Zero,
     box as box,
@@ -41,11 +28,6 @@ from fedjax_admm.penalties._entries import (
     zero as zero,
 )
 from fedjax_admm.penalties._groups import (
-    GroupL0 as GroupL0,
-    GroupL2 as GroupL2,
-    GroupMCP as GroupMCP,
-    GroupSCAD as GroupSCAD,
-    SparseGroup as SparseGroup,
     group_l0 as group_l0,
     group_l2 as group_l2,
     group_mcp as group_mcp,
@@ -57,23 +39,12 @@ from fedjax_admm.penalties._protocols import (
     SmoothablePenalty as SmoothablePenalty,
 )
 from fedjax_admm.penalties._structures import (
-    FusedLasso as FusedLasso,
-    Nuclear as Nuclear,
-    TotalVariation as TotalVariation,
     fused_lasso as fused_lasso,
     nuclear as nuclear,
     total_variation as total_variation,
 )
-from fedjax_admm.penalties._sums import (
-    Sum as Sum,
-    add as add,
-)
+from fedjax_admm.penalties._sums import add as add
 from fedjax_admm.penalties._vectors import (
-    L1Ball as L1Ball,
-    L2Ball as L2Ball,
-    Linf as Linf,
-    Simplex as Simplex,
-    Slope as Slope,
     l1_ball as l1_ball,
     l2_ball as l2_ball,
     linf as linf,

@@ -5,21 +5,18 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import number
+from fedjax_admm._checks import build
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import interval_distance
+from fedjax_admm.penalties._protocols import above, interval_distance, not_negative
 
 
 @pytree_dataclass
 class MCP:
-    """`weight * sum P(x_i)` with the minimax concave penalty P (Zhang, 2010).
+    """The minimax concave penalty; see `mcp`."""
 
-    `P(t) = lam |t| - t^2 / (2 gamma)` for `|t| <= gamma lam`, and `gamma lam^2 / 2` above.
-    """
-
-    lam: jax.Array
-    gamma: jax.Array
-    weight: jax.Array
+    lam: jax.Array = above(0)
+    gamma: jax.Array = above(0)
+    weight: jax.Array = not_negative()
 
     def value(self, x):
         """Return `weight * sum P(x_i)`."""
@@ -43,14 +40,11 @@ class MCP:
 
 @pytree_dataclass
 class SCAD:
-    """`weight * sum P(x_i)` with the smoothly clipped absolute deviation P (Fan and Li, 2001).
+    """The smoothly clipped absolute deviation; see `scad`."""
 
-    `P'(t) = lam` for `0 < t <= lam`, `(gamma lam - t)_+ / (gamma - 1)` above.
-    """
-
-    lam: jax.Array
-    gamma: jax.Array
-    weight: jax.Array
+    lam: jax.Array = above(0)
+    gamma: jax.Array = above(2)
+    weight: jax.Array = not_negative()
 
     def value(self, x):
         """Return `weight * sum P(x_i)`."""
@@ -75,17 +69,17 @@ class SCAD:
 
 @pytree_dataclass
 class L0:
-    """`weight * number of entries that are not zero`; it jumps, so that it has no smoothing."""
+    """The number of entries that are not zero; see `l0`."""
 
-    weight: jax.Array  # broadcasts against x
+    weight: jax.Array = not_negative()  # broadcasts against x
 
     def value(self, x):
         """Return `weight * sum [x_i != 0]`."""
-        return jnp.sum(self.weight * kernels.l0_value(x))
+        return jnp.sum(kernels.l0_value(x, self.weight))
 
     def prox(self, v, step):
         """Return the hard threshold of `v` at `sqrt(2 step weight)`."""
-        return kernels.prox_l0(v, step * self.weight)
+        return kernels.prox_l0(v, step, self.weight)
 
     def optimality(self, x, gradient):
         """Return |gradient|, or 0 where x is 0: every number is a subgradient at the jump."""
@@ -95,18 +89,18 @@ class L0:
 
 @pytree_dataclass
 class LogSum:
-    """`weight * sum log(1 + |x_i| / epsilon)` (Candes, Wakin and Boyd, 2008)."""
+    """The log-sum penalty; see `log_sum`."""
 
-    weight: jax.Array
-    epsilon: jax.Array
+    weight: jax.Array = not_negative()
+    epsilon: jax.Array = above(0)
 
     def value(self, x):
         """Return `weight * sum log(1 + |x_i| / epsilon)`."""
-        return jnp.sum(self.weight * kernels.log_sum_value(x, self.epsilon))
+        return jnp.sum(kernels.log_sum_value(x, self.weight, self.epsilon))
 
     def prox(self, v, step):
         """Return a global minimiser, a jump included (`step * weight > epsilon^2`)."""
-        return kernels.prox_log_sum(v, step * self.weight, self.epsilon)
+        return kernels.prox_log_sum(v, step, self.weight, self.epsilon)
 
     def optimality(self, x, gradient):
         """Return the distance of -gradient from the (Clarke) subdifferential."""
@@ -116,18 +110,18 @@ class LogSum:
 
 @pytree_dataclass
 class CappedL1:
-    """`weight * sum min(|x_i|, theta)` (Zhang, 2010)."""
+    """The capped l1 norm; see `capped_l1`."""
 
-    weight: jax.Array
-    theta: jax.Array
+    weight: jax.Array = not_negative()
+    theta: jax.Array = above(0)
 
     def value(self, x):
         """Return `weight * sum min(|x_i|, theta)`."""
-        return jnp.sum(self.weight * kernels.capped_l1_value(x, self.theta))
+        return jnp.sum(kernels.capped_l1_value(x, self.weight, self.theta))
 
     def prox(self, v, step):
         """Return a global minimiser: the soft threshold, or `v` if that is cheaper."""
-        return kernels.prox_capped_l1(v, step * self.weight, self.theta)
+        return kernels.prox_capped_l1(v, step, self.weight, self.theta)
 
     def smoothed_prox(self, v, step, mu):
         """Return a global minimiser for `weight * min(h_mu, theta)`.
@@ -135,7 +129,7 @@ class CappedL1:
         The smaller of two functions is least where one of them is: at the prox of `weight * h_mu`,
         or at `v` itself, whose objective is `weight * theta`.
         """
-        small = kernels.prox_smoothed_abs(v, step * self.weight, mu)
+        small = kernels.prox_smoothed_abs(v, step, self.weight, mu)
         away = (v - small) / step
         cost = self.weight * kernels.smoothed_abs(small, mu) + away * (v - small) / 2
         return jnp.where(cost <= self.weight * self.theta, small, v)
@@ -150,33 +144,34 @@ class CappedL1:
 
 
 def mcp(lam: ArrayLike, gamma: ArrayLike, weight: ArrayLike = 1.0) -> MCP:
-    """Build `MCP`; lam and gamma must be positive, the weight not negative."""
-    return MCP(
-        number("lam", lam, above=0),
-        number("gamma", gamma, above=0),
-        number("weight", weight, at_least=0),
-    )
+    """Minimax concave penalty, `weight * sum P(x_i)` (Zhang, 2010).
+
+    `P(t) = lam |t| - t^2 / (2 gamma)` for `|t| <= gamma lam`, and `gamma lam^2 / 2` above.
+    """
+    return build(MCP, **locals())
 
 
 def scad(lam: ArrayLike, gamma: ArrayLike = 3.7, weight: ArrayLike = 1.0) -> SCAD:
-    """Build `SCAD`; lam must be positive, gamma above 2, the weight not negative."""
-    return SCAD(
-        number("lam", lam, above=0),
-        number("gamma", gamma, above=2),
-        number("weight", weight, at_least=0),
-    )
+    """Smoothly clipped absolute deviation, `weight * sum P(x_i)` (Fan and Li, 2001).
+
+    `P'(t) = lam` for `0 < t <= lam`, `(gamma lam - t)_+ / (gamma - 1)` above; gamma is above 2.
+    """
+    return build(SCAD, **locals())
 
 
 def l0(weight: ArrayLike) -> L0:
-    """Build `L0`; the weight (a number, or one per entry) must not be negative."""
-    return L0(number("weight", weight, at_least=0))
+    """Number of entries that are not zero, times the weight (a number, or one per entry).
+
+    It jumps at zero, so that it has no smoothing.
+    """
+    return build(L0, **locals())
 
 
 def log_sum(weight: ArrayLike, epsilon: ArrayLike) -> LogSum:
-    """Build `LogSum`; epsilon must be positive, the weight not negative."""
-    return LogSum(number("weight", weight, at_least=0), number("epsilon", epsilon, above=0))
+    """Log-sum penalty, `weight * sum log(1 + |x_i| / epsilon)` (Candes, Wakin and Boyd, 2008)."""
+    return build(LogSum, **locals())
 
 
 def capped_l1(weight: ArrayLike, theta: ArrayLike) -> CappedL1:
-    """Build `CappedL1`; theta must be positive, the weight not negative."""
-    return CappedL1(number("weight", weight, at_least=0), number("theta", theta, above=0))
+    """Capped l1 norm, `weight * sum min(|x_i|, theta)` (Zhang, 2010)."""
+    return build(CappedL1, **locals())

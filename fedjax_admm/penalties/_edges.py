@@ -33,7 +33,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, finite_array, is_concrete
+from fedjax_admm._checks import InputError, finite_array
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 
@@ -213,59 +213,50 @@ _NEWTON = 60
 
 
 def network_lasso() -> NetworkLasso:
-    """Build the penalty ||.||_2: differences are zero as a whole, or not at all."""
+    """Penalty ||.||_2 of differences: they are zero as a whole, or not at all."""
     return NetworkLasso()
 
 
 def entrywise_l1() -> EntrywiseL1:
-    """Build the penalty ||.||_1: differences are zero entry by entry."""
+    """Penalty ||.||_1 of differences: they are zero entry by entry."""
     return EntrywiseL1()
 
 
 def mocha() -> HalfSquare:
-    """Build the penalty ||.||_2^2 / 2."""
+    """Penalty ||.||_2^2 / 2 of differences, that of MOCHA."""
     return HalfSquare(jnp.asarray(1.0, float))
 
 
 def squared_difference() -> HalfSquare:
-    """Build the penalty ||.||_2^2."""
+    """Penalty ||.||_2^2 of differences."""
     return HalfSquare(jnp.asarray(2.0, float))
 
 
 def quadratic_difference(matrix: ArrayLike) -> Quadratic:
-    """Build the penalty `v^T M v / 2`.
+    """Penalty `v^T M v / 2` of differences.
 
     Args:
-      matrix: M, shape (dim, dim), symmetric and positive semidefinite; it may be singular.
+      matrix: M, shape (dim, dim), symmetric and positive semidefinite; it may be singular. It is
+        decomposed at once, so that it cannot be traced.
 
     Returns:
       The penalty; its numbers are leaves.
-
-    Raises:
-      InputError: M is not a finite square matrix, not symmetric, or has a negative eigenvalue.
     """
     array = finite_array("matrix", matrix, (None, None))
     if array.shape[0] != array.shape[1]:
         raise InputError(
             f"must be square, but it has shape {array.shape}", argument="matrix", value=matrix
         )
-    if not is_concrete(array):
-        raise InputError(
-            "must be known before tracing",
-            argument="matrix",
-            value=matrix,
-            remedy="build the penalty outside jit",
-        )
-    seen = np.asarray(array, np.float64)
-    tolerance = 1e-6 * np.abs(seen).max(initial=0)
-    if np.abs(seen - seen.T).max(initial=0) > tolerance:
+    host = np.asarray(array, np.float64)
+    tolerance = 1e-6 * np.abs(host).max(initial=0)
+    if np.abs(host - host.T).max(initial=0) > tolerance:
         raise InputError(
             "must be symmetric, but it is not",
             argument="matrix",
             value=matrix,
             remedy="use (M + M.T) / 2",
         )
-    spectrum, basis = np.linalg.eigh((seen + seen.T) / 2)
+    spectrum, basis = np.linalg.eigh((host + host.T) / 2)
     if spectrum.min(initial=0) < -tolerance:
         raise InputError(
             f"must be positive semidefinite, but it has the eigenvalue {spectrum.min():g}",

@@ -6,13 +6,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, is_concrete, number
+from fedjax_admm._checks import InputError, build, declared, is_concrete, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import interval_distance
+from fedjax_admm.penalties._protocols import WithoutKink, above, interval_distance, not_negative
 
 
 @pytree_dataclass
-class Zero:
+class Zero(WithoutKink):
     """No penalty at all."""
 
     def value(self, x):
@@ -23,10 +23,6 @@ class Zero:
         """Return `v`."""
         return v
 
-    def smoothed_prox(self, v, step, mu):
-        """Return `v`."""
-        return v
-
     def optimality(self, x, gradient):
         """Return |gradient|."""
         return jnp.abs(gradient)
@@ -34,9 +30,9 @@ class Zero:
 
 @pytree_dataclass
 class L1:
-    """`weight * sum |x_i|`."""
+    """The l1 norm; see `l1`."""
 
-    weight: jax.Array  # broadcasts against x
+    weight: jax.Array = not_negative()  # broadcasts against x
 
     def value(self, x):
         """Return `weight * sum |x_i|`."""
@@ -44,11 +40,11 @@ class L1:
 
     def prox(self, v, step):
         """Return the soft threshold of `v` at `step * weight`."""
-        return kernels.prox_l1(v, step * self.weight)
+        return kernels.prox_l1(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return the prox of `weight * h_mu`."""
-        return kernels.prox_smoothed_abs(v, step * self.weight, mu)
+        return kernels.prox_smoothed_abs(v, step, self.weight, mu)
 
     def optimality(self, x, gradient):
         """Return |gradient + weight sign(x)|, or the excess of |gradient| over weight at 0."""
@@ -57,9 +53,9 @@ class L1:
 
 @pytree_dataclass
 class NonNegativeL1:
-    """`weight * sum x_i` where `x_i >= 0`, infinite elsewhere: sparse and not negative."""
+    """The l1 norm of what is not negative; see `non_negative_l1`."""
 
-    weight: jax.Array  # broadcasts against x
+    weight: jax.Array = not_negative()  # broadcasts against x
 
     def value(self, x):
         """Return `weight * sum x_i`, infinity where an entry is negative."""
@@ -67,11 +63,11 @@ class NonNegativeL1:
 
     def prox(self, v, step):
         """Return `max(v - step * weight, 0)`."""
-        return kernels.prox_non_negative_l1(v, step * self.weight)
+        return kernels.prox_non_negative_l1(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return the prox of `weight * h_mu`, cut off at zero."""
-        return jnp.maximum(kernels.prox_smoothed_abs(v, step * self.weight, mu), 0)
+        return jnp.maximum(kernels.prox_smoothed_abs(v, step, self.weight, mu), 0)
 
     def optimality(self, x, gradient):
         """Return |gradient + weight|, or what it lacks to zero at 0 (infinite below)."""
@@ -82,10 +78,10 @@ class NonNegativeL1:
 
 @pytree_dataclass
 class ElasticNet:
-    """`sum l1 |x_i| + l2 x_i^2 / 2`."""
+    """The elastic net; see `elastic_net`."""
 
-    l1: jax.Array
-    l2: jax.Array
+    l1: jax.Array = not_negative()
+    l2: jax.Array = not_negative()
 
     def value(self, x):
         """Return `sum l1 |x_i| + l2 x_i^2 / 2`."""
@@ -98,7 +94,7 @@ class ElasticNet:
     def smoothed_prox(self, v, step, mu):
         """Return the prox of `l1 h_mu + l2 / 2 (.)^2`, by completing the square."""
         shrink = 1 + step * self.l2
-        return kernels.prox_smoothed_abs(v / shrink, step * self.l1 / shrink, mu)
+        return kernels.prox_smoothed_abs(v / shrink, step * self.l1 / shrink, 1.0, mu)
 
     def optimality(self, x, gradient):
         """Return the distance of -gradient from the subdifferential."""
@@ -106,10 +102,10 @@ class ElasticNet:
 
 
 @pytree_dataclass
-class SquaredL2:
-    """`weight / 2 * sum x_i^2`."""
+class SquaredL2(WithoutKink):
+    """Half the weighted square; see `squared_l2`."""
 
-    weight: jax.Array
+    weight: jax.Array = not_negative()
 
     def value(self, x):
         """Return `weight / 2 * sum x_i^2`."""
@@ -119,21 +115,17 @@ class SquaredL2:
         """Return `v / (1 + step * weight)`."""
         return kernels.prox_squared_l2(v, step, self.weight)
 
-    def smoothed_prox(self, v, step, mu):
-        """Return the prox: there is no kink to smooth."""
-        return self.prox(v, step)
-
     def optimality(self, x, gradient):
         """Return |gradient + weight x|."""
         return jnp.abs(gradient + self.weight * x)
 
 
 @pytree_dataclass
-class HuberNorm:
-    """`weight * sum x_i^2 / 2`, linear from `|x_i| = delta` on."""
+class HuberNorm(WithoutKink):
+    """Huber's function; see `huber_norm`."""
 
-    weight: jax.Array  # broadcasts against x
-    delta: jax.Array
+    weight: jax.Array = not_negative()  # broadcasts against x
+    delta: jax.Array = above(0)
 
     def value(self, x):
         """Return `weight` times the sum of Huber's function."""
@@ -143,21 +135,17 @@ class HuberNorm:
         """Return `v / (1 + step weight)`, or `v - step weight delta sign(v)` far out."""
         return kernels.prox_huber(v, step * self.weight, self.delta)
 
-    def smoothed_prox(self, v, step, mu):
-        """Return the prox: there is no kink to smooth."""
-        return self.prox(v, step)
-
     def optimality(self, x, gradient):
         """Return |gradient + weight clip(x, -delta, delta)|."""
         return jnp.abs(gradient + self.weight * jnp.clip(x, -self.delta, self.delta))
 
 
 @pytree_dataclass
-class Box:
-    """Zero where `lower <= x_i <= upper`, infinite elsewhere."""
+class Box(WithoutKink):
+    """The indicator of a box; see `box`."""
 
-    lower: jax.Array
-    upper: jax.Array
+    lower: jax.Array = declared(number)
+    upper: jax.Array = declared(number)
 
     def value(self, x):
         """Return 0 inside the box, infinity outside."""
@@ -167,10 +155,6 @@ class Box:
     def prox(self, v, step):
         """Return the projection onto the box."""
         return kernels.project_box(v, self.lower, self.upper)
-
-    def smoothed_prox(self, v, step, mu):
-        """Return the projection: an indicator is kept exact."""
-        return self.prox(v, step)
 
     def optimality(self, x, gradient):
         """Return the distance of -gradient from the normal cone (infinite outside the box)."""
@@ -184,8 +168,8 @@ class Box:
 
 
 @pytree_dataclass
-class NonNegative:
-    """Zero where `x_i >= 0`, infinite elsewhere."""
+class NonNegative(WithoutKink):
+    """The indicator of what is not negative; see `non_negative`."""
 
     def value(self, x):
         """Return 0 where all entries are nonnegative, infinity elsewhere."""
@@ -194,10 +178,6 @@ class NonNegative:
     def prox(self, v, step):
         """Return the positive part."""
         return jnp.maximum(v, 0)
-
-    def smoothed_prox(self, v, step, mu):
-        """Return the positive part: an indicator is kept exact."""
-        return self.prox(v, step)
 
     def optimality(self, x, gradient):
         """Return the distance of -gradient from the normal cone (infinite outside)."""
@@ -211,47 +191,47 @@ def zero() -> Zero:
 
 
 def l1(weight: ArrayLike) -> L1:
-    """Build `L1`; the weight (a number, or one per entry) must not be negative."""
-    return L1(number("weight", weight, at_least=0))
+    """Weighted l1 norm, `weight * sum |x_i|`; the weight is a number, or one per entry."""
+    return build(L1, **locals())
 
 
 def non_negative_l1(weight: ArrayLike) -> NonNegativeL1:
-    """Build `NonNegativeL1`; the weight (a number, or one per entry) must not be negative."""
-    return NonNegativeL1(number("weight", weight, at_least=0))
+    """Weighted sum of entries, `weight * sum x_i`, infinite where one is negative.
+
+    Models become sparse and not negative; the weight is a number, or one per entry.
+    """
+    return build(NonNegativeL1, **locals())
 
 
 def elastic_net(l1: ArrayLike, l2: ArrayLike) -> ElasticNet:
-    """Build `ElasticNet`; neither number may be negative."""
-    return ElasticNet(number("l1", l1, at_least=0), number("l2", l2, at_least=0))
+    """Elastic net, `sum l1 |x_i| + l2 x_i^2 / 2`."""
+    return build(ElasticNet, **locals())
 
 
 def squared_l2(weight: ArrayLike) -> SquaredL2:
-    """Build `SquaredL2`; the weight must not be negative."""
-    return SquaredL2(number("weight", weight, at_least=0))
+    """Half the weighted square, `weight / 2 * sum x_i^2`."""
+    return build(SquaredL2, **locals())
 
 
 def huber_norm(weight: ArrayLike, delta: ArrayLike) -> HuberNorm:
-    """Build `HuberNorm`; delta must be positive, the weight not negative."""
-    return HuberNorm(number("weight", weight, at_least=0), number("delta", delta, above=0))
+    """Huber's function of every entry, `weight * sum x_i^2 / 2`, linear from `|x_i| = delta` on."""
+    return build(HuberNorm, **locals())
 
 
 def box(lower: ArrayLike, upper: ArrayLike) -> Box:
-    """Build `Box`.
-
-    Raises:
-      InputError: a lower bound is above its upper bound.
-    """
-    lower, upper = number("lower", lower), number("upper", upper)
-    if is_concrete((lower, upper)) and np.any(np.asarray(lower) > np.asarray(upper)):
+    """Indicator of a box: zero where `lower <= x_i <= upper`, infinite elsewhere."""
+    penalty = build(Box, **locals())
+    lower, upper = penalty.lower, penalty.upper
+    if is_concrete(penalty) and np.any(np.asarray(lower) > np.asarray(upper)):
         raise InputError(
             f"must not exceed {{upper}}, but they are {lower} and {upper}",
             argument="lower",
             value=lower,
             others=["upper"],
         )
-    return Box(lower, upper)
+    return penalty
 
 
 def non_negative() -> NonNegative:
-    """Build `NonNegative`."""
+    """Indicator of what is not negative: zero where `x_i >= 0`, infinite elsewhere."""
     return NonNegative()

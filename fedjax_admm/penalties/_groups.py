@@ -7,16 +7,16 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import scalar
+from fedjax_admm._checks import build
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import interval_distance
+from fedjax_admm.penalties._protocols import above, interval_distance, not_negative
 
 
 @pytree_dataclass
 class GroupL2:
-    """`weight * sum of the Euclidean norms along the last axis`."""
+    """The Euclidean norms of rows; see `group_l2`."""
 
-    weight: jax.Array  # shape=()
+    weight: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return `weight * sum_rows ||x_row||`."""
@@ -24,12 +24,12 @@ class GroupL2:
 
     def prox(self, v, step):
         """Return each row shortened by `step * weight`, or zero."""
-        return kernels.prox_group_l2(v, step * self.weight)
+        return kernels.prox_group_l2(v, step, self.weight)
 
     def smoothed_prox(self, v, step, mu):
         """Return each row shortened by the prox of `weight * h_mu` of its length."""
         length = kernels.safe_norm(v, keepdims=True)
-        shorter = kernels.prox_smoothed_abs(length, step * self.weight, mu)
+        shorter = kernels.prox_smoothed_abs(length, step, self.weight, mu)
         return v * kernels.safe_ratio(shorter, length)
 
     def optimality(self, x, gradient):
@@ -39,10 +39,10 @@ class GroupL2:
 
 @pytree_dataclass
 class SparseGroup:
-    """`l1 * sum |x_i| + group * sum of the Euclidean norms along the last axis`."""
+    """The sparse group penalty; see `sparse_group`."""
 
-    l1: jax.Array  # shape=()
-    group: jax.Array  # shape=()
+    l1: jax.Array = not_negative(one=True)
+    group: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return `l1 sum |x_i| + group sum_rows ||x_row||`."""
@@ -63,14 +63,11 @@ class SparseGroup:
 
 @pytree_dataclass
 class GroupMCP:
-    """`weight * sum P(||x_row||)` with the minimax concave penalty P of `MCP`.
+    """The minimax concave penalty of the norms of rows; see `group_mcp`."""
 
-    Rows longer than `gamma lam` are not shortened: as a link, differences are zero or unbiased.
-    """
-
-    lam: jax.Array  # shape=()
-    gamma: jax.Array  # shape=()
-    weight: jax.Array  # shape=()
+    lam: jax.Array = above(0, one=True)
+    gamma: jax.Array = above(0, one=True)
+    weight: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return `weight * sum_rows P(||x_row||)`."""
@@ -95,14 +92,11 @@ class GroupMCP:
 
 @pytree_dataclass
 class GroupSCAD:
-    """`weight * sum P(||x_row||)` with the smoothly clipped absolute deviation P of `SCAD`.
+    """The smoothly clipped absolute deviation of the norms of rows; see `group_scad`."""
 
-    Rows longer than `gamma lam` are not shortened: as a link, differences are zero or unbiased.
-    """
-
-    lam: jax.Array  # shape=()
-    gamma: jax.Array  # shape=()
-    weight: jax.Array  # shape=()
+    lam: jax.Array = above(0, one=True)
+    gamma: jax.Array = above(2, one=True)
+    weight: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return `weight * sum_rows P(||x_row||)`."""
@@ -128,17 +122,17 @@ class GroupSCAD:
 
 @pytree_dataclass
 class GroupL0:
-    """`weight * number of rows that are not zero`; it jumps, so that it has no smoothing."""
+    """The number of rows that are not zero; see `group_l0`."""
 
-    weight: jax.Array  # shape=()
+    weight: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return `weight * sum_rows [x_row != 0]`."""
-        return jnp.sum(self.weight * kernels.group_l0_value(x))
+        return jnp.sum(kernels.group_l0_value(x, self.weight))
 
     def prox(self, v, step):
         """Return rows longer than `sqrt(2 step weight)` as they are, others zero."""
-        return kernels.prox_group_l0(v, step * self.weight)
+        return kernels.prox_group_l0(v, step, self.weight)
 
     def optimality(self, x, gradient):
         """Return ||gradient|| of every row, or 0 where the row is 0."""
@@ -147,36 +141,34 @@ class GroupL0:
 
 
 def group_l2(weight: ArrayLike) -> GroupL2:
-    """Build `GroupL2`; the weight must not be negative."""
-    return GroupL2(scalar("weight", weight, at_least=0))
+    """Euclidean norms of rows, `weight * sum_rows ||x_row||` along the last axis."""
+    return build(GroupL2, **locals())
 
 
 def sparse_group(l1: ArrayLike, group: ArrayLike) -> SparseGroup:
-    """Build `SparseGroup`; neither number may be negative."""
-    return SparseGroup(scalar("l1", l1, at_least=0), scalar("group", group, at_least=0))
+    """Sparse group penalty, `l1 sum |x_i| + group sum_rows ||x_row||` along the last axis."""
+    return build(SparseGroup, **locals())
 
 
 def group_mcp(lam: ArrayLike, gamma: ArrayLike, weight: ArrayLike = 1.0) -> GroupMCP:
-    """Build `GroupMCP`; lam and gamma must be positive, the weight not negative."""
-    return GroupMCP(
-        scalar("lam", lam, above=0),
-        scalar("gamma", gamma, above=0),
-        scalar("weight", weight, at_least=0),
-    )
+    """Minimax concave penalty of the norms of rows, `weight * sum P(||x_row||)`, P as in `mcp`.
+
+    Rows longer than `gamma lam` are not shortened: as a link, differences are zero or unbiased.
+    """
+    return build(GroupMCP, **locals())
 
 
 def group_scad(lam: ArrayLike, gamma: ArrayLike = 3.7, weight: ArrayLike = 1.0) -> GroupSCAD:
-    """Build `GroupSCAD`; lam must be positive, gamma above 2, the weight not negative."""
-    return GroupSCAD(
-        scalar("lam", lam, above=0),
-        scalar("gamma", gamma, above=2),
-        scalar("weight", weight, at_least=0),
-    )
+    """SCAD of the norms of rows, `weight * sum P(||x_row||)`, P as in `scad`.
+
+    Rows longer than `gamma lam` are not shortened: as a link, differences are zero or unbiased.
+    """
+    return build(GroupSCAD, **locals())
 
 
 def group_l0(weight: ArrayLike) -> GroupL0:
-    """Build `GroupL0`; the weight must not be negative."""
-    return GroupL0(scalar("weight", weight, at_least=0))
+    """Number of rows that are not zero, times the weight; it has no smoothing."""
+    return build(GroupL0, **locals())
 
 
 def _row_distance(

@@ -17,12 +17,14 @@ the smoothed penalty has no closed form, or g jumps at zero, there is no `smooth
 penalty regularises, and is no link of the smoothing ADMM.
 """
 
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from fedjax_admm._checks import declared, number, scalar
 from fedjax_admm.kernels import safe_norm
 
 
@@ -61,9 +63,27 @@ def interval_distance(
     return jnp.where(x == 0, at_zero, jnp.abs(gradient + slope))
 
 
-def proximal_residual(penalty: Penalty, x: jax.Array, gradient: jax.Array) -> jax.Array:
-    """Return `||x - prox(x - gradient; 1)||` of every row.
+class WithoutKink:
+    """A penalty without a modulus to smooth, such as a square or an indicator."""
 
-    For a convex penalty it is zero exactly where -gradient is a subgradient at x.
-    """
-    return safe_norm(x - penalty.prox(x - gradient, 1.0))
+    def smoothed_prox(self: Any, v: jax.Array, step: ArrayLike, mu: ArrayLike) -> jax.Array:
+        """Return the prox."""
+        return self.prox(v, step)
+
+
+class CertifiedByStep:
+    """A convex penalty of rows whose certificate is the length of the proximal-gradient step."""
+
+    def optimality(self: Any, x: jax.Array, gradient: jax.Array) -> jax.Array:
+        """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
+        return safe_norm(x - self.prox(x - gradient, 1.0))
+
+
+def above(least: float, *, one: bool = False) -> Any:
+    """Declare a number above another; a single one, or one that broadcasts against the model."""
+    return declared(partial(scalar if one else number, above=least))
+
+
+def not_negative(*, one: bool = False) -> Any:
+    """Declare a number of at least 0; a single one, or one that broadcasts against the model."""
+    return declared(partial(scalar if one else number, at_least=0))

@@ -64,14 +64,11 @@ _COMPOSABLE = {
 def add(first: Penalty, second: Penalty) -> Sum:
     """Add two penalties whose sum has a known prox, in either order.
 
-    Known: a convex penalty of one variable (`L1`, `ElasticNet`, `SquaredL2`, `HuberNorm`) with
-    `Box` or `NonNegative`; a norm (`L1`, `NonNegativeL1`, or one of rows, such as `GroupL2`,
-    `Linf`, `Slope`, `TotalVariation`, `Nuclear`) with `SquaredL2`; `L1`, `NonNegativeL1` or
-    `NonNegative` with `GroupL2` (Yu, "On decomposing the proximal map", NeurIPS 2013).
-
-    Raises:
-      InputError: the prox of the sum is not known, or the square beside a norm of rows weighs their
-        entries differently.
+    Known: a convex penalty of one variable (`l1`, `elastic_net`, `squared_l2`, `huber_norm`) with
+    `box` or `non_negative`; a norm (`l1`, `non_negative_l1`, or one of rows, such as `group_l2`,
+    `linf`, `slope`, `total_variation`, `nuclear`) with `squared_l2`, whose weight then is one
+    number; `l1`, `non_negative_l1` or `non_negative` with `group_l2` (Yu, "On decomposing the
+    proximal map", NeurIPS 2013).
     """
     for inner, outer in ((first, second), (second, first)):
         if (type(inner), type(outer)) in _COMPOSABLE:

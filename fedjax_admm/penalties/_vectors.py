@@ -1,8 +1,10 @@
 """Penalties of whole rows: norms that sort, and sets that bind all entries of a row together.
 
-The rows are those along the last axis. The subdifferentials have no short closed form for every
-point; all are convex, so the length of the proximal-gradient step at step 1 is their certificate.
+The rows are those along the last axis. All are convex; their subdifferentials have no short closed
+form for every point.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +12,34 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, finite_array, is_concrete, scalar
+from fedjax_admm._checks import InputError, build, declared, finite_array, is_concrete
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import proximal_residual
+from fedjax_admm.penalties._protocols import CertifiedByStep, WithoutKink, above, not_negative
 
 # A projection may leave its set by rounding: so many units in the last place are forgiven.
 _FORGIVEN = 64
 
 
-@pytree_dataclass
-class Slope:
-    """`sum_rows sum_k weights_k |x|_(k)`, where `|x|_(1) >= |x|_(2) >= ...` are sorted moduli."""
+def _falling(name: str, value: Any) -> jax.Array:
+    """Check the weights of sorted moduli, shape (dim,)."""
+    weights = finite_array(name, value, (None,))
+    if is_concrete(value):
+        numbers = np.asarray(weights)
+        if np.any(numbers < 0) or np.any(np.diff(numbers) > 0):
+            raise InputError(
+                "must be at least 0 and must not increase, but one of them does",
+                argument=name,
+                value=value,
+                remedy="sort them, the largest first",
+            )
+    return weights
 
-    weights: jax.Array  # shape=(dim,), not increasing, at least 0
+
+@pytree_dataclass
+class Slope(CertifiedByStep):
+    """The sorted l1 norm; see `slope`."""
+
+    weights: jax.Array = declared(_falling)  # shape=(dim,)
 
     def value(self, x):
         """Return the sorted l1 norm of all rows together."""
@@ -32,38 +49,30 @@ class Slope:
         """Return each row's minimiser; entries that come close become equal."""
         return kernels.prox_slope(v, step, self._weights(v))
 
-    def optimality(self, x, gradient):
-        """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
-        return proximal_residual(self, x, gradient)
-
     def _weights(self, x):
         return jnp.broadcast_to(self.weights, x.shape)
 
 
 @pytree_dataclass
-class Linf:
-    """`weight * sum of the largest moduli along the last axis`."""
+class Linf(CertifiedByStep):
+    """The largest moduli of rows; see `linf`."""
 
-    weight: jax.Array  # shape=()
+    weight: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return `weight * sum_rows max_i |x_i|`."""
-        return jnp.sum(self.weight * kernels.linf_value(x))
+        return jnp.sum(kernels.linf_value(x, self.weight))
 
     def prox(self, v, step):
         """Return each row with its largest entries cut down to one level."""
-        return kernels.prox_linf(v, step * self.weight)
-
-    def optimality(self, x, gradient):
-        """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
-        return proximal_residual(self, x, gradient)
+        return kernels.prox_linf(v, step, self.weight)
 
 
 @pytree_dataclass
-class Simplex:
-    """Zero where every row is nonnegative and sums to the mass, infinite elsewhere."""
+class Simplex(CertifiedByStep):
+    """The indicator of a simplex; see `simplex`."""
 
-    mass: jax.Array  # shape=()
+    mass: jax.Array = above(0, one=True)
 
     def value(self, x):
         """Return 0 on the simplex (to rounding), infinity elsewhere."""
@@ -74,16 +83,12 @@ class Simplex:
         """Return the projection of every row."""
         return kernels.project_simplex(v, self.mass)
 
-    def optimality(self, x, gradient):
-        """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
-        return proximal_residual(self, x, gradient)
-
 
 @pytree_dataclass
-class L1Ball:
-    """Zero where `sum_i |x_i| <= radius` in every row, infinite elsewhere."""
+class L1Ball(CertifiedByStep, WithoutKink):
+    """The indicator of an l1 ball; see `l1_ball`."""
 
-    radius: jax.Array  # shape=()
+    radius: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return 0 in the ball (to rounding), infinity outside."""
@@ -93,20 +98,12 @@ class L1Ball:
         """Return the projection of every row."""
         return kernels.project_l1_ball(v, self.radius)
 
-    def smoothed_prox(self, v, step, mu):
-        """Return the projection: an indicator is kept exact."""
-        return self.prox(v, step)
-
-    def optimality(self, x, gradient):
-        """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
-        return proximal_residual(self, x, gradient)
-
 
 @pytree_dataclass
-class L2Ball:
-    """Zero where `||x|| <= radius` in every row, infinite elsewhere."""
+class L2Ball(CertifiedByStep, WithoutKink):
+    """The indicator of a Euclidean ball; see `l2_ball`."""
 
-    radius: jax.Array  # shape=()
+    radius: jax.Array = not_negative(one=True)
 
     def value(self, x):
         """Return 0 in the ball (to rounding), infinity outside."""
@@ -116,58 +113,37 @@ class L2Ball:
         """Return the projection of every row."""
         return kernels.project_l2_ball(v, self.radius)
 
-    def smoothed_prox(self, v, step, mu):
-        """Return the projection: an indicator is kept exact."""
-        return self.prox(v, step)
-
-    def optimality(self, x, gradient):
-        """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
-        return proximal_residual(self, x, gradient)
-
 
 def slope(weights: ArrayLike) -> Slope:
-    """Build `Slope`.
+    """Sorted l1 norm, `sum_rows sum_k weights_k |x|_(k)` with sorted moduli `|x|_(1) >= ...`.
 
     Args:
-      weights: of the sorted moduli, the largest modulus first, shape (dim,).
+      weights: of the sorted moduli, the largest modulus first, shape (dim,); they do not increase.
 
     Returns:
       The penalty; its weights are leaves.
-
-    Raises:
-      InputError: a weight is negative or not finite, or they increase.
     """
-    array = finite_array("weights", weights, (None,))
-    if is_concrete(weights):
-        seen = np.asarray(array)
-        if np.any(seen < 0) or np.any(np.diff(seen) > 0):
-            raise InputError(
-                "must be at least 0 and must not increase, but one of them does",
-                argument="weights",
-                value=weights,
-                remedy="sort them, the largest first",
-            )
-    return Slope(array)
+    return build(Slope, **locals())
 
 
 def linf(weight: ArrayLike) -> Linf:
-    """Build `Linf`; the weight must not be negative."""
-    return Linf(scalar("weight", weight, at_least=0))
+    """Largest moduli of rows, `weight * sum_rows max_i |x_i|`."""
+    return build(Linf, **locals())
 
 
 def simplex(mass: ArrayLike = 1.0) -> Simplex:
-    """Build `Simplex`; the mass must be positive."""
-    return Simplex(scalar("mass", mass, above=0))
+    """Indicator of a simplex: zero where every row is nonnegative and sums to the mass."""
+    return build(Simplex, **locals())
 
 
 def l1_ball(radius: ArrayLike) -> L1Ball:
-    """Build `L1Ball`; the radius must not be negative."""
-    return L1Ball(scalar("radius", radius, at_least=0))
+    """Indicator of an l1 ball: zero where `sum_i |x_i| <= radius` in every row."""
+    return build(L1Ball, **locals())
 
 
 def l2_ball(radius: ArrayLike) -> L2Ball:
-    """Build `L2Ball`; the radius must not be negative."""
-    return L2Ball(scalar("radius", radius, at_least=0))
+    """Indicator of a Euclidean ball: zero where `||x|| <= radius` in every row."""
+    return build(L2Ball, **locals())
 
 
 def _indicator(inside: jax.Array, x: jax.Array) -> jax.Array:

@@ -26,19 +26,13 @@ Prox = Callable[..., Array]
 def translate(prox: Prox, shift: Real) -> Prox:
     """Make the proximal map of a translated function, `h(x) = g(x - shift)`.
 
-    `Prox_h(v; step) = shift + Prox_g(v - shift; step)`.
-
-    Derivative: that of the given map, the kinks moved by `shift`.
+    `Prox_h(v; step) = shift + Prox_g(v - shift; step)`. Derivative: that of the given map, the
+    kinks moved by `shift`.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       shift: where the origin of g goes, broadcasts with the points.
 
-    Returns:
-      The map of h, `translated(v, step, *parameters)`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property i (translation).
+    Reference: Combettes and Pesquet, 2011, table 10.1, property i (translation).
     """
     demand_proxes("translate", prox)
 
@@ -54,18 +48,12 @@ def scale(prox: Prox, factor: Real) -> Prox:
     """Make the proximal map of a function of a multiple, `h(x) = g(factor x)`.
 
     `Prox_h(v; step) = Prox_g(factor v; factor**2 step) / factor`; `v` where the factor is 0.
-
     Derivative: that of the given map, the kinks divided by `factor`; at `factor = 0` the identity.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       factor: a number of either sign, also a traced one.
 
-    Returns:
-      The map of h, `scaled(v, step, *parameters)`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property ii (scaling).
+    Reference: Combettes and Pesquet, 2011, table 10.1, property ii (scaling).
     """
     demand_proxes("scale", prox)
     demand_number("factor", factor)
@@ -80,21 +68,15 @@ def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
     """Make the proximal map of a separable g after a diagonal, `h(x) = g(factors * x + shift)`.
 
     `Prox_h(v; step) = (Prox_g(factors v + shift; factors**2 step) - shift) / factors`, entry by
-    entry; `v` where a factor is 0.
-
-    Derivative: that of the given map, the kinks moved as the points are; the identity where a
-    factor is 0.
+    entry; `v` where a factor is 0. Derivative: that of the given map, the kinks moved as the points
+    are; the identity where a factor is 0.
 
     Args:
       prox: the map of g, `prox(v, step, *parameters)`, elementwise: it takes an array of steps.
       factors: of either sign, broadcasts with the points.
       shift: added to the multiples, broadcasts with the points.
 
-    Returns:
-      The map of h, `precomposed(v, step, *parameters)`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, properties i and ii, entry by entry.
+    Reference: Combettes and Pesquet, 2011, table 10.1, properties i and ii, entry by entry.
     """
     demand_proxes("precompose_diagonal", prox)
     demand_number("factors", factors)
@@ -109,18 +91,12 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     """Make the proximal map of a multiple, `h(x) = weight g(x)`.
 
     `Prox_h(v; step) = Prox_g(v; weight step)`; a constant added to g changes no proximal map.
-
     Derivative: that of the given map, the kinks at the step `weight step`.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       weight: at least 0, broadcasts with the step.
 
-    Returns:
-      The map of h, `postscaled(v, step, *parameters)`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.2 (postcomposition).
+    Reference: Parikh and Boyd, 2014, section 2.2 (postcomposition).
     """
     demand_proxes("postscale", prox)
     demand_least("weight", weight)
@@ -136,19 +112,13 @@ def postscale(prox: Prox, weight: Real) -> Prox:
 def tilt(prox: Prox, slope: Real) -> Prox:
     """Make the proximal map of a function plus a linear one, `h(x) = g(x) + <slope, x>`.
 
-    `Prox_h(v; step) = Prox_g(v - step slope; step)`.
-
-    Derivative: that of the given map, the kinks moved by `step slope`.
+    `Prox_h(v; step) = Prox_g(v - step slope; step)`. Derivative: that of the given map, the kinks
+    moved by `step slope`.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       slope: broadcasts with the points.
 
-    Returns:
-      The map of h, `tilted(v, step, *parameters)`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.2 (affine addition).
+    Reference: Parikh and Boyd, 2014, section 2.2 (affine addition).
     """
     demand_proxes("tilt", prox)
 
@@ -164,20 +134,13 @@ def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
     """Make the proximal map with a quadratic, `h(x) = g(x) + weight ||x - centre||^2 / 2`.
 
     `Prox_h(v; step) = Prox_g((v + step weight centre) / (1 + step weight); step / (1 + step
-    weight))`.
-
-    Derivative: that of the given map at the averaged point.
+    weight))`. Derivative: that of the given map at the averaged point.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       weight: at least 0, broadcasts with the step.
       centre: where the quadratic is least, broadcasts with the points.
 
-    Returns:
-      The map of h, `regularised(v, step, *parameters)`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.2 (regularization).
+    Reference: Parikh and Boyd, 2014, section 2.2 (regularization).
     """
     demand_proxes("regularise", prox)
     demand_least("weight", weight)

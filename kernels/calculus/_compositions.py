@@ -6,7 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_proxes, matched, stepped, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_as_many,
+    demand_proxes,
+    matched,
+    stepped,
+    widened,
+)
 
 Prox = Callable[..., Array]
 
@@ -20,21 +27,16 @@ def precompose_orthogonal(
     """Make the proximal map of `h(x) = g(Q x)` where `Q Q^T = gain I`.
 
     `Prox_h(v; step) = v + Q^T (Prox_g(Q v; gain step) - Q v) / gain`: for a rotation `Q^T Prox_g(Q
-    v; step)`. Q may have more columns than rows, as a sum, a mask or one direction has.
-
-    Derivative: that of the given map between Q and its transpose.
+    v; step)`. Q may have more columns than rows, as a sum, a mask or one direction has. Derivative:
+    that of the given map between Q and its transpose.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       forward: `x -> Q x`, linear.
       backward: `y -> Q^T y`, its transpose.
       gain: positive: the number in `Q Q^T = gain I`.
 
-    Returns:
-      The map of h, `precomposed(v, step, *parameters)`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property x (semi-orthogonal linear transform).
+    Reference: Combettes and Pesquet, 2011, table 10.1, property x (semi-orthogonal linear
+    transform).
     """
     demand_proxes("precompose_orthogonal", prox)
 
@@ -57,21 +59,15 @@ def epicompose(
     """Make the proximal map of the image of g under L, `h(y) = min {g(x): L x = y}`.
 
     `Prox_h(v; step) = L Prox_g(L^T v / gain; step / gain)` where `L^T L = gain I`; h is infinite
-    outside the range of L, as for copies of one vector that have to agree.
-
-    Derivative: that of the given map between the transpose of L and L.
+    outside the range of L, as for copies of one vector that have to agree. Derivative: that of the
+    given map between the transpose of L and L.
 
     Args:
-      prox: the map of g, `prox(v, step, *parameters)`.
       forward: `x -> L x`, linear.
       backward: `y -> L^T y`, its transpose.
       gain: positive: the number in `L^T L = gain I`.
 
-    Returns:
-      The map of h, `composed(v, step, *parameters)`.
-
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, 2017, definition 12.34 (infimal postcomposition); the map is
+    Reference: Bauschke and Combettes, 2017, definition 12.34 (infimal postcomposition); the map is
     derived in the comments.
     """
     demand_proxes("epicompose", prox)
@@ -91,9 +87,7 @@ def separable(
     """Make the proximal map of a sum over blocks, `h(x_1, ..., x_k) = g_1(x_1) + ... + g_k(x_k)`.
 
     `Prox_h(v; step) = (Prox_1(v_1; step), ..., Prox_k(v_k; step))`. The blocks are arrays of their
-    own, or parts of one array along an axis.
-
-    Derivative: those of the given maps, block by block.
+    own, or parts of one array along an axis. Derivative: those of the given maps, block by block.
 
     Args:
       *proxes: the maps of the blocks, `prox(v, step, *parameters)`.
@@ -106,15 +100,11 @@ def separable(
       for each block; the parameters are sequences, those of each block's map, or none at all. It
       returns a tuple of arrays, or one array if `sizes` are given.
 
-    Raises:
-      ValueError: there are not as many sizes, blocks, steps or parameters as maps.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.1 (separable sum).
+    Reference: Parikh and Boyd, 2014, section 2.1 (separable sum).
     """
     demand_proxes("separable", *proxes)
     if sizes is not None:
-        _as_many("sizes", sizes, proxes)
+        demand_as_many("sizes", sizes, proxes)
     ends = [sum((sizes or ())[: place + 1]) for place in range(len(proxes))]
 
     def separated(v: Any, step: Any, *parameters: Any) -> Any:
@@ -131,7 +121,7 @@ def separable(
         steps = list(step) if isinstance(step, list | tuple) else [step] * len(proxes)
         numbers = list(parameters) if parameters else [()] * len(proxes)
         for name, given in (("blocks", blocks), ("steps", steps), ("parameters", numbers)):
-            _as_many(name, given, proxes)
+            demand_as_many(name, given, proxes)
         found = [
             prox(block, size, *more)
             for prox, block, size, more in zip(proxes, blocks, steps, numbers, strict=True)
@@ -139,12 +129,3 @@ def separable(
         return tuple(found) if sizes is None else jnp.concatenate(found, axis)
 
     return separated
-
-
-def _as_many(name: str, given: Sequence[Any], proxes: Sequence[Prox]) -> None:
-    if not proxes:
-        raise ValueError("proxes must hold at least one map, but it is empty.")
-    if len(given) != len(proxes):
-        raise ValueError(
-            f"one of {name} is needed for each of {len(proxes)} maps, but there are {len(given)}."
-        )

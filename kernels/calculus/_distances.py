@@ -22,19 +22,13 @@ Project = Callable[..., Array]
 def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make the distance to a set, `d(x) = min {||x - c||: c in C}`.
 
-    `d(x) = ||x - P(x)||` with the projection P.
-
-    Derivative: `(x - P(x)) / d(x)` outside the set, 0 in it and on its boundary.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-      axis: the axis that holds the coordinates of a point.
+    `d(x) = ||x - P(x)||` with the projection P. Derivative: `(x - P(x)) / d(x)` outside the set, 0
+    in it and on its boundary.
 
     Returns:
       `distance(x, *parameters)`, of the shape of the points without `axis`.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, 2017, example 18.31 (with the gradient outside).
+    Reference: Bauschke and Combettes, 2017, example 18.31 (with the gradient outside).
     """
     demand_projections("distance_to", project)
 
@@ -49,19 +43,13 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
 def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make half the squared distance to a set, `q(x) = min {||x - c||^2 / 2: c in C}`.
 
-    `q(x) = ||x - P(x)||^2 / 2` with the projection P.
-
-    Derivative: `x - P(x)`; smooth where C is convex.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-      axis: the axis that holds the coordinates of a point.
+    `q(x) = ||x - P(x)||^2 / 2` with the projection P. Derivative: `x - P(x)`; smooth where C is
+    convex.
 
     Returns:
       `squared(x, *parameters)`, of the shape of the points without `axis`.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, 2017, corollary 12.31 (with the gradient).
+    Reference: Bauschke and Combettes, 2017, corollary 12.31 (with the gradient).
     """
     demand_projections("squared_distance_to", project)
 
@@ -78,20 +66,10 @@ def indicator_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of the indicator of a set, `g(x) = 0` in C and infinite outside.
 
     `Prox(v; step) = P(v)`, whatever the step is: the way of a projection into `conjugate`,
-    `tree_prox` and whatever else takes maps with a step.
+    `tree_prox` and whatever else takes maps with a step. Ties: those of the projection. Derivative:
+    that of the projection.
 
-    Ties: those of the projection.
-
-    Derivative: that of the projection.
-
-    Args:
-      project: the projection, `project(v, *parameters)`.
-
-    Returns:
-      `indicated(v, step, *parameters)`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 1.2 (projections as proximal maps).
+    Reference: Parikh and Boyd, 2014, section 1.2 (projections as proximal maps).
     """
     demand_projections("indicator_prox", project)
 
@@ -109,19 +87,13 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     (v - P(v)) / d`: towards the set by at most the step. It is right for every closed set, a
     nonconvex one too: a point that is nearer to v decides whatever the step is.
 
-    Ties: those of the projection.
-
-    Derivative at the kink `d = step`: that of the projection.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-      axis: the axis that holds the coordinates of a point.
+    Ties: those of the projection. Derivative at the kink `d = step`: that of the projection.
 
     Returns:
       `approached(v, step, *parameters)`, where the step has size 1 along `axis` or is a number.
 
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.64 (example
-    6.43); for sets that are not convex derived in the comments.
+    Reference: Beck, 2017, theorem 6.64 (example 6.43); for sets that are not convex derived in the
+    comments.
     """
     demand_projections("distance_prox", project)
 
@@ -142,19 +114,10 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
 def squared_distance_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of half the squared distance to a set, `g(x) = min ||x - c||^2 / 2`.
 
-    `Prox(v; step) = v / (1 + step) + P(v) step / (1 + step)`, for every closed set.
+    `Prox(v; step) = v / (1 + step) + P(v) step / (1 + step)`, for every closed set. Ties: those of
+    the projection. Derivative: that of the projection, averaged with the identity.
 
-    Ties: those of the projection.
-
-    Derivative: that of the projection, averaged with the identity.
-
-    Args:
-      project: the projection, `project(x, *parameters)`.
-
-    Returns:
-      `approached(v, step, *parameters)`.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, example 6.65.
+    Reference: Beck, 2017, example 6.65.
     """
     demand_projections("squared_distance_prox", project)
 

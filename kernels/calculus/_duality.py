@@ -42,9 +42,8 @@ def moreau_envelope(
     Returns:
       `envelope(v, step, *parameters)`, of the shape of g.
 
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 3.1; R. T. Rockafellar and R. J.-B. Wets, "Variational Analysis", 1998,
-    theorem 2.26.
+    Reference: Parikh and Boyd, 2014, section 3.1; R. T. Rockafellar and R. J.-B. Wets, "Variational
+    Analysis", 1998, theorem 2.26.
     """
     demand_proxes("moreau_envelope", prox)
 
@@ -105,17 +104,13 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
     """Make the proximal map of Moreau's envelope, `h(x) = min_u g(u) + ||u - x||^2 / (2 mu)`.
 
     `Prox_h(v; step) = (mu v + step Prox_g(v; mu + step)) / (mu + step)` with the smoothing `mu`.
-
     Derivative: that of the given map, averaged with the identity; smooth where that is.
 
     Args:
       prox: the map of a convex g, `prox(v, step, *parameters)`.
       smoothing: positive, or 0 where the step is positive; broadcasts with the step.
 
-    Returns:
-      The map of h, `smoothed(v, step, *parameters)`.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.63.
+    Reference: Beck, 2017, theorem 6.63.
     """
     demand_proxes("envelope_prox", prox)
     demand_least("smoothing", smoothing)
@@ -135,8 +130,8 @@ def conjugate(prox: Prox) -> Prox:
     """Make the proximal map of the conjugate, `h(x) = sup_u <u, x> - g(u)`, by Moreau's identity.
 
     `Prox_h(v; step) = v - step Prox_g(v / step; 1 / step)`. At `step = 0` it is the projection onto
-    the domain of h. Steps are taken into the middle of the exponents of the dtype, 2^-56 to 2^56
-    in float32, so that neither the quotients nor their squares leave its range.
+    the domain of h. Steps are taken into the middle of the exponents of the dtype, 2^-56 to 2^56 in
+    float32, so that neither the quotients nor their squares leave its range.
 
     The difference is exact to rounding of v, not of the result: where the result is much shorter
     than v (the projection of a point far away), a map of h of its own has more digits.
@@ -148,12 +143,8 @@ def conjugate(prox: Prox) -> Prox:
     Args:
       prox: the map of a convex, closed g, `prox(v, step, *parameters)`.
 
-    Returns:
-      The map of h, `conjugated(v, step, *parameters)`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.5 (Moreau decomposition); the derivative by the step is derived in the
-    comments.
+    Reference: Parikh and Boyd, 2014, section 2.5 (Moreau decomposition); the derivative by the step
+    is derived in the comments.
     """
     demand_proxes("conjugate", prox)
 

@@ -6,7 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_proxes, matched, stepped, widened
+from fedjax_admm.kernels._arguments import (
+    Real,
+    demand_as_many,
+    demand_proxes,
+    matched,
+    stepped,
+    widened,
+)
 from fedjax_admm.kernels.calculus._duality import objective_at
 
 Prox = Callable[..., Array]
@@ -21,9 +28,8 @@ def pointwise_minimum(
     / (2 step)` at `x = Prox_i(v; step)`: the global minimiser. Of separable functions the least is
     taken entry by entry.
 
-    Ties: the first of the functions with the least envelope.
-
-    Derivative: that of the map which is taken; at a jump that of the first.
+    Ties: the first of the functions with the least envelope. Derivative: that of the map which is
+    taken; at a jump that of the first.
 
     Args:
       values: the functions, `value(x, *parameters)`, all of one shape: entry by entry, or one for
@@ -34,20 +40,17 @@ def pointwise_minimum(
       The map of h, `minimised(v, step, *parameters)`: the parameters are sequences, those of each
       function, or none at all.
 
-    Raises:
-      ValueError: there are not as many values or parameters as maps.
-
     Reference: derived in the comments.
     """
     demand_proxes("pointwise_minimum", *proxes)
-    _demand_equal("values", values, proxes)
+    demand_as_many("values", values, proxes)
 
     def minimised(v: Array, step: Real, *parameters: Any) -> Array:
         # The minimum over x and i can be taken over x first: that is the envelope of g_i.
         (point,) = matched(v)
         v, step = stepped(widened(point), step)
         numbers = list(parameters) if parameters else [()] * len(proxes)
-        _demand_equal("parameters", numbers, proxes)
+        demand_as_many("parameters", numbers, proxes)
         best = least = None
         for value, prox, more in zip(values, proxes, numbers, strict=True):
             x = prox(v, step, *more)
@@ -81,9 +84,6 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
       The map of h, `averaged(v, step, *parameters)`: the parameters are sequences, those of each
       function, or none at all.
 
-    Raises:
-      ValueError: there are not as many weights or parameters as maps.
-
     Reference: H. H. Bauschke, R. Goebel, Y. Lucet, X. Wang, "The proximal average: basic theory",
     SIAM Journal on Optimization 19(2), 2008; Y.-L. Yu, "Better approximation and faster algorithm
     using the proximal average", Advances in Neural Information Processing Systems 26, 2013.
@@ -93,9 +93,9 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
     def averaged(v: Array, step: Real, *parameters: Any) -> Array:
         (point,) = matched(v)
         v, step, shares = stepped(widened(point), step, weights)
-        _demand_equal("weights", shares, proxes)
+        demand_as_many("weights", shares, proxes)
         numbers = list(parameters) if parameters else [()] * len(proxes)
-        _demand_equal("parameters", numbers, proxes)
+        demand_as_many("parameters", numbers, proxes)
         shares = shares / jnp.sum(shares)
         parts = [
             share * prox(v, step, *more)
@@ -104,12 +104,3 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
         return jnp.asarray(sum(parts)).astype(point.dtype)
 
     return averaged
-
-
-def _demand_equal(name: str, given: Any, proxes: Sequence[Prox]) -> None:
-    if not proxes:
-        raise ValueError("proxes must hold at least one map, but it is empty.")
-    if len(given) != len(proxes):
-        raise ValueError(
-            f"one of {name} is needed for each of {len(proxes)} maps, but there are {len(given)}."
-        )

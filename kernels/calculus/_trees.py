@@ -20,8 +20,8 @@ def tree_prox(prox: TreeProx, tree: Any, step: Any, *parameters: Any) -> Any:
     With a mapping of path patterns each leaf has a map of its own. A leaf's path are its keys,
     joined by `/`, such as `dense/kernel` or `layers/0/bias`; a pattern is one of a shell, where `*`
     stands for any characters, `/` included. The first pattern that fits decides, `None` leaves what
-    it fits unchanged, and so does a leaf stay that none fits:
-    `{"*/kernel": prox_l1, "*/norm/*": None}`.
+    it fits unchanged, and so does a leaf stay that none fits: `{"*/kernel": prox_l1, "*/norm/*":
+    None}`.
 
     Derivative: that of the maps of the leaves.
 
@@ -35,12 +35,7 @@ def tree_prox(prox: TreeProx, tree: Any, step: Any, *parameters: Any) -> Any:
     Returns:
       Minimisers, in the structure of `tree`.
 
-    Raises:
-      ValueError: a pattern decides about no leaf, the step is a tree of another structure, or a map
-        is a projection.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 2.1 (separable sum).
+    Reference: Parikh and Boyd, 2014, section 2.1 (separable sum).
     """
     named = prox.values() if isinstance(prox, Mapping) else [prox]
     demand_proxes("tree_prox", *named)

@@ -13,13 +13,7 @@ def centred(x: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array, Array]
     `x = middle + scale * scaled`, where `scale` is a power of two near half the range, and 1 where
     all entries are equal: nothing is lost to an offset, and no square leaves the range of the
     dtype. Maps that follow shifts and factors do not depend on both numbers, whose derivative is 0.
-
-    Args:
-      x: finite, floating dtype of 32 bits at least.
-      axis: over which the range is taken.
-
-    Returns:
-      The scaled points in the shape of `x`; middle and scale, of size 1 along `axis`.
+    Points are finite, of 32 bits at least; middle and scale have size 1 along `axis`.
     """
     fixed = stop_gradient(x)
     low = jnp.min(fixed, axis, keepdims=True, initial=jnp.inf)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, weighed, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
@@ -15,23 +15,21 @@ from fedjax_admm.kernels.vectors._balls import project_l2_ball
 
 
 @approximate
-def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Array, Array]:
+def prox_tv2d_isotropic(
+    v: Array, step: Real, weight: Real = 1.0, *, iterations: int = 100
+) -> tuple[Array, Array]:
     """Proximal map of the isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
-    `(D x)_ij = (x_{i+1,j} - x_ij, x_{i,j+1} - x_ij)`, 0 beyond the last row and column.
-    `Prox(v; step) = v - D^T q` with the `q` that minimises `||v - D^T q||^2` among those with
-    `||q_ij||_2 <= step`: `iterations` steps of accelerated projected gradients from `q = 0`. The
-    gap bounds what the result lacks: `step g(x) + ||x - v||^2 / 2` exceeds its minimum by at most
-    the gap, and `x` is at most `sqrt(2 gap)` from the minimiser.
+    `(D x)_ij = (x_{i+1,j} - x_ij, x_{i,j+1} - x_ij)`, 0 beyond the last row and column. `Prox(v;
+    step) = v - D^T q` with the `q` that minimises `||v - D^T q||^2` among those with `||q_ij||_2 <=
+    step`: `iterations` steps of accelerated projected gradients from `q = 0`. The gap bounds what
+    the result lacks: `step g(x) + ||x - v||^2 / 2` exceeds its minimum by at most the gap, and `x`
+    is at most `sqrt(2 gap)` from the minimiser.
 
-    Ties: none, the minimiser is unique.
-
-    Derivative: that of the steps taken, in the point and in the step; at the kinks `||q|| = step`
-    that of `project_l2_ball`.
+    Ties: none, the minimiser is unique. Derivative: that of the steps taken, in the point and in
+    the step; at the kinks `||q|| = step` that of `project_l2_ball`.
 
     Args:
-      v: images, shape (..., rows, columns), floating dtype.
-      step: at least 0; broadcasts with `v` and has size 1 along the last two axes (or is a number).
       iterations: the number of steps, static.
 
     Returns:
@@ -40,82 +38,59 @@ def prox_tv2d_isotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Ar
 
     Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing
-    18(11), 2009 (the algorithm FGP).
+    18(11), 2009 (the algorithm FGP); L. I. Rudin, S. Osher and E. Fatemi, "Nonlinear total
+    variation based noise removal algorithms", Physica D 60, 1992.
     """
-    return _descended(v, step, iterations, _into_discs, _lengths)
+    return _descended(v, step, weight, iterations, _into_discs, _lengths)
 
 
 @approximate
-def prox_tv2d_anisotropic(v: Array, step: Real, iterations: int = 100) -> tuple[Array, Array]:
+def prox_tv2d_anisotropic(
+    v: Array, step: Real, weight: Real = 1.0, *, iterations: int = 100
+) -> tuple[Array, Array]:
     """Proximal map of the anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
-    `(D x)_ij = (x_{i+1,j} - x_ij, x_{i,j+1} - x_ij)`, 0 beyond the last row and column.
-    `Prox(v; step) = v - D^T q` with a `q` that minimises `||v - D^T q||^2` among those with
-    `|q| <= step`, entry by entry: `iterations` steps of accelerated projected gradients from
-    `q = 0`. The gap bounds what the result lacks: `step g(x) + ||x - v||^2 / 2` exceeds its minimum
-    by at most the gap, and `x` is at most `sqrt(2 gap)` from the minimiser.
-
-    Ties: none, the minimiser is unique.
-
-    Derivative: that of the steps taken, in the point and in the step; at the kinks `|q| = step`
-    the identity, that of the interval.
-
-    Args:
-      v: images, shape (..., rows, columns), floating dtype.
-      step: at least 0; broadcasts with `v` and has size 1 along the last two axes (or is a number).
-      iterations: the number of steps, static.
-
-    Returns:
-      Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
-      shape without the last two axes.
+    As `prox_tv2d_isotropic`, with a `q` among those with `|q| <= step`, entry by entry. Ties: none,
+    the minimiser is unique. Derivative: that of the steps taken, in the point and in the step; at
+    the kinks `|q| = step` the identity, that of the interval.
 
     Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
     variation image denoising and deblurring problems", IEEE Transactions on Image Processing
     18(11), 2009 (the algorithm FGP, with the l1-based total variation).
     """
-    return _descended(v, step, iterations, _into_boxes, _sizes)
+    return _descended(v, step, weight, iterations, _into_boxes, _sizes)
 
 
-def tv2d_isotropic_value(x: Array) -> Array:
+def tv2d_isotropic_value(x: Array, weight: Real = 1.0) -> Array:
     """Isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
     Derivative where both differences are 0: 0, an element of the subdifferential.
 
-    Args:
-      x: images, shape (..., rows, columns), floating dtype.
-
     Returns:
       Values, the shape of `x` without the last two axes, dtype of `x`.
-
-    Reference: L. I. Rudin, S. Osher and E. Fatemi, "Nonlinear total variation based noise removal
-    algorithms", Physica D 60, 1992.
     """
-    (x,) = matched(x)
-    return jnp.sum(_lengths(_differences(widened(x))), (-2, -1)).astype(x.dtype)
+    x, weight = matched(x, weight)
+    lengths = widened(weight) * _lengths(_differences(widened(x)))
+    return jnp.sum(lengths, (-2, -1)).astype(x.dtype)
 
 
-def tv2d_anisotropic_value(x: Array) -> Array:
+def tv2d_anisotropic_value(x: Array, weight: Real = 1.0) -> Array:
     """Anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.
 
-    Args:
-      x: images, shape (..., rows, columns), floating dtype.
-
     Returns:
       Values, the shape of `x` without the last two axes, dtype of `x`.
-
-    Reference: A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained total
-    variation image denoising and deblurring problems", IEEE Transactions on Image Processing
-    18(11), 2009 (the l1-based total variation).
     """
-    (x,) = matched(x)
-    return jnp.sum(_sizes(_differences(widened(x))), (-2, -1)).astype(x.dtype)
+    x, weight = matched(x, weight)
+    sizes = widened(weight) * _sizes(_differences(widened(x)))
+    return jnp.sum(sizes, (-2, -1)).astype(x.dtype)
 
 
 def _descended(
     v: Array,
     step: Real,
+    weight: Real,
     iterations: int,
     project: Callable[[Array, Array], Array],
     norms: Callable[[Array], Array],
@@ -123,7 +98,7 @@ def _descended(
     """Return what `iterations` steps on the dual give, and the gap of both problems there."""
     if iterations < 0:
         raise ValueError(f"iterations must be at least 0, but they are {iterations}.")
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     image = jnp.broadcast_to(widened(v), shape)
     step = widened(step if step.ndim else jnp.full((1,) * v.ndim, step))

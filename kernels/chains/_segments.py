@@ -38,16 +38,10 @@ class _Forward(NamedTuple):
 def chain_segments(y: Array, strength: Array) -> tuple[Array, Array]:
     """Return the minimiser on one chain and the signs of its jumps.
 
-    Ties: a jump of height 0 is none. No derivatives: those of the minimiser follow from the
-    segments. Under `jax.vmap` the chains are laid one behind the other where that is faster.
-
-    Args:
-      y: finite, shape (n,), float32 or float64, its entries near 1.
-      strength: of the links from an entry to the next, finite, at least 0, shape (n,); the last,
-        which has no next, is 0.
-
-    Returns:
-      The minimiser, and the signs of `x_{i+1} - x_i` (the last means nothing), both of shape (n,).
+    Entries (n,) are finite and near 1; `strength` (n,) is that of the link to the next entry, 0 for
+    the last, whose sign means nothing. A jump of height 0 is none. No derivatives: those of the
+    minimiser follow from the segments. Under `jax.vmap` the chains are laid one behind the other
+    where that is faster.
 
     Reference: N. A. Johnson, "A dynamic programming algorithm for the fused lasso and
     L0-segmentation", Journal of Computational and Graphical Statistics 22(2), 2013.

@@ -14,31 +14,26 @@ from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 def prox_tv1d(v: Array, step: Real, weights: Real = 1.0, axis: int = -1) -> Array:
     """Proximal map of the total variation of a chain, `g(x) = sum_i w_i |x_{i+1} - x_i|`.
 
-    `Prox(v; step)` is constant on segments of the chain: on each it is `mean(v) + step (w_r s_r -
-    w_l s_l) / length`, where `s_r` and `s_l` are the signs of the jumps `x_{i+1} - x_i` at the
-    right and the left end (0 at the ends of the chain). The segments are found exactly, by dynamic
-    programming in linear time; the means are taken of distances to an estimate of them, so that an
-    offset of all entries costs no accuracy. A chain with an entry that is not finite gives NaN.
+    `Prox(v; step)` is constant on segments of the chain: on each it is `mean(v) + step (w_r s_r
+    - w_l s_l) / length`, where `s_r` and `s_l` are the signs of the jumps `x_{i+1} - x_i` at
+    the right and the left end (0 at the ends of the chain). The segments are found exactly, by
+    dynamic programming in linear time; the means are taken of distances to an estimate of them,
+    so that an offset of all entries costs no accuracy. A chain with an entry that is not finite
+    gives NaN.
 
-    Ties: none, the minimiser is unique.
-
-    Derivative: a segment averages that of the point, and moves with the step by
-    `(w_r s_r - w_l s_l) / length`. At a kink, where two segments merge, it is that of one side,
-    with the segments as they are found; at `step = 0` equal neighbours are one segment, which is
-    the derivative from above.
+    Ties: none, the minimiser is unique. Derivative: a segment averages that of the point, and moves
+    with the step by `(w_r s_r - w_l s_l) / length`. At a kink, where two segments merge, it is that
+    of one side, with the segments as they are found; at `step = 0` equal neighbours are one
+    segment, which is the derivative from above.
 
     Args:
-      v: points, any shape, floating dtype; the chain lies along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       weights: `w` of the links, at least 0; a number, or of the size of `v` less 1 (or 1) along
         `axis`. A weight of 0 cuts the chain, an infinite one ties two entries.
-      axis: the axis along which the chain runs.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
 
     Reference: N. A. Johnson, "A dynamic programming algorithm for the fused lasso and
-    L0-segmentation", Journal of Computational and Graphical Statistics 22(2), 2013.
+    L0-segmentation", Journal of Computational and Graphical Statistics 22(2), 2013; L. I. Rudin, S.
+    Osher and E. Fatemi, "Nonlinear total variation based noise removal algorithms", Physica D 60,
+    1992.
     """
     v, step, weights = stepped(v, step, weights)
     rows, links, cut = _rows(v, step, weights, axis)
@@ -103,17 +98,6 @@ def tv1d_value(x: Array, weights: Real = 1.0, axis: int = -1) -> Array:
     """Total variation of a chain, `g(x) = sum_i w_i |x_{i+1} - x_i|`.
 
     Derivative at `x_{i+1} = x_i`: that of `|.|` there is 0, the middle of the subdifferential.
-
-    Args:
-      x: any shape, floating dtype; the chain lies along `axis`.
-      weights: of the links, as in `prox_tv1d`.
-      axis: the axis along which the chain runs.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: L. I. Rudin, S. Osher and E. Fatemi, "Nonlinear total variation based noise removal
-    algorithms", Physica D 60, 1992 (the penalty).
     """
     x, weights = matched(x, weights)
     jumps = jnp.diff(widened(x), axis=axis)
@@ -126,22 +110,15 @@ def tv1d_value(x: Array, weights: Real = 1.0, axis: int = -1) -> Array:
 def prox_fused_lasso(v: Array, step: Real, l1: Real, tv: Real, axis: int = -1) -> Array:
     """Proximal map of the fused lasso, `g(x) = l1 sum_i |x_i| + tv sum_i |x_{i+1} - x_i|`.
 
-    `Prox(v; step) = S(Prox_tv(v; step tv), step l1)` with the soft threshold `S` and the map of
-    the total variation `prox_tv1d`: thresholding does not part what that has fused.
+    `Prox(v; step) = S(Prox_tv(v; step tv), step l1)` with the soft threshold `S` and the map of the
+    total variation `prox_tv1d`: thresholding does not part what that has fused.
 
-    Ties: none, the minimiser is unique.
-
-    Derivative: that of `prox_tv1d`, times 1 above and 0 below the threshold, and 1/2 at it.
+    Ties: none, the minimiser is unique. Derivative: that of `prox_tv1d`, times 1 above and 0 below
+    the threshold, and 1/2 at it.
 
     Args:
-      v: points, any shape, floating dtype; the chain lies along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       l1: weight of the absolute values, at least 0, as `step`.
       tv: weight of the total variation, at least 0, as `step`.
-      axis: the axis along which the chain runs.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
 
     Reference: J. Friedman, T. Hastie, H. Hoefling and R. Tibshirani, "Pathwise coordinate
     optimization", Annals of Applied Statistics 1(2), 2007 (the fused lasso signal approximator, and
@@ -155,18 +132,6 @@ def fused_lasso_value(x: Array, l1: Real, tv: Real, axis: int = -1) -> Array:
     """Penalty of the fused lasso, `g(x) = l1 sum_i |x_i| + tv sum_i |x_{i+1} - x_i|`.
 
     Derivative at `x_i = 0` and at `x_{i+1} = x_i`: 0, the middle of the subdifferential.
-
-    Args:
-      x: any shape, floating dtype; the chain lies along `axis`.
-      l1: weight of the absolute values, a number or of size 1 along `axis`.
-      tv: weight of the total variation, a number or of size 1 along `axis`.
-      axis: the axis along which the chain runs.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: R. Tibshirani, M. Saunders, S. Rosset, J. Zhu and K. Knight, "Sparsity and smoothness
-    via the fused lasso", Journal of the Royal Statistical Society B 67, 2005.
     """
     x, l1, tv = matched(x, l1, tv)
     wide = widened(x)

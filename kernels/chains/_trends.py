@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.chains._centred import centred
@@ -17,42 +17,41 @@ _LARGEST_RHO = 32.0
 
 @approximate
 def prox_trend_filter(
-    v: Array, step: Real, order: int = 1, iterations: int = 200, axis: int = -1
+    v: Array,
+    step: Real,
+    weight: Real = 1.0,
+    *,
+    order: int = 1,
+    iterations: int = 200,
+    axis: int = -1,
 ) -> tuple[Array, Array]:
     """Proximal map of the trend filter's penalty, `g(x) = sum_i |(D^(order + 1) x)_i|`.
 
     `D` takes differences of neighbours: at order 1 the minimiser is piecewise linear, at order 2
     piecewise quadratic. `Prox(v; step)` comes from `iterations` rounds of ADMM, where `A` is
-    `D^order`: `x <- (I + rho A^T A)^-1 (v + rho A^T (a + u))` by a banded factor,
-    `a <- Prox_tv(A x - u; step / rho)` by the exact map of chains, `u <- u + a - A x`, and `rho` is
-    the step in units of half the range of `v`, at most 32. The gap bounds what the result lacks:
-    `step g(x) + ||x - v||^2 / 2` exceeds its minimum by at most the gap, and `x` is at most
-    `sqrt(2 gap)` from the minimiser. Long chains need more rounds, the more so at order 2.
+    `D^order`: `x <- (I + rho A^T A)^-1 (v + rho A^T (a + u))` by a banded factor, `a <- Prox_tv(A x
+    - u; step / rho)` by the exact map of chains, `u <- u + a - A x`, and `rho` is the step in units
+    of half the range of `v`, at most 32. The gap bounds what the result lacks: `step g(x) + ||x -
+    v||^2 / 2` exceeds its minimum by at most the gap, and `x` is at most `sqrt(2 gap)` from the
+    minimiser. Long chains need more rounds, the more so at order 2.
 
-    Ties: none, the minimiser is unique.
-
-    Derivative: that of the rounds made, in the point and in the step; at kinks that of `prox_tv1d`.
+    Ties: none, the minimiser is unique. Derivative: that of the rounds made, in the point and in
+    the step; at kinks that of `prox_tv1d`.
 
     Args:
-      v: points, any shape, floating dtype; the chain lies along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       order: 1 or 2, static.
       iterations: the number of rounds, static.
-      axis: the axis along which the chain runs.
 
     Returns:
       Approximate minimisers, broadcast shape, dtype of `v`; from `with_gap` their gaps too, that
       shape without `axis`.
-
-    Raises:
-      ValueError: the order is neither 1 nor 2.
 
     Reference: A. Ramdas and R. J. Tibshirani, "Fast and flexible ADMM algorithms for trend
     filtering", Journal of Computational and Graphical Statistics 25(3), 2016 (the splitting); S.-J.
     Kim, K. Koh, S. Boyd and D. Gorinevsky, "l1 trend filtering", SIAM Review 51(2), 2009.
     """
     _check(order)
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
     rows = jnp.moveaxis(jnp.broadcast_to(widened(v), shape), axis, 0)
     step = jnp.moveaxis(widened(step if step.ndim else jnp.full((1,) * v.ndim, step)), axis, 0)
@@ -80,29 +79,16 @@ def prox_trend_filter(
     return jnp.moveaxis(middle + scale * x, 0, axis).astype(v.dtype), gap.astype(v.dtype)
 
 
-def trend_filter_value(x: Array, order: int = 1, axis: int = -1) -> Array:
+def trend_filter_value(x: Array, weight: Real = 1.0, *, order: int = 1, axis: int = -1) -> Array:
     """Penalty of the trend filter, `g(x) = sum_i |(D^(order + 1) x)_i|`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.
-
-    Args:
-      x: any shape, floating dtype; the chain lies along `axis`.
-      order: 1 or 2, static.
-      axis: the axis along which the chain runs.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Raises:
-      ValueError: the order is neither 1 nor 2.
-
-    Reference: S.-J. Kim, K. Koh, S. Boyd and D. Gorinevsky, "l1 trend filtering", SIAM Review
-    51(2), 2009.
     """
     _check(order)
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     bends = jnp.diff(widened(x), order + 1, axis=axis)
-    return jnp.sum(bends * stop_gradient(jnp.sign(bends)), axis=axis).astype(x.dtype)
+    sizes = widened(weight) * (bends * stop_gradient(jnp.sign(bends)))
+    return jnp.sum(sizes, axis=axis).astype(x.dtype)
 
 
 def _check(order: int) -> None:

@@ -7,27 +7,21 @@ traced; the result has the dtype of `v`.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched, stepped
+from fedjax_admm.kernels._arguments import Real, demand_least, matched, stepped, weighed
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
 def soft_threshold(v: Array, threshold: Real) -> Array:
     """Shrink every entry towards 0 by a threshold.
 
-    `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`.
-
-    Derivative at the kinks `|v| = t > 0`: 1/2, the middle of the generalised derivative [0, 1];
-    that in the threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
+    `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`. Derivative at
+    the kinks `|v| = t > 0`: 1/2, the middle of the generalised derivative [0, 1]; that in the
+    threshold is `-sign(v)` where `|v| > t`, at `t = 0` too.
 
     Args:
-      v: points, any shape, floating dtype.
-      threshold: at least 0, broadcasts with `v`.
+      threshold: at least 0.
 
-    Returns:
-      Shrunk entries, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
+    Reference: Parikh and Boyd, 2014, section 6.5.2.
     """
     demand_least("threshold", threshold)
     v, threshold = matched(v, threshold)
@@ -35,89 +29,53 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
     return jnp.maximum(v - threshold, 0.0) + jnp.minimum(v + threshold, 0.0)
 
 
-def _magnitude(x: Array) -> Array:
+def magnitude_of(x: Array) -> Array:
     """Absolute value with the subgradient 0 at 0 (that of `jnp.abs` is 1)."""
     return x * jnp.sign(x)
 
 
-def l1_value(x: Array) -> Array:
+def l1_value(x: Array, weight: Real = 1.0) -> Array:
     """Absolute value, `g(x) = |x|`.
 
     Derivative at the kink `x = 0`: 0, of [-1, 1].
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: R. Tibshirani, "Regression Shrinkage and Selection via the Lasso", Journal of the
-    Royal Statistical Society B 58(1), 1996.
     """
-    (x,) = matched(x)
-    return _magnitude(x)
+    x, weight = matched(x, weight)
+    return weight * magnitude_of(x)
 
 
-def prox_l1(v: Array, step: Real) -> Array:
+def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the absolute value, `g(x) = |x|`.
 
-    `Prox(v; step) = sign(v) max(|v| - step, 0)`; a weight multiplies `step`.
+    `Prox(v; step) = sign(v) max(|v| - step, 0)`. Derivative at the kinks `|v| = step`: 1/2, as in
+    `soft_threshold`.
 
-    Derivative at the kinks `|v| = step`: 1/2, as in `soft_threshold`.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
+    Reference: Parikh and Boyd, 2014, section 6.5.2; R. Tibshirani, "Regression Shrinkage and
+    Selection via the Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
     """
-    demand_least("step", step)
-    return soft_threshold(v, step)
+    return soft_threshold(*weighed(v, step, weight))
 
 
 def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
     """Elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
 
     Derivative at the kink `x = 0`: 0, of [-l1, l1].
-
-    Args:
-      x: points, any shape, floating dtype.
-      l1: weight of the absolute value, at least 0, broadcasts with `x`.
-      l2: weight of the half square, at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
-    Journal of the Royal Statistical Society B 67, 2005.
     """
     x, l1, l2 = matched(x, l1, l2)
-    return l1 * _magnitude(x) + 0.5 * (l2 * x) * x
+    return l1 * magnitude_of(x) + 0.5 * (l2 * x) * x
 
 
 def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     """Proximal map of the elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
 
-    `Prox(v; step) = S(v, step l1) / (1 + step l2)` with the soft threshold `S`.
-
-    Derivative at the kinks `|v| = step l1`: `1 / (2 (1 + step l2))`, the mean of both sides.
+    `Prox(v; step) = S(v, step l1) / (1 + step l2)` with the soft threshold `S`. Derivative at the
+    kinks `|v| = step l1`: `1 / (2 (1 + step l2))`, the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
       l1: weight of the absolute value, at least 0.
       l2: weight of the half square, at least 0.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
     Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
-    Journal of the Royal Statistical Society B 67, 2005; N. Parikh and S. Boyd, "Proximal
-    Algorithms", 2014, section 6.5.3.
+    Journal of the Royal Statistical Society B 67, 2005; Parikh and Boyd, 2014, section 6.5.3.
     """
     v, step, l1, l2 = stepped(v, step, l1, l2)
     return prox_squared_l2(soft_threshold(v, step * l1), step, l2)
@@ -129,13 +87,7 @@ def pinball_value(x: Array, quantile: Real) -> Array:
     Derivative at the kink `x = 0`: `q - 1/2`, the mean of both sides.
 
     Args:
-      x: residuals (observed minus predicted), any shape, floating dtype.
-      quantile: `q` in [0, 1], broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978.
+      x: residuals (observed minus predicted), any shape.
     """
     x, quantile = matched(x, quantile)
     return quantile * jnp.maximum(x, 0.0) + (quantile - 1) * jnp.minimum(x, 0.0)
@@ -145,64 +97,38 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     """Proximal map of the pinball (quantile) loss, `g(x) = max(q x, (q - 1) x)`.
 
     `Prox(v; step) = max(v - step q, 0) + min(v + step (1 - q), 0)`: 0 in between, shifted by the
-    slope outside.
-
-    Derivative at the kinks `v = step q` and `v = step (q - 1)`: 1/2, the mean of both sides.
+    slope outside. Derivative at the kinks `v = step q` and `v = step (q - 1)`: 1/2, the mean of
+    both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      quantile: `q` in [0, 1], broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      quantile: `q` in [0, 1].
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
-    N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.1.3 (piecewise linear scalar
-    functions).
+    Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions).
     """
     v, step, quantile = stepped(v, step, quantile)
     above, below = step * quantile, step * (1 - quantile)
     return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
 
-def sum_positive_value(x: Array) -> Array:
+def sum_positive_value(x: Array, weight: Real = 1.0) -> Array:
     """Positive part, `g(x) = max(x, 0)`.
 
     Derivative at the kink `x = 0`: 1/2, the mean of both sides.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
     """
-    (x,) = matched(x)
-    return jnp.maximum(x, 0.0)
+    x, weight = matched(x, weight)
+    return weight * jnp.maximum(x, 0.0)
 
 
-def prox_sum_positive(v: Array, step: Real) -> Array:
+def prox_sum_positive(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the positive part, `g(x) = max(x, 0)`.
 
-    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`. A weight multiplies
-    `step`.
+    `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`. Derivative at the
+    kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
 
-    Derivative at the kinks `v = 0` and `v = step`: 1/2, the mean of both sides.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
+    Reference: Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions).
     """
-    v, step = stepped(v, step)
+    v, step = matched(*weighed(v, step, weight))
     return jnp.maximum(v - step, 0.0) + jnp.minimum(v, 0.0)
 
 
@@ -210,16 +136,6 @@ def linear_value(x: Array, slope: Real) -> Array:
     """Linear function, `g(x) = slope x`.
 
     Derivative: `slope`, no kink.
-
-    Args:
-      x: points, any shape, floating dtype.
-      slope: any sign, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
     """
     x, slope = matched(x, slope)
     return slope * x
@@ -228,20 +144,12 @@ def linear_value(x: Array, slope: Real) -> Array:
 def prox_linear(v: Array, step: Real, slope: Real) -> Array:
     """Proximal map of a linear function, `g(x) = slope x`.
 
-    `Prox(v; step) = v - step slope`: a step of gradient descent.
-
-    Derivative: smooth, no kink.
+    `Prox(v; step) = v - step slope`: a step of gradient descent. Derivative: smooth, no kink.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      slope: any sign, broadcasts with `v`.
+      slope: any sign.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
+    Reference: Parikh and Boyd, 2014, section 6.1.1.
     """
     v, step, slope = stepped(v, step, slope)
     return v - step * slope

@@ -18,19 +18,11 @@ def _logarithm(x: Array) -> Array:
 def poisson_value(x: Array, counts: Real) -> Array:
     """Negative log-likelihood of counts with the mean `x`, `g(x) = x - counts log(x)`.
 
-    Infinite where `x < 0`, and at `x = 0` for positive counts.
-
-    Derivative: `1 - counts / x`, no kink inside; 0 where the value is infinite.
-
-    Args:
-      x: means, any shape, floating dtype.
-      counts: at least 0, broadcast with `x`.
+    Infinite where `x < 0`, and at `x = 0` for positive counts. Derivative: `1 - counts / x`, no
+    kink inside; 0 where the value is infinite.
 
     Returns:
       Values (not summed, without the logarithm of the factorial), broadcast shape, dtype of `x`.
-
-    Reference: L. A. Shepp and Y. Vardi, "Maximum Likelihood Reconstruction for Emission
-    Tomography", IEEE Transactions on Medical Imaging 1(2), 1982.
     """
     x, counts = matched(x, counts)
     allowed = (x > 0) | ((x == 0) & (counts == 0)) | jnp.isnan(x)
@@ -40,46 +32,30 @@ def poisson_value(x: Array, counts: Real) -> Array:
 def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
     """Proximal map of the Poisson negative log-likelihood, `g(x) = x - counts log(x)`.
 
-    `Prox(v; step) = (w + sqrt(w**2 + 4 step counts)) / 2` with `w = v - step`, computed as
-    `2 step counts / (sqrt(w**2 + 4 step counts) - w)` where `w < 0`: no cancellation, and no square
-    that leaves the range. At the step 0, and for no counts, negative results become 0.
+    `Prox(v; step) = (w + sqrt(w**2 + 4 step counts)) / 2` with `w = v - step`, computed as `2 step
+    counts / (sqrt(w**2 + 4 step counts) - w)` where `w < 0`: no cancellation, and no square that
+    leaves the range. At the step 0, and for no counts, negative results become 0.
 
     Derivative: smooth for positive counts and steps. At the kink `v = step` for no counts the mean
     of both sides in point and step, and 0 in the counts, where the derivative is infinite.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      counts: at least 0, broadcast with `v`.
+      counts: at least 0.
 
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal Splitting Methods in Signal Processing",
-    in Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011, table
-    10.2 (the map; the form without cancellation is derived in the comments).
+    Reference: Combettes and Pesquet, 2011, table 10.2 (the map; the form without cancellation is
+    derived in the comments); L. A. Shepp and Y. Vardi, "Maximum Likelihood Reconstruction for
+    Emission Tomography", IEEE Transactions on Medical Imaging 1(2), 1982.
     """
     v, step, counts = stepped(v, step, counts)
     wide, by = widened(v), widened(step)
     return larger_root(wide - by, by, widened(counts)).astype(v.dtype)
 
 
-def log_barrier_value(x: Array, weight: Real) -> Array:
+def log_barrier_value(x: Array, weight: Real = 1.0) -> Array:
     """Logarithmic barrier, `g(x) = -weight log(x)`.
 
-    Infinite where `x <= 0` (for the weight 0: where `x < 0`).
-
-    Derivative: `-weight / x`, no kink inside; 0 where `x <= 0`.
-
-    Args:
-      x: points, any shape, floating dtype.
-      weight: at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
-    section 11.2.1.
+    Infinite where `x <= 0` (for the weight 0: where `x < 0`). Derivative: `-weight / x`, no kink
+    inside; 0 where `x <= 0`.
     """
     x, weight = matched(x, weight)
     allowed = (x > 0) | ((x == 0) & (weight == 0)) | jnp.isnan(x)
@@ -87,27 +63,18 @@ def log_barrier_value(x: Array, weight: Real) -> Array:
     return jnp.where(allowed, -weight * logarithm, jnp.inf)
 
 
-def prox_log_barrier(v: Array, step: Real, weight: Real) -> Array:
+def prox_log_barrier(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the logarithmic barrier, `g(x) = -weight log(x)`.
 
-    `Prox(v; step) = (v + sqrt(v**2 + 4 step weight)) / 2`, computed as
-    `2 step weight / (sqrt(v**2 + 4 step weight) - v)` where `v < 0`: no cancellation, and no square
-    that leaves the range. Where `step weight = 0` it is `max(v, 0)`.
+    `Prox(v; step) = (v + sqrt(v**2 + 4 step weight)) / 2`, computed as `2 step weight / (sqrt(v**2
+    + 4 step weight) - v)` where `v < 0`: no cancellation, and no square that leaves the range.
+    Where `step weight = 0` it is `max(v, 0)`.
 
     Derivative: smooth where `step weight > 0`. At the kink `v = 0` with `step weight = 0` the mean
     of both sides in the point, and 0 in step and weight, where the derivative is infinite.
 
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      weight: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal Splitting Methods in Signal Processing",
-    in Fixed-Point Algorithms for Inverse Problems in Science and Engineering, Springer, 2011, table
-    10.2 (the map; the form without cancellation is derived in the comments).
+    Reference: Combettes and Pesquet, 2011, table 10.2 (the map; the form without cancellation is
+    derived in the comments); Boyd and Vandenberghe, 2004, section 11.2.1.
     """
     v, step, weight = stepped(v, step, weight)
     return larger_root(widened(v), widened(step), widened(weight)).astype(v.dtype)

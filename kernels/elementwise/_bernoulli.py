@@ -14,19 +14,8 @@ _LARGE = 1e24
 def bernoulli_value(x: Array, target: Real) -> Array:
     """Binary cross-entropy of a probability, `g(x) = -t log(x) - (1 - t) log(1 - x)`.
 
-    `t` is the target. Infinite outside [0, 1], at 0 for `t > 0`, and at 1 for `t < 1`.
-
-    Derivative: `(1 - t) / (1 - x) - t / x`, no kink inside; 0 where the value is infinite.
-
-    Args:
-      x: probabilities, any shape, floating dtype.
-      target: `t`, in [0, 1], broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning",
-    2nd edition, Springer, 2009, chapter 11 (cross-entropy of a probability).
+    `t` is the target. Infinite outside [0, 1], at 0 for `t > 0`, and at 1 for `t < 1`. Derivative:
+    `(1 - t) / (1 - x) - t / x`, no kink inside; 0 where the value is infinite.
     """
     x, target = matched(x, target)
     value = 0.0 * x
@@ -46,20 +35,18 @@ def prox_bernoulli(v: Array, step: Real, target: Real) -> Array:
     `step`. At the step 0 it is the projection on [0, 1]; for `t = 0` results may be 0, for `t = 1`
     they may be 1. (`prox_cross_entropy` is the map of the same loss by its logit.)
 
-    Derivative: smooth for positive steps and targets inside (0, 1). At the kinks, `v = step` for
-    `t = 0`, `v = 1 - step` for `t = 1`, and 0 and 1 at the step 0, the mean of both sides in the
+    Derivative: smooth for positive steps and targets inside (0, 1). At the kinks, `v = step` for `t
+    = 0`, `v = 1 - step` for `t = 1`, and 0 and 1 at the step 0, the mean of both sides in the
     point, and 0 in what would change it by a root.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      target: `t`, in [0, 1], broadcasts with `v`.
+      target: `t`, in [0, 1].
 
     Returns:
       Minimisers in [0, 1], broadcast shape, dtype of `v`.
 
-    Reference: T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning",
-    2nd edition, Springer, 2009, chapter 11 (the loss); the root is derived in the comments.
+    Reference: T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning", 2nd
+    edition, Springer, 2009, chapter 11 (the loss); the root is derived in the comments.
     """
     v, step, target = stepped(v, step, target)
     wide, by, t = widened(v), widened(step), widened(target)

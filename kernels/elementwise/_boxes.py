@@ -6,7 +6,7 @@ For a convex g of one number and an interval, the map of their sum is that of g,
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed
 from fedjax_admm.kernels.elementwise._absolute import elastic_net_value, soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
@@ -14,18 +14,9 @@ from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 def project_non_negative(v: Array) -> Array:
     """Project onto the non-negative numbers.
 
-    `max(v, 0)`.
+    `max(v, 0)`. Derivative at `v = 0`: 1/2, the mean of both sides.
 
-    Derivative at `v = 0`: 1/2, the mean of both sides.
-
-    Args:
-      v: points, any shape, floating dtype.
-
-    Returns:
-      Projections, shape and dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2.4.
+    Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
     (v,) = matched(v)
     return jnp.maximum(v, 0.0)
@@ -34,21 +25,15 @@ def project_non_negative(v: Array) -> Array:
 def project_box(v: Array, lower: Real, upper: Real) -> Array:
     """Project onto a box: the proximal map, for every step, of its indicator.
 
-    `min(max(v, lower), upper)`. Infinite bounds are allowed; a half line is a box.
-
-    Derivative at `v = lower` and `v = upper`: 1/2, the mean of both sides. Outside it is 1 in the
-    bound that was hit, also where both bounds are equal.
+    `min(max(v, lower), upper)`. Infinite bounds are allowed; a half line is a box. Derivative at `v
+    = lower` and `v = upper`: 1/2, the mean of both sides. Outside it is 1 in the bound that was
+    hit, also where both bounds are equal.
 
     Args:
-      v: points, any shape, floating dtype.
-      lower: lower bounds, broadcast with `v`.
+      lower: lower bounds.
       upper: upper bounds, not below `lower`.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2.4.
+    Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
     v, lower, upper = matched(v, lower, upper)
     # Not min(max(v, lower), upper): equal bounds tie, and (-r, r) at r = 0 has no derivative in r.
@@ -59,20 +44,13 @@ def project_box(v: Array, lower: Real, upper: Real) -> Array:
 def project_linf_ball(v: Array, radius: Real) -> Array:
     """Project onto the cube `||x||_inf <= radius`.
 
-    `min(max(v, -radius), radius)`.
-
-    Derivative at `|v| = radius > 0`: 1/2, the mean of both sides; that in the radius is `sign(v)`
-    where `|v| > radius`, at the radius 0 too.
+    `min(max(v, -radius), radius)`. Derivative at `|v| = radius > 0`: 1/2, the mean of both sides;
+    that in the radius is `sign(v)` where `|v| > radius`, at the radius 0 too.
 
     Args:
-      v: points, any shape, floating dtype.
       radius: at least 0, broadcasts with `v`: one for each entry, or one for all.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2.4.
+    Reference: Parikh and Boyd, 2014, section 6.2.4.
     """
     v, radius = matched(v, radius)
     # Not clip(v, -r, r): at r = 0 both bounds tie, and negative points lose their derivative.
@@ -82,16 +60,12 @@ def project_linf_ball(v: Array, radius: Real) -> Array:
 def project_binary(v: Array, low: Real, high: Real) -> Array:
     """Project onto two values: the nearer one. The set is not convex.
 
-    `low` where `v < (low + high) / 2`, else `high`.
-
-    Ties, `v = (low + high) / 2`: `high`.
-
+    `low` where `v < (low + high) / 2`, else `high`. Ties, `v = (low + high) / 2`: `high`.
     Derivative: 0 in the point, 1 in the value taken; at the jump that of `high`.
 
     Args:
-      v: points, any shape, floating dtype.
-      low: the smaller value, broadcasts with `v`.
-      high: the larger value, not below `low`, broadcasts with `v`.
+      low: the smaller value.
+      high: the larger value, not below `low`.
 
     Returns:
       Projections, broadcast shape, dtype of `v`; NaN where `v` is.
@@ -110,174 +84,95 @@ def _held(x: Array, lower: Array, upper: Array) -> Array:
     return undefined_by(jnp.where(x < lower, lower, jnp.where(x > upper, upper, x)), lower, upper)
 
 
-def non_negative_l1_value(x: Array) -> Array:
+def non_negative_l1_value(x: Array, weight: Real = 1.0) -> Array:
     """Absolute value of what is not negative, `g(x) = x` where `x >= 0`, else infinity.
 
     Derivative: 1 where `x >= 0`, 0 elsewhere.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2 (the absolute value).
     """
-    (x,) = matched(x)
-    return jnp.where(x < 0, jnp.inf, x)
+    x, weight = matched(x, weight)
+    return jnp.where(x < 0, jnp.inf, weight * x)
 
 
-def prox_non_negative_l1(v: Array, step: Real) -> Array:
+def prox_non_negative_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the absolute value on `x >= 0`, `g(x) = x` there.
 
-    `Prox(v; step) = max(v - step, 0)`; a weight multiplies `step`.
+    `Prox(v; step) = max(v - step, 0)`. Derivative at the kink `v = step`: 1/2 in the point, -1/2 in
+    the step, the mean of both sides.
 
-    Derivative at the kink `v = step`: 1/2 in the point, -1/2 in the step, the mean of both sides.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
+    Reference: Parikh and Boyd, 2014, section 6.5.2.
     """
-    v, step = stepped(v, step)
+    v, step = matched(*weighed(v, step, weight))
     return jnp.maximum(v - step, 0.0)
 
 
-def non_negative_squared_l2_value(x: Array, weight: Real) -> Array:
+def non_negative_squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
     """Weighted half square of what is not negative, `g(x) = weight x**2 / 2` where `x >= 0`.
 
-    Infinite elsewhere.
-
-    Derivative: `weight x` where `x >= 0`, 0 elsewhere.
-
-    Args:
-      x: points, any shape, floating dtype.
-      weight: at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal
-    Problems", Technometrics 12(1), 1970.
+    Infinite elsewhere. Derivative: `weight x` where `x >= 0`, 0 elsewhere.
     """
-    return box_squared_l2_value(x, 0.0, jnp.inf, weight)
+    return box_squared_l2_value(x, weight, 0.0, jnp.inf)
 
 
-def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real) -> Array:
+def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the weighted half square on `x >= 0`, `g(x) = weight x**2 / 2` there.
 
-    `Prox(v; step) = max(v, 0) / (1 + step weight)`.
+    `Prox(v; step) = max(v, 0) / (1 + step weight)`. Derivative at the kink `v = 0`: the mean of
+    both sides.
 
-    Derivative at the kink `v = 0`: the mean of both sides.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      weight: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.1.1 and 6.2.4.
+    Reference: Parikh and Boyd, 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard,
+    "Ridge Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     return prox_squared_l2(project_non_negative(v), step, weight)
 
 
-def box_l1_value(x: Array, lower: Real, upper: Real, l1: Real) -> Array:
-    """Absolute value on a box, `g(x) = l1 |x|` where `lower <= x <= upper`, else infinity.
+def box_l1_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
+    """Absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`, else infinity.
 
-    Derivative at the kink `x = 0`: 0, of [-l1, l1]; 0 outside the box.
-
-    Args:
-      x: points, any shape, floating dtype.
-      lower: lower bounds, broadcast with `x`; may be infinite.
-      upper: upper bounds, not below `lower`; may be infinite.
-      l1: weight of the absolute value, at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: R. Tibshirani, "Regression Shrinkage and Selection via the Lasso", Journal of the
-    Royal Statistical Society B 58(1), 1996 (the penalty).
+    Derivative at the kink `x = 0`: 0, of [-1, 1]; 0 outside the box.
     """
     x, lower, upper = matched(x, lower, upper)
-    return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, l1, 0.0))
+    return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, weight, 0.0))
 
 
-def prox_box_l1(v: Array, step: Real, lower: Real, upper: Real, l1: Real) -> Array:
-    """Proximal map of the absolute value on a box, `g(x) = l1 |x|` where `lower <= x <= upper`.
+def prox_box_l1(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
+    """Proximal map of the absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`.
 
-    `Prox(v; step) = min(max(S(v, step l1), lower), upper)` with the soft threshold `S`.
-
-    Derivative at the kinks: at `|v| = step l1` the mean of both sides, where a bound is met that
-    from within the box.
+    `Prox(v; step) = min(max(S(v, step), lower), upper)` with the soft threshold `S`. Derivative at
+    the kinks: at `|v| = step` the mean of both sides, where a bound is met that from within the
+    box.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      lower: lower bounds, broadcast with `v`; may be infinite.
+      lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
-      l1: weight of the absolute value, at least 0, broadcasts with `v`.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.2.4 and 6.5.2.
+    Reference: Parikh and Boyd, 2014, sections 6.2.4 and 6.5.2; R. Tibshirani, "Regression Shrinkage
+    and Selection via the Lasso", Journal of the Royal Statistical Society B 58(1), 1996.
     """
-    v, step, lower, upper, l1 = stepped(v, step, lower, upper, l1)
-    return _held(soft_threshold(v, step * l1), lower, upper)
+    v, step, lower, upper = weighed(v, step, weight, lower, upper)
+    return _held(soft_threshold(v, step), lower, upper)
 
 
-def box_squared_l2_value(x: Array, lower: Real, upper: Real, weight: Real) -> Array:
+def box_squared_l2_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
     """Weighted half square on a box, `g(x) = weight x**2 / 2` where `lower <= x <= upper`.
 
-    Infinite elsewhere.
-
-    Derivative: `weight x` on the box, 0 outside.
-
-    Args:
-      x: points, any shape, floating dtype.
-      lower: lower bounds, broadcast with `x`; may be infinite.
-      upper: upper bounds, not below `lower`; may be infinite.
-      weight: at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal
-    Problems", Technometrics 12(1), 1970 (the penalty).
+    Infinite elsewhere. Derivative: `weight x` on the box, 0 outside.
     """
     x, lower, upper = matched(x, lower, upper)
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, 0.0, weight))
 
 
-def prox_box_squared_l2(v: Array, step: Real, lower: Real, upper: Real, weight: Real) -> Array:
+def prox_box_squared_l2(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
     """Proximal map of the weighted half square on a box, `g(x) = weight x**2 / 2` there.
 
-    `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`.
-
-    Derivative at the kinks, where a bound is met: that from within the box.
+    `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`. Derivative at the kinks, where
+    a bound is met: that from within the box.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      lower: lower bounds, broadcast with `v`; may be infinite.
+      lower: lower bounds; may be infinite.
       upper: upper bounds, not below `lower`; may be infinite.
-      weight: at least 0, broadcasts with `v`.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, sections 6.1.1 and 6.2.4.
+    Reference: Parikh and Boyd, 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard,
+    "Ridge Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
-    v, step, lower, upper, weight = stepped(v, step, lower, upper, weight)
+    v, step, weight, lower, upper = stepped(v, step, weight, lower, upper)
     return _held(prox_squared_l2(v, step, weight), lower, upper)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
 
 
 def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
@@ -25,23 +25,13 @@ def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
     return jnp.where(zero, 0.0, jnp.sign(wide) * jnp.maximum(x, 0.0)).astype(v.dtype)
 
 
-def log_sum_value(x: Array, epsilon: Real) -> Array:
+def log_sum_value(x: Array, weight: Real, epsilon: Real) -> Array:
     """Log-sum penalty, `g(x) = log(1 + |x| / epsilon)`.
 
     Derivative at the kink `x = 0`: 0, of [-1 / epsilon, 1 / epsilon].
-
-    Args:
-      x: points, any shape, floating dtype.
-      epsilon: positive, broadcasts with `x`; the smaller, the nearer to a count of nonzeros.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: E. J. Candes, M. B. Wakin and S. P. Boyd, "Enhancing Sparsity by Reweighted l1
-    Minimization", Journal of Fourier Analysis and Applications 14, 2008.
     """
-    x, epsilon = matched(x, epsilon)
-    return _log_sum(widened(x * jnp.sign(x)), widened(epsilon)).astype(x.dtype)
+    x, weight, epsilon = matched(x, weight, epsilon)
+    return weight * _log_sum(widened(x * jnp.sign(x)), widened(epsilon)).astype(x.dtype)
 
 
 def _log_sum(x: Array, epsilon: Array) -> Array:
@@ -64,7 +54,7 @@ def _log_sum_at_once(x: Array, epsilon: Array) -> Array:
     )
 
 
-def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
+def prox_log_sum(v: Array, step: Real, weight: Real, epsilon: Real) -> Array:
     """Proximal map of the log-sum penalty, `g(x) = log(1 + |x| / epsilon)`, for every step.
 
     The candidate beside 0, of the sign of `v`, is `x = (|v| - epsilon + sqrt((|v| + epsilon)**2 - 4
@@ -73,26 +63,22 @@ def prox_log_sum(v: Array, step: Real, epsilon: Real) -> Array:
     |v|)**2 / (2 step)` is below `v**2 / (2 step)`, else 0. The threshold of existence `2 sqrt(step)
     - epsilon` alone is not enough: up to the jump, 0 is the better of two local minima.
 
-    The penalty `log(|x| + delta)` differs by a constant from that with `epsilon = delta`;
-    `sigma log(1 + gamma |x|) / log(1 + gamma)` is `epsilon = 1 / gamma` and `step` times
-    `sigma / log(1 + gamma)`.
+    The penalty `log(|x| + delta)` differs by a constant from that with `epsilon = delta`; `sigma
+    log(1 + gamma |x|) / log(1 + gamma)` is `epsilon = 1 / gamma` and `step` times `sigma / log(1 +
+    gamma)`.
 
-    Ties, where both objectives are equal: 0 is returned.
-
-    Derivative: 0 at the kink `|v| = step / epsilon` and at the jump, that of the constant 0.
+    Ties, where both objectives are equal: 0 is returned. Derivative: 0 at the kink `|v| = step /
+    epsilon` and at the jump, that of the constant 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      epsilon: positive, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      epsilon: positive.
 
     Reference: A. Prater-Bennette, L. Shen and E. E. Tripp, "The Proximity Operator of the Log-Sum
-    Penalty", Journal of Scientific Computing 93, 2022 (both regimes).
+    Penalty", Journal of Scientific Computing 93, 2022 (both regimes); E. J. Candes, M. B. Wakin and
+    S. P. Boyd, "Enhancing Sparsity by Reweighted l1 Minimization", Journal of Fourier Analysis and
+    Applications 14, 2008.
     """
-    v, step, epsilon = stepped(v, step, epsilon)
+    v, step, epsilon = weighed(v, step, weight, epsilon)
     wide, step, epsilon = widened(v), widened(step), widened(epsilon)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + epsilon
@@ -139,53 +125,37 @@ def _geman_slope(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tup
     return x, moved / jnp.where(curvature > 0, curvature, 1.0)
 
 
-def geman_value(x: Array, gamma: Real) -> Array:
+def geman_value(x: Array, weight: Real, gamma: Real) -> Array:
     """Geman penalty, `g(x) = |x| / (|x| + gamma)`.
 
     Derivative at the kink `x = 0`: 0, of [-1 / gamma, 1 / gamma].
-
-    Args:
-      x: points, any shape, floating dtype.
-      gamma: positive, broadcasts with `x`; the magnitude at which g is 1/2.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: D. Geman and C. Yang, "Nonlinear image recovery with half-quadratic regularization",
-    IEEE Transactions on Image Processing 4(7), 1995.
     """
-    x, gamma = matched(x, gamma)
+    x, weight, gamma = matched(x, weight, gamma)
     magnitude = x * jnp.sign(x)
-    return magnitude / (magnitude + gamma)
+    return weight * (magnitude / (magnitude + gamma))
 
 
-def prox_geman(v: Array, step: Real, gamma: Real) -> Array:
+def prox_geman(v: Array, step: Real, weight: Real, gamma: Real) -> Array:
     """Proximal map of the Geman penalty, `g(x) = |x| / (|x| + gamma)`, for every step.
 
     The candidate beside 0, of the sign of `v`, is `x = a (2/3 + r) - gamma` with `a = |v| + gamma`
     and the root `r >= 0` of `r**2 (1 + r) = 4/27 - step gamma / a**3`, where the right side is
-    positive: the largest root of the cubic `(x - |v|) (x + gamma)**2 + step gamma = 0`.
-    `step <= gamma**2 / 2`: 0 where `|v| <= step / gamma`, else `x`; continuous.
-    `step > gamma**2 / 2`: `x` where it is positive and `step / (x + gamma) < |v| - x / 2` (its
-    objective is below that of 0), else 0.
+    positive: the largest root of the cubic `(x - |v|) (x + gamma)**2 + step gamma = 0`. `step <=
+    gamma**2 / 2`: 0 where `|v| <= step / gamma`, else `x`; continuous. `step > gamma**2 / 2`: `x`
+    where it is positive and `step / (x + gamma) < |v| - x / 2` (its objective is below that of 0),
+    else 0.
 
-    Ties, where both objectives are equal: 0 is returned.
-
-    Derivative: 0 at the kink `|v| = step / gamma` and at the jump, that of the constant 0.
+    Ties, where both objectives are equal: 0 is returned. Derivative: 0 at the kink `|v| = step /
+    gamma` and at the jump, that of the constant 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      gamma: positive, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      gamma: positive.
 
     Reference: D. Geman and C. Yang, "Nonlinear image recovery with half-quadratic regularization",
     IEEE Transactions on Image Processing 4(7), 1995 (penalty); cubic and regimes derived in the
     comments of the module.
     """
-    v, step, gamma = stepped(v, step, gamma)
+    v, step, gamma = weighed(v, step, weight, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     total = magnitude + gamma
@@ -227,54 +197,36 @@ def _initial_slope(gamma: Array) -> Array:
     return jnp.where(near, 1 + small / 2 + square * even, large / -jnp.expm1(-large))
 
 
-def exponential_type_value(x: Array, gamma: Real) -> Array:
+def exponential_type_value(x: Array, weight: Real, gamma: Real) -> Array:
     """Exponential-type penalty, `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`.
 
     Derivative at the kink `x = 0`: 0, of [-g'(0), g'(0)].
-
-    Args:
-      x: points, any shape, floating dtype.
-      gamma: positive, broadcasts with `x`; towards 0 g is `|x|`, towards infinity the count of
-        nonzeros.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: C. Gao, N. Wang, Q. Yu and Z. Zhang, "A Feasible Nonconvex Relaxation Approach to
-    Feature Selection", AAAI 2011.
     """
-    x, gamma = matched(x, gamma)
-    return jnp.expm1(-gamma * (x * jnp.sign(x))) / jnp.expm1(-gamma)
+    x, weight, gamma = matched(x, weight, gamma)
+    return weight * (jnp.expm1(-gamma * (x * jnp.sign(x))) / jnp.expm1(-gamma))
 
 
-def prox_exponential_type(v: Array, step: Real, gamma: Real) -> Array:
+def prox_exponential_type(v: Array, step: Real, weight: Real, gamma: Real) -> Array:
     """Proximal map of `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`, for every step.
 
-    With `c = step gamma**2 / (1 - exp(-gamma))` the candidate beside 0, of the sign of `v`, is
-    `x = |v| - w / gamma` with the root `w <= 1` of `w exp(-w) = c exp(-gamma |v|)` (minus Lambert's
-    W), where the right side is at most `1 / e`.
-    `c <= 1`: 0 where `gamma |v| <= c`, else `x`; continuous.
-    `c > 1`: `x` where it is positive and `g(x) + (x - |v|)**2 / (2 step)` is below
+    With `c = step gamma**2 / (1 - exp(-gamma))` the candidate beside 0, of the sign of `v`, is `x =
+    |v| - w / gamma` with the root `w <= 1` of `w exp(-w) = c exp(-gamma |v|)` (minus Lambert's W),
+    where the right side is at most `1 / e`. `c <= 1`: 0 where `gamma |v| <= c`, else `x`;
+    continuous. `c > 1`: `x` where it is positive and `g(x) + (x - |v|)**2 / (2 step)` is below
     `v**2 / (2 step)`, else 0.
 
-    Ties, where both objectives are equal: 0 is returned.
-
-    Derivative: 0 at the kink `gamma |v| = c` and at the jump, that of the constant 0.
+    Ties, where both objectives are equal: 0 is returned. Derivative: 0 at the kink `gamma |v| = c`
+    and at the jump, that of the constant 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      gamma: positive and finite, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      gamma: positive and finite.
 
     Reference: C. Gao, N. Wang, Q. Yu and Z. Zhang, "A Feasible Nonconvex Relaxation Approach to
     Feature Selection", AAAI 2011 (penalty); R. M. Corless, G. H. Gonnet, D. E. G. Hare, D. J.
     Jeffrey and D. E. Knuth, "On the Lambert W function", Advances in Computational Mathematics 5,
     1996 (the root).
     """
-    v, step, gamma = stepped(v, step, gamma)
+    v, step, gamma = weighed(v, step, weight, gamma)
     wide, step, gamma = widened(v), widened(step), widened(gamma)
     magnitude = wide * jnp.sign(wide)
     slope = jnp.minimum(step * _initial_slope(gamma), float(jnp.finfo(wide.dtype).max))

@@ -6,26 +6,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
 
 
 def kl_value(x: Array, reference: Real) -> Array:
     """Kullback-Leibler divergence of two positive numbers, `g(x) = x log(x / y) - x + y`.
 
     `y` is the reference: at least 0, with the minimum 0 at `x = y`. Infinite where `x < 0`, and
-    where `y = 0 < x`.
-
-    Derivative: `log(x / y)`, no kink inside; 0 where `x <= 0`.
-
-    Args:
-      x: points, any shape, floating dtype.
-      reference: `y`, at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: I. Csiszar, "Why Least Squares and Maximum Entropy? An Axiomatic Approach to
-    Inference for Linear Inverse Problems", Annals of Statistics 19(4), 1991 (the I-divergence).
+    where `y = 0 < x`. Derivative: `log(x / y)`, no kink inside; 0 where `x <= 0`.
     """
     x, reference = matched(x, reference)
     inside = (x > 0) & (reference > 0)
@@ -38,72 +26,50 @@ def prox_kl(v: Array, step: Real, reference: Real) -> Array:
     """Proximal map of the Kullback-Leibler divergence, `g(x) = x log(x / y) - x + y`.
 
     `Prox(v; step) = step W(exp(v / step) y / step)` with Lambert's function W and the reference
-    `y`: the root of `x + step log(x / y) = v`, computed without that exponential as
-    `step u`, `u + log(u) = v / step + log(y / step)`. At the step 0 it is `max(v, 0)`, for the
-    reference 0 it is 0.
+    `y`: the root of `x + step log(x / y) = v`, computed without that exponential as `step u`, `u +
+    log(u) = v / step + log(y / step)`. At the step 0 it is `max(v, 0)`, for the reference 0 it is
+    0.
 
-    Derivative: `x / (x + step)` in the point, `-log(x / y)` times that in the step, and
-    `step / (x + step)` times `x / y` in the reference; smooth, no kink, of any order. At the step 0
-    the mean of both sides at `v = 0` and 0 in the step there, and 0 in the reference at `y = 0`.
+    Derivative: `x / (x + step)` in the point, `-log(x / y)` times that in the step, and `step / (x
+    + step)` times `x / y` in the reference; smooth, no kink, of any order. At the step 0 the mean
+    of both sides at `v = 0` and 0 in the step there, and 0 in the reference at `y = 0`.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      reference: `y`, at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
+      reference: `y`, at least 0.
 
     Reference: R. M. Corless, G. H. Gonnet, D. E. G. Hare, D. J. Jeffrey, and D. E. Knuth, "On the
     Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in the
-    comments.
+    comments; I. Csiszar, "Why Least Squares and Maximum Entropy? An Axiomatic Approach to Inference
+    for Linear Inverse Problems", Annals of Statistics 19(4), 1991.
     """
     v, step, reference = stepped(v, step, reference)
     return _divergence_root(widened(v), widened(step), widened(reference)).astype(v.dtype)
 
 
-def entropy_value(x: Array) -> Array:
+def entropy_value(x: Array, weight: Real = 1.0) -> Array:
     """Negative entropy, `g(x) = x log(x)`.
 
-    0 at `x = 0`, infinite where `x < 0`.
-
-    Derivative: `1 + log(x)`, no kink inside; 0 where `x <= 0`.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: S. Boyd and L. Vandenberghe, "Convex Optimization", Cambridge University Press, 2004,
-    section 3.1.5.
+    0 at `x = 0`, infinite where `x < 0`. Derivative: `1 + log(x)`, no kink inside; 0 where `x <=
+    0`.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     inside = x > 0
     safe = jnp.where(inside, x, 1.0)
-    return jnp.where(x < 0, jnp.inf, jnp.where(inside, safe * jnp.log(safe), 0.0 * x))
+    return jnp.where(x < 0, jnp.inf, weight * jnp.where(inside, safe * jnp.log(safe), 0.0 * x))
 
 
-def prox_entropy(v: Array, step: Real) -> Array:
+def prox_entropy(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the negative entropy, `g(x) = x log(x)`.
 
     `Prox(v; step) = step W(exp(v / step - 1) / step)` with Lambert's function W: the map of the
-    Kullback-Leibler divergence with the reference `exp(-1)`. A weight multiplies `step`.
-
-    Derivative: as in `prox_kl`, smooth, no kink.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, at least 0, broadcast shape, dtype of `v`.
+    Kullback-Leibler divergence with the reference `exp(-1)`. Derivative: as in `prox_kl`, smooth,
+    no kink.
 
     Reference: R. M. Corless, G. H. Gonnet, D. E. G. Hare, D. J. Jeffrey, and D. E. Knuth, "On the
-    Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in
-    the comments.
+    Lambert W Function", Advances in Computational Mathematics 5, 1996; the map is derived in the
+    comments; Boyd and Vandenberghe, 2004, section 3.1.5.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     wide = widened(v)
     inverse = jnp.asarray(0.36787944117144233, wide.dtype)  # exp(-1)
     return _divergence_root(wide, widened(step), inverse).astype(v.dtype)

@@ -11,61 +11,29 @@ from jax.lax import stop_gradient
 
 from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
-from fedjax_admm.kernels.elementwise._absolute import soft_threshold
-
-
-def _magnitude(x: Array) -> Array:
-    """Absolute value with the subgradient 0 at 0 (that of `jnp.abs` is 1)."""
-    return x * jnp.sign(x)
+from fedjax_admm.kernels.elementwise._absolute import magnitude_of, soft_threshold
 
 
 def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
     """Minimax concave penalty.
 
-    `P(v) = lam |v| - v**2 / (2 gamma)` where `|v| <= gamma lam`, else
-    `gamma lam**2 / 2`.
-
+    `P(v) = lam |v| - v**2 / (2 gamma)` where `|v| <= gamma lam`, else `gamma lam**2 / 2`.
     Subgradient at the kink `v = 0`: 0, of [-lam, lam]; no other kink.
-
-    Args:
-      v: points, any shape, floating dtype.
-      lam: slope at 0, at least 0, broadcasts with `v`.
-      gamma: concavity, positive, broadcasts with `v`; `1 / gamma` is the modulus of weak convexity.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `v`.
-
-    Reference: C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty",
-    Annals of Statistics 38(2), 2010, equation (2.1).
     """
     v, lam, gamma = matched(v, lam, gamma)
-    capped = jnp.minimum(_magnitude(v), gamma * lam)
+    capped = jnp.minimum(magnitude_of(v), gamma * lam)
     return capped * (lam - 0.5 * capped / gamma)
 
 
 def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
     """Smoothly clipped absolute deviation penalty.
 
-    With `t = |v|`: `P = lam t` for `t <= lam`,
-    `(2 gamma lam t - t**2 - lam**2) / (2 (gamma - 1))` for `lam < t <= gamma lam`,
-    `(gamma + 1) lam**2 / 2` above.
-
-    Subgradient at the kink `v = 0`: 0, of [-lam, lam]; no other kink.
-
-    Args:
-      v: points, any shape, floating dtype.
-      lam: slope at 0, at least 0, broadcasts with `v`.
-      gamma: greater than 1 (2 and more in the reference), broadcasts with `v`; `1 / (gamma - 1)` is
-        the modulus of weak convexity.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `v`.
-
-    Reference: J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its
-    oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.7).
+    With `t = |v|`: `P = lam t` for `t <= lam`, `(2 gamma lam t - t**2 - lam**2) / (2 (gamma - 1))`
+    for `lam < t <= gamma lam`, `(gamma + 1) lam**2 / 2` above. Subgradient at the kink `v = 0`: 0,
+    of [-lam, lam]; no other kink.
     """
     v, lam, gamma = matched(v, lam, gamma)
-    magnitude = _magnitude(v)
+    magnitude = magnitude_of(v)
     linear = lam * jnp.minimum(magnitude, lam)
     # Beyond lam the slope falls linearly to 0 at gamma lam: length times mean slope.
     capped = jnp.clip(magnitude, lam, gamma * lam)
@@ -75,24 +43,19 @@ def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
 def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     """Proximal map of the minimax concave penalty, the global minimiser for every step.
 
-    `step < gamma` (firm threshold): `S(v, step lam) / (1 - step / gamma)` where
-    `|v| <= gamma lam`, else `v`. `step >= gamma` (hard threshold): 0 where
-    `|v| <= lam sqrt(gamma step)`, else `v`. `S` is the soft threshold. With `gamma = 1` and
-    `lam = sqrt(2 mu)` this is the map of the quadratic envelope of `mu` times the number of nonzero
-    entries, `mu - max(sqrt(2 mu) - |x|, 0)**2 / 2`.
+    `step < gamma` (firm threshold): `S(v, step lam) / (1 - step / gamma)` where `|v| <= gamma
+    lam`, else `v`. `step >= gamma` (hard threshold): 0 where `|v| <= lam sqrt(gamma step)`,
+    else `v`. `S` is the soft threshold. With `gamma = 1` and `lam = sqrt(2 mu)` this is the map
+    of the quadratic envelope of `mu` times the number of nonzero entries, `mu - max(sqrt(2 mu)
+    - |x|, 0)**2 / 2`.
 
-    Ties, `|v| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned. Derivative at the
-    kinks: at `|v| = step lam` the mean of both sides, at `|v| = gamma lam` that from within;
-    at the jump that of the constant 0.
+    Ties, `|v| = lam sqrt(gamma step)` with `step >= gamma`: 0 is returned. Derivative at the kinks:
+    at `|v| = step lam` the mean of both sides, at `|v| = gamma lam` that from within; at the jump
+    that of the constant 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      lam: slope at 0, at least 0, broadcasts with `v`.
-      gamma: concavity, positive, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      lam: slope at 0, at least 0.
+      gamma: concavity, positive.
 
     Reference: C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty",
     Annals of Statistics 38(2), 2010 (penalty, firm threshold); H.-Y. Gao and A. G. Bruce,
@@ -115,23 +78,17 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
 def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     """Proximal map of SCAD, the global minimiser for every step.
 
-    `step < gamma - 1`: `S(v, step lam)` where `|v| <= (1 + step) lam`,
-    `((gamma - 1) v - sign(v) step gamma lam) / (gamma - 1 - step)` up to
-    `|v| = gamma lam`, `v` above. `gamma - 1 <= step <= gamma + 1`: `S(v, step lam)` where
-    `|v| <= (gamma + 1 + step) lam / 2`, else `v`. `step > gamma + 1`: 0 where
-    `|v| <= lam sqrt(step (gamma + 1))`, else `v`. `S` is the soft threshold.
+    `step < gamma - 1`: `S(v, step lam)` where `|v| <= (1 + step) lam`, `((gamma - 1) v - sign(v)
+    step gamma lam) / (gamma - 1 - step)` up to `|v| = gamma lam`, `v` above. `gamma - 1 <= step <=
+    gamma + 1`: `S(v, step lam)` where `|v| <= (gamma + 1 + step) lam / 2`, else `v`. `step > gamma
+    + 1`: 0 where `|v| <= lam sqrt(step (gamma + 1))`, else `v`. `S` is the soft threshold.
 
-    Ties, at the two jumps: the shrunk value is returned, not `v`. Derivative at the kinks: at
-    `|v| = step lam` the mean of both sides, else that of the piece nearer 0.
+    Ties, at the two jumps: the shrunk value is returned, not `v`. Derivative at the kinks: at `|v|
+    = step lam` the mean of both sides, else that of the piece nearer 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      lam: slope at 0, at least 0, broadcasts with `v`.
-      gamma: greater than 1 (2 and more in the reference), broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      lam: slope at 0, at least 0.
+      gamma: greater than 1 (2 and more in the reference).
 
     Reference: J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its
     oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.8)

@@ -17,16 +17,6 @@ def huber_value(x: Array, delta: Real) -> Array:
     """Huber loss, `g(x) = x**2 / 2` where `|x| <= delta`, else `delta (|x| - delta / 2)`.
 
     Derivative: `min(max(x, -delta), delta)`, no kink; that in `delta` is `|x| - delta` outside.
-
-    Args:
-      x: residuals, any shape, floating dtype.
-      delta: where the square ends, at least 0 and possibly infinite, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
-    Statistics 35(1), 1964.
     """
     x, delta = matched(x, delta)
     inside = project_linf_ball(x, delta)
@@ -36,24 +26,18 @@ def huber_value(x: Array, delta: Real) -> Array:
 def prox_huber(v: Array, step: Real, delta: Real) -> Array:
     """Proximal map of the Huber loss, `g(x) = x**2 / 2` up to `|x| = delta`, linear beyond.
 
-    `Prox(v; step) = v / (1 + step)` where `|v| <= (1 + step) delta`, else
-    `v - step delta sign(v)`; computed as `u + step S(u, delta)` with `u = v / (1 + step)` and the
-    soft threshold `S`. A weight multiplies `step`; an infinite `delta` gives the square. The loss
-    of unit slope, `x**2 / (2 delta)` near 0, has the map `prox_huber(v, step / delta, delta)`.
+    `Prox(v; step) = v / (1 + step)` where `|v| <= (1 + step) delta`, else `v - step delta sign(v)`;
+    computed as `u + step S(u, delta)` with `u = v / (1 + step)` and the soft threshold `S`. A
+    weight multiplies `step`; an infinite `delta` gives the square. The loss of unit slope, `x**2 /
+    (2 delta)` near 0, has the map `prox_huber(v, step / delta, delta)`.
 
     Derivative at the kinks `|v| = (1 + step) delta`: the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      delta: where the square ends, at least 0 and possibly infinite, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      delta: where the square ends, at least 0 and possibly infinite.
 
     Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
-    Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM, 2017,
-    chapter 6 (the map).
+    Statistics 35(1), 1964 (the loss); Beck, 2017, chapter 6 (the map).
     """
     v, step, delta = stepped(v, step, delta)
     shorter = v / (1 + step)
@@ -64,14 +48,6 @@ def hinge_value(x: Array) -> Array:
     """Hinge loss of a margin, `g(x) = max(0, 1 - x)`.
 
     Derivative at the kink `x = 1`: -1/2, the mean of both sides.
-
-    Args:
-      x: margins, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: C. Cortes and V. Vapnik, "Support-Vector Networks", Machine Learning 20, 1995.
     """
     (x,) = matched(x)
     return jnp.maximum(1 - x, 0.0)
@@ -86,15 +62,8 @@ def prox_hinge(v: Array, step: Real) -> Array:
 
     Derivative at the kinks: at `v = 1 - step` the mean of both sides, at `v = 1` that from above.
 
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.3 (piecewise linear scalar functions).
+    Reference: Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions); C. Cortes
+    and V. Vapnik, "Support-Vector Networks", Machine Learning 20, 1995.
     """
     v, step = stepped(v, step)
     # Not max(v, min(v + step, 1)): at the step 0 both tie, and half of the derivative is lost.
@@ -105,15 +74,6 @@ def squared_hinge_value(x: Array) -> Array:
     """Squared hinge loss of a margin, `g(x) = max(0, 1 - x)**2`, without a factor of a half.
 
     Derivative: continuous, 0 at `x = 1`.
-
-    Args:
-      x: margins, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: Y.-J. Lee and O. L. Mangasarian, "SSVM: A Smooth Support Vector Machine for
-    Classification", Computational Optimization and Applications 20, 2001 (the squared slack).
     """
     missing = hinge_value(x)
     return missing * missing
@@ -123,20 +83,12 @@ def prox_squared_hinge(v: Array, step: Real) -> Array:
     """Proximal map of the squared hinge loss of a margin, `g(x) = max(0, 1 - x)**2`.
 
     `Prox(v; step) = (v + 2 step) / (1 + 2 step)` where `v < 1`, else `v`. A weight multiplies
-    `step`, and a label `y` in {-1, 1} has the map `y prox_squared_hinge(y v, step)`.
-
-    Derivative at the kink `v = 1`: that from above, 1.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    `step`, and a label `y` in {-1, 1} has the map `y prox_squared_hinge(y v, step)`. Derivative at
+    the kink `v = 1`: that from above, 1.
 
     Reference: Y.-J. Lee and O. L. Mangasarian, "SSVM: A Smooth Support Vector Machine for
-    Classification", Computational Optimization and Applications 20, 2001 (the loss); N. Parikh and
-    S. Boyd, "Proximal Algorithms", 2014, section 6.1.1 (the map of a square).
+    Classification", Computational Optimization and Applications 20, 2001 (the loss); Parikh and
+    Boyd, 2014, section 6.1.1 (the map of a square).
     """
     v, step = stepped(v, step)
     low = jnp.minimum(v, 1.0)  # the branch not taken must not overflow
@@ -148,15 +100,6 @@ def logistic_value(x: Array) -> Array:
     """Logistic loss of a margin, `g(x) = log(1 + exp(-x))`.
 
     Derivative: `-1 / (1 + exp(x))`, no kink.
-
-    Args:
-      x: margins, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
-    Statistical Society B 20, 1958.
     """
     (x,) = matched(x)
     return jax.nn.softplus(-x)
@@ -166,18 +109,11 @@ def prox_logistic(v: Array, step: Real) -> Array:
     """Proximal map of the logistic loss of a margin, `g(x) = log(1 + exp(-x))`.
 
     `Prox(v; step)` is the root of `x = v + step / (1 + exp(x))`, as in `prox_cross_entropy` with
-    the target 1. A weight multiplies `step`. With a label `y` in {-1, 1} the loss
-    `log(1 + exp(-y x))` has the map `y prox_logistic(y v, step)`.
+    the target 1. A weight multiplies `step`. With a label `y` in {-1, 1} the loss `log(1 + exp(-y
+    x))` has the map `y prox_logistic(y v, step)`.
 
-    Derivative: with `s = 1 / (1 + exp(-x))` it is `1 / (1 + step s (1 - s))` in the point and
-    `(1 - s)` times that in the step; smooth, no kink.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Derivative: with `s = 1 / (1 + exp(-x))` it is `1 / (1 + step s (1 - s))` in the point and `(1 -
+    s)` times that in the step; smooth, no kink.
 
     Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
     Statistical Society B 20, 1958 (the loss); the root is derived in the comments.
@@ -189,16 +125,6 @@ def cross_entropy_value(x: Array, target: Real) -> Array:
     """Binary cross-entropy of a logit, `g(x) = log(1 + exp(x)) - target x`.
 
     Derivative: `1 / (1 + exp(-x)) - target`, no kink.
-
-    Args:
-      x: logits, any shape, floating dtype.
-      target: probabilities in [0, 1], broadcast with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
-    Statistical Society B 20, 1958.
     """
     x, target = matched(x, target)
     # One of two terms grows: their difference is never that of two large numbers.
@@ -215,12 +141,7 @@ def prox_cross_entropy(v: Array, step: Real, target: Real) -> Array:
     step and target `target - s` and `step` times that; smooth, no kink, of any order.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      target: probabilities in [0, 1], broadcast with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      target: probabilities in [0, 1].
 
     Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
     Statistical Society B 20, 1958 (the loss); the root is derived in the comments.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, undefined_by, weighed, widened
 
 # Of (u - 1) / c, within 2e-3 of the largest root u up to the c of the jump.
 _FITS = {3: (-0.51361281, -0.12447534, -1.68620252), 4: (-0.36376792, 0.13837207, -1.31074654)}
@@ -56,45 +56,26 @@ def _thresholded(n: int, v: Array, step: Array, threshold: Array, dtype) -> Arra
     return jnp.where(small, 0.0, jnp.sign(v) * x).astype(dtype)
 
 
-def l0_value(x: Array) -> Array:
+def l0_value(x: Array, weight: Real = 1.0) -> Array:
     """Count nonzero entries, `g(x) = 1` where `x != 0`, else 0.
 
     Derivative: 0 everywhere; g is constant beside its jump at 0.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: T. Blumensath and M. E. Davies, "Iterative Thresholding for Sparse Approximations",
-    Journal of Fourier Analysis and Applications 14, 2008.
     """
-    (x,) = matched(x)
-    return jnp.abs(jnp.sign(x))
+    x, weight = matched(x, weight)
+    return weight * jnp.abs(jnp.sign(x))
 
 
-def prox_l0(v: Array, step: Real) -> Array:
+def prox_l0(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the number of nonzero entries, `g(x) = 1` where `x != 0`, else 0.
 
-    `Prox(v; step) = 0` where `|v| <= sqrt(2 step)`, else `v` (hard threshold). A weight multiplies
-    `step`; the threshold grows like its square root.
-
-    Ties, `|v| = sqrt(2 step)`: 0 is returned, not `v`.
-
-    Derivative: 1 beyond the threshold, 0 up to it and at the jump; in `step` 0 everywhere.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    `Prox(v; step) = 0` where `|v| <= sqrt(2 step)`, else `v` (hard threshold). Ties, `|v| = sqrt(2
+    step)`: 0 is returned, not `v`. Derivative: 1 beyond the threshold, 0 up to it and at the jump;
+    in `step` 0 everywhere.
 
     Reference: T. Blumensath and M. E. Davies, "Iterative Thresholding for Sparse Approximations",
     Journal of Fourier Analysis and Applications 14, 2008, section 2 (hard thresholding).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     wide = widened(step)
     # Twice the root of half the step: the same number, where twice the step leaves the range.
     twice = jnp.where(wide < 1, jnp.sqrt(2 * wide), 2 * jnp.sqrt(0.5 * wide))
@@ -103,99 +84,64 @@ def prox_l0(v: Array, step: Real) -> Array:
     return undefined_by(found, step)
 
 
-def l_half_value(x: Array) -> Array:
+def l_half_value(x: Array, weight: Real = 1.0) -> Array:
     """Square root of magnitudes, `g(x) = |x|**(1/2)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite on both sides.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: Z. Xu, X. Chang, F. Xu and H. Zhang, "L1/2 Regularization: A Thresholding
-    Representation Theory and a Fast Solver", IEEE Transactions on Neural Networks and Learning
-    Systems 23(7), 2012.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     zero = x == 0
-    return jnp.where(zero, jnp.zeros_like(x), jnp.sqrt(jnp.where(zero, 1.0, jnp.abs(x))))
+    return weight * jnp.where(zero, jnp.zeros_like(x), jnp.sqrt(jnp.where(zero, 1.0, jnp.abs(x))))
 
 
-def prox_l_half(v: Array, step: Real) -> Array:
+def prox_l_half(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the square root of the magnitude, `g(x) = |x|**(1/2)`.
 
-    `Prox(v; step) = 0` where `|v| <= 3/2 step**(2/3)`, else
-    `2/3 v (1 + cos(2/3 (pi - arccos(step / 4 (|v| / 3)**(-3/2)))))`. The result is computed as
-    `v u**2` with the largest root of `u**3 - u + step / (2 |v|**(3/2)) = 0`, which is the same
-    number; it is at least `2/3 |v|` beyond the threshold.
+    `Prox(v; step) = 0` where `|v| <= 3/2 step**(2/3)`, else `2/3 v (1 + cos(2/3 (pi - arccos(step /
+    4 (|v| / 3)**(-3/2)))))`. The result is computed as `v u**2` with the largest root of `u**3 - u
+    + step / (2 |v|**(3/2)) = 0`, which is the same number; it is at least `2/3 |v|` beyond the
+    threshold.
 
-    Ties, `|v| = 3/2 step**(2/3)`: 0 is returned, not `2/3 v`.
-
-    Derivative: exact beyond the threshold, `1 / (1 - step / (4 x**(3/2)))` in the point for x > 0;
-    0 up to it and at the jump.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `|v| = 3/2 step**(2/3)`: 0 is returned, not `2/3 v`. Derivative: exact beyond the
+    threshold, `1 / (1 - step / (4 x**(3/2)))` in the point for x > 0; 0 up to it and at the jump.
 
     Reference: Z. Xu, X. Chang, F. Xu and H. Zhang, "L1/2 Regularization: A Thresholding
     Representation Theory and a Fast Solver", IEEE Transactions on Neural Networks and Learning
     Systems 23(7), 2012 (half thresholding).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     wide, step = widened(v), widened(step)
     return _thresholded(3, wide, step, 1.5 * jnp.cbrt(step) ** 2, v.dtype)
 
 
-def l_two_thirds_value(x: Array) -> Array:
+def l_two_thirds_value(x: Array, weight: Real = 1.0) -> Array:
     """Power 2/3 of magnitudes, `g(x) = |x|**(2/3)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite on both sides.
-
-    Args:
-      x: points, any shape, floating dtype.
-
-    Returns:
-      Values (not summed), shape and dtype of `x`.
-
-    Reference: D. Krishnan and R. Fergus, "Fast Image Deconvolution using Hyper-Laplacian Priors",
-    Advances in Neural Information Processing Systems 22, 2009.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     zero = x == 0
     root = jnp.cbrt(jnp.where(zero, 1.0, x))
-    return jnp.where(zero, jnp.zeros_like(x), root * root)
+    return weight * jnp.where(zero, jnp.zeros_like(x), root * root)
 
 
-def prox_l_two_thirds(v: Array, step: Real) -> Array:
+def prox_l_two_thirds(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the power 2/3 of the magnitude, `g(x) = |x|**(2/3)`.
 
     `Prox(v; step) = 0` where `|v| <= 2 (2/3 step)**(3/4)`, else `v u**3` with the largest root of
     the quartic `u**4 - u + 2/3 step |v|**(-4/3) = 0`; it is at least `|v| / 2` beyond the
     threshold.
 
-    Ties, `|v| = 2 (2/3 step)**(3/4)`: 0 is returned, not `v / 2`.
-
-    Derivative: exact beyond the threshold, `1 / (1 - 2/9 step x**(-4/3))` in the point for x > 0;
-    0 up to it and at the jump.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    Ties, `|v| = 2 (2/3 step)**(3/4)`: 0 is returned, not `v / 2`. Derivative: exact beyond the
+    threshold, `1 / (1 - 2/9 step x**(-4/3))` in the point for x > 0; 0 up to it and at the jump.
 
     Reference: W. Cao, J. Sun and Z. Xu, "Fast image deconvolution using closed-form thresholding
     formulas of Lq (q = 1/2, 2/3) regularization", Journal of Visual Communication and Image
-    Representation 24(1), 2013 (threshold and quartic).
+    Representation 24(1), 2013 (threshold and quartic); D. Krishnan and R. Fergus, "Fast Image
+    Deconvolution using Hyper-Laplacian Priors", Advances in Neural Information Processing Systems
+    22, 2009.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     wide, step = widened(v), widened(step)
     # The power 3/4 by two square roots: no step leaves the range on the way.
     small = step < 1  # four times a small step keeps its digits down to the smallest one

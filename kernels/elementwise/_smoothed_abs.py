@@ -3,27 +3,18 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
 
 
 def smoothed_abs(v: Array, mu: Real) -> Array:
     """Smooth upper bound of the absolute value.
 
-    `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by
-    at most `mu / 2`.
-
-    Derivative: `h_mu'(v) = clip(v / mu, -1, 1)`, continuous; at `|v| = mu` the second derivative is
-    taken from outside, 0.
+    `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by at most
+    `mu / 2`. Derivative: `h_mu'(v) = clip(v / mu, -1, 1)`, continuous; at `|v| = mu` the second
+    derivative is taken from outside, 0.
 
     Args:
-      v: points, any shape, floating dtype.
-      mu: smoothing parameter, positive, broadcasts with `v`.
-
-    Returns:
-      Values, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, the smoothing f(e, mu) of the consensus penalty.
+      mu: smoothing parameter, positive.
     """
     v, mu = matched(v, mu)
     magnitude = jnp.abs(v)
@@ -32,27 +23,21 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
     return jnp.where(magnitude >= mu, magnitude, 0.5 * (inside * (inside / mu) + mu))
 
 
-def prox_smoothed_abs(v: Array, step: Real, mu: Real) -> Array:
+def prox_smoothed_abs(v: Array, step: Real, weight: Real, mu: Real) -> Array:
     """Proximal map of the smoothed absolute value, `g = h_mu`.
 
-    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else
-    `v - step sign(v)`. The product is taken in the order in which neither part leaves the range,
-    and no difference cancels. A weight multiplies `step`; `mu -> 0` gives the soft threshold.
+    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. The
+    product is taken in the order in which neither part leaves the range, and no difference cancels.
+    `mu -> 0` gives the soft threshold.
 
     Derivative at the kinks `|v| = mu + step`: the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      mu: smoothing parameter, positive, broadcasts with `v`.
+      mu: smoothing parameter, positive.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
-    Localization", arXiv:2503.09497, 2025, closed form after equation (23).
+    Reference: Mirzaeifard et al., 2025, closed form after equation (23).
     """
-    v, step, mu = stepped(v, step, mu)
+    v, step, mu = weighed(v, step, weight, mu)
     point, step, mu = widened(v), widened(step), widened(mu)
     width = mu + step
     # A sum beyond the range is taken of quarters.

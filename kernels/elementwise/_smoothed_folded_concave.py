@@ -23,21 +23,8 @@ from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
 def smoothed_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
     """Smoothed MCP, `g(x) = P(h_mu(x))`.
 
-    `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`.
-
-    Derivative: smooth at `x = 0`, where it is 0: no kink.
-
-    Args:
-      x: points, any shape, floating dtype.
-      lam: slope of the penalty, at least 0, broadcasts with `x`.
-      gamma: concavity, positive, broadcasts with `x`.
-      mu: smoothing parameter, positive, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is
+    0: no kink.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return mcp_value(smoothed_abs(x, mu), lam, gamma)
@@ -46,27 +33,22 @@ def smoothed_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
 def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
     """Proximal map of the smoothed MCP, `g(t) = P(h_mu(t))`: the global minimiser, every step.
 
-    `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys the
-    formulas of `prox_mcp`; inside, while `s = h_mu(t) < gamma lam`, it is the smallest root of
-    `t (1 + step lam / mu - step / (2 gamma)) - step t**3 / (2 gamma mu**2) = |v|`.
-    Single-valued for `step < gamma`; `mu -> 0` gives `prox_mcp`.
+    `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys the formulas
+    of `prox_mcp`; inside, while `s = h_mu(t) < gamma lam`, it is the smallest root of `t (1 + step
+    lam / mu - step / (2 gamma)) - step t**3 / (2 gamma mu**2) = |v|`. Single-valued for `step <
+    gamma`; `mu -> 0` gives `prox_mcp`.
 
-    Ties (only for `step >= gamma`): the smaller magnitude. Derivative where two pieces meet:
-    that of one of them; at `v = 0` both sides agree.
+    Ties (only for `step >= gamma`): the smaller magnitude. Derivative where two pieces meet: that
+    of one of them; at `v = 0` both sides agree.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0 (positive for derivatives in it), broadcasts with `v`.
-      lam: slope of the penalty, at least 0, broadcasts with `v`.
-      gamma: concavity, positive and finite, broadcasts with `v`.
-      mu: smoothing parameter, positive, broadcasts with `v`.
+      step: at least 0 (positive for derivatives in it).
+      lam: slope of the penalty, at least 0.
+      gamma: concavity, positive and finite.
+      mu: smoothing parameter, positive.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties; C.-H. Zhang, "Nearly unbiased variable selection
-    under minimax concave penalty", Annals of Statistics 38(2), 2010.
+    Reference: Mirzaeifard and Werner, smoothed link penalties; C.-H. Zhang, "Nearly unbiased
+    variable selection under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return _in_its_units(v, step, lam, gamma, mu, curvature=gamma, penalty=mcp_value)
@@ -75,21 +57,8 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
 def smoothed_scad_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
     """Smoothed SCAD, `g(x) = P(h_mu(x))`.
 
-    `P` as in `scad_value`, `h_mu` as in `smoothed_abs`.
-
-    Derivative: smooth at `x = 0`, where it is 0: no kink.
-
-    Args:
-      x: points, any shape, floating dtype.
-      lam: slope of the penalty, at least 0, broadcasts with `x`.
-      gamma: concavity, greater than 1, broadcasts with `x`.
-      mu: smoothing parameter, positive, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    `P` as in `scad_value`, `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is
+    0: no kink.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return scad_value(smoothed_abs(x, mu), lam, gamma)
@@ -98,30 +67,24 @@ def smoothed_scad_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
 def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
     """Proximal map of the smoothed SCAD, `g(t) = P(h_mu(t))`: the global minimiser, every step.
 
-    `P` as in `scad_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys
-    the formulas of `prox_scad`; inside it is `|v| mu / (mu + step lam)` while
-    `s = h_mu(t) <= lam`, then the smallest root of
-    `t (1 + step (gamma lam - mu / 2) / (mu (gamma - 1))) - step t**3 / (2 mu**2 (gamma - 1)) =
-    |v|` while `s <= gamma lam`, then `|v|`. Single-valued for `step < gamma - 1`;
-    `mu -> 0` gives `prox_scad`.
+    `P` as in `scad_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys the
+    formulas of `prox_scad`; inside it is `|v| mu / (mu + step lam)` while `s = h_mu(t) <= lam`,
+    then the smallest root of `t (1 + step (gamma lam - mu / 2) / (mu (gamma - 1))) - step t**3 / (2
+    mu**2 (gamma - 1)) = |v|` while `s <= gamma lam`, then `|v|`. Single-valued for `step < gamma -
+    1`; `mu -> 0` gives `prox_scad`.
 
-    Ties (only for `step >= gamma - 1`): the smaller magnitude. Derivative where two pieces
-    meet: that of one of them; at `v = 0` both sides agree.
+    Ties (only for `step >= gamma - 1`): the smaller magnitude. Derivative where two pieces meet:
+    that of one of them; at `v = 0` both sides agree.
 
     Args:
-      v: points, any shape, floating dtype.
-      step: at least 0 (positive for derivatives in it), broadcasts with `v`.
-      lam: slope of the penalty, at least 0, broadcasts with `v`.
-      gamma: greater than 1 and finite, broadcasts with `v`.
-      mu: smoothing parameter, positive, broadcasts with `v`.
+      step: at least 0 (positive for derivatives in it).
+      lam: slope of the penalty, at least 0.
+      gamma: greater than 1 and finite.
+      mu: smoothing parameter, positive.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties; J. Fan and R. Li, "Variable selection via
-    nonconcave penalized likelihood and its oracle properties", Journal of the American Statistical
-    Association 96, 2001.
+    Reference: Mirzaeifard and Werner, smoothed link penalties; J. Fan and R. Li, "Variable
+    selection via nonconcave penalized likelihood and its oracle properties", Journal of the
+    American Statistical Association 96, 2001.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return _in_its_units(

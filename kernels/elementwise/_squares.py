@@ -6,42 +6,22 @@ from jax import Array
 from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
 
 
-def squared_l2_value(x: Array, weight: Real) -> Array:
+def squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
     """Weighted half square, `g(x) = weight x**2 / 2`.
 
     Derivative: `weight x`, no kink.
-
-    Args:
-      x: points, any shape, floating dtype.
-      weight: at least 0, broadcasts with `x`.
-
-    Returns:
-      Values (not summed), broadcast shape, dtype of `x`.
-
-    Reference: A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal
-    Problems", Technometrics 12(1), 1970.
     """
     x, weight = matched(x, weight)
     return 0.5 * (weight * x) * x
 
 
-def prox_squared_l2(v: Array, step: Real, weight: Real) -> Array:
+def prox_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
     """Proximal map of the weighted half square, `g(x) = weight x**2 / 2`.
 
-    `Prox(v; step) = v / (1 + step weight)`.
+    `Prox(v; step) = v / (1 + step weight)`. Derivative: smooth, no kink.
 
-    Derivative: smooth, no kink.
-
-    Args:
-      v: points, any shape, floating dtype.
-      step: at least 0, broadcasts with `v`.
-      weight: at least 0, broadcasts with `v`.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
+    Reference: Parikh and Boyd, 2014, section 6.1.1; A. E. Hoerl and R. W. Kennard, "Ridge
+    Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
     v, step, weight = stepped(v, step, weight)
     by, weight = widened(step), widened(weight)

@@ -4,70 +4,41 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, weighed, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._losses import huber_value, prox_huber
-from fedjax_admm.kernels.groups._radial import group_norm, radial_value, shrink_norm
+from fedjax_admm.kernels.groups._radial import Axis, group_norm, radial_value, shrink_norm
 
 
-def group_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+def group_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Euclidean norm of groups, `g(x) = ||x||_2`.
 
     Derivative at the kink `x = 0`: 0.
 
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      axis: the axis that holds the entries of a group, or several.
-
     Returns:
       Norms, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
-    variables", Journal of the Royal Statistical Society B 68, 2006.
     """
-    return radial_value(x, lambda norm: norm, axis)
+    return radial_value(x, lambda norm: jnp.asarray(weight, norm.dtype) * norm, axis)
 
 
-def prox_group_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def prox_group_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis or several.
 
-    `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`.
+    `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`. Derivative at `v =
+    0`: 0 for `step > 0`, the identity for `step = 0` (both exact); at the kink `||v|| = step`: the
+    mean of both sides.
 
-    Derivative at `v = 0`: 0 for `step > 0`, the identity for `step = 0` (both exact); at the kink
-    `||v|| = step`: the mean of both sides.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin, "Model selection and
-    estimation in regression with grouped variables", 2006.
+    Reference: Parikh and Boyd, 2014, section 6.5.1 (block soft thresholding); M. Yuan and Y. Lin,
+    "Model selection and estimation in regression with grouped variables", 2006.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
 
 
-def sparse_group_value(x: Array, l1: Real, group: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def sparse_group_value(x: Array, l1: Real, group: Real, axis: Axis = -1) -> Array:
     """Sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2` along an axis or several.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      l1: weight of the l1 norm, at least 0, broadcasts with `x` (one for each entry, too).
-      group: weight of the Euclidean norm, at least 0; size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
-    of Computational and Graphical Statistics 22(2), 2013.
     """
     x, l1, group = matched(x, l1, group)
     absolute = jnp.sum(widened(l1 * (x * jnp.sign(x))), axis, keepdims=True)
@@ -75,9 +46,7 @@ def sparse_group_value(x: Array, l1: Real, group: Real, axis: int | tuple[int, .
     return jnp.squeeze(total, axis).astype(x.dtype)
 
 
-def prox_sparse_group(
-    v: Array, step: Real, l1: Real, group: Real, axis: int | tuple[int, ...] = -1
-) -> Array:
+def prox_sparse_group(v: Array, step: Real, l1: Real, group: Real, axis: Axis = -1) -> Array:
     """Proximal map of the sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2`.
 
     `Prox(v; step) = max(0, 1 - step group / ||z||) z` with `z = S(v, step l1)`: the soft threshold
@@ -87,62 +56,38 @@ def prox_sparse_group(
     `||z|| = step group`, 0 at `z = 0` for `step group > 0`.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      l1: weight of the l1 norm, at least 0, broadcasts with `v` (one for each entry, too).
-      group: weight of the Euclidean norm, at least 0; size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      l1: weight of the l1 norm, at least 0.
+      group: weight of the Euclidean norm, at least 0.
 
     Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
     Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
     """
     v, step, l1, group = stepped(v, step, l1, group)
-    return prox_group_l2(soft_threshold(v, step * l1), step * group, axis)
+    return prox_group_l2(soft_threshold(v, step * l1), step * group, axis=axis)
 
 
-def cube_l2_value(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+def cube_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Cube of the Euclidean norm, `g(x) = ||x||_2**3` along an axis or several.
 
     Derivative: `3 ||x|| x`, smooth: no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: Y. Nesterov and B. T. Polyak, "Cubic regularization of Newton method and its global
-    performance", Mathematical Programming 108, 2006.
     """
-    return radial_value(x, lambda norm: norm * norm * norm, axis)
+    return radial_value(
+        x, lambda norm: jnp.asarray(weight, norm.dtype) * (norm * norm * norm), axis
+    )
 
 
-def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def prox_cube_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the cube of the Euclidean norm, `g(x) = ||x||_2**3`.
 
-    `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves
-    `r + 3 step r**2 = ||v||`.
-
-    Derivative at `v = 0`: the identity; smooth: no kink of the first order.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+    `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves `r + 3
+    step r**2 = ||v||`. Derivative at `v = 0`: the identity; smooth: no kink of the first order.
 
     Reference: Y. Nesterov and B. T. Polyak, "Cubic regularization of Newton method and its global
-    performance", Mathematical Programming 108, 2006 (the cubic term); A. Beck, "First-Order Methods
-    in Optimization", SIAM 2017, theorem 6.18 (prox of a composition with the norm).
+    performance", Mathematical Programming 108, 2006 (the cubic term); Beck, 2017, theorem 6.18
+    (prox of a composition with the norm).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     step = widened(step)
 
     def shrink(norm: Array) -> Array:
@@ -154,53 +99,32 @@ def prox_cube_l2(v: Array, step: Real, axis: int | tuple[int, ...] = -1) -> Arra
     return shrink_norm(v, shrink, axis)
 
 
-def group_huber_value(x: Array, delta: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def group_huber_value(x: Array, delta: Real, axis: Axis = -1) -> Array:
     """Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`, linear beyond.
 
-    `delta (||x|| - delta / 2)` where `||x|| > delta`.
-
-    Derivative: `min(1, delta / ||x||) x`, no kink; that in `delta` is `||x|| - delta` outside.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      delta: where the square ends, at least 0 and possibly infinite; size 1 along `axis` (or a
-        number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
-    Statistics 35(1), 1964.
+    `delta (||x|| - delta / 2)` where `||x|| > delta`. Derivative: `min(1, delta / ||x||) x`, no
+    kink; that in `delta` is `||x|| - delta` outside.
     """
     x, delta = matched(x, delta)
     return radial_value(x, lambda norm: huber_value(norm, delta), axis)
 
 
-def prox_group_huber(v: Array, step: Real, delta: Real, axis: int | tuple[int, ...] = -1) -> Array:
+def prox_group_huber(v: Array, step: Real, delta: Real, axis: Axis = -1) -> Array:
     """Proximal map of the Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`.
 
-    `Prox(v; step) = v / (1 + step)` where `||v|| <= (1 + step) delta`, else
-    `(1 - step delta / ||v||) v`. A weight multiplies `step`; an infinite `delta` gives the square.
-    The loss of unit slope, `||x||**2 / (2 delta)` near 0, has the map
-    `prox_group_huber(v, step / delta, delta)`.
+    `Prox(v; step) = v / (1 + step)` where `||v|| <= (1 + step) delta`, else `(1 - step delta /
+    ||v||) v`. A weight multiplies `step`; an infinite `delta` gives the square. The loss of unit
+    slope, `||x||**2 / (2 delta)` near 0, has the map `prox_group_huber(v, step / delta, delta)`.
 
     Derivative at the kink `||v|| = (1 + step) delta`: the mean of both sides; at `v = 0` the
     identity over `1 + step`.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      delta: where the square ends, at least 0 and possibly infinite; size 1 along `axis` (or a
-        number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      delta: where the square ends, at least 0 and possibly infinite.
 
     Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
-    Statistics 35(1), 1964 (the loss); A. Beck, "First-Order Methods in Optimization", SIAM 2017,
-    theorem 6.18 (prox of a composition with the norm).
+    Statistics 35(1), 1964 (the loss); Beck, 2017, theorem 6.18 (prox of a composition with the
+    norm).
     """
     v, step, delta = stepped(v, step, delta)
     return shrink_norm(v, lambda norm: prox_huber(norm, step, delta), axis)

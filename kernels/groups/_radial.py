@@ -18,8 +18,10 @@ from jax.lax import stop_gradient
 from fedjax_admm.kernels._arguments import length_along, matched, widened
 from fedjax_admm.kernels._safe import power_of_two, safe_norm
 
+Axis = int | tuple[int, ...]
 
-def group_norm(v: Array, axis: int | tuple[int, ...]) -> Array:
+
+def group_norm(v: Array, axis: Axis) -> Array:
     """Norms along an axis or several, kept with size 1; float32 at least, right over the range."""
     v = widened(v)
     for one in (axis,) if isinstance(axis, int) else axis:
@@ -27,9 +29,7 @@ def group_norm(v: Array, axis: int | tuple[int, ...]) -> Array:
     return v
 
 
-def radial_value(
-    x: Array, function: Callable[[Array], Array], axis: int | tuple[int, ...]
-) -> Array:
+def radial_value(x: Array, function: Callable[[Array], Array], axis: Axis) -> Array:
     """Return a function of the norms of groups, without the axes of a group, in the dtype of x."""
     (x,) = matched(x)
     values = function(group_norm(x, axis))
@@ -59,31 +59,22 @@ def kept_share(norm: Array, shrink: Callable[[Array], Array]) -> Array:
     return _ratio(shrunk, jnp.broadcast_to(near, shrunk.shape))
 
 
-def shrink_norm(
-    v: Array, shrink: Callable[[Array], Array], axis: int | tuple[int, ...] = -1
-) -> Array:
+def shrink_norm(v: Array, shrink: Callable[[Array], Array], axis: Axis = -1) -> Array:
     """Apply a map of numbers to the norms of groups: the proximal map of a function of the norm.
 
     `v shrink(||v||) / ||v||`. With `shrink = lambda r: prox_x(r, step, ...)` of an even `g` of one
-    number this is the proximal map of `g(||x||_2)`: the objective depends on the
-    direction of x through `|x - v|**2 >= (||x|| - ||v||)**2` alone, with equality in the direction
-    of `v`. Nothing is asked of `g` besides: global minimisers become global minimisers.
+    number this is the proximal map of `g(||x||_2)`: the objective depends on the direction of x
+    through `|x - v|**2 >= (||x|| - ||v||)**2` alone, with equality in the direction of `v`. Nothing
+    is asked of `g` besides: global minimisers become global minimisers.
 
-    Ties are those of `shrink`.
-
-    Derivative at `v = 0`: the identity times the limit of `shrink(r) / r` at 0; by what `shrink`
-    depends on, 0. Elsewhere exact.
+    Ties are those of `shrink`. Derivative at `v = 0`: the identity times the limit of `shrink(r) /
+    r` at 0; by what `shrink` depends on, 0. Elsewhere exact.
 
     Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
       shrink: maps positive norms, float32 or float64, size 1 along `axis`, entry by entry.
-      axis: the axis that holds the entries of a group, or several.
 
-    Returns:
-      Minimisers in the shape and the dtype of `v`.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM 2017, theorem 6.18 (prox of a
-    composition with the Euclidean norm; the proof above asks for no convexity).
+    Reference: Beck, 2017, theorem 6.18 (prox of a composition with the Euclidean norm; the proof
+    above asks for no convexity).
     """
     (v,) = matched(v)
     return (widened(v) * kept_share(group_norm(v, axis), shrink)).astype(v.dtype)

@@ -3,46 +3,25 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, stepped, widened
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.groups._radial import kept_share, segment_norm
 
 
-def _along(weights: Array, v: Array, axis: int) -> Array:
-    """Return weights of segments along the axis of points, numbers as they are."""
-    if weights.ndim != 1 or v.ndim == 1:
-        return weights
-    return weights.reshape([-1 if place == axis % v.ndim else 1 for place in range(v.ndim)])
-
-
 def segments_l2_value(
-    x: Array, segments: Array, weights: Real = 1.0, *, count: int, axis: int = -1
+    x: Array, weights: Real, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Weighted sum of the norms of segments, `g(x) = sum_s weights_s ||x_s||_2`.
 
     Derivative at the kinks `x_s = 0`: 0.
-
-    Args:
-      x: points, any shape, floating dtype; the segments lie along `axis`.
-      segments: integers, shape (entries along `axis`,): of which segment an entry is; an entry
-        whose number is not in 0, ..., count - 1 belongs to none and costs nothing.
-      weights: at least 0, shape (count,), or a number.
-      count: how many segments there are, a Python integer.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Values: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
-    variables", Journal of the Royal Statistical Society B 68, 2006.
     """
     x, weights = matched(x, weights)
     norms, _ = segment_norm(x, segments, count, axis)
-    return jnp.sum(widened(_along(weights, x, axis)) * norms, axis).astype(x.dtype)
+    return jnp.sum(widened(along(x, weights, axis)) * norms, axis).astype(x.dtype)
 
 
 def prox_segments_l2(
-    v: Array, step: Real, segments: Array, weights: Real = 1.0, *, count: int, axis: int = -1
+    v: Array, step: Real, weights: Real, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Proximal map of weighted norms of ragged groups, `g(x) = sum_s weights_s ||x_s||_2`.
 
@@ -54,60 +33,40 @@ def prox_segments_l2(
     mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype; the segments lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       segments: integers, shape (entries along `axis`,): of which segment an entry is; an entry
         whose number is not in 0, ..., count - 1 belongs to none and stays as it is.
       weights: at least 0, shape (count,), or a number.
       count: how many segments there are, a Python integer; some may be empty.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Minimisers in the shape and the dtype of `v`.
 
     Reference: M. Yuan and Y. Lin, "Model selection and estimation in regression with grouped
-    variables", Journal of the Royal Statistical Society B 68, 2006; N. Parikh and S. Boyd,
-    "Proximal Algorithms", Foundations and Trends in Optimization 1(3), 2014, section 6.5.1.
+    variables", Journal of the Royal Statistical Society B 68, 2006; Parikh and Boyd, 2014, section
+    6.5.1.
     """
     v, step, weights = stepped(v, step, weights)
     norms, for_each_entry = segment_norm(v, segments, count, axis)
-    threshold = widened(step) * widened(_along(weights, v, axis))
+    threshold = widened(step) * widened(along(v, weights, axis))
     share = kept_share(norms, lambda norm: jnp.maximum(norm - threshold, 0.0))
     return (widened(v) * for_each_entry(share)).astype(v.dtype)
 
 
 def sparse_segments_value(
-    x: Array, l1: Real, segments: Array, weights: Real = 1.0, *, count: int, axis: int = -1
+    x: Array, l1: Real, weights: Real, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Sparse penalty of ragged groups, `g(x) = sum_i l1_i |x_i| + sum_s weights_s ||x_s||_2`.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
-
-    Args:
-      x: points, any shape, floating dtype; the segments lie along `axis`.
-      l1: weight of the magnitudes, at least 0, broadcasts with `x` (one for each entry, too).
-      segments: integers, shape (entries along `axis`,), as in `segments_l2_value`.
-      weights: at least 0, shape (count,), or a number.
-      count: how many segments there are, a Python integer.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Values: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
-    of Computational and Graphical Statistics 22(2), 2013.
     """
     x, l1, weights = matched(x, l1, weights)
     absolute = jnp.sum(widened(l1 * (x * jnp.sign(x))), axis).astype(x.dtype)
-    return absolute + segments_l2_value(x, segments, weights, count=count, axis=axis)
+    return absolute + segments_l2_value(x, weights, segments, count=count, axis=axis)
 
 
 def prox_sparse_segments(
     v: Array,
     step: Real,
     l1: Real,
+    weights: Real,
     segments: Array,
-    weights: Real = 1.0,
     *,
     count: int,
     axis: int = -1,
@@ -115,23 +74,16 @@ def prox_sparse_segments(
     """Proximal map of a sparse penalty of ragged groups, `g(x) = ||l1 x||_1 + sum_s w_s ||x_s||_2`.
 
     `Prox(v; step) = max(0, 1 - step w_s / ||z_s||) z_s` for every segment s, with the soft
-    threshold `z = S(v, step l1)` entry by entry and `w = weights`.
-
-    Derivative at the kinks: the mean of both sides at `|v_i| = step l1_i` and at
-    `||z_s|| = step w_s`, 0 at `z_s = 0` for `step w_s > 0`.
+    threshold `z = S(v, step l1)` entry by entry and `w = weights`. Derivative at the kinks: the
+    mean of both sides at `|v_i| = step l1_i` and at `||z_s|| = step w_s`, 0 at `z_s = 0` for `step
+    w_s > 0`.
 
     Args:
-      v: points, any shape, floating dtype; the segments lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      l1: weight of the magnitudes, at least 0, broadcasts with `v` (one for each entry, too).
+      l1: weight of the magnitudes, at least 0.
       segments: integers, shape (entries along `axis`,), as in `prox_segments_l2`; an entry without
         a segment has the soft threshold alone.
       weights: at least 0, shape (count,), or a number.
       count: how many segments there are, a Python integer.
-      axis: the axis that holds the entries.
-
-    Returns:
-      Minimisers in the shape and the dtype of `v`.
 
     Reference: N. Simon, J. Friedman, T. Hastie and R. Tibshirani, "A Sparse-Group Lasso", Journal
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
@@ -139,4 +91,4 @@ def prox_sparse_segments(
     """
     v, step, l1 = stepped(v, step, l1)
     shrunk = soft_threshold(v, step * l1)
-    return prox_segments_l2(shrunk, step, segments, weights, count=count, axis=axis)
+    return prox_segments_l2(shrunk, step, weights, segments, count=count, axis=axis)

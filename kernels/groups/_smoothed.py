@@ -13,30 +13,13 @@ from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
     prox_smoothed_mcp,
     prox_smoothed_scad,
 )
-from fedjax_admm.kernels.groups._radial import radial_value, shrink_norm
-
-Axis = int | tuple[int, ...]
+from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
 def smoothed_group_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:
-    """Smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
+    """Smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`, P as in `mcp_value`.
 
-    P as in `mcp_value`, h_mu as in `smoothed_abs`, of the norm along an axis or several.
-
-    Derivative: smooth at `x = 0`, where it is 0: no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: concavity, positive, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is 0: no kink.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return radial_value(x, lambda norm: mcp_value(smoothed_abs(norm, mu), lam, gamma), axis)
@@ -47,52 +30,20 @@ def prox_smoothed_group_mcp(
 ) -> Array:
     """Proximal map of the smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
 
-    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_mcp(||v||, step, lam, gamma, mu)`. For any
-    x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
-    minimiser of the norm gives that of the group, for every step.
+    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_mcp(||v||, step, lam, gamma, mu)`. Ties:
+    those of `prox_smoothed_mcp`, the smaller norm. Derivative at `v = 0`: the identity times that
+    of `prox_smoothed_mcp` at 0; elsewhere its conventions.
 
-    Ties: those of `prox_smoothed_mcp`, the smaller norm.
-
-    Derivative at `v = 0`: the identity times that of `prox_smoothed_mcp` at 0; elsewhere its
-    conventions.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: concavity, positive, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_mcp(norm, step, lam, gamma, mu), axis)
 
 
 def smoothed_group_scad_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:
-    """Smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
+    """Smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`, P as in `scad_value`.
 
-    P as in `scad_value`, h_mu as in `smoothed_abs`, of the norm along an axis or several.
-
-    Derivative: smooth at `x = 0`, where it is 0: no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the groups lie along `axis`.
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: greater than 1, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Values, one for each group: the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is 0: no kink.
     """
     x, lam, gamma, mu = matched(x, lam, gamma, mu)
     return radial_value(x, lambda norm: scad_value(smoothed_abs(norm, mu), lam, gamma), axis)
@@ -103,28 +54,11 @@ def prox_smoothed_group_scad(
 ) -> Array:
     """Proximal map of the smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
 
-    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_scad(||v||, step, lam, gamma, mu)`. For
-    any x, `|x - v|**2 >= (||x|| - ||v||)**2`, with equality in the direction of `v`: the global
-    minimiser of the norm gives that of the group, for every step.
+    `Prox(v; step) = v m / ||v||` with `m = prox_smoothed_scad(||v||, step, lam, gamma, mu)`. Ties:
+    those of `prox_smoothed_scad`, the smaller norm. Derivative at `v = 0`: the identity times that
+    of `prox_smoothed_scad` at 0; elsewhere its conventions.
 
-    Ties: those of `prox_smoothed_scad`, the smaller norm.
-
-    Derivative at `v = 0`: the identity times that of `prox_smoothed_scad` at 0; elsewhere its
-    conventions.
-
-    Args:
-      v: points, any shape, floating dtype; the groups lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      lam: slope of P at 0, at least 0, size 1 along `axis` (or a number).
-      gamma: greater than 1, size 1 along `axis` (or a number).
-      mu: smoothing parameter, positive, size 1 along `axis` (or a number).
-      axis: the axis that holds the entries of a group, or several.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
-    Federated Learning", smoothed link penalties.
+    Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
     v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_scad(norm, step, lam, gamma, mu), axis)

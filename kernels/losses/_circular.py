@@ -17,18 +17,8 @@ def least_squares_circular_value(
 
     Derivative: the residual `k * x - b`, correlated with k; no kink.
 
-    Args:
-      x: signals or images, any shape, floating dtype.
-      kernel: k, of the size of `x` along `axes`, its centre at the first entry: pad it with zeros
-        and roll it; may have fewer axes than `x`.
-      target: b, as the kernel.
-      axes: along which signals lie: one, or two for images.
-
     Returns:
       Values, the shape of `x` without `axes`.
-
-    Reference: J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The finite Fourier transform", IEEE
-    Transactions on Audio and Electroacoustics 17(2), 1969 (the convolution theorem).
     """
     (point,) = matched(x)
     x, kernel, target = _same_axes(widened(point), kernel, target)
@@ -45,25 +35,21 @@ def prox_least_squares_circular(
 ) -> Array:
     """Proximal map of least squares after a circular convolution, `g(x) = ||k * x - b||^2 / 2`.
 
-    With Fourier transforms in capitals, `Prox(v; step)` has the transform
-    `(V + step conj(K) B) / (1 + step |K|^2)`, computed as `V - step conj(K) (K V - B) / (1 + step
-    |K|^2)`: only the change is transformed back, and `step = 0` gives v. O(n log n) operations.
-
-    Derivative: smooth, no kink.
+    With Fourier transforms in capitals, `Prox(v; step)` has the transform `(V + step conj(K) B) /
+    (1 + step |K|^2)`, computed as `V - step conj(K) (K V - B) / (1 + step |K|^2)`: only the change
+    is transformed back, and `step = 0` gives v. O(n log n) operations. Derivative: smooth, no kink.
 
     Args:
-      v: signals or images, any shape, floating dtype.
+      v: signals or images, any shape.
       step: at least 0; broadcasts with `v` and has size 1 along `axes` (or is a number).
       kernel: k, of the size of `v` along `axes`, its centre at the first entry: pad it with zeros
         and roll it; may have fewer axes than `v`.
       target: b, as the kernel.
       axes: along which signals lie: one, or two for images.
 
-    Returns:
-      Minimisers, shape and dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1 (quadratic functions), in the coordinates of the convolution theorem.
+    Reference: Parikh and Boyd, 2014, section 6.1.1 (quadratic functions), in the coordinates of the
+    convolution theorem; J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The finite Fourier transform",
+    IEEE Transactions on Audio and Electroacoustics 17(2), 1969.
     """
     demand_least("step", step)
     (point,) = matched(v)

@@ -68,10 +68,10 @@ def inexact_prox(value: Callable[..., Array], optimizer: Optimizer, steps: int) 
       steps: how many are taken, at most.
 
     Returns:
-      A pair `(init, prox)`: `init(start)` returns the first memory, and
-      `prox(v, step, memory, *parameters, enough=None)` the point and the memory. v is a tree of
-      arrays as `start` is, and the step a positive number. With `enough` the steps end as soon as
-      the gradient is no longer than it.
+      A pair `(init, prox)`: `init(start)` returns the first memory, and `prox(v, step, memory,
+      *parameters, enough=None)` the point and the memory. v is a tree of arrays as `start` is, and
+      the step a positive number. With `enough` the steps end as soon as the gradient is no longer
+      than it.
 
     Reference: R. T. Rockafellar, "Monotone Operators and the Proximal Point Algorithm", SIAM
     Journal on Control and Optimization 14(5), 1976 (inexact proximal maps).

@@ -42,8 +42,8 @@ def least_squares_factor(
     """Prepare the proximal map of `||A x - b||^2 / 2`, once for many steps and points.
 
     The thin singular value decomposition of A (rows times the roots of the weights): k = min(m, n)
-    vectors of n entries are stored, whichever of m and n is larger. Singular values below
-    `max(m, n) eps` times the largest count as 0.
+    vectors of n entries are stored, whichever of m and n is larger. Singular values below `max(m,
+    n) eps` times the largest count as 0.
 
     Arrays that are no tracers are decomposed by NumPy in float64, with LAPACK called by NumPy; that
     can't hang. Inside `jax.jit` the decomposition is JAX's, in the dtype of the matrix: make the
@@ -59,9 +59,6 @@ def least_squares_factor(
 
     Returns:
       The factor, at least float32: what `prox_least_squares` takes.
-
-    Raises:
-      ValueError: the shapes do not belong together.
 
     Reference: T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd
     edition, 2009, section 3.4.1 (ridge regression by the singular value decomposition).
@@ -100,20 +97,8 @@ def _factored(xp, decomposed, matrix, target):
 def least_squares_value(x: Array, factor: LeastSquaresFactor, axis: int = -1) -> Array:
     """Least squares, `g(x) = ||A x - b||^2 / 2`: the sum over the rows, not their mean.
 
-    Computed as `(sum_i s_i (<w_i, x> - c_i)^2 + r^2) / 2` from the factor.
-
-    Derivative: `A^T (A x - b)`, no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      factor: what `least_squares_factor` returns, of one loss for all points.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd
-    edition, 2009, section 3.2 (the loss).
+    Computed as `(sum_i s_i (<w_i, x> - c_i)^2 + r^2) / 2` from the factor. Derivative: `A^T (A x -
+    b)`, no kink.
     """
     point, _, parts = points_last(x, None, factor, axis)
     basis, spectrum, solution, rest = parts
@@ -131,27 +116,22 @@ def prox_least_squares(
 ) -> Array:
     """Proximal map of least squares, `g(x) = ||A x - b||^2 / 2`, the sum over the rows of A.
 
-    `Prox(v; step) = (I + step A^T A)^-1 (v + step A^T b)`, computed as
-    `v - sum_i w_i (step s_i / (1 + step s_i)) (<w_i, v> - c_i)` with the right singular vectors
-    w_i, the squared singular values s_i and the coordinates c_i of the shortest minimiser, from
-    the factor: 4 n min(m, n) operations for a point, whatever the step. `step = 0` gives v. With
-    the mean instead of the sum, divide the step by m.
+    `Prox(v; step) = (I + step A^T A)^-1 (v + step A^T b)`, computed as `v - sum_i w_i (step s_i /
+    (1 + step s_i)) (<w_i, v> - c_i)` with the right singular vectors w_i, the squared singular
+    values s_i and the coordinates c_i of the shortest minimiser, from the factor: 4 n min(m, n)
+    operations for a point, whatever the step. `step = 0` gives v. With the mean instead of the sum,
+    divide the step by m.
 
     Derivative: smooth, no kink; in A and b through the factor.
 
     Args:
-      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       factor: what `least_squares_factor` returns, of one loss for all points; or A itself, shape
         (m, n), with `target`: then the factor is made at every call.
       target: b, shape (m,), where A stands in the place of the factor.
-      axis: the axis that holds the coordinates of a point.
 
-    Returns:
-      Minimisers, shape and dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1 (quadratic functions, with a factor kept between the steps).
+    Reference: Parikh and Boyd, 2014, section 6.1.1 (quadratic functions, with a factor kept between
+    the steps); T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd
+    edition, 2009, section 3.2.
     """
     if target is not None:
         factor = least_squares_factor(cast(Array, factor), target)

@@ -55,12 +55,8 @@ def quadratic_factor(matrix: Array, linear: Array) -> QuadraticFactor:
     Returns:
       The factor, at least float32: what `prox_quadratic` takes.
 
-    Raises:
-      ValueError: an eigenvalue is negative (told of arrays that are no tracers only), the matrix is
-        not square, or the shapes do not belong together.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1 (quadratic functions, with a factor kept between the steps).
+    Reference: Parikh and Boyd, 2014, section 6.1.1 (quadratic functions, with a factor kept between
+    the steps).
     """
     matrix, linear = matched(matrix, linear)
     check_system(matrix, linear, "linear part")
@@ -90,20 +86,8 @@ def quadratic_factor(matrix: Array, linear: Array) -> QuadraticFactor:
 def quadratic_value(x: Array, factor: QuadraticFactor, axis: int = -1) -> Array:
     """Convex quadratic, `g(x) = x^T Q x / 2 + q^T x`.
 
-    Computed as `sum_i s_i <w_i, x>^2 / 2 + d_i <w_i, x>` from the factor.
-
-    Derivative: `Q x + q`, no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      factor: what `quadratic_factor` returns, of one function for all points.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
+    Computed as `sum_i s_i <w_i, x>^2 / 2 + d_i <w_i, x>` from the factor. Derivative: `Q x + q`, no
+    kink.
     """
     point, _, (basis, spectrum, slope) = points_last(x, None, factor, axis)
     along = coordinates(basis, point)
@@ -114,24 +98,16 @@ def quadratic_value(x: Array, factor: QuadraticFactor, axis: int = -1) -> Array:
 def prox_quadratic(v: Array, step: Real, factor: QuadraticFactor, axis: int = -1) -> Array:
     """Proximal map of a convex quadratic, `g(x) = x^T Q x / 2 + q^T x`.
 
-    `Prox(v; step) = (I + step Q)^-1 (v - step q)`, computed as
-    `v - sum_i w_i (s_i <w_i, v> + d_i) step / (1 + step s_i)` with the eigenvectors w_i, the
-    eigenvalues s_i and the coordinates d_i of q, from the factor: 4 n**2 operations for a point,
-    whatever the step. `step = 0` gives v.
+    `Prox(v; step) = (I + step Q)^-1 (v - step q)`, computed as `v - sum_i w_i (s_i <w_i, v> + d_i)
+    step / (1 + step s_i)` with the eigenvectors w_i, the eigenvalues s_i and the coordinates d_i of
+    q, from the factor: 4 n**2 operations for a point, whatever the step. `step = 0` gives v.
 
     Derivative: smooth, no kink; in Q and q through the factor.
 
     Args:
-      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       factor: what `quadratic_factor` returns, of one function for all points.
-      axis: the axis that holds the coordinates of a point.
 
-    Returns:
-      Minimisers, shape and dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.1.1.
+    Reference: Parikh and Boyd, 2014, section 6.1.1.
     """
     point, step, (basis, spectrum, slope) = points_last(v, step, factor, axis)
     spectrum = spread(spectrum, point.ndim)

@@ -19,17 +19,6 @@ def absolute_residual_value(x: Array, row: Array, target: Real, axis: int = -1) 
     """Absolute loss of one sample, `g(x) = |<a, x> - b|`.
 
     Subgradient at the kink `<a, x> = b`: 0.
-
-    Args:
-      x: points, any shape, floating dtype; the coordinates lie along `axis`.
-      row: a, of as many axes as `x`, or fewer: then those of the last axes.
-      target: b, a number, or with size 1 along `axis`.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: P. Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
     """
     point, rest = _residual(x, row, target, axis)
     return (rest * jnp.sign(rest)).astype(point.dtype)
@@ -38,23 +27,15 @@ def absolute_residual_value(x: Array, row: Array, target: Real, axis: int = -1) 
 def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis: int = -1) -> Array:
     """Proximal map of the absolute loss of one sample, `g(x) = |<a, x> - b|`.
 
-    `Prox(v; step) = v - a min(max(r / ||a||^2, -step), step)` with the residual `r = <a, v> - b`;
-    v where `a = 0`.
-
-    Derivative at the kinks `|r| = step ||a||^2`: the mean of both sides.
+    `Prox(v; step) = v - a min(max(r / ||a||^2, -step), step)` with the residual `r = <a, v> - b`; v
+    where `a = 0`. Derivative at the kinks `|r| = step ||a||^2`: the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       row: a, of as many axes as `v`, or fewer: then those of the last axes.
-      target: b, a number, or with size 1 along `axis`.
-      axis: the axis that holds the coordinates of a point.
+      target: b, a number.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing",
-    2011, table 10.1, property x (one direction), with the soft threshold.
+    Reference: Combettes and Pesquet, 2011, table 10.1, property x (one direction), with the soft
+    threshold; P. Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
     """
     demand_least("step", step)
 
@@ -70,21 +51,8 @@ def pinball_residual_value(
     """Quantile loss of one sample, `g(x) = max(q r, (q - 1) r)` with `r = <a, x> - b`.
 
     A positive residual, a prediction above the target, costs q: regression on the quantile tau of
-    the targets has `q = 1 - tau`.
-
-    Subgradient at the kink `<a, x> = b`: `q - 1/2`, the mean of both sides.
-
-    Args:
-      x: points, any shape, floating dtype; the coordinates lie along `axis`.
-      row: a, of as many axes as `x`, or fewer: then those of the last axes.
-      target: b, a number, or with size 1 along `axis`.
-      quantile: q in [0, 1], as the target.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978.
+    the targets has `q = 1 - tau`. Subgradient at the kink `<a, x> = b`: `q - 1/2`, the mean of both
+    sides.
     """
     point, rest = _residual(x, row, target, axis)
     q = jnp.asarray(quantile, rest.dtype)
@@ -97,26 +65,17 @@ def prox_pinball_residual(
 ) -> Array:
     """Proximal map of the quantile loss of one sample, `g(x) = max(q r, (q - 1) r)`.
 
-    With the residual `r = <a, v> - b`,
-    `Prox(v; step) = v - a min(max(r / ||a||^2, step (q - 1)), step q)`; v where `a = 0`.
-
-    Derivative at the kinks `r = step q ||a||^2` and `r = step (q - 1) ||a||^2`: the mean of both
-    sides.
+    With the residual `r = <a, v> - b`, `Prox(v; step) = v - a min(max(r / ||a||^2, step (q - 1)),
+    step q)`; v where `a = 0`. Derivative at the kinks `r = step q ||a||^2` and `r = step (q - 1)
+    ||a||^2`: the mean of both sides.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       row: a, of as many axes as `v`, or fewer: then those of the last axes.
-      target: b, a number, or with size 1 along `axis`.
+      target: b, a number.
       quantile: q in [0, 1], the cost of a positive residual, as the target.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
-    P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", 2011,
-    table 10.1, property x (one direction).
+    Combettes and Pesquet, 2011, table 10.1, property x (one direction).
     """
     demand_least("step", step)
 
@@ -130,20 +89,7 @@ def logistic_residual_value(x: Array, row: Array, target: Real, axis: int = -1) 
     """Logistic loss of one sample, `g(x) = log(1 + exp(-(<a, x> - b)))`.
 
     With features times the label in {-1, 1} as the row and `b = 0` it is that of classification.
-
     Derivative: `-a / (1 + exp(<a, x> - b))`, no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the coordinates lie along `axis`.
-      row: a, of as many axes as `x`, or fewer: then those of the last axes.
-      target: b, a number, or with size 1 along `axis`.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
-    Statistical Society B 20, 1958.
     """
     point, rest = _residual(x, row, target, axis)
     return jnp.logaddexp(0.0 * rest, -rest).astype(point.dtype)
@@ -153,26 +99,19 @@ def prox_logistic_residual(v: Array, step: Real, row: Array, target: Real, axis:
     """Proximal map of the logistic loss of one sample, `g(x) = log(1 + exp(-(<a, x> - b)))`.
 
     `Prox(v; step) = v + a (s - r) / ||a||^2` with the residual `r = <a, v> - b` and the root s of
-    `s = r + step ||a||^2 / (1 + exp(s))`, which is `prox_logistic(r, step ||a||^2)`; v where
-    `a = 0`. With features times the label in {-1, 1} as the row and `b = 0` it is the map of
+    `s = r + step ||a||^2 / (1 + exp(s))`, which is `prox_logistic(r, step ||a||^2)`; v where `a =
+    0`. With features times the label in {-1, 1} as the row and `b = 0` it is the map of
     classification.
 
     Derivative: smooth, no kink; that of the root is implicit, as in `prox_logistic`.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       row: a, of as many axes as `v`, or fewer: then those of the last axes; its squared length
         within the range of the dtype.
-      target: b, a number, or with size 1 along `axis`.
-      axis: the axis that holds the coordinates of a point.
+      target: b, a number.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss);
-    P. L. Combettes and J.-C. Pesquet, "Proximal splitting methods in signal processing", 2011,
-    table 10.1, property x (one direction).
+    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); Combettes
+    and Pesquet, 2011, table 10.1, property x (one direction).
     """
     demand_least("step", step)
 

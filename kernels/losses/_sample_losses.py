@@ -16,16 +16,6 @@ def absolute_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array
     """Absolute loss of samples, `g(x) = sum_i |<a_i, x> - b_i|`: their sum, not their mean.
 
     Subgradient at the kinks `<a_i, x> = b_i`: 0 of that sample.
-
-    Args:
-      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      factor: what `sample_factor` returns, of one loss for all points.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: P. Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
     """
     rest = _residuals(x, factor, axis)
     return jnp.sum(rest * jnp.sign(rest), -1).astype(matched(x)[0].dtype)
@@ -50,19 +40,16 @@ def prox_absolute_loss(
     Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
 
     Args:
-      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       factor: what `sample_factor` returns, of one loss for all points.
       start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
       rounds: how often twenty iterations and a Newton step are made at most.
-      axis: the axis that holds the coordinates of a point.
 
     Returns:
       The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
       shape (..., m), and the residual of the optimality condition, shape (...).
 
-    Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
-    Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
+    Reference: Boyd et al., 2011, section 6.1; P. Bloomfield and W. L. Steiger, "Least Absolute
+    Deviations", Birkhauser 1983.
     """
     return with_gap(precompose_samples(prox_l1, rounds))(v, step, factor, start=start, axis=axis)
 
@@ -71,20 +58,8 @@ def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Real, axis: int
     """Quantile loss of samples, `g(x) = sum_i max(q r_i, (q - 1) r_i)` with `r_i = <a_i, x> - b_i`.
 
     A positive residual, a prediction above the target, costs q: regression on the quantile tau of
-    the targets has `q = 1 - tau`.
-
-    Subgradient at the kinks `r_i = 0`: `q - 1/2` of that sample, the mean of both sides.
-
-    Args:
-      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      factor: what `sample_factor` returns, of one loss for all points.
-      quantile: q in [0, 1], a number, or one for each sample, shape (m,).
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978.
+    the targets has `q = 1 - tau`. Subgradient at the kinks `r_i = 0`: `q - 1/2` of that sample, the
+    mean of both sides.
     """
     rest = _residuals(x, factor, axis)
     q = jnp.asarray(quantile, rest.dtype)
@@ -112,22 +87,13 @@ def prox_pinball_loss(
     Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
 
     Args:
-      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       factor: what `sample_factor` returns, of one loss for all points.
       quantile: q in [0, 1], the cost of a positive residual: a number, or one for each sample,
         shape (m,).
-      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
-      rounds: how often twenty iterations and a Newton step are made at most.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
-      shape (..., m), and the residual of the optimality condition, shape (...).
+      start, rounds: as in `prox_absolute_loss`, whose results these are.
 
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
-    S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical
-    Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1.
+    Boyd et al., 2011, section 6.1.
     """
     mapped = with_gap(precompose_samples(prox_pinball, rounds))
     return mapped(v, step, factor, quantile, start=start, axis=axis)
@@ -137,19 +103,7 @@ def logistic_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array
     """Logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
 
     With features times labels in {-1, 1} as rows and `b = 0` it is that of classification.
-
     Derivative: no kink.
-
-    Args:
-      x: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      factor: what `sample_factor` returns, of one loss for all points.
-      axis: the axis that holds the coordinates of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`.
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
-    Statistical Society B 20, 1958.
     """
     rest = _residuals(x, factor, axis)
     return jnp.sum(jnp.logaddexp(0.0 * rest, -rest), -1).astype(matched(x)[0].dtype)
@@ -167,26 +121,16 @@ def prox_logistic_loss(
     """Proximal map of the logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
 
     With the residuals r of the result, `Prox(v; step) = v + step A^T (1 / (1 + exp(r)))`. There is
-    no closed form: iterations and Newton steps are joined, as in `precompose_samples`.
-
-    Derivative: implicit; smooth, no kink.
+    no closed form: iterations and Newton steps are joined, as in `precompose_samples`. Derivative:
+    implicit; smooth, no kink.
 
     Args:
-      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       factor: what `sample_factor` returns, of one loss for all points; for classification of
         features times labels in {-1, 1} and zeros.
-      start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
-      rounds: how often twenty iterations and a Newton step are made at most.
-      axis: the axis that holds the coordinates of a point.
+      start, rounds: as in `prox_absolute_loss`, whose results these are.
 
-    Returns:
-      The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
-      shape (..., m), and the residual of the optimality condition, shape (...).
-
-    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); S. Boyd,
-    N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and Statistical Learning
-    via the Alternating Direction Method of Multipliers", 2011, section 8.2.
+    Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); Boyd et
+    al., 2011, section 8.2.
     """
     return with_gap(precompose_samples(prox_logistic, rounds))(
         v, step, factor, start=start, axis=axis

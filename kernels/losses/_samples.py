@@ -85,12 +85,7 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     Returns:
       The factor, at least float32: what `prox_absolute_loss` and its kin take.
 
-    Raises:
-      ValueError: the shapes do not belong together.
-
-    Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
-    Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 4.2
-    (factors kept between the iterations).
+    Reference: Boyd et al., 2011, section 4.2 (factors kept between the iterations).
     """
     matrix, target = matched(matrix, target)
     check_system(matrix, target, "target")
@@ -126,10 +121,8 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
       `mapped(v, step, factor, *parameters, start=None, axis=-1)`, which returns the points; with
       `with_gap` a `SampleProx` of the points, the dual variables and the residual.
 
-    Reference: S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, "Distributed Optimization and
-    Statistical Learning via the Alternating Direction Method of Multipliers", 2011, section 6.1;
-    L. Qi and J. Sun, "A nonsmooth version of Newton's method", Mathematical Programming 58, 1993;
-    their union is derived in the comments.
+    Reference: Boyd et al., 2011, section 6.1; L. Qi and J. Sun, "A nonsmooth version of Newton's
+    method", Mathematical Programming 58, 1993; their union is derived in the comments.
     """
     demand_proxes("precompose_samples", prox)
 

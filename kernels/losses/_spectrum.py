@@ -11,20 +11,7 @@ from fedjax_admm.kernels.matrices._decompositions import times
 
 
 def points_last(v: Array, step: Any, factor: Any, axis: int) -> tuple[Array, Array, Any]:
-    """Return points with their coordinates last, the step and the factor in their dtype.
-
-    Args:
-      v: points.
-      step: a number, or of as many axes as `v`; None is 0.
-      factor: a tree of arrays, each as wide as it is: halves are not made of its numbers.
-      axis: which goes last.
-
-    Returns:
-      All of the dtype of the widened points.
-
-    Raises:
-      TypeError: some of them are complex.
-    """
+    """Return points with their coordinates last, the step (0 if None) and the factor, widened."""
     (v,) = matched(v)
     leaves, shape = jax.tree.flatten(factor)
     wide, step, *leaves = stepped(widened(v), 0.0 if step is None else step, *leaves)

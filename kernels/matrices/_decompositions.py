@@ -48,21 +48,21 @@ def svd_by_rotations(matrix: Array) -> tuple[Array, Array, Array]:
     """Decompose matrices of any shape by one-sided Jacobi rotations, many at once.
 
     `matrix = left diag(values) right^T`. Rounds rotate disjoint pairs of columns (of rows, where
-    the matrix is wide) until all are orthogonal; their lengths are the singular values. Small
-    ones are as accurate as the columns allow, down to the root of the smallest number of the dtype
-    times the largest one; those below are 0.
+    the matrix is wide) until all are orthogonal; their lengths are the singular values. Small ones
+    are as accurate as the columns allow, down to the root of the smallest number of the dtype times
+    the largest one; those below are 0.
 
-    Derivative: exact where singular values differ and are positive; the parts
-    `1 / (s_i - s_j)` and `1 / (s_i + s_j)` that do not exist are taken as 0.
+    Derivative: exact where singular values differ and are positive; the parts `1 / (s_i - s_j)` and
+    `1 / (s_i + s_j)` that do not exist are taken as 0.
 
     Args:
       matrix: shape (..., m, n), floating dtype.
 
     Returns:
-      Left vectors as columns, shape (..., m, k) with `k = min(m, n)`; singular values, shape
-      (..., k), falling; right vectors as columns, shape (..., n, k). Of a singular value 0, the
-      left vector of a tall or square matrix and the right one of a wide matrix are zero; where it
-      is below the rounding of the largest one, they have length 1 but need not be orthogonal.
+      Left vectors as columns, shape (..., m, k) with `k = min(m, n)`; singular values, shape (...,
+      k), falling; right vectors as columns, shape (..., n, k). Of a singular value 0, the left
+      vector of a tall or square matrix and the right one of a wide matrix are zero; where it is
+      below the rounding of the largest one, they have length 1 but need not be orthogonal.
 
     Reference: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, 2013, section
     8.6.3 (one-sided Jacobi); J. Demmel and K. Veselic, "Jacobi's method is more accurate than QR",
@@ -75,18 +75,7 @@ def svd_by_rotations(matrix: Array) -> tuple[Array, Array, Array]:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def decompose_symmetric(matrix: Array, decomposition: str | None) -> tuple[Array, Array]:
-    """Return the eigenvalues and eigenvectors of symmetric matrices.
-
-    Args:
-      matrix: shape (..., n, n), float32 or float64.
-      decomposition: "lapack", "rotations", or None for the one that fits the process.
-
-    Returns:
-      Eigenvalues in no particular order, shape (..., n), and the vectors as columns.
-
-    Raises:
-      ValueError: there is no such decomposition.
-    """
+    """Return the eigenvalues, in no particular order, and eigenvectors of symmetric matrices."""
 
     def lapack(a):
         return tuple(jnp.linalg.eigh(a, symmetrize_input=False))
@@ -107,18 +96,7 @@ def _eigh_derivative(decomposition, primals, tangents):
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def decompose(matrix: Array, decomposition: str | None) -> tuple[Array, Array, Array]:
-    """Return the thin singular value decomposition of matrices of any shape.
-
-    Args:
-      matrix: shape (..., m, n), float32 or float64.
-      decomposition: "lapack", "rotations", or None for the one that fits the process.
-
-    Returns:
-      Left vectors as columns, singular values, falling, right vectors as columns.
-
-    Raises:
-      ValueError: there is no such decomposition.
-    """
+    """Return left vectors as columns, falling singular values, and right vectors as columns."""
     if matrix.shape[-2] < matrix.shape[-1]:
         right, values, left = decompose(matrix.mT, decomposition)
         return left, values, right
@@ -171,13 +149,5 @@ def _several_cpu_devices():
 
 
 def times(left: Array, right: Array) -> Array:
-    """Return the product of matrices, in full precision on every platform.
-
-    Args:
-      left: shape (..., m, k).
-      right: shape (..., k, n).
-
-    Returns:
-      Shape (..., m, n).
-    """
+    """Return the product of matrices, in full precision on every platform."""
     return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)

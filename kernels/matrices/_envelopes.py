@@ -12,23 +12,7 @@ def rank_envelope_value(x: Array, k: int, decomposition: str | None = None) -> A
 
     `g(x) = top_k_envelope_value(s(x), k)` with the singular values s: 0 where the rank is at most
     `k`; the largest function below the indicator whose sum with `||x||_F**2 / 2` is convex.
-
     Derivative: `U diag(p) V^T` with that of `top_k_envelope_value` by the singular values.
-
-    Args:
-      x: shape (..., m, n), floating dtype.
-      k: a Python number from 1 to `min(m, n)`.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Values, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `k` is out of its range, `x` has fewer than two axes, or there is no such
-        decomposition.
-
-    Reference: F. Andersson, M. Carlsson and C. Olsson, "Convex envelopes for fixed rank
-    approximation", Optimization Letters 11, 2017.
     """
     return top_k_envelope_value(singular_values(x, decomposition), k)
 
@@ -40,25 +24,15 @@ def prox_rank_envelope(v: Array, step: Real, k: int, decomposition: str | None =
     the step 1 on `project_rank`. With a misfit `||x - a||_F**2 / 2` beside the envelope it is
     `prox_rank_envelope((v + step a) / (1 + step), step / (1 + step), k)`.
 
-    Ties, at steps of at least 1: those of `project_rank`.
-
-    Derivative: by divided differences of `prox_top_k_envelope`, as in `spectral_map`.
+    Ties, at steps of at least 1: those of `project_rank`. Derivative: by divided differences of
+    `prox_top_k_envelope`, as in `spectral_map`.
 
     Args:
-      v: shape (..., m, n), floating dtype.
-      step: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
       k: a Python number from 1 to `min(m, n)`.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `k` is out of its range, `v` has fewer than two axes, or there is no such
-        decomposition.
 
     Reference: V. Larsson and C. Olsson, "Convex Low Rank Approximation", International Journal of
-    Computer Vision 120, 2016.
+    Computer Vision 120, 2016; F. Andersson, M. Carlsson and C. Olsson, "Convex envelopes for fixed
+    rank approximation", Optimization Letters 11, 2017.
     """
     demand_least("step", step)
 

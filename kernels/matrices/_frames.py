@@ -18,21 +18,12 @@ def project_stiefel(v: Array, decomposition: str | None = None) -> Array:
 
     Ties, singular values 0 (to rounding): any orthonormal completion is as near; that is taken
     which is built from unit vectors, so that the zero matrix gives a part of the identity up to the
-    signs of the decomposition.
-
-    Derivative: `U ((P - P^T) / (s_i + s_j)) V^T + (1 - U U^T) dv V diag(1 / s) V^T` with
-    `P = U^T dv V`, smooth at full rank; where it is infinite, along singular values 0, it is taken
-    as 0.
+    signs of the decomposition. Derivative: `U ((P - P^T) / (s_i + s_j)) V^T + (1 - U U^T) dv V
+    diag(1 / s) V^T` with `P = U^T dv V`, smooth at full rank; where it is infinite, along singular
+    values 0, it is taken as 0.
 
     Args:
       v: shape (..., m, n), floating dtype. Infinite entries give NaN.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: K. Fan and A. J. Hoffman, "Some metric inequalities in the space of matrices",
     Proceedings of the American Mathematical Society 6, 1955; N. J. Higham, "Functions of Matrices",
@@ -53,19 +44,11 @@ def project_stiefel(v: Array, decomposition: str | None = None) -> Array:
 def project_orthogonal(v: Array, decomposition: str | None = None) -> Array:
     """Project square matrices onto the orthogonal ones.
 
-    `U V^T` where `v = U diag(s) V^T`, of either determinant: rotations and reflections.
-
-    Ties and derivative are those of `project_stiefel`.
+    `U V^T` where `v = U diag(s) V^T`, of either determinant: rotations and reflections. Ties and
+    derivative are those of `project_stiefel`.
 
     Args:
       v: shape (..., n, n), floating dtype. Infinite entries give NaN.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Projections, shape (..., n, n), dtype of `v`.
-
-    Raises:
-      ValueError: the matrices are not square, or there is no such decomposition.
 
     Reference: P. H. Schoenemann, "A generalized solution of the orthogonal Procrustes problem",
     Psychometrika 31, 1966.

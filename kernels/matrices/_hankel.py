@@ -10,15 +10,8 @@ from fedjax_admm.kernels._arguments import matched, widened
 def project_hankel(v: Array) -> Array:
     """Project onto the Hankel matrices, `x_ij = h_(i + j)`.
 
-    Every entry is replaced by the mean of its antidiagonal.
-
-    Derivative: linear, so that it is the map itself.
-
-    Args:
-      v: shape (..., m, n), floating dtype.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
+    Every entry is replaced by the mean of its antidiagonal. Derivative: linear, so that it is the
+    map itself.
 
     Reference: J. A. Cadzow, "Signal enhancement: a composite property mapping algorithm", IEEE
     Transactions on Acoustics, Speech, and Signal Processing 36(1), 1988.

@@ -24,19 +24,8 @@ def spectral_value(
     Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
 
     Args:
-      x: shape (..., m, n), floating dtype.
       value: p, elementwise: `value(s, *parameters)` for `s` of shape (..., 1, min(m, n)).
       *parameters: numbers, or arrays that broadcast with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Values, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `x` has fewer than two axes, or there is no such decomposition.
-
-    Reference: A. S. Lewis, "The convex analysis of unitarily invariant matrix functions", Journal
-    of Convex Analysis 2, 1995.
     """
     x, *numbers = matched(x, *parameters)
     values = singular_values(x, decomposition)[..., None, :]
@@ -56,26 +45,17 @@ def prox_spectral(
     `prox_p` is that of an even function p.
 
     Ties: those of the elementwise map; equal singular values may be sent to different ones.
-
     Derivative: by divided differences of the elementwise map, as in `spectral_map`; at its kinks it
     follows the map.
 
     Args:
-      v: shape (..., m, n), floating dtype.
-      step: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
       prox: elementwise, `prox(s, step, *parameters)`, for example `prox_l_half`; it closes over no
         traced array.
       *parameters: numbers, or arrays that broadcast with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
-    AAAI Conference on Artificial Intelligence, 2015, proposition 1.
+    AAAI Conference on Artificial Intelligence, 2015, proposition 1; A. S. Lewis, "The convex
+    analysis of unitarily invariant matrix functions", Journal of Convex Analysis 2, 1995.
     """
     demand_least("step", step)
     demand_proxes("prox_spectral", prox)
@@ -83,25 +63,7 @@ def prox_spectral(
 
 
 def spectral_mcp_value(x: Array, lam: Real, gamma: Real, decomposition: str | None = None) -> Array:
-    """Minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`.
-
-    Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
-
-    Args:
-      x: shape (..., m, n), floating dtype.
-      lam: slope at 0, at least 0, a number or broadcasting with shape (..., 1, 1).
-      gamma: concavity, positive, likewise.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Values, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `x` has fewer than two axes, or there is no such decomposition.
-
-    Reference: C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty",
-    Annals of Statistics 38(2), 2010, equation (2.1).
-    """
+    """Minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`."""
     return spectral_value(x, mcp_value, lam, gamma, decomposition=decomposition)
 
 
@@ -111,30 +73,13 @@ def prox_spectral_mcp(
     """Proximal map of the minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`.
 
     `Prox(v; step) = U diag(prox_mcp(s, step, lam, gamma)) V^T` where `v = U diag(s) V^T`: the
-    global minimiser for every step.
-
-    Ties: those of `prox_mcp`; equal singular values at a jump get the same value.
-
-    Derivative: by divided differences of `prox_mcp`, as in `spectral_map`; at kinks that of
-    `prox_mcp`.
-
-    Args:
-      v: shape (..., m, n), floating dtype.
-      step: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      lam: slope at 0, at least 0, a number or broadcasting with shape (..., 1, 1).
-      gamma: concavity, positive, likewise.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
+    global minimiser for every step. Ties and derivative: those of `prox_mcp`, as in
+    `prox_spectral`.
 
     Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
-    AAAI Conference on Artificial Intelligence, 2015 (proposition 1); C.-H. Zhang, "Nearly unbiased
-    variable selection under minimax concave penalty", Annals of Statistics 38(2), 2010 (the
-    penalty).
+    AAAI, 2015, proposition 1;
+    C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty", Annals of
+    Statistics 38(2), 2010 (the penalty).
     """
     demand_least("step", step)
     return prox_spectral(v, step, prox_mcp, lam, gamma, decomposition=decomposition)
@@ -143,25 +88,7 @@ def prox_spectral_mcp(
 def spectral_scad_value(
     x: Array, lam: Real, gamma: Real, decomposition: str | None = None
 ) -> Array:
-    """Smoothly clipped absolute deviation of the singular values, `g(x) = sum scad(s_i(x))`.
-
-    Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
-
-    Args:
-      x: shape (..., m, n), floating dtype.
-      lam: slope at 0, at least 0, a number or broadcasting with shape (..., 1, 1).
-      gamma: greater than 1, likewise.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Values, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `x` has fewer than two axes, or there is no such decomposition.
-
-    Reference: J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its
-    oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.7).
-    """
+    """Smoothly clipped absolute deviation of the singular values, `g(x) = sum scad(s_i(x))`."""
     return spectral_value(x, scad_value, lam, gamma, decomposition=decomposition)
 
 
@@ -171,88 +98,39 @@ def prox_spectral_scad(
     """Proximal map of SCAD of the singular values, `g(x) = sum scad(s_i(x))`.
 
     `Prox(v; step) = U diag(prox_scad(s, step, lam, gamma)) V^T` where `v = U diag(s) V^T`: the
-    global minimiser for every step.
-
-    Ties: those of `prox_scad`; equal singular values at a jump get the same value.
-
-    Derivative: by divided differences of `prox_scad`, as in `spectral_map`; at kinks that of
-    `prox_scad`.
-
-    Args:
-      v: shape (..., m, n), floating dtype.
-      step: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      lam: slope at 0, at least 0, a number or broadcasting with shape (..., 1, 1).
-      gamma: greater than 1, likewise.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
+    global minimiser for every step. Ties and derivative: those of `prox_scad`, as in
+    `prox_spectral`.
 
     Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
-    AAAI Conference on Artificial Intelligence, 2015 (proposition 1); J. Fan and R. Li, "Variable
-    selection via nonconcave penalized likelihood and its oracle properties", Journal of the
-    American Statistical Association 96, 2001 (the penalty).
+    AAAI, 2015, proposition 1;
+    J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its oracle
+    properties", Journal of the American Statistical Association 96, 2001 (the penalty).
     """
     demand_least("step", step)
     return prox_spectral(v, step, prox_scad, lam, gamma, decomposition=decomposition)
 
 
-def spectral_log_det_value(x: Array, epsilon: Real, decomposition: str | None = None) -> Array:
-    """Log-determinant surrogate of the rank, `g(x) = sum log(1 + s_i(x) / epsilon)`.
-
-    Derivative: `U diag(p'(s)) V^T` over the positive singular values; 0 along the others.
-
-    Args:
-      x: shape (..., m, n), floating dtype.
-      epsilon: positive, a number or broadcasting with shape (..., 1, 1); the smaller, the nearer to
-        the rank.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Values, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `x` has fewer than two axes, or there is no such decomposition.
-
-    Reference: M. Fazel, H. Hindi and S. P. Boyd, "Log-det heuristic for matrix rank minimization
-    with applications to Hankel and Euclidean distance matrices", American Control Conference, 2003.
-    """
-    return spectral_value(x, log_sum_value, epsilon, decomposition=decomposition)
+def spectral_log_det_value(
+    x: Array, weight: Real, epsilon: Real, decomposition: str | None = None
+) -> Array:
+    """Log-determinant surrogate of the rank, `g(x) = sum log(1 + s_i(x) / epsilon)`."""
+    return spectral_value(x, log_sum_value, weight, epsilon, decomposition=decomposition)
 
 
 def prox_spectral_log_det(
-    v: Array, step: Real, epsilon: Real, decomposition: str | None = None
+    v: Array, step: Real, weight: Real, epsilon: Real, decomposition: str | None = None
 ) -> Array:
     """Proximal map of the log-determinant surrogate, `g(x) = sum log(1 + s_i(x) / epsilon)`.
 
-    `Prox(v; step) = U diag(prox_log_sum(s, step, epsilon)) V^T` where `v = U diag(s) V^T`: the
-    global minimiser for every step.
+    `Prox(v; step) = U diag(prox_log_sum(s, step, weight, epsilon)) V^T` where `v = U diag(s) V^T`:
+    the global minimiser for every step. Ties and derivative: those of `prox_log_sum`, as in
+    `prox_spectral`. The smaller epsilon, the nearer to the rank.
 
-    Ties: those of `prox_log_sum`; equal singular values at a jump get the same value.
-
-    Derivative: by divided differences of `prox_log_sum`, as in `spectral_map`; at kinks that of
-    `prox_log_sum`.
-
-    Args:
-      v: shape (..., m, n), floating dtype.
-      step: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      epsilon: positive, a number or broadcasting with shape (..., 1, 1); the smaller, the nearer to
-        the rank.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
-
-    Reference: M. Fazel, H. Hindi and S. P. Boyd, "Log-det heuristic for matrix rank minimization
-    with applications to Hankel and Euclidean distance matrices", American Control Conference, 2003
-    (the penalty); C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value
-    thresholding", AAAI Conference on Artificial Intelligence, 2015 (proposition 1).
+    Reference: C. Lu, C. Zhu, C. Xu, S. Yan and Z. Lin, "Generalized singular value thresholding",
+    AAAI, 2015, proposition 1;
+    M. Fazel, H. Hindi and S. P. Boyd, "Log-det heuristic for matrix rank minimization with
+    applications to Hankel and Euclidean distance matrices", American Control Conference, 2003 (the
+    penalty).
     """
     demand_least("step", step)
-    return prox_spectral(v, step, prox_log_sum, epsilon, decomposition=decomposition)
+    return prox_spectral(v, step, prox_log_sum, weight, epsilon, decomposition=decomposition)

@@ -21,12 +21,6 @@ def rotate_symmetric(matrix: Array) -> tuple[Array, Array]:
 
     Each round rotates n / 2 disjoint pairs of rows and columns so that their common entries vanish;
     n - 1 rounds, with the pairs of a round-robin tournament, make one sweep over all pairs.
-
-    Args:
-      matrix: shape (..., n, n), float32 or float64.
-
-    Returns:
-      Shapes (..., n) and (..., n, n).
     """
     size = matrix.shape[-1]
     vectors = jnp.broadcast_to(jnp.eye(size, dtype=matrix.dtype), matrix.shape)
@@ -62,14 +56,7 @@ def rotate_symmetric(matrix: Array) -> tuple[Array, Array]:
 
 
 def rotate_tall(matrix: Array) -> tuple[Array, Array, Array]:
-    """Return left vectors, falling singular values and right vectors, without derivative.
-
-    Args:
-      matrix: shape (..., m, n) with m >= n, float32 or float64.
-
-    Returns:
-      Shapes (..., m, n), (..., n) and (..., n, n).
-    """
+    """Return left vectors, falling singular values and right vectors, for (..., m, n), m >= n."""
     # Squares of entries near 1 stay within the range.
     scale = unit_of(jnp.max(jnp.abs(matrix), axis=(-2, -1), keepdims=True, initial=0))
     rows, right = _orthogonal_rows((matrix / scale).mT)  # what is added up lies side by side

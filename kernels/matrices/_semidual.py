@@ -42,22 +42,7 @@ def transported(
     iterations: int,
     tolerance: float | None,
 ) -> tuple[Array, Array]:
-    """Return the nearest matrices with given sums, and by how much the sums are missed.
-
-    Args:
-      v: shape (..., m, n).
-      row_marginals: at least 0, a number or shape (..., m).
-      column_marginals: at least 0, a number or shape (..., n).
-      distance: what is nearest.
-      iterations: at most as many sweeps and trials of Newton's step.
-      tolerance: of the sums, relative to the largest of a row; None for that of rounding.
-
-    Returns:
-      The points, shape (..., m, n), and the largest error of a sum, shape (...).
-
-    Raises:
-      ValueError: `v` has fewer than two axes.
-    """
+    """Return the nearest matrices with given sums, and the largest error of a sum, shape (...)."""
     v, above, beside = matched(v, row_marginals, column_marginals)
     if v.ndim < 2:
         raise ValueError(f"matrices have at least two axes, but the shape is {v.shape}.")

@@ -3,62 +3,49 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least
-from fedjax_admm.kernels.elementwise._absolute import soft_threshold
+from fedjax_admm.kernels._arguments import Real, demand_least, matched
+from fedjax_admm.kernels.elementwise._absolute import prox_l1
 from fedjax_admm.kernels.matrices._spectra import singular_values, spectral_map
 from fedjax_admm.kernels.vectors._l1_ball import project_l1_ball
 
 
-def nuclear_value(x: Array, decomposition: str | None = None) -> Array:
+def nuclear_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = None) -> Array:
     """Nuclear norm, `g(x) = sum s_i(x)`, the sum of the singular values.
 
     Derivative: `U V^T` over the positive singular values, the subgradient with the smallest norm.
 
-    Args:
-      x: shape (..., m, n), floating dtype.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
     Returns:
       Norms, shape (...), dtype of `x`.
-
-    Raises:
-      ValueError: `x` has fewer than two axes, or there is no such decomposition.
-
-    Reference: B. Recht, M. Fazel and P. A. Parrilo, "Guaranteed minimum-rank solutions of linear
-    matrix equations via nuclear norm minimization", SIAM Review 52(3), 2010.
     """
-    return jnp.sum(singular_values(x, decomposition), axis=-1)
+    values = singular_values(x, decomposition)[..., None, :]
+    values, weight = matched(values, weight)
+    return jnp.sum(jnp.squeeze(weight * values, -2), axis=-1)
 
 
-def prox_nuclear(v: Array, step: Real, decomposition: str | None = None) -> Array:
+def prox_nuclear(
+    v: Array, step: Real, weight: Real = 1.0, *, decomposition: str | None = None
+) -> Array:
     """Proximal map of the nuclear norm, `g(x) = sum s_i(x)`: singular value thresholding.
 
-    `Prox(v; step) = U diag(max(s - step, 0)) V^T` where `v = U diag(s) V^T`. Steps `step w_i` of
-    the shape (..., 1, k) that rise along the last axis give the map of the weighted nuclear norm
-    `sum w_i s_i(x)`, which spares large singular values: it is not convex, and this is its global
-    minimiser.
+    `Prox(v; step) = U diag(max(s - step, 0)) V^T` where `v = U diag(s) V^T`. Weights `w_i` of the
+    shape (..., 1, k) that rise along the last axis give the weighted nuclear norm `sum w_i s_i(x)`,
+    which spares large singular values: it is not convex, and this is its global minimiser.
 
     Derivative at the kinks `s_i = step`: that of `soft_threshold`, 1/2 along the singular pair;
     where singular values are equal, the limit of divided differences.
 
     Args:
-      v: shape (..., m, n), floating dtype.
       step: at least 0, a number or an array that broadcasts with shape (..., 1, min(m, n)).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Minimisers, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: J.-F. Cai, E. J. Candes and Z. Shen, "A singular value thresholding algorithm for
-    matrix completion", SIAM Journal on Optimization 20(4), 2010, theorem 2.1; S. Gu, Q. Xie,
-    D. Meng, W. Zuo, X. Feng and L. Zhang, "Weighted nuclear norm minimization and its applications
-    to low level vision", International Journal of Computer Vision 121, 2017 (weights).
+    matrix completion", SIAM Journal on Optimization 20(4), 2010, theorem 2.1; S. Gu, Q. Xie, D.
+    Meng, W. Zuo, X. Feng and L. Zhang, "Weighted nuclear norm minimization and its applications to
+    low level vision", International Journal of Computer Vision 121, 2017 (weights); B. Recht, M.
+    Fazel and P. A. Parrilo, "Guaranteed minimum-rank solutions of linear matrix equations via
+    nuclear norm minimization", SIAM Review 52(3), 2010.
     """
     demand_least("step", step)
-    return spectral_map(v, soft_threshold, step, decomposition=decomposition)
+    return spectral_map(v, prox_l1, step, weight, decomposition=decomposition)
 
 
 def project_rank(v: Array, k: int, decomposition: str | None = None) -> Array:
@@ -67,21 +54,12 @@ def project_rank(v: Array, k: int, decomposition: str | None = None) -> Array:
     `U diag(s_1, ..., s_k, 0, ..., 0) V^T` where `v = U diag(s) V^T`.
 
     Ties, `s_k = s_(k + 1)`: one of the nearest matrices is returned, that of the singular pairs
-    which the decomposition finds first.
-
-    Derivative: where `s_k > s_(k + 1)` that of the truncated decomposition, which grows like
-    `s_k / (s_k - s_(k + 1))`; where the two are equal to half of the digits, 1/2 between them.
+    which the decomposition finds first. Derivative: where `s_k > s_(k + 1)` that of the truncated
+    decomposition, which grows like `s_k / (s_k - s_(k + 1))`; where the two are equal to half of
+    the digits, 1/2 between them.
 
     Args:
-      v: shape (..., m, n), floating dtype.
       k: the largest rank, a Python number of at least 0.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `k` is negative, `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: C. Eckart and G. Young, "The approximation of one matrix by another of lower rank",
     Psychometrika 1, 1936; L. Mirsky, "Symmetric gauge functions and unitarily invariant norms",
@@ -100,23 +78,13 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
     """Project onto the ball of the spectral norm, `max_i s_i(x) <= radius`.
 
     `U diag(min(s, radius)) V^T` where `v = U diag(s) V^T`. Points in the ball come back unchanged,
-    bit for bit.
-
-    Derivative at the kinks `s_i = radius`: 1/2 along the singular pair, the mean of both sides.
+    bit for bit. Derivative at the kinks `s_i = radius`: 1/2 along the singular pair, the mean of
+    both sides.
 
     Args:
-      v: shape (..., m, n), floating dtype.
-      radius: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
+      radius: at least 0.
 
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.7.3.
+    Reference: Parikh and Boyd, 2014, section 6.7.3.
     """
     return spectral_map(v, jnp.minimum, radius, decomposition=decomposition)
 
@@ -124,25 +92,15 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
 def project_nuclear_ball(v: Array, radius: Real, decomposition: str | None = None) -> Array:
     """Project onto the ball of the nuclear norm, `sum s_i(x) <= radius`.
 
-    `U diag(p) V^T` where `v = U diag(s) V^T` and p is the projection of s onto the l1 ball,
-    `max(s - t, 0)`. Points in the ball come back unchanged, bit for bit.
+    `U diag(p) V^T` where `v = U diag(s) V^T` and p is the projection of s onto the l1 ball, `max(s
+    - t, 0)`. Points in the ball come back unchanged, bit for bit.
 
     Derivative: that of `project_l1_ball` along the singular pairs; on the sphere the identity, that
     of the ball, and singular values at the threshold count as those that are 0.
 
     Args:
-      v: shape (..., m, n), floating dtype.
-      radius: at least 0, a number or an array that broadcasts with shape (..., 1, 1).
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
+      radius: at least 0.
 
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.7.3; J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient
-    projections onto the l1-ball for learning in high dimensions", ICML, 2008 (the threshold).
+    Reference: Parikh and Boyd, 2014, section 6.7.3; Duchi et al., 2008 (the threshold).
     """
     return spectral_map(v, project_l1_ball, radius, separable=False, decomposition=decomposition)

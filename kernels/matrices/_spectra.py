@@ -26,12 +26,10 @@ def spectral_map(
     singular values f leaves alone comes back unchanged, bit for bit.
 
     Ties: equal singular values that f sends to different numbers (counts, jumps) are told apart by
-    the order in which the decomposition finds them.
-
-    Derivative: by divided differences of f, `(f(a) - f(b)) / (a - b)` and `(f(a) + f(b)) / (a + b)`
-    for every pair of singular values, with f' where the two are equal to half of the digits and
-    where both are 0: finite everywhere, in forward and reverse mode, by the parameters too. At
-    kinks of f it follows f.
+    the order in which the decomposition finds them. Derivative: by divided differences of f, `(f(a)
+    - f(b)) / (a - b)` and `(f(a) + f(b)) / (a + b)` for every pair of singular values, with f'
+    where the two are equal to half of the digits and where both are 0: finite everywhere, in
+    forward and reverse mode, by the parameters too. At kinks of f it follows f.
 
     Args:
       v: shape (..., m, n), floating dtype. Infinite entries give NaN.
@@ -45,9 +43,6 @@ def spectral_map(
 
     Returns:
       Shape (..., m, n), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: A. S. Lewis, "The convex analysis of unitarily invariant matrix functions", Journal
     of Convex Analysis 2, 1995 (the proximal map); V. Noferini, "A formula for the Frechet
@@ -86,9 +81,6 @@ def eigenvalue_map(
     Returns:
       Symmetric, shape (..., n, n), dtype of `v`.
 
-    Raises:
-      ValueError: the matrices are not square, or there is no such decomposition.
-
     Reference: R. Bhatia, "Matrix Analysis", Springer, 1997, theorem V.3.3 (Daleckii and Krein's
     derivative); A. S. Lewis, "Convex analysis on the Hermitian matrices", SIAM Journal on
     Optimization 6(1), 1996 (the proximal map).
@@ -107,13 +99,9 @@ def singular_values(v: Array, decomposition: str | None = None) -> Array:
 
     Args:
       v: shape (..., m, n), floating dtype. Infinite entries give NaN.
-      decomposition: "lapack", "rotations", or None, as in `spectral_map`.
 
     Returns:
       Shape (..., min(m, n)), dtype of `v`.
-
-    Raises:
-      ValueError: `v` has fewer than two axes, or there is no such decomposition.
 
     Reference: G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, 2013, section
     2.4.

@@ -68,8 +68,8 @@ def project_transport(
     """Project onto a transport polytope: `x >= 0` with given sums of rows and of columns.
 
     `x_ij = max(v_ij + f_i + g_j, 0)` with the shifts f and g for which the sums are right. For a
-    transport problem with costs c, `v = -c / step` gives the plan with a quadratic penalty,
-    `argmin <c, x> + step |x|**2 / 2`.
+    transport problem with costs c, `v = -c / step` gives the plan with a quadratic penalty, `argmin
+    <c, x> + step |x|**2 / 2`.
 
     Derivative: implicit, that of the projection onto the affine hull of the positive entries;
     entries at 0 belong to the zeros. Where the positive entries do not connect all rows and
@@ -89,9 +89,6 @@ def project_transport(
       Projections, shape (..., m, n), dtype of `v`; from `with_gap` the residual too, shape (...):
       the largest error of a sum of a row or column.
 
-    Raises:
-      ValueError: `v` has fewer than two axes.
-
     Reference: M. Blondel, V. Seguy and A. Rolet, "Smooth and sparse optimal transport", AISTATS,
     2018 (the semi-dual); X. Li, D. Sun and K.-C. Toh, "On the efficient computation of a
     generalized Jacobian of the projector over the Birkhoff polytope", Mathematical Programming 179,
@@ -107,21 +104,7 @@ def project_birkhoff(
     """Project onto the Birkhoff polytope, the doubly stochastic matrices.
 
     `x_ij = max(v_ij + f_i + g_j, 0)` with the shifts f and g for which all sums of rows and columns
-    are 1.
-
-    Derivative: that of `project_transport`.
-
-    Args:
-      v: shape (..., n, n), floating dtype. Infinite entries give NaN.
-      iterations: at most as many sweeps and trials of Newton's step, a Python number.
-      tolerance: of the sums; None for the rounding of the dtype.
-
-    Returns:
-      Projections, shape (..., n, n), dtype of `v`; from `with_gap` the residual too, shape (...):
-      the largest error of a sum of a row or column.
-
-    Raises:
-      ValueError: the matrices are not square.
+    are 1. Derivative, `iterations`, `tolerance` and residual: those of `project_transport`.
 
     Reference: X. Li, D. Sun and K.-C. Toh, "On the efficient computation of a generalized Jacobian
     of the projector over the Birkhoff polytope", Mathematical Programming 179, 2020.
@@ -140,27 +123,14 @@ def project_kl_transport(
 ) -> tuple[Array, Array]:
     """Project onto a transport polytope in the Kullback-Leibler divergence from `exp(v)`.
 
-    `argmin KL(x | exp(v))` over `x >= 0` with given sums of rows and columns:
-    `x_ij = exp(v_ij + f_i + g_j)`, by Sinkhorn's sweeps on logarithms and Newton's method. For a
-    transport problem with costs c, `v = -c / step` gives the plan with the entropic penalty.
+    `argmin KL(x | exp(v))` over `x >= 0` with given sums of rows and columns: `x_ij = exp(v_ij +
+    f_i + g_j)`, by Sinkhorn's sweeps on logarithms and Newton's method. For a transport problem
+    with costs c, `v = -c / step` gives the plan with the entropic penalty. Entries of `v` may be
+    -inf: cells that stay empty. `row_marginals`, `column_marginals`,
+    `iterations`, `tolerance` and the residual are those of `project_transport`.
 
-    Derivative: implicit, smooth where the marginals are positive; by a column's marginal of 0
-    it is 0.
-
-    Args:
-      v: logarithms, shape (..., m, n), floating dtype; entries may be -inf, cells that stay empty.
-      row_marginals: at least 0, a number or shape (..., m).
-      column_marginals: at least 0, a number or shape (..., n); they are scaled to the mass of the
-        rows, and the residual tells if that was more than rounding.
-      iterations: at most as many sweeps and trials of Newton's step, a Python number.
-      tolerance: of the sums, relative to the largest row's; None for the rounding of the dtype.
-
-    Returns:
-      Projections, shape (..., m, n), dtype of `v`; from `with_gap` the residual too, shape (...):
-      the largest error of a sum of a row or column.
-
-    Raises:
-      ValueError: `v` has fewer than two axes.
+    Derivative: implicit, smooth where the marginals are positive; by a column's marginal of 0 it is
+    0.
 
     Reference: R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic
     matrices", Pacific Journal of Mathematics 21, 1967; M. Cuturi, "Sinkhorn distances: lightspeed
@@ -177,21 +147,8 @@ def project_kl_birkhoff(
     """Project onto the doubly stochastic matrices in the Kullback-Leibler divergence from `exp(v)`.
 
     `x_ij = exp(v_ij + f_i + g_j)` with the shifts f and g for which all sums of rows and columns
-    are 1.
-
-    Derivative: implicit; smooth: no kink.
-
-    Args:
-      v: logarithms, shape (..., n, n), floating dtype; entries may be -inf, cells that stay empty.
-      iterations: at most as many sweeps and trials of Newton's step, a Python number.
-      tolerance: of the sums; None for the rounding of the dtype.
-
-    Returns:
-      Projections, shape (..., n, n), dtype of `v`; from `with_gap` the residual too, shape (...):
-      the largest error of a sum of a row or column.
-
-    Raises:
-      ValueError: the matrices are not square.
+    are 1; `iterations`, `tolerance` and residual as in `project_kl_transport`. Derivative:
+    implicit; smooth, no kink.
 
     Reference: R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic
     matrices", Pacific Journal of Mathematics 21, 1967.

@@ -42,11 +42,11 @@ class GraphFactor(NamedTuple):
 def affine_factor(matrix: Array, right: Real, decomposition: str | None = None) -> AffineFactor:
     """Prepare the projection onto `{x: matrix x = right}`, once for many points.
 
-    The rows of `matrix` become orthonormal by a singular value decomposition,
-    `matrix = U S W^T`; singular values below `max(m, n) eps` times the largest count as 0: rows may
-    depend on each other. If no x solves all equations, the set is that of the least squares
-    solutions, `matrix^T matrix x = matrix^T right`. The decomposition takes O(m n min(m, n))
-    operations; keep it out of loops.
+    The rows of `matrix` become orthonormal by a singular value decomposition, `matrix = U S W^T`;
+    singular values below `max(m, n) eps` times the largest count as 0: rows may depend on each
+    other. If no x solves all equations, the set is that of the least squares solutions, `matrix^T
+    matrix x = matrix^T right`. The decomposition takes O(m n min(m, n)) operations; keep it out of
+    loops.
 
     Derivative: exact in `matrix` while its rank stays, also at equal singular values, and in
     `right`.
@@ -77,22 +77,15 @@ def project_affine(
 
     `Prox(v; step) = v - W^T (W v - c)` with the orthonormal rows W and the level c of
     `affine_factor(A, b)`, which is `v - A^+ (A v - b)` with the pseudo-inverse `A^+`: 2 k n
-    operations for a point. `b = 0` gives a subspace.
-
-    Derivative: smooth, no kink; in A and b through the factor.
+    operations for a point. `b = 0` gives a subspace. Derivative: smooth, no kink; in A and b
+    through the factor.
 
     Args:
-      v: points, any shape, floating dtype; the n coordinates lie along `axis`.
       factor: what `affine_factor` returns, of one set for all points; or A itself, shape (m, n),
         with `right`: then the factor is made at every call.
       right: b, shape (m,) or a number, where A stands in the place of the factor.
-      axis: the axis that holds the coordinates of a point.
 
-    Returns:
-      Projections, shape and dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.2 (affine set).
+    Reference: Parikh and Boyd, 2014, section 6.2 (affine set).
     """
     (v,) = matched(v)
     if right is not None:
@@ -107,9 +100,7 @@ def graph_factor(matrix: Array, decomposition: str | None = None) -> GraphFactor
     """Prepare the projection onto the graph `{(x, y): y = matrix x}`, once for many points.
 
     Stores min(m, n) orthonormal rows of n + m entries: of the graph itself if `m > n`, else of its
-    orthogonal complement.
-
-    Derivative: exact in `matrix`.
+    orthogonal complement. Derivative: exact in `matrix`.
 
     Args:
       matrix: shape (m, n), floating dtype.
@@ -137,18 +128,13 @@ def project_graph(v: Array, factor: GraphFactor, axis: int = -1) -> Array:
 
     `Prox(v; step) = (x, A x)` where `(I + A^T A) x = v_x + A^T v_y` for `v = (v_x, v_y)`; computed
     as `W^T W v` with orthonormal rows that span the graph, or `v - W^T W v` with ones that span its
-    orthogonal complement, whichever are fewer.
-
-    Derivative: smooth, no kink; in A through the factor.
+    orthogonal complement, whichever are fewer. Derivative: smooth, no kink; in A through the
+    factor.
 
     Args:
-      v: points, any shape, floating dtype; along `axis` the n entries of x, then the m entries of
-        y.
+      v: points, any shape; along `axis` the n entries of x, then the m entries of y.
       factor: what `graph_factor` returns, of one map for all points.
       axis: the axis that holds a point.
-
-    Returns:
-      Projections, shape and dtype of `v`.
 
     Reference: N. Parikh and S. Boyd, "Block splitting for distributed optimization", Mathematical
     Programming Computation 6(1), 2014 (graph projection).

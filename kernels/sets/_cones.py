@@ -15,25 +15,18 @@ from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
 def project_second_order_cone(v: Array, axis: int = -1) -> Array:
     """Project onto the second-order cone, `C = {(t, x): ||x||_2 <= t}` along an axis.
 
-    The height `t` is the first entry along the axis, `x` are the others (none: the half line
-    `t >= 0`). `Prox(v; step) = (t, x)` where `||x|| <= t`, 0 where `||x|| <= -t`, else
-    `(t + ||x||) / 2 (1, x / ||x||)`. Points of the cone come back unchanged, bit for bit.
+    The height `t` is the first entry along the axis, `x` are the others (none: the half line `t >=
+    0`). `Prox(v; step) = (t, x)` where `||x|| <= t`, 0 where `||x|| <= -t`, else `(t + ||x||) / 2
+    (1, x / ||x||)`. Points of the cone come back unchanged, bit for bit.
 
     Derivative on the boundary of the cone and at its apex 0: the identity, that of the cone; on the
     boundary of the polar cone `||x|| <= -t`, apart from 0: zero, that of the polar cone.
 
     Args:
-      v: points, any shape, floating dtype; heights and coordinates lie along `axis`.
+      v: points, any shape; heights and coordinates lie along `axis`.
       axis: the axis that holds a point, the height first.
 
-    Returns:
-      Projections, shape and dtype of `v`.
-
-    Raises:
-      ValueError: a point has no entry.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.3.2 (second-order cone).
+    Reference: Parikh and Boyd, 2014, section 6.3.2 (second-order cone).
     """
     (v,) = matched(v)
     demand_entries(v, axis, "project_second_order_cone")
@@ -44,27 +37,20 @@ def project_second_order_cone(v: Array, axis: int = -1) -> Array:
 def project_rotated_second_order_cone(v: Array, axis: int = -1) -> Array:
     """Project onto the rotated second-order cone, `C = {(a, b, x): ||x||_2^2 <= 2 a b, a, b >= 0}`.
 
-    `a` and `b` are the first two entries along the axis, `x` are the others. With the rotation
-    `R (a, b, x) = ((a + b) / sqrt(2), (a - b) / sqrt(2), x)`, which maps it onto the second-order
-    cone Q: `Prox(v; step) = R Prox_Q(R v)`. Points of the cone come back unchanged, bit for bit,
-    where rounding does not take them out of it.
+    `a` and `b` are the first two entries along the axis, `x` are the others. With the rotation `R
+    (a, b, x) = ((a + b) / sqrt(2), (a - b) / sqrt(2), x)`, which maps it onto the second-order cone
+    Q: `Prox(v; step) = R Prox_Q(R v)`. Points of the cone come back unchanged, bit for bit, where
+    rounding does not take them out of it.
 
     Derivative on the boundary of the cone and at its apex 0: the identity, that of the cone; on the
     boundary of the polar cone, apart from 0: zero, that of the polar cone.
 
     Args:
-      v: points, any shape, floating dtype.
       axis: the axis that holds a point, `a` and `b` first.
-
-    Returns:
-      Projections, shape and dtype of `v`.
-
-    Raises:
-      ValueError: a point has fewer than two entries.
 
     Reference: M. S. Lobo, L. Vandenberghe, S. Boyd and H. Lebret, "Applications of second-order
     cone programming", Linear Algebra and its Applications 284, 1998, section 2.3 (hyperbolic
-    constraints); N. Parikh and S. Boyd, "Proximal Algorithms", 2014, section 6.3.2.
+    constraints); Parikh and Boyd, 2014, section 6.3.2.
     """
     (v,) = matched(v)
     demand_entries(v, axis, "project_rotated_second_order_cone", 2)

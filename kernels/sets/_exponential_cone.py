@@ -30,24 +30,18 @@ def project_exponential_cone(v: Array, axis: int = -1) -> Array:
     """Project onto the exponential cone, `C = closure {(x, y, z): y > 0, y exp(x / y) <= z}`.
 
     The closure adds `{(x, 0, z): x <= 0 <= z}`. With `v = (r, s, t)`: `Prox(v; step) = v` in the
-    cone, 0 in the polar cone, `(r, 0, max(t, 0))` where `r <= 0` and `s <= 0`, else
-    `A / Q (rho, 1, exp(rho))` with `A = (rho - 1) r + s`, `B = r - rho s`, `Q = rho^2 - rho + 1`
-    and the only root of `exp(rho) A - exp(-rho) B = Q t` with `A >= 0` and `B >= 0`, found by
-    Newton's method between two bounds. Points of the cone come back unchanged, bit for bit.
+    cone, 0 in the polar cone, `(r, 0, max(t, 0))` where `r <= 0` and `s <= 0`, else `A / Q (rho, 1,
+    exp(rho))` with `A = (rho - 1) r + s`, `B = r - rho s`, `Q = rho^2 - rho + 1` and the only root
+    of `exp(rho) A - exp(-rho) B = Q t` with `A >= 0` and `B >= 0`, found by Newton's method between
+    two bounds. Points of the cone come back unchanged, bit for bit.
 
     Derivative: that of the root, by the implicit function theorem. On the boundary of the cone: the
-    identity; on that of the polar cone: zero; where `r = 0 > s` or `s = 0 > r`: that of
-    `(r, 0, max(t, 0))`, whose last entry has 1/2 at `t = 0`.
+    identity; on that of the polar cone: zero; where `r = 0 > s` or `s = 0 > r`: that of `(r, 0,
+    max(t, 0))`, whose last entry has 1/2 at `t = 0`.
 
     Args:
       v: points, any shape with three entries along `axis`, floating dtype.
       axis: the axis that holds `x`, `y` and `z`.
-
-    Returns:
-      Projections, shape and dtype of `v`.
-
-    Raises:
-      ValueError: the axis has not three entries.
 
     Reference: H. A. Friberg, "Projection onto the exponential cone: a univariate root-finding
     problem", Optimization Methods and Software 38(3), 2023 (there in the order z, y, x).
@@ -77,9 +71,8 @@ def project_exponential_cone(v: Array, axis: int = -1) -> Array:
 def project_dual_exponential_cone(v: Array, axis: int = -1) -> Array:
     """Project onto the dual exponential cone, `C = closure {x < 0, -x exp(y / x) <= e z}`.
 
-    The points are `(x, y, z)`; the closure adds `{(0, y, z): y >= 0, z >= 0}`.
-    `Prox(v; step) = v + P(-v)` with the projection P onto the exponential cone (Moreau's
-    decomposition).
+    The points are `(x, y, z)`; the closure adds `{(0, y, z): y >= 0, z >= 0}`. `Prox(v; step) = v +
+    P(-v)` with the projection P onto the exponential cone (Moreau's decomposition).
 
     Derivative: as that of `project_exponential_cone` at `-v`: zero on the boundary of the polar
     cone, the identity on that of the dual cone.
@@ -87,12 +80,6 @@ def project_dual_exponential_cone(v: Array, axis: int = -1) -> Array:
     Args:
       v: points, any shape with three entries along `axis`, floating dtype.
       axis: the axis that holds `x`, `y` and `z`.
-
-    Returns:
-      Projections, shape and dtype of `v`.
-
-    Raises:
-      ValueError: the axis has not three entries.
 
     Reference: H. A. Friberg, "Projection onto the exponential cone: a univariate root-finding
     problem", Optimization Methods and Software 38(3), 2023 (there in the order z, y, x).

@@ -7,7 +7,7 @@ normal nor a short one leaves the range of the dtype.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, widened
 from fedjax_admm.kernels._safe import scaled_norm
 
 
@@ -22,16 +22,10 @@ def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> 
     identity in the point, 0 in the others.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: outward, of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
-      offset: may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the coordinates of a point.
+      normal: outward, of any length; one for all points, or one for each.
+      offset: may be infinite.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, normal, offset = matched(v, normal, offset)
     scaled, length, level, upper = _levels(v, normal, offset, axis)
@@ -42,21 +36,14 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
     """Project onto the hyperplane `C = {x: <normal, x> = offset}` along an axis.
 
     `Prox(v; step) = v - (<normal, v> - offset) / ||normal||_2^2 normal`; `v` if `normal = 0` (the
-    whole space, or the empty set for `offset != 0`).
-
-    Derivative: smooth, no kink; at `normal = 0` the identity in the point, 0 in the others.
+    whole space, or the empty set for `offset != 0`). Derivative: smooth, no kink; at `normal = 0`
+    the identity in the point, 0 in the others.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
+      normal: of any length; one for all points, or one for each.
       offset: broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the coordinates of a point.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, normal, offset = matched(v, normal, offset)
     scaled, length, level, there = _levels(v, normal, offset, axis)
@@ -66,26 +53,19 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
 def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: int = -1) -> Array:
     """Project onto the slab `C = {x: lower <= <normal, x> <= upper}` along an axis.
 
-    With `p = <normal, v>`:
-    `Prox(v; step) = v - (max(p - upper, 0) + min(p - lower, 0)) / ||normal||_2^2 normal`; `v` if
-    `normal = 0`. Points of the slab come back unchanged, bit for bit.
+    With `p = <normal, v>`: `Prox(v; step) = v - (max(p - upper, 0) + min(p - lower, 0)) /
+    ||normal||_2^2 normal`; `v` if `normal = 0`. Points of the slab come back unchanged, bit for
+    bit.
 
     Derivative at the kinks `p = lower` and `p = upper`: the mean of both sides; at `normal = 0`:
     the identity in the point, 0 in the others.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      normal: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
-      lower: may be minus infinity; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
+      normal: of any length; one for all points, or one for each.
+      lower: may be minus infinity.
       upper: at least `lower`, may be infinite, likewise.
-      axis: the axis that holds the coordinates of a point.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, normal, lower, upper = matched(v, normal, lower, upper)
     scaled, length, level, lowest, highest = _levels(v, normal, lower, axis, upper)
@@ -97,40 +77,25 @@ def project_line(v: Array, direction: Array, axis: int = -1) -> Array:
     """Project onto the line `C = {t direction: t real}` through the origin along an axis.
 
     `Prox(v; step) = <direction, v> / ||direction||_2^2 direction`; 0 if `direction = 0` (the line
-    is then the origin).
-
-    Derivative: smooth, no kink; at `direction = 0` it is 0 in both.
+    is then the origin). Derivative: smooth, no kink; at `direction = 0` it is 0 in both.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      direction: of any length; broadcasts with `v`, or has one axis, and lies along `axis`.
-      axis: the axis that holds the coordinates of a point.
+      direction: of any length; one for all points, or one for each.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29.
+    Reference: Bauschke and Combettes, 2017, chapter 29.
     """
     v, direction = matched(v, direction)
-    scaled, norm, _ = scaled_norm(_laid(v, direction, axis), axis)
+    scaled, norm, _ = scaled_norm(along(v, direction, axis), axis)
     zero = norm == 0
     unit = jnp.where(zero, 0.0, scaled / jnp.where(zero, 1.0, norm))
     return (jnp.sum(unit * widened(v), axis=axis, keepdims=True) * unit).astype(v.dtype)
-
-
-def _laid(v: Array, normal: Array, axis: int) -> Array:
-    """Return a vector with one axis as one that lies along an axis of points."""
-    if normal.ndim != 1:
-        return normal
-    return jnp.moveaxis(normal.reshape((1,) * (v.ndim - 1) + normal.shape), -1, axis)
 
 
 def _levels(
     v: Array, normal: Array, offset: Array, axis: int, *offsets: Array
 ) -> tuple[Array, ...]:
     """Return the scaled normal, its length, where points lie along it, and the offsets there."""
-    scaled, norm, scale = scaled_norm(_laid(v, normal, axis), axis)
+    scaled, norm, scale = scaled_norm(along(v, normal, axis), axis)
     zero = norm == 0
     length = jnp.where(zero, 1.0, norm)
     level = jnp.where(zero, 0.0, jnp.sum(scaled * widened(v), axis=axis, keepdims=True) / length)

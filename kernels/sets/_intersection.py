@@ -31,7 +31,6 @@ def project_intersection(
     reverse mode stores k + 1 points for each iteration.
 
     Args:
-      v: points, any shape, floating dtype.
       projections: functions of points in the shape of `v`, and of the dtype of `v` (float32 for
         float16 and bfloat16), each the projection onto one set; at least one.
       iterations: rounds over all sets.
@@ -40,9 +39,6 @@ def project_intersection(
     Returns:
       The projections, shape and dtype of `v`; from `with_gap` the residual too, the largest entry
       of `|x - P_i(x)|` over all sets, shape of `v` without `axis`.
-
-    Raises:
-      ValueError: no projection is given.
 
     Reference: J. P. Boyle and R. L. Dykstra, "A method for finding projections onto the
     intersection of convex sets in Hilbert spaces", Advances in Order Restricted Statistical

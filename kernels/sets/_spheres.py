@@ -11,24 +11,17 @@ from fedjax_admm.kernels._safe import scaled_norm
 def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
     """Project onto the Euclidean sphere, `C = {x: ||x||_2 = radius}` along an axis.
 
-    `Prox(v; step) = radius v / ||v||_2`.
-
-    Ties, at `v = 0`: every point of the sphere is nearest, and `(radius, 0, ..., 0)` is returned.
-
-    Derivative: smooth but for `v = 0`, where that in the point is 0 and that in the radius is the
-    point returned, divided by the radius.
+    `Prox(v; step) = radius v / ||v||_2`. Ties, at `v = 0`: every point of the sphere is nearest,
+    and `(radius, 0, ..., 0)` is returned. Derivative: smooth but for `v = 0`, where that in the
+    point is 0 and that in the radius is the point returned, divided by the radius.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      radius: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the coordinates of a point.
+      radius: at least 0.
 
     Returns:
       Projections, broadcast shape, dtype of `v`; their norm is `radius` to rounding.
 
-    Reference: H. H. Bauschke and P. L. Combettes, "Convex Analysis and Monotone Operator Theory in
-    Hilbert Spaces", 2nd edition, Springer 2017, chapter 29 (the ball, of which this is the
-    boundary).
+    Reference: Bauschke and Combettes, 2017, chapter 29 (the ball, of which this is the boundary).
     """
     v, radius = matched(v, radius)
     scaled, norm, _ = scaled_norm(v, axis)

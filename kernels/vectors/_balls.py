@@ -10,21 +10,14 @@ from fedjax_admm.kernels._safe import scaled_norm
 def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     """Project onto the Euclidean ball `||x||_2 <= radius` along an axis.
 
-    `v` where `||v|| <= radius`, else `radius v / ||v||`. Points in the ball come back
-    unchanged, bit for bit; the norm of others exceeds `radius` by rounding at most.
-
-    Derivative at the sphere `||v|| = radius` and at `v = 0`: the identity, that of the ball.
+    `v` where `||v|| <= radius`, else `radius v / ||v||`. Points in the ball come back unchanged,
+    bit for bit; the norm of others exceeds `radius` by rounding at most. Derivative at the sphere
+    `||v|| = radius` and at `v = 0`: the identity, that of the ball.
 
     Args:
-      v: points, any shape, floating dtype; the coordinates lie along `axis`.
-      radius: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the coordinates of a point.
+      radius: at least 0.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.1.
+    Reference: Parikh and Boyd, 2014, section 6.5.1.
     """
     v, radius = matched(v, radius)
     scaled, norm, scale = scaled_norm(v, axis)

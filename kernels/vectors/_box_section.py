@@ -4,9 +4,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, widened
 from fedjax_admm.kernels._safe import unit_of
-from fedjax_admm.kernels.vectors._thresholds import along, clipped_part
+from fedjax_admm.kernels.vectors._thresholds import clipped_part
 
 
 def project_box_section(
@@ -21,20 +21,15 @@ def project_box_section(
     bounds; entries at a bound count as those that stay there.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      lower: may be `-inf`; broadcasts with `v`, or has one axis, and lies along `axis`.
+      lower: may be `-inf`; one for all points, or one for each.
       upper: may be `inf`; like `lower`.
       weights: of any sign, like `lower`; an entry without weight is only clipped.
       total: broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: P. M. Pardalos and N. Kovoor, "An algorithm for a singly constrained class of
-    quadratic programs subject to upper and lower bounds", Mathematical Programming 46, 1990;
-    R. Cominetti, W. F. Mascarenhas and P. J. S. Silva, "A Newton's method for the continuous
-    quadratic knapsack problem", Mathematical Programming Computation 6, 2014.
+    quadratic programs subject to upper and lower bounds", Mathematical Programming 46, 1990; R.
+    Cominetti, W. F. Mascarenhas and P. J. S. Silva, "A Newton's method for the continuous quadratic
+    knapsack problem", Mathematical Programming Computation 6, 2014.
     """
     v, lower, upper, weights, total = matched(v, lower, upper, weights, total)
     dtype = v.dtype

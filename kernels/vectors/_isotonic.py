@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, widened
 from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_ratio
-from fedjax_admm.kernels.vectors._thresholds import along, headroom
+from fedjax_admm.kernels.vectors._thresholds import headroom
 
 
 def project_isotonic(
@@ -24,13 +24,9 @@ def project_isotonic(
     Derivative: the mean over the block of an entry; equal neighbours count as one block.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: above 0; broadcasts with `v`, or has one axis, and lies along `axis`.
+      weights: above 0; one for all points, or one for each.
       axis: the axis along which entries are in order.
       increasing: whether they rise; else they fall.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
 
     Reference: M. J. Best and N. Chakravarti, "Active set algorithms for isotonic regression; a
     unifying framework", Mathematical Programming 47, 1990 (pooling).
@@ -46,16 +42,9 @@ def project_isotonic(
 
 @jax.custom_jvp
 def ordered_fit(v: Array, weights: Array) -> Array:
-    """Return the nearest points that rise along the last axis.
+    """Return the nearest points that rise along the last axis, float32 or float64.
 
     Derivative: the mean over the block of an entry; equal neighbours count as one block.
-
-    Args:
-      v: float32 or float64.
-      weights: above 0, the shape of `v`.
-
-    Returns:
-      The nearest points, the shape of `v`.
     """
     size = v.shape[-1]
     if size < 2 or v.size == 0:
@@ -82,34 +71,19 @@ def _ordered_fit_jvp(primals, tangents):
 
 
 def blocks_of(x: Array) -> Array:
-    """Return the number of the block of every entry: equal neighbours along the last axis are one.
-
-    Args:
-      x: any shape.
-
-    Returns:
-      Numbers from 0 on, flat, in the order of the entries.
-    """
+    """Return the number of the block of every entry, flat: equal neighbours are one block."""
     begins = jnp.concatenate([jnp.ones_like(x[..., :1], bool), x[..., 1:] != x[..., :-1]], -1)
     return jnp.cumsum(jnp.ravel(begins)) - 1
 
 
 @jax.custom_batching.custom_vmap
 def pooled(v: Array, w: Array, begins: Array) -> Array:
-    """Return the fit of rows that lie one behind the other.
+    """Return the fit of rows that lie one behind the other, each begun where `begins` is True.
 
     A stack holds the blocks so far, their means rising: an entry is a block that joins the one
     before as long as that is not below it. NaN is above and below nothing: it takes the row.
-    A mean is the sum of two numbers, the second the rounding of the first. No derivatives: those
-    follow from the blocks.
-
-    Args:
-      v: shape (n,), float32 or float64, at most half the largest number in size.
-      w: weights, above 0, shape (n,).
-      begins: True where a row begins, shape (n,).
-
-    Returns:
-      The fit, shape (n,).
+    A mean is the sum of two numbers, the second the rounding of the first. Points (n,) are at most
+    half the largest number; weights are above 0. No derivatives: those follow from the blocks.
     """
 
     def enter(carry, entry):

@@ -12,71 +12,46 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
 from fedjax_admm.kernels._safe import safe_ratio, unit_of
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import falling_root
 
 
-def k_support_value(x: Array, k: int, axis: int = -1) -> Array:
+def k_support_value(x: Array, weight: Real, k: int, axis: int = -1) -> Array:
     """Half the squared k-support norm along an axis.
 
     `g(x) = (sum_T x_i**2 + (sum_R |x_i|)**2 / (k - |T|)) / 2`, where the large entries T and the
     rest R are split such that the mean `sum_R |x_i| / (k - |T|)` lies between them; half of
-    `||x||_1**2` for `k = 1`, of `||x||_2**2` for `k = n`.
-
-    Derivative: `x` on T and the mean times the sign on R; no kink but at entries of R that are 0,
-    and there 0.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      k: a Python number from 1 to the size of `axis`.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Raises:
-      ValueError: `k` is out of its range.
-
-    Reference: A. Argyriou, R. Foygel and N. Srebro, "Sparse Prediction with the k-Support Norm",
-    Advances in Neural Information Processing Systems 25, 2012, proposition 2.1.
+    `||x||_1**2` for `k = 1`, of `||x||_2**2` for `k = n`. Derivative: `x` on T and the mean times
+    the sign on R; no kink but at entries of R that are 0, and there 0.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     top, rest, scale = _parts_of_value(widened(x), k, axis)
-    return jnp.squeeze(0.5 * (top + rest) * scale * scale, axis).astype(x.dtype)
+    return jnp.squeeze(widened(weight) * (0.5 * (top + rest) * scale * scale), axis).astype(x.dtype)
 
 
-def prox_k_support(v: Array, step: Real, k: int, axis: int = -1) -> Array:
+def prox_k_support(v: Array, step: Real, weight: Real, k: int, axis: int = -1) -> Array:
     """Proximal map of half the squared k-support norm along an axis.
 
-    `Prox(v; step) = v / (1 + step)` where `|v_i| >= c`, else the soft threshold of `v` by
-    `c step / (1 + step)`, with the level `c` for which the weights
-    `clip(((1 + step) |v_i| / c - step), 0, 1)` add up to `k`. Where the `k` largest entries exceed
-    the others by the factor `(1 + step) / step`, they alone are left, divided by `1 + step`.
+    `Prox(v; step) = v / (1 + step)` where `|v_i| >= c`, else the soft threshold of `v` by `c step /
+    (1 + step)`, with the level `c` for which the weights `clip(((1 + step) |v_i| / c - step), 0,
+    1)` add up to `k`. Where the `k` largest entries exceed the others by the factor `(1 + step) /
+    step`, they alone are left, divided by `1 + step`.
 
     Derivative: that of the formula for the entries above, between and below; at either end they
     count as those between; where less than `k` entries are nonzero, `1 / (1 + step)` by every
     entry.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       k: a Python number from 1 to the size of `axis`.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Raises:
-      ValueError: `k` is out of its range.
 
     Reference: A. Argyriou, R. Foygel and N. Srebro, "Sparse Prediction with the k-Support Norm",
     Advances in Neural Information Processing Systems 25, 2012 (the norm and its map); A. M.
     McDonald, M. Pontil and D. Stamos, "New Perspectives on k-Support and Cluster Norms", Journal of
     Machine Learning Research 17, 2016 (the weights). The level is derived in the comments.
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     by = widened(step)
     kept = 1 / (1 + by)
     wide = widened(v)
@@ -90,24 +65,9 @@ def top_k_envelope_value(x: Array, k: int, axis: int = -1) -> Array:
 
     `g(x) = ((sum_R |x_i|)**2 / (k - |T|) - sum_R x_i**2) / 2` with the entries R that
     `k_support_value` does not count as large; 0 where at most `k` entries are nonzero. It is the
-    largest function below the indicator whose sum with `||x||**2 / 2` is convex.
-
-    Derivative: on R the mean `sum_R |x_i| / (k - |T|)` times the sign, less `x`; 0 elsewhere, and
-    at entries that are 0.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      k: a Python number from 1 to the size of `axis`.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Raises:
-      ValueError: `k` is out of its range.
-
-    Reference: F. Andersson, M. Carlsson and C. Olsson, "Convex envelopes for fixed rank
-    approximation", Optimization Letters 11, 2017.
+    largest function below the indicator whose sum with `||x||**2 / 2` is convex. Derivative: on R
+    the mean `sum_R |x_i| / (k - |T|)` times the sign, less `x`; 0 elsewhere, and at entries that
+    are 0.
     """
     (x,) = matched(x)
     wide = widened(x)
@@ -121,31 +81,21 @@ def prox_top_k_envelope(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     For `step < 1` it is that of half the squared k-support norm at the step `step / (1 - step)` and
     the point `v / (1 - step)`: `v` where `|v_i| >= c`, else the soft threshold of `v` by `step c`,
     divided by `1 - step`. From the step 1 on it is the projection on the vectors with at most `k`
-    nonzero entries, as it is where the `k` largest entries exceed the others by the factor
-    `1 / step`.
+    nonzero entries, as it is where the `k` largest entries exceed the others by the factor `1 /
+    step`.
 
     Ties, at steps of at least 1: of entries with equal modulus those with the lowest index are
-    kept.
-
-    Derivative: that of the formula for the entries above, between and below; at either end they
-    count as those between; where less than `k` entries are nonzero, 1 by every entry.
+    kept. Derivative: that of the formula for the entries above, between and below; at either end
+    they count as those between; where less than `k` entries are nonzero, 1 by every entry.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       k: a Python number from 1 to the size of `axis`.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Raises:
-      ValueError: `k` is out of its range.
 
     Reference: V. Larsson and C. Olsson, "Convex Low Rank Approximation", International Journal of
     Computer Vision 120, 2016; M. Carlsson, "On Convex Envelopes and Regularization of Non-convex
     Functionals Without Moving Global Minima", Journal of Optimization Theory and Applications 183,
-    2019 (minimisers from the step 1 on).
+    2019 (minimisers from the step 1 on); F. Andersson, M. Carlsson and C. Olsson, "Convex envelopes
+    for fixed rank approximation", Optimization Letters 11, 2017.
     """
     v, step = stepped(v, step)
     wide, by = widened(v), widened(step)

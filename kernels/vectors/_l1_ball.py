@@ -4,32 +4,23 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, demand_entries, matched, widened
 from fedjax_admm.kernels._safe import unit_of
 from fedjax_admm.kernels.vectors._simplex import project_simplex, weighted_simplex
-from fedjax_admm.kernels.vectors._thresholds import along
 
 
 def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     """Project onto the l1 ball `||x||_1 <= radius` along an axis.
 
     `v` where `||v||_1 <= radius`, else `sign(v) max(|v| - t, 0)` with the threshold `t` for which
-    the norm is `radius`. Points in the ball come back unchanged, bit for bit.
-
-    Derivative: at `||v||_1 = radius` the identity, that of the ball; entries at the threshold
-    count as those that are 0.
+    the norm is `radius`. Points in the ball come back unchanged, bit for bit. Derivative: at
+    `||v||_1 = radius` the identity, that of the ball; entries at the threshold count as those that
+    are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      radius: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
-      axis: the axis that holds the entries of a point.
+      radius: at least 0, may be infinite.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML, 2008.
+    Reference: Duchi et al., 2008.
     """
     v, radius = matched(v, radius)
     demand_entries(v, axis, "project_l1_ball")
@@ -43,17 +34,7 @@ def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
 
 
 def exceeds(v: Array, radius: Array, axis: int, weights: Array | None = None) -> Array:
-    """Return whether the (weighted) l1 norm is greater than a radius, without overflow.
-
-    Args:
-      v: float32 or float64.
-      radius: at least 0, size 1 along `axis` or a number.
-      axis: the axis over which the norm is taken.
-      weights: at least 0, the shape of `v`; all 1 without.
-
-    Returns:
-      Booleans, size 1 along `axis`.
-    """
+    """Return whether the (weighted) l1 norm is greater than a radius, without overflow."""
     sizes = jnp.abs(stop_gradient(v))
     if weights is not None:
         unit = unit_of(jnp.max(weights, axis=axis, keepdims=True))
@@ -69,21 +50,13 @@ def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     `sign(v) max(|v| - t, 0)` with the threshold `t`, negative inside of the ball, for which the
     norm is `radius`.
 
-    Ties: an entry that is 0 takes the sign +; the other sign is as near.
-
-    Derivative: that of the projection onto the simplex of the signs; entries at the threshold
-    count as those that are 0.
+    Ties: an entry that is 0 takes the sign +; the other sign is as near. Derivative: that of the
+    projection onto the simplex of the signs; entries at the threshold count as those that are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      radius: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
+      radius: at least 0.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML, 2008 (lemma 3: the signs are those of `v`).
+    Reference: Duchi et al., 2008 (lemma 3: the signs are those of `v`).
     """
     v, radius = matched(v, radius)
     demand_entries(v, axis, "project_l1_sphere")
@@ -101,14 +74,8 @@ def project_weighted_l1_ball(v: Array, weights: Array, radius: Real = 1.0, axis:
     threshold count as those that are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: at least 0; broadcasts with `v`, or has one axis, and lies along `axis`.
-      radius: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      weights: at least 0; one for all points, or one for each.
+      radius: at least 0, may be infinite.
 
     Reference: G. Perez, S. Ament, C. Gomes and M. Barlaud, "Efficient projection algorithms onto
     the weighted l1 ball", Artificial Intelligence 306, 2022.

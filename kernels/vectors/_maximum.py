@@ -11,7 +11,7 @@ from fedjax_admm.kernels._arguments import (
     demand_entries,
     length_along,
     matched,
-    stepped,
+    weighed,
     widened,
 )
 from fedjax_admm.kernels.vectors._l1_ball import exceeds
@@ -20,72 +20,43 @@ from fedjax_admm.kernels.vectors._simplex import project_simplex
 from fedjax_admm.kernels.vectors._thresholds import clipped_part, headroom
 
 
-def prox_max(v: Array, step: Real, axis: int = -1) -> Array:
+def prox_max(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
     """Proximal map of the largest entry, `g(x) = max_i x_i` along an axis.
 
     `Prox(v; step) = min(v, t)` with the level `t` for which the entries lose `step` in all.
+    Derivative: entries above the level move together, by the mean of what they lose; entries at the
+    level count as those below. At step 0 the largest entries count as above it.
 
-    Derivative: entries above the level move together, by the mean of what they lose; entries at
-    the level count as those below. At step 0 the largest entries count as above it.
-
-    Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.4.1 (max function).
+    Reference: Parikh and Boyd, 2014, section 6.4.1 (max function).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     demand_entries(v, axis, "prox_max")
     return (widened(v) - project_simplex(widened(v), widened(step), axis)).astype(v.dtype)
 
 
-def max_value(x: Array, axis: int = -1) -> Array:
+def max_value(x: Array, weight: Real = 1.0, axis: int = -1) -> Array:
     """Value of the maximum, `g(x) = max_i x_i` along an axis.
 
     Derivative: equal shares for entries that tie.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      axis: the axis over which the maximum is taken.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.4.1.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     demand_entries(x, axis, "max_value")
-    return jnp.max(x, axis=axis)
+    return jnp.squeeze(weight * jnp.max(x, axis=axis, keepdims=True), axis)
 
 
-def prox_linf(v: Array, step: Real, axis: int = -1) -> Array:
+def prox_linf(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
     """Proximal map of the l-infinity norm, `g(x) = max_i |x_i|` along an axis.
 
     `Prox(v; step) = clip(v, -t, t)` with the level `t` for which the entries lose `step` in all,
-    and 0 where `||v||_1 <= step`.
-
-    Derivative: at the kink `||v||_1 = step` 0, that of the points which become 0; entries at the
-    level count as those below.
+    and 0 where `||v||_1 <= step`. Derivative: at the kink `||v||_1 = step` 0, that of the points
+    which become 0; entries at the level count as those below.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0, may be infinite; broadcasts with `v` and has size 1 along `axis` (or is a
-        number).
-      axis: the axis that holds the entries of a point.
+      step: at least 0, may be infinite.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2 (l-infinity norm: the dual norm is the l1 norm).
+    Reference: Parikh and Boyd, 2014, section 6.5.2 (l-infinity norm: the dual norm is the l1 norm).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     demand_entries(v, axis, "prox_linf")
     wide, loss = widened(v), widened(step)
     sign = jnp.sign(wide)
@@ -94,27 +65,17 @@ def prox_linf(v: Array, step: Real, axis: int = -1) -> Array:
     return jnp.where(left, wide - lost, 0.0).astype(v.dtype)
 
 
-def linf_value(x: Array, axis: int = -1) -> Array:
+def linf_value(x: Array, weight: Real = 1.0, axis: int = -1) -> Array:
     """Value of the l-infinity norm, `g(x) = max_i |x_i|` along an axis.
 
     Derivative: equal shares for entries that tie, 0 at `x = 0`.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      axis: the axis over which the maximum is taken.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
-    1(3), 2014, section 6.5.2.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     demand_entries(x, axis, "linf_value")
-    return jnp.max(jnp.sign(x) * x, axis=axis)
+    return jnp.squeeze(weight * jnp.max(jnp.sign(x) * x, axis=axis, keepdims=True), axis)
 
 
-def prox_sum_largest(v: Array, step: Real, k: int, axis: int = -1) -> Array:
+def prox_sum_largest(v: Array, step: Real, weight: Real, k: int, axis: int = -1) -> Array:
     """Proximal map of the sum of the `k` largest entries along an axis.
 
     `Prox(v; step) = v - u`, where `u` is the point with `0 <= u <= step` and `sum u = k step` that
@@ -124,21 +85,11 @@ def prox_sum_largest(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     count as the others. At step 0 it is the derivative from above.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
       k: how many entries are added, a Python number from 1 to the size of `axis`.
-      axis: the axis that holds the entries of a point.
 
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
-
-    Raises:
-      ValueError: `k` is out of its range.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7 (sum of the
-    k largest values).
+    Reference: Beck, 2017, section 6.7 (sum of the k largest values).
     """
-    v, step = stepped(v, step)
+    v, step = weighed(v, step, weight)
     _demand_some(v, k, axis)
     wide, loss = widened(v), widened(step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
@@ -157,30 +108,20 @@ def prox_sum_largest(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     return (wide - lost).astype(v.dtype)
 
 
-def sum_largest_value(x: Array, k: int, axis: int = -1) -> Array:
+def sum_largest_value(x: Array, weight: Real, k: int, axis: int = -1) -> Array:
     """Value of the sum of the `k` largest entries along an axis.
 
-    Ties: of equal entries those with the lowest index are added.
-
-    Derivative: 1 by the entries that are added, 0 by the others.
+    Ties: of equal entries those with the lowest index are added. Derivative: 1 by the entries that
+    are added, 0 by the others.
 
     Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      k: how many entries are added, a Python number from 1 to the size of `axis`.
       axis: the axis over which entries are added.
-
-    Returns:
-      Values, the shape of `x` without `axis`, dtype of `x`.
-
-    Raises:
-      ValueError: `k` is out of its range.
-
-    Reference: A. Beck, "First-Order Methods in Optimization", SIAM, 2017, section 6.7.
     """
-    (x,) = matched(x)
+    x, weight = matched(x, weight)
     _demand_some(x, k, axis)
     wide = widened(x)
-    return jnp.sum(jnp.where(largest(wide, k, axis), wide, 0.0), axis=axis).astype(x.dtype)
+    total = jnp.sum(jnp.where(largest(wide, k, axis), wide, 0.0), axis=axis, keepdims=True)
+    return jnp.squeeze(widened(weight) * total, axis).astype(x.dtype)
 
 
 def _demand_some(v: Array, k: int, axis: int) -> None:

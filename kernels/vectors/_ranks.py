@@ -12,21 +12,9 @@ from fedjax_admm.kernels._loops import while_loop
 
 
 def largest(v: Array, count: int, axis: int) -> Array:
-    """Return a mask of the `count` largest entries along an axis.
+    """Return a mask of the `count` largest entries along an axis, of all where there are fewer.
 
     Of equal entries those with the lowest index are taken; NaN is above infinity.
-
-    Args:
-      v: any shape, float32 or float64.
-      count: how many, at least 0; all where there are fewer.
-      axis: the axis along which entries are compared.
-
-    Returns:
-      The mask, the shape of `v`, with `count` times True along `axis`.
-
-    Raises:
-      ValueError: the count is negative, or there is no such axis.
-      TypeError: the count is no integer.
     """
     length = length_along(v, axis)
     if index(count) < 0:
@@ -47,15 +35,9 @@ def largest(v: Array, count: int, axis: int) -> Array:
 
 
 def ascending(v: Array) -> tuple[Array, Array]:
-    """Return entries in rising order along the last axis, and the place of every entry in it.
+    """Return entries in rising order along the last axis, and the first place of an equal one.
 
     Keys are sorted alone, which takes a fraction of the time that keys with their places take.
-
-    Args:
-      v: any shape, float32 or float64.
-
-    Returns:
-      The sorted entries, and for every entry the first place that holds an equal one.
     """
     keys = _keys(stop_gradient(v))
     ordered = jnp.sort(keys, axis=-1)

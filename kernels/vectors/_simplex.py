@@ -4,36 +4,29 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, demand_entries, matched, widened
+from fedjax_admm.kernels._arguments import Real, along, demand_entries, matched, widened
 from fedjax_admm.kernels._safe import unit_of
 from fedjax_admm.kernels.vectors._ranks import largest
-from fedjax_admm.kernels.vectors._thresholds import along, positive_part
+from fedjax_admm.kernels.vectors._thresholds import positive_part
 
 
 def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
     """Project onto the simplex `x >= 0, sum x = mass` along an axis.
 
     `max(v - t, 0)` with the threshold `t` for which the entries sum to `mass`; points are first
-    shifted by their maximum. Without sorting: Newton's method on the threshold. The sum is right
-    to rounding for a million of entries, and for any offset.
+    shifted by their maximum. Without sorting: Newton's method on the threshold. The sum is right to
+    rounding for a million of entries, and for any offset.
 
-    Ties: none; entries at the threshold are 0. A negative mass gives NaN.
-
-    Derivative: that of the projection onto the affine hull of the positive entries; entries at
-    the threshold belong to the zeros, and at mass 0 the derivative by the mass is that from above.
+    Ties: none; entries at the threshold are 0. A negative mass gives NaN. Derivative: that of the
+    projection onto the affine hull of the positive entries; entries at the threshold belong to the
+    zeros, and at mass 0 the derivative by the mass is that from above.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      mass: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
+      mass: at least 0.
 
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Reference: J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML, 2008 (the threshold); L. Condat, "Fast
-    projection onto the simplex and the l1 ball", Mathematical Programming 158, 2016 (C. Michelot's
-    iteration, which is Newton's method).
+    Reference: Duchi et al., 2008 (the threshold); L. Condat, "Fast projection onto the simplex and
+    the l1 ball", Mathematical Programming 158, 2016 (C. Michelot's iteration, which is Newton's
+    method).
     """
     v, mass = matched(v, mass)
     demand_entries(v, axis, "project_simplex")
@@ -51,19 +44,13 @@ def project_weighted_simplex(v: Array, weights: Array, mass: Real = 1.0, axis: i
     without weight is only kept from being negative.
 
     Ties: none; entries at the threshold are 0. A negative mass gives NaN, and so does a mass
-    without any positive weight.
-
-    Derivative: that of the projection onto the affine hull of the positive entries; entries at
-    the threshold belong to the zeros, and at mass 0 the derivative by the mass is that from above.
+    without any positive weight. Derivative: that of the projection onto the affine hull of the
+    positive entries; entries at the threshold belong to the zeros, and at mass 0 the derivative by
+    the mass is that from above.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: at least 0; broadcasts with `v`, or has one axis, and lies along `axis`.
-      mass: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      weights: at least 0; one for all points, or one for each.
+      mass: at least 0.
 
     Reference: G. Perez, S. Ament, C. Gomes and M. Barlaud, "Efficient projection algorithms onto
     the weighted l1 ball", Artificial Intelligence 306, 2022 (the threshold).
@@ -77,17 +64,7 @@ def project_weighted_simplex(v: Array, weights: Array, mass: Real = 1.0, axis: i
 
 
 def weighted_simplex(v: Array, weights: Array, mass: Array, axis: int) -> Array:
-    """Return the projection onto a weighted simplex, for points that are ready for sums.
-
-    Args:
-      v: float32 or float64.
-      weights: at least 0, broadcasts with `v`.
-      mass: at least 0, size 1 along `axis` or a number.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape.
-    """
+    """Return the projection onto a weighted simplex, of float32 or float64 points."""
     v, weights = jnp.broadcast_arrays(v, weights)
     unit = unit_of(jnp.max(weights, axis=axis, keepdims=True))
     weights, mass = weights / unit, mass / unit
@@ -109,22 +86,12 @@ def project_sparse_simplex(v: Array, k: int, mass: Real = 1.0, axis: int = -1) -
     """Project onto points of the simplex with at most `k` nonzero entries.
 
     The `k` largest entries are projected onto the simplex `x >= 0, sum x = mass`, the others are 0.
-
     Ties: of equal entries those with the lowest index are kept; the other choices are as near.
-
     Derivative: that of `project_simplex` on the entries that are kept, 0 on the others.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
       k: how many entries may be nonzero, a Python number of at least 1.
-      mass: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
-
-    Raises:
-      ValueError: `k` is not positive.
+      mass: at least 0.
 
     Reference: A. Kyrillidis, S. Becker, V. Cevher and C. Koch, "Sparse projections onto the
     simplex", ICML, 2013 (greedy selector and simplex projector).

@@ -4,33 +4,24 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import Real, along, matched, stepped, widened
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.vectors._isotonic import blocks_of, ordered_fit
 from fedjax_admm.kernels.vectors._ranks import ascending
-from fedjax_admm.kernels.vectors._thresholds import along
 
 
 def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
     """Proximal map of the sorted l1 norm (SLOPE, OWL), `g(x) = sum_i weights_i |x|_(i)`.
 
-    `|x|_(1) >= |x|_(2) >= ...` are the moduli in order. `Prox(v; step) = sign(v) max(u, 0)`, where
-    `u` has the order of `|v|` and is, in order, the nearest falling sequence to
-    `|v|_(i) - step weights_i`.
+    `|x|_(1) >= |x|_(2) >= ...` are the moduli in order. `Prox(v; step) = sign(v) max(u, 0)`,
+    where `u` has the order of `|v|` and is, in order, the nearest falling sequence to `|v|_(i)
+    - step weights_i`.
 
-    Ties: none; entries of equal modulus stay equal.
-
-    Derivative: the mean over the block of moduli that an entry belongs to, equal neighbours being
-    one block; 0 for entries that are 0.
+    Ties: none; entries of equal modulus stay equal. Derivative: the mean over the block of moduli
+    that an entry belongs to, equal neighbours being one block; 0 for entries that are 0.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      step: at least 0; broadcasts with `v` and has size 1 along `axis` (or is a number).
-      weights: at least 0 and not rising along `axis`; broadcasts with `v`, or has one axis.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Minimisers, broadcast shape, dtype of `v`.
+      weights: at least 0 and not rising along `axis`; one for all points, or one for each.
 
     Reference: M. Bogdan, E. van den Berg, C. Sabatti, W. Su and E. J. Candes, "SLOPE: adaptive
     variable selection via convex optimization", Annals of Applied Statistics 9, 2015, section 2
@@ -50,22 +41,8 @@ def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
 def slope_value(x: Array, weights: Array, axis: int = -1) -> Array:
     """Value of the sorted l1 norm (SLOPE, OWL), `g(x) = sum_i weights_i |x|_(i)`.
 
-    `|x|_(1) >= |x|_(2) >= ...` are the moduli in order.
-
-    Ties: of entries with equal modulus the first is counted as the larger.
-
-    Derivative: that of this order; 0 by entries that are 0.
-
-    Args:
-      x: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: not rising along `axis`; broadcasts with `x`, or has one axis.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Values, the broadcast shape without `axis`, dtype of `x`.
-
-    Reference: M. Bogdan, E. van den Berg, C. Sabatti, W. Su and E. J. Candes, "SLOPE: adaptive
-    variable selection via convex optimization", Annals of Applied Statistics 9, 2015, section 1.
+    `|x|_(1) >= |x|_(2) >= ...` are the moduli in order. Ties: of entries with equal modulus the
+    first is counted as the larger. Derivative: that of this order; 0 by entries that are 0.
     """
     x, weights = matched(x, weights)
     weights = along(x, weights, axis)
@@ -80,22 +57,15 @@ def slope_value(x: Array, weights: Array, axis: int = -1) -> Array:
 def project_permutahedron(v: Array, weights: Array, axis: int = -1) -> Array:
     """Project onto the permutahedron of weights, the convex hull of all their permutations.
 
-    `v - u`, where `u` has the order of `v` and is, in order, the nearest falling sequence to
-    `v_(i) - weights_(i)`, both sorted so that they fall. With the weights `1, ..., n` and a large
-    multiple of `v` these are ranks: the projection sorts and ranks softly.
+    `v - u`, where `u` has the order of `v` and is, in order, the nearest falling sequence to `v_(i)
+    - weights_(i)`, both sorted so that they fall. With the weights `1, ..., n` and a large multiple
+    of `v` these are ranks: the projection sorts and ranks softly.
 
-    Ties: none; equal entries stay equal.
-
-    Derivative: the deviation from the mean over the block that an entry belongs to, equal
-    neighbours of `u` being one block.
+    Ties: none; equal entries stay equal. Derivative: the deviation from the mean over the block
+    that an entry belongs to, equal neighbours of `u` being one block.
 
     Args:
-      v: points, any shape, floating dtype; the entries lie along `axis`.
-      weights: in any order along `axis`; broadcasts with `v`, or has one axis.
-      axis: the axis that holds the entries of a point.
-
-    Returns:
-      Projections, broadcast shape, dtype of `v`.
+      weights: in any order along `axis`; one for all points, or one for each.
 
     Reference: M. Blondel, O. Teboul, Q. Berthet and J. Djolonga, "Fast differentiable sorting and
     ranking", ICML, 2020, proposition 3.

@@ -23,48 +23,19 @@ _PASSES = 400
 _LARGE = 1e24
 
 
-def along(v: Array, parameter: Array, axis: int) -> Array:
-    """Return a parameter with one axis as one that lies along an axis of points.
-
-    Args:
-      v: points, any shape.
-      parameter: broadcasts with `v`, or has one axis.
-      axis: the axis of the points.
-
-    Returns:
-      The parameter, which broadcasts with `v`.
-    """
-    if parameter.ndim != 1 or v.ndim < 2:
-        return parameter
-    return parameter.reshape([-1 if i == axis % v.ndim else 1 for i in range(v.ndim)])
-
-
 def headroom(size: Array) -> Array:
-    """Return a power of two by which large numbers are divided before they are added.
-
-    Args:
-      size: of the numbers, float32 or float64.
-
-    Returns:
-      1, or what leaves room for the sum of 1e12 such numbers; the shape and dtype of `size`.
-    """
+    """Return a power of two that leaves room for a sum of 1e12 numbers of this size, mostly 1."""
     return jnp.where(stop_gradient(size) > _LARGE, jnp.asarray(2.0**40, size.dtype), 1.0)
 
 
 def positive_part(z: Array, mass: Array, axis: int, weights: Array | None = None) -> Array:
     """Return `max(z - t w, 0)` with the threshold for which `sum w max(z - t w, 0) = mass`.
 
+    `z` is at most 0 where the weight is not 0, and there 0 somewhere; the mass is near 1, or 0; the
+    largest weight is near 1.
+
     Derivative: entries at the threshold count as those that are 0; at mass 0 the largest entry
     counts as positive.
-
-    Args:
-      z: float32 or float64; at most 0 where the weight is not 0, and there 0 somewhere.
-      mass: at least 0, size 1 along `axis`; near 1, or 0.
-      axis: the axis over which the sum is taken.
-      weights: at least 0, broadcasts with `z`, the largest near 1; all 1 without.
-
-    Returns:
-      The positive parts, broadcast shape.
     """
     fixed, total = stop_gradient(z), stop_gradient(mass)
     w = None if weights is None else stop_gradient(weights)
@@ -121,18 +92,7 @@ def clipped_part(
 ) -> Array:
     """Return `clip(z - t w, lower, upper)` with the `t` for which its sum with weights is `total`.
 
-    Derivative: entries at a bound count as those that stay there.
-
-    Args:
-      z: float32 or float64.
-      lower: broadcasts with `z`, may be infinite.
-      upper: likewise.
-      weights: of any sign, broadcasts with `z`.
-      total: within reach, size 1 along `axis`.
-      axis: the axis over which the sum is taken.
-
-    Returns:
-      The clipped entries, broadcast shape.
+    The total must be within reach. Derivative: entries at a bound count as those that stay there.
     """
     fixed = stop_gradient(z)
     low, high, w, goal = (stop_gradient(part) for part in (lower, upper, weights, total))
@@ -194,14 +154,9 @@ def falling_root(
 ) -> Array:
     """Return a root of a broken line that falls, by Newton's method kept between signs.
 
-    Args:
-      at: returns the error at `t`, how fast it falls there (at least 0), and how well it is known.
-      start: where to begin.
-      left: below all corners of the line; beyond them Newton's step is exact.
-      right: above all corners.
-
-    Returns:
-      Roots, the shape of `start`; nearest ends where there is no root.
+    `at(t)` returns the error, how fast it falls (at least 0), and how well it is known. All corners
+    of the line lie between `left` and `right`; beyond them Newton's step is exact. Without a root
+    it is the nearest end.
     """
 
     def search(carry):

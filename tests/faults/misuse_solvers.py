@@ -136,7 +136,7 @@ ROWS = [
     ),
     Misuse("gtv-nothing", lambda: solvers.gtv_primal_dual(None, 0.1), "needs"),
     Misuse("regularizer-number", lambda: solvers.fed_prox(0.5, regularizer=0.1), "such as pen"),
-    Misuse("regularizer-class", lambda: solvers.fed_dr(0.5, regularizer=penalties.L1), "such as"),
+    Misuse("regularizer-class", lambda: solvers.fed_dr(0.5, regularizer=penalties.Zero), "such as"),
     Misuse("regularizer-true", lambda: solvers.centralized_subgradient(0.1, True), "such as"),
     Misuse("regularizer-of-a-star", lambda: solvers.consensus_admm(LINK, 0.1), "such as"),
     Misuse("local-number", lambda: solvers.fed_dyn(1.0, local=0.1), "local"),

@@ -43,10 +43,9 @@ HEAD = """# The kernels
 
 <!-- written by `python -m tests.kernels.catalogue`: edit the docstrings, not this page -->
 
-`fedjax_admm.kernels` is a library of proximal maps and projections in JAX; it needs jax only.
-`Prox_g(v; step) = argmin_x g(x) + |x - v|^2 / (2 step)`: the point comes first, then the step, then
-the parameters of g. Everything may be traced, batched and differentiated; a result has the dtype of
-its point (float16, bfloat16, float32 or float64). Maps of nonconvex functions return a global
+{package}
+
+Everything may be traced, batched and differentiated. Maps of nonconvex functions return a global
 minimiser at every step. Each map is compared with an independent NumPy twin, searched for better
 points, and tried at zero, at its kinks and at the ends of the range.
 
@@ -63,9 +62,7 @@ class Documented(NamedTuple):
     """A docstring, taken apart."""
 
     purpose: str
-    formula: list[str]
-    ties: list[str]
-    derivative: list[str]
+    body: str  # formula, ties, derivative
     reference: str
 
 
@@ -84,15 +81,11 @@ def folders() -> dict[str, str]:
 def documented(name: str) -> Documented:
     """Take the docstring of a public name apart."""
     text = inspect.getdoc(getattr(kernels, name)) or ""
-    head, _, rest = text.partition("\nArgs:")
-    purpose, *paragraphs = [" ".join(part.split()) for part in head.split("\n\n") if part.strip()]
-    reference = ""
-    if "Reference:" in rest:
-        reference = " ".join(rest.partition("Reference:")[2].split("\n\n")[0].split())
-    ties = [p for p in paragraphs if p.startswith("Ties")]
-    derivative = [p for p in paragraphs if p.startswith(("Derivative", "At the kink"))]
-    formula = [p for p in paragraphs if p not in ties + derivative]
-    return Documented(purpose, formula, ties, derivative, reference)
+    parts = [" ".join(part.split()) for part in text.split("\n\n")]
+    sections = ("Args:", "Returns:", "Attributes:", "Reference:")
+    purpose, *body = [part for part in parts if not part.startswith(sections)]
+    references = [part for part in parts if part.startswith("Reference:")]
+    return Documented(purpose, " ".join(body), " ".join(references))
 
 
 def pictured() -> dict[str, Row]:
@@ -137,9 +130,8 @@ _BARS = 16  # in one picture
 def row_of(name: str, row: Row | None) -> str:
     """Tell one kernel in a row of a table: its picture, its name, its purpose."""
     seen = "" if row is None else f"![{name}: before and after](kernels/{name}.svg)"
-    role = "class" if inspect.isclass(getattr(kernels, name)) else "func"
     purpose = in_a_cell(documented(name).purpose)
-    return f"| {seen} | {{{role}}}`~fedjax_admm.kernels.{name}` | {purpose} |"
+    return f"| {seen} | {{func}}`~fedjax_admm.kernels.{name}` | {purpose} |"
 
 
 def in_a_cell(text: str) -> str:
@@ -160,9 +152,8 @@ def page() -> str:
     """Return the whole page."""
     names = sorted(kernels.__all__)
     rows = pictured()
-    lines = [
-        HEAD,
-    ]
+    about, _, cited = (inspect.getdoc(kernels) or "").partition("Cited by author and year:\n\n")
+    lines = [HEAD.format(package=about.strip())]
     for folder, title in SECTIONS.items():
         inside = [name for name in names if folders()[name] == folder]
         maps = [name for name in inside if name in rows]
@@ -179,6 +170,7 @@ def page() -> str:
             lines.append("| | values and helpers | |\n|---|---|---|")
             lines += [row_of(name, None) for name in others]
             lines.append("")
+    lines.append(f"## Cited by author and year\n\n{cited}\n")
     lines.append("## Beside other packages\n")
     lines.append(
         "What others export as a proximal map or a projection of arrays, and what it is called "

@@ -206,7 +206,7 @@ JULIA = Peer(
 SKGLM = Peer(
     "skglm 0.5 (penalties of coordinate descent)",
     {
-        "L1 WeightedL1": "`prox_l1`: a weight multiplies the step",
+        "L1 WeightedL1": "`prox_l1`, with a weight for each entry",
         "L2": "`prox_squared_l2`",
         "L1_plus_L2": "`prox_elastic_net`",
         "L0_5": "`prox_l_half`",

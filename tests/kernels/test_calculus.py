@@ -197,17 +197,6 @@ def test_conjugates_of_known_functions(name, dtype):
         close(slopes_got[1], slopes_true[1], atol=6 * tolerance * float(slack))
 
 
-def test_the_conjugate_of_the_conjugate_is_the_function():
-    twice = kernels.conjugate(kernels.conjugate(kernels.prox_elastic_net))
-    for step in (1e-6, 0.3, 40.0):
-        np.testing.assert_allclose(
-            twice(jnp.asarray(POINTS), step, 0.5, 2.0),
-            kernels.prox_elastic_net(jnp.asarray(POINTS), step, 0.5, 2.0),
-            rtol=2e-6,
-            atol=1e-6,
-        )
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_conjugate_of_half_precision_points_is_computed_in_float32(dtype):
     points = jnp.asarray(POINTS, dtype)
@@ -218,7 +207,7 @@ def test_the_conjugate_of_half_precision_points_is_computed_in_float32(dtype):
 
 def test_a_conjugate_has_the_derivatives_by_its_parameters(x64):
     """g = w |x|: its conjugate projects onto [-w, w]."""
-    made = kernels.conjugate(lambda v, step, weight: kernels.prox_l1(v, step * weight))
+    made = kernels.conjugate(kernels.prox_l1)
     points = jnp.asarray([-3.0, -0.2, 0.4, 2.0])
 
     @jax.jit
@@ -273,27 +262,6 @@ def test_the_envelope_of_the_modulus_is_hubers_function(x64):
 
 
 @pytest.mark.thorough
-def test_the_gradient_of_an_envelope_does_not_need_that_of_the_function(x64):
-    """That of an indicator is the distance to the set, by the envelope theorem by a radius too."""
-
-    def indicator(x, radius):
-        return jnp.where(norm(x) <= radius * (1 + 1e-12), 0.0, jnp.inf)
-
-    def project(v, step, radius):
-        return kernels.project_l2_ball(v, radius)
-
-    envelope = kernels.moreau_envelope(indicator, project)
-    points, step = jnp.asarray(POINTS), 0.7
-    distance = np.maximum(np.linalg.norm(POINTS, axis=-1) - 1.5, 0)
-    np.testing.assert_allclose(envelope(points, step, 1.5), distance**2 / (2 * step))
-    np.testing.assert_allclose(
-        jax.grad(lambda v: jnp.sum(envelope(v, step, 1.5)))(points),
-        (points - kernels.project_l2_ball(points, 1.5)) / step,
-        atol=1e-15,
-    )
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("shape", [(3, 3), (3,), ()])
 def test_an_envelope_has_the_shape_of_its_function(shape):
     points = jnp.ones(shape)
@@ -304,50 +272,14 @@ def test_an_envelope_has_the_shape_of_its_function(shape):
         assert envelope(points, 0.5).shape == shape[:-1]
     if len(shape) == 2:
         first = kernels.moreau_envelope(
-            lambda x: kernels.safe_norm(x, 0), lambda v, s: kernels.prox_group_l2(v, s, 0), axis=0
+            lambda x: kernels.safe_norm(x, 0),
+            lambda v, s: kernels.prox_group_l2(v, s, axis=0),
+            axis=0,
         )
         np.testing.assert_allclose(first(points, 0.5), np.full(3, np.sqrt(3) - 0.25), rtol=1e-6)
 
 
-@pytest.mark.thorough
-def test_moreaus_identity_of_envelopes(x64):
-    """The envelopes of g at the step s and of its conjugate at 1 / s sum to |v|^2 / (2 s)."""
-    step, points = 0.6, jnp.asarray(POINTS)
-    one = kernels.moreau_envelope(norm, kernels.prox_group_l2)(points, step)
-
-    def in_ball(x):
-        return jnp.where(norm(x) <= 1 + 1e-12, 0.0, jnp.inf)
-
-    other = kernels.moreau_envelope(in_ball, kernels.conjugate(kernels.prox_group_l2))
-    np.testing.assert_allclose(
-        one + other(points / step, 1 / step), np.sum(POINTS**2, -1) / (2 * step), rtol=1e-12
-    )
-
-
 # --- the others, by what they are ---
-
-
-def test_changes_that_undo_each_other_give_the_map_back(x64):
-    points, step = jnp.asarray(POINTS), 0.8
-    expected = kernels.prox_elastic_net(points, step, 0.4, 1.3)
-    there_and_back = [
-        kernels.translate(kernels.translate(kernels.prox_elastic_net, 1.3), -1.3),
-        kernels.scale(kernels.scale(kernels.prox_elastic_net, -3.0), -1 / 3.0),
-        kernels.postscale(kernels.postscale(kernels.prox_elastic_net, 4.0), 0.25),
-        kernels.tilt(kernels.tilt(kernels.prox_elastic_net, SHIFT), -SHIFT),
-        kernels.proximal_average([kernels.prox_elastic_net] * 2, np.array([0.3, 0.7])),
-    ]
-    for made in there_and_back[:-1]:
-        np.testing.assert_allclose(made(points, step, 0.4, 1.3), expected, rtol=1e-12, atol=1e-12)
-    averaged = there_and_back[-1](points, step, (0.4, 1.3), (0.4, 1.3))
-    np.testing.assert_allclose(averaged, expected, rtol=1e-12, atol=1e-12)
-    ridge = kernels.regularise(kernels.prox_l1, 1.3)
-    np.testing.assert_allclose(
-        kernels.postscale(ridge, 1.0)(points, step),
-        kernels.prox_elastic_net(points, step, 1.0, 1.3),
-        rtol=1e-12,
-        atol=1e-12,
-    )
 
 
 @pytest.mark.thorough
@@ -434,37 +366,6 @@ def test_blocks_that_do_not_fit_are_refused():
         kernels.pointwise_minimum((jnp.abs,), (kernels.prox_l1, kernels.prox_l1))
     with pytest.raises(ValueError, match="one of weights"):
         kernels.proximal_average([kernels.prox_l1], np.ones(2))(jnp.ones(2), 1.0)
-
-
-@pytest.mark.thorough
-def test_distances_to_a_ball(x64):
-    radius = np.linalg.norm(POINTS, axis=-1)
-    outside = np.maximum(radius - 1, 0)
-    points = jnp.asarray(POINTS)
-    np.testing.assert_allclose(kernels.distance_to(ball)(points), outside, atol=1e-15)
-    np.testing.assert_allclose(kernels.squared_distance_to(ball)(points), outside**2 / 2)
-    made = kernels.distance_prox(ball)
-    for step in (0.0, 0.3, 30.0):
-        length = np.linalg.norm(made(points, step), axis=-1)
-        np.testing.assert_allclose(
-            length, np.where(radius > 1 + step, radius - step, np.minimum(radius, 1))
-        )
-    by_step = jax.jacobian(lambda s: kernels.safe_norm(made(points, s), -1))(0.0)
-    np.testing.assert_allclose(by_step, np.where(radius > 1, -1.0, 0.0))
-
-
-def test_traced_numbers_make_one_program():
-    """Shifts and weights are no constants of the program."""
-    traces = []
-
-    @jax.jit
-    def mapped(v, weight, shift):
-        traces.append(None)
-        return kernels.translate(kernels.postscale(kernels.prox_l1, weight), shift)(v, 0.5)
-
-    points = jnp.ones(3)
-    assert not np.array_equal(mapped(points, 1.0, 0.5), mapped(points, 0.2, 0.1))
-    assert len(traces) == 1
 
 
 @pytest.mark.thorough

@@ -32,13 +32,13 @@ VALUES = [
     ("non_negative_squared_l2_value", (3.0,), lambda x, w: np.where(x < 0, np.inf, w / 2 * x**2)),
     (
         "box_l1_value",
-        (-1.0, 2.0, 1.5),
-        lambda x, low, high, a: np.where((x < low) | (x > high), np.inf, a * np.abs(x)),
+        (1.5, -1.0, 2.0),
+        lambda x, a, low, high: np.where((x < low) | (x > high), np.inf, a * np.abs(x)),
     ),
     (
         "box_squared_l2_value",
-        (-1.0, 2.0, 1.5),
-        lambda x, low, high, a: np.where((x < low) | (x > high), np.inf, a / 2 * x**2),
+        (1.5, -1.0, 2.0),
+        lambda x, a, low, high: np.where((x < low) | (x > high), np.inf, a / 2 * x**2),
     ),
 ]
 

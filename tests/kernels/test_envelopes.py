@@ -25,7 +25,7 @@ def half_square_of_the_dual(u, k):
 def test_the_k_support_norm_is_conjugate_to_the_largest_half_square(x64, k):
     """Fenchel's inequality over many points, and its equality at the gradient."""
     points = np.concatenate([LONGER, np.random.default_rng(k).standard_normal((5, 5))])
-    value = jax.jit(lambda x: kernels.k_support_value(x, k))
+    value = jax.jit(lambda x: kernels.k_support_value(x, 1.0, k))
     values = np.asarray(value(points))
     gradients = np.asarray(jax.jit(jax.grad(lambda x: value(x).sum()))(points))
     duals = np.array([half_square_of_the_dual(u, k) for u in gradients])
@@ -47,11 +47,11 @@ def test_half_the_squared_norm_is_the_cheapest_sum_over_supports(x64, k):
     )
     half = cvxpy.square(sum(cvxpy.norm(part) for part in parts)) / 2
     cvxpy.Problem(cvxpy.Minimize(half), [total == v]).solve()
-    found = jax.jit(kernels.k_support_value, static_argnums=1)(v, k)
+    found = jax.jit(kernels.k_support_value, static_argnums=2)(v, 1.0, k)
     np.testing.assert_allclose(found, half.value, rtol=1e-6)
     problem = cvxpy.Problem(cvxpy.Minimize(half + cvxpy.sum_squares(total - v) / 1.4))
     problem.solve()
-    found = jax.jit(kernels.prox_k_support, static_argnums=2)(v, 0.7, k)
+    found = jax.jit(kernels.prox_k_support, static_argnums=3)(v, 0.7, 1.0, k)
     np.testing.assert_allclose(found, total.value, atol=2e-4)
 
 
@@ -74,8 +74,8 @@ def test_the_envelope_is_below_the_indicator_and_a_large_step_reaches_its_minimu
 
 
 def test_the_number_of_entries_is_demanded():
-    for name in ("prox_k_support", "prox_top_k_envelope"):
+    for name, weight in (("prox_k_support", {"weight": 1.0}), ("prox_top_k_envelope", {})):
         with pytest.raises(ValueError, match="from 1 to 3"):
-            getattr(kernels, name)(jnp.ones(3), 0.5, 4)
+            getattr(kernels, name)(jnp.ones(3), 0.5, k=4, **weight)
     with pytest.raises(ValueError, match="from 1 to 3"):
-        kernels.k_support_value(jnp.ones(3), 0)
+        kernels.k_support_value(jnp.ones(3), 1.0, 0)

@@ -71,69 +71,6 @@ def test_kernels_are_accurate_in_both_precisions(dtype):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=8 * tolerance)
 
 
-@given(seed=st.integers(0, 2**32 - 1))
-def test_gradients_of_both_forms_agree(seed):
-    """G u - b of every row is the sum of residual times column factor over its entries."""
-    u, v, rows, columns, values = whole_table(np.random.default_rng(seed), 3)
-    residual, _, gradient, _ = everything(u, v, rows, columns, values)
-    plain = np.zeros((ROWS, 3))
-    np.add.at(plain, rows, np.asarray(residual)[:, None] * v[columns])
-    np.testing.assert_array_equal(gradient.T, plain)
-
-
-@given(seed=st.integers(0, 2**32 - 1))
-def test_entries_of_a_row_may_come_in_any_order(seed):
-    rng = np.random.default_rng(seed)
-    u, v, rows, columns, values = whole_table(rng, 3)
-    order = np.lexsort([rng.random(ENTRIES), rows])
-    found = everything(u, v, rows[order], columns[order], values[order])
-    wanted = everything(u, v, rows, columns, values)
-    np.testing.assert_array_equal(found[0], np.asarray(wanted[0])[order])
-    for one, other in zip(found[1:], wanted[1:], strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@given(seed=st.integers(0, 2**32 - 1), power=st.integers(-8, 8))
-def test_scaling(seed, power):
-    """Factors c v and u / c predict the same; G scales with c^2, b and the gradient with c."""
-    u, v, rows, columns, values = whole_table(np.random.default_rng(seed), 3)
-    c = np.float32(2.0**power)
-    plain = everything(u, v, rows, columns, values)
-    scaled = everything(u / c, c * v, rows, columns, values)
-    powers = np.repeat(np.float32([2, 1]), [6, 3])
-    np.testing.assert_array_equal(scaled[0], plain[0])
-    np.testing.assert_array_equal(scaled[1], c**powers * np.asarray(plain[1]))
-    np.testing.assert_array_equal(scaled[2], c * plain[2])
-    np.testing.assert_array_equal(scaled[3], c**2 * plain[3])
-
-
-@RANKS
-def test_components_are_the_upper_triangle_then_the_right_side(rank):
-    _, *drawn = whole_table(np.random.default_rng(2), rank)
-    v, rows, columns, values = drawn
-    found = np.asarray(everything(np.zeros((ROWS, rank), np.float32), *drawn)[1])
-    assert found.shape == (ROWS, rank * (rank + 1) // 2 + rank)
-    seen, wanted = v[columns[rows == 0]], values[rows == 0]
-    first, second = np.triu_indices(rank)
-    np.testing.assert_array_equal(found[0, :-rank], (seen.T @ seen)[first, second])
-    np.testing.assert_array_equal(found[0, -rank:], seen.T @ wanted)
-
-
-def test_rows_without_entries_are_zero():
-    _, quadratic, gradient, norm = everything(*table(np.random.default_rng(3), 3))
-    np.testing.assert_array_equal(quadratic[EMPTY], 0)
-    np.testing.assert_array_equal(gradient[:, EMPTY], 0)
-    assert norm[EMPTY] == 0
-
-
-def test_no_entries():
-    none, empty = jnp.zeros(0, jnp.int32), jnp.zeros(0)
-    v = jnp.ones((COLUMNS, 2))
-    found = kernels.factor_gram(v, none, none, empty, ROWS)
-    np.testing.assert_array_equal(found, np.zeros((ROWS, 5)))
-    assert kernels.factor_residual(v, v, none, none, empty).shape == (0,)
-
-
 def test_rows_out_of_range_are_left_out_and_columns_are_clipped():
     """Padding has such numbers."""
     u, v, rows, columns, values = whole_table(np.random.default_rng(4), 3)
@@ -186,18 +123,6 @@ def test_quadratics_of_any_shape(places):
     np.testing.assert_allclose(norm, reference.gram_norm(quadratic), rtol=1e-6)
 
 
-@RANKS
-def test_the_norm_bounds_the_curvature(rank):
-    drawn = table(np.random.default_rng(8), rank)
-    _, v, rows, columns, _ = drawn
-    norms = everything(*drawn)[3]
-    for row in range(ROWS):
-        seen = v[columns[rows == row]]
-        spectral = np.linalg.norm(seen.T @ seen, 2)
-        assert spectral <= norms[row] * (1 + 1e-5)
-        assert norms[row] <= np.sqrt(rank) * spectral * (1 + 1e-5)
-
-
 def loss(u, v, rows, columns, values):
     return jnp.sum(kernels.factor_residual(u, v, rows, columns, values) ** 2) / 2
 
@@ -235,16 +160,3 @@ def test_derivatives_are_finite_at_zero_factors():
     plain, gram, of_bound = slopes(np.zeros_like(u), np.zeros_like(v), *entries)
     for leaf in (*plain, *gram, of_bound):
         np.testing.assert_array_equal(leaf, np.zeros(leaf.shape))
-
-
-@pytest.mark.thorough
-def test_a_batch_of_tables():
-    """Under jit and vmap over factors and entries at once, as one after another."""
-    rng = np.random.default_rng(11)
-    drawn = [table(rng, 3) for _ in range(4)]
-    batch = [jnp.asarray(np.stack(parts)) for parts in zip(*drawn, strict=True)]
-    found = jax.jit(jax.vmap(everything))(*batch)
-    for i, one in enumerate(zip(*found, strict=True)):
-        wanted = everything(*(part[i] for part in batch))
-        for part, alone in zip(one, wanted, strict=True):
-            np.testing.assert_allclose(part, alone, rtol=1e-5, atol=1e-5)

@@ -64,16 +64,6 @@ def test_no_grid_point_is_better(kernel, penalty, grid, dtype):
     assert excess(kernel, penalty, product(*grid), dtype) <= tolerance
 
 
-def test_the_grid_search_sees_a_missing_hard_threshold():
-    """The check above can fail: the firm threshold alone, used beyond its regime, is caught."""
-
-    def firm_only(v, step, lam, gamma):
-        soft = kernels.soft_threshold(v, step * lam) / (1 - step / gamma)
-        return jnp.where(jnp.abs(v) <= gamma * lam, soft, v)
-
-    assert excess(firm_only, reference.mcp, [(4.0, 1.0, 2.5)], np.dtype("float32")) > 0.1
-
-
 @pytest.mark.parametrize(
     ("name", "step", "gamma", "point", "result"),
     [
@@ -103,55 +93,6 @@ def test_limits_of_the_plain_maps(name, x64):
     np.testing.assert_array_equal(
         kernels.prox_mcp(points, 0.7, 1.0, np.inf), kernels.soft_threshold(points, 0.7)
     )
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["mcp", "scad"])
-@pytest.mark.parametrize("step", [0.5, 1.9, 2.2, 3.3, 6.0])
-def test_smoothed_maps_tend_to_the_plain_ones(name, step, dtype):
-    plain = getattr(kernels, f"prox_{name}")
-    tends = jax.jit(getattr(kernels, f"prox_smoothed_{name}"))
-    # An irrational offset keeps the points off the jumps.
-    points = jnp.asarray(np.linspace(-6, 6, 49) + 0.0031415, dtype)
-    expected = plain(points, step, 1.0, 3.0)
-    errors = [
-        float(jnp.max(jnp.abs(tends(points, step, 1.0, 3.0, mu) - expected)))
-        for mu in (1e-2, 1e-4, 1e-6, 1e-12, 1e-25)
-    ]
-    for error, bound in zip(errors, (2e-2, 2e-4, 1e-5, 1e-5, 1e-5), strict=True):
-        assert error <= bound, errors
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["mcp", "scad"])
-def test_smoothed_maps_leave_the_point_for_a_zero_step(name, dtype):
-    points = jnp.asarray(np.linspace(-6, 6, 49), dtype)
-    kernel = getattr(kernels, f"prox_smoothed_{name}")
-    np.testing.assert_allclose(kernel(points, 0.0, 1.0, 3.0, 1.5), points, rtol=1e-6)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["mcp", "scad"])
-def test_smoothed_maps_solve_the_stationarity_equation(name, x64):
-    """t + step d/dt P(h(t)) = v to rounding, P and h differentiated by JAX."""
-    value = getattr(kernels, f"{name}_value")
-    points = jnp.asarray(np.linspace(-6, 6, 101))
-    for step, mu in [(0.5, 0.4), (0.5, 2.0), (1.5, 4.0), (2.5, 1.3), (7.0, 1.3)]:
-        result = jax.jit(getattr(kernels, f"prox_smoothed_{name}"))(points, step, 1.0, 3.0, mu)
-
-        def smooth(t, mu=mu):
-            return jnp.sum(value(kernels.smoothed_abs(t, mu), 1.0, 3.0))
-
-        residual = result + step * jax.grad(smooth)(result) - points
-        np.testing.assert_allclose(residual, 0, atol=1e-9)
-
-
-def test_not_a_number_passes_through(dtype):
-    bad = jnp.asarray(jnp.nan, dtype)
-    for name in ("prox_mcp", "prox_scad"):
-        assert jnp.isnan(getattr(kernels, name)(bad, 0.5, 1.0, 3.0))
-    for name in ("prox_smoothed_mcp", "prox_smoothed_scad"):
-        assert jnp.isnan(getattr(kernels, name)(bad, 0.5, 1.0, 3.0, 0.5))
 
 
 def test_penalties_take_the_subgradient_zero_at_zero(dtype):

@@ -82,26 +82,6 @@ def test_the_matrices_are_those_of_an_incidence(dtype):
     np.testing.assert_array_equal(laplacian, 3 * np.eye(3) - 1)
 
 
-def test_constants_have_no_difference_and_flows_balance(dtype):
-    rng = np.random.default_rng(2)
-    heads, tails = random_graph(rng, 30, 100)
-    constant = jnp.full((30, 4), 0.1, dtype)
-    assert not jnp.any(kernels.edge_difference(constant, heads, tails))
-    flow = jnp.asarray(rng.integers(-9, 10, (100, 4)), dtype)
-    np.testing.assert_array_equal(kernels.node_divergence(flow, heads, tails, 30).sum(0), 0)
-
-
-def test_loops_carry_nothing():
-    """Padding is a loop at the last node."""
-    heads, tails = jnp.array([0, 2, 2]), jnp.array([1, 2, 2])
-    w, u = jnp.array([1.5, -2.0, 4.0]), jnp.array([1.0, 7.0, 0.3])
-    np.testing.assert_array_equal(kernels.edge_difference(w, heads, tails), [3.5, 0, 0])
-    np.testing.assert_array_equal(kernels.node_divergence(u, heads, tails, 3), [1, -1, 0])
-    present = jnp.array([True, False, False])
-    np.testing.assert_array_equal(kernels.degrees(heads, tails, 3, present), [1, 1, 0])
-    np.testing.assert_array_equal(kernels.degrees(heads, tails, 3), [1, 1, 4])
-
-
 @pytest.mark.parametrize("num_nodes", [1, 4])
 def test_no_edges(num_nodes, dtype):
     none = jnp.zeros(0, jnp.int32)
@@ -112,28 +92,3 @@ def test_no_edges(num_nodes, dtype):
         kernels.node_divergence(difference, none, none, num_nodes), np.zeros((num_nodes, 2))
     )
     np.testing.assert_array_equal(kernels.degrees(none, none, num_nodes), np.zeros(num_nodes))
-
-
-@pytest.mark.thorough
-def test_a_batch_of_graphs(dtype):
-    """Under jit and vmap over graphs and values at once, as one after another."""
-    rng = np.random.default_rng(3)
-    drawn = [random_graph(rng, 9, 14) for _ in range(5)]
-    heads, tails = (jnp.asarray(np.stack(ends)) for ends in zip(*drawn, strict=True))
-    w = jnp.asarray(rng.standard_normal((5, 9, 2)), dtype)
-
-    u = jnp.asarray(rng.standard_normal((5, 14, 2)), dtype)
-    present = jnp.asarray(rng.random((5, 14)) < 0.5)
-    batch = (w, u, heads, tails, present)
-    found = jax.jit(jax.vmap(lambda *graph: everything(*graph, 9)))(*batch)
-    for i, one in enumerate(zip(*found, strict=True)):
-        wanted = everything(*(part[i] for part in batch), 9)
-        for part, alone in zip(one, wanted, strict=True):
-            np.testing.assert_allclose(part, alone, rtol=1e-6, atol=1e-6)
-
-
-def test_infinite_values_stay_where_they_are():
-    heads, tails = jnp.array([0, 1]), jnp.array([1, 2])
-    u = jnp.array([jnp.inf, 1.0])
-    found = kernels.node_divergence(u, heads, tails, 4)
-    np.testing.assert_array_equal(found, [np.inf, -np.inf, -1, 0])

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 import fedjax_admm.kernels as kernels
 from tests.reference import kernels as reference
@@ -97,77 +96,6 @@ def test_nothing_on_the_curve_of_clipped_points_is_better(dim, x64):
         assert objective(w, *row) == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("dim", [1, 2, 3])
-def test_nothing_in_the_box_is_better(dim, x64):
-    """A dense grid over the whole box, refined around its best point."""
-    axis = np.linspace(-1, 1, {1: 2001, 2: 101, 3: 25}[dim])
-    offsets = np.stack(np.meshgrid(*[axis] * dim), axis=-1).reshape(-1, dim)
-    rows = draw_rows(dim)
-    for w, *row in zip(np.asarray(exact(*rows)), *rows, strict=True):
-        v, step, x, y, radius = row
-        centre, scale, least = np.zeros(dim), radius, np.inf
-        for _ in range(12):
-            grid = np.clip(centre + scale * offsets, -radius, radius)
-            values = reference.phase_objective(grid, v, step, x, y)
-            centre, scale, least = grid[np.argmin(values)], scale / 4, np.min(values)
-        value = objective(w, *row)
-        assert value <= least + 1e-9 * (1 + least)
-        assert least <= value + 0.02 * (1 + value)  # the grid is dense enough to mean something
-
-
-# --- properties ---
-
-NUMBERS = st.floats(-4, 4).map(lambda number: round(number, 3))
-ROWS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=4, max_size=4)  # one shape, one compilation
-
-
-@given(ROWS, st.floats(0.01, 3), st.floats(-5, 50), st.floats(0, 4))
-def test_properties_of_the_box_map(pairs, step, y, radius):
-    with jax.enable_x64(True):
-        v, x = np.transpose(pairs)
-        row = (v, step, x, y, radius)
-        w, rough, unbounded = exact(*row), clipped(*row), free(v, step, x, y)
-        value = objective(w, *row)
-        others = np.random.default_rng(7).uniform(-radius, radius, (64, 4))
-        for other in (rough, np.clip(v, -radius, radius), *others):
-            assert value <= objective(other, *row) * (1 + 1e-12) + 1e-12
-        # g is even: the map is odd, up to the choice between two minimisers.
-        mirrored = -exact(-v, step, x, y, radius)
-        assert objective(mirrored, *row) == pytest.approx(value, rel=1e-12, abs=1e-12)
-        # Where the box does not bind it does not matter.
-        wide = max(4.0, np.max(np.abs(unbounded)) * 1.001)
-        for slack in (wide, 1e6, np.inf):
-            loose = exact(v, step, x, y, slack)
-            assert objective(loose, v, step, x, y, slack) == pytest.approx(
-                objective(unbounded, v, step, x, y, slack), rel=1e-12, abs=1e-12
-            )
-            if abs(x @ v) > 1e-6:
-                np.testing.assert_allclose(loose, unbounded, rtol=1e-9, atol=1e-9)
-                np.testing.assert_allclose(clipped(v, step, x, y, slack), unbounded, rtol=1e-12)
-
-
-def test_clipping_is_another_map_where_the_box_binds(x64):
-    """Random points in a tight box: the two choices differ in most rows, and by much."""
-    rng = np.random.default_rng(7)
-    v, x = rng.normal(size=(2, 300, 3)) * [[[2.0]], [[1.0]]]
-    y = np.sum(x * rng.normal(size=(300, 3)) * 2, axis=-1) ** 2
-    row = (v, np.ones(300), x, y, np.full(300, 1.5))
-    best, rough, inner = (np.asarray(a) for a in (exact(*row), clipped(*row), free(*row[:4])))
-    excess = [
-        objective(b, *one) - objective(w, *one)
-        for w, b, *one in zip(best, rough, *row, strict=True)
-    ]
-    different = np.max(np.abs(best - rough), axis=-1) > 1e-6
-    assert np.mean(different) > 0.5
-    assert np.max(excess) > 5
-    assert np.min(excess) > -1e-12
-    inside = np.max(np.abs(inner), axis=-1) < 1.5
-    np.testing.assert_allclose(best[inside], rough[inside], atol=1e-12)
-    assert not np.any(different & inside)
-    assert np.any(inside)
-
-
 # --- conventions ---
 
 
@@ -222,14 +150,6 @@ def test_derivative_at_zero_is_that_of_a_quadratic(y, sign, x, dtype):
     by_point = reverse(*(jnp.asarray(a, dtype) for a in row))[0]
     expected = np.eye(3) - sign * 0.1 * np.outer(x, x) / (1 + sign * 0.1 * np.dot(x, x))
     np.testing.assert_allclose(by_point, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_corners_move_with_the_radius_only(dtype):
-    row = (np.array([0.3, -0.2, 0.5]), 2.0, np.array([1.0, -2.0, 0.0]), 60.0, 1.0)
-    by_point, by_step, _, by_y, by_radius = reverse(*(jnp.asarray(a, dtype) for a in row))
-    np.testing.assert_allclose(by_point, np.diag([0.0, 0.0, 1.0]), atol=1e-6)
-    np.testing.assert_allclose(by_radius, [1.0, -1.0, 0.0], atol=1e-6)
-    np.testing.assert_array_equal([by_step, by_y], np.zeros((2, 3)))
 
 
 @pytest.mark.thorough

@@ -6,40 +6,12 @@ import numpy as np
 import pytest
 
 import fedjax_admm.kernels as kernels
-from fedjax_admm import graphs, losses
-from fedjax_admm.problems import consensus_regression, federated
-
-DTYPES = (jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64)
-every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-
-
-def ends(dtype):
-    """Return the sizes of entries near both ends of the range, and 1."""
-    info = jnp.finfo(dtype)
-    return [float(info.tiny) * 2.0**8, 1.0, float(info.max) * 2.0**-4]
 
 
 def close(found, expected, dtype):
     eps = float(jnp.finfo(dtype).eps)
     wide = np.asarray(jnp.asarray(found).astype(jnp.float32 if dtype != jnp.float64 else dtype))
     np.testing.assert_allclose(wide, expected, rtol=8 * eps, atol=0)
-
-
-@every_dtype
-def test_the_norm_ball_and_group_map_at_both_ends_of_the_range(dtype, x64):
-    @jax.jit
-    def found(v, radius, step):
-        ball = kernels.project_l2_ball(v, radius)
-        return kernels.safe_norm(v), ball, kernels.prox_group_l2(v, step)
-
-    for size in ends(dtype):
-        v, *numbers = (
-            jnp.asarray(part, dtype) for part in ([3 * size, -4 * size], size, 2.5 * size)
-        )
-        norm, ball, group = found(v, *numbers)
-        close(norm, 5 * size, dtype)
-        close(ball, [0.6 * size, -0.8 * size], dtype)
-        close(group, [1.5 * size, -2 * size], dtype)
 
 
 def test_the_numbers_of_which_squares_overflow_or_vanish(x64):
@@ -58,9 +30,9 @@ def test_the_numbers_of_which_squares_overflow_or_vanish(x64):
 @pytest.mark.parametrize(
     ("name", "numbers", "expected"),
     [
-        ("prox_smoothed_abs", (7.3, 1e5, 0.3), 7.3 * 0.3 / (0.3 + 1e5)),
-        ("prox_smoothed_abs", (7.3, 1e8, 0.3), 7.3 * 0.3 / (0.3 + 1e8)),
-        ("prox_smoothed_abs", (1e38, 3e38, 3e38), 0.5e38),
+        ("prox_smoothed_abs", (7.3, 1e5, 1.0, 0.3), 7.3 * 0.3 / (0.3 + 1e5)),
+        ("prox_smoothed_abs", (7.3, 1e8, 1.0, 0.3), 7.3 * 0.3 / (0.3 + 1e8)),
+        ("prox_smoothed_abs", (1e38, 3e38, 1.0, 3e38), 0.5e38),
         ("prox_smoothed_mcp", (-1e-20, 1e-37, 1.0, 3.0, 0.5), -1e-20),
         ("prox_mcp", (1e20, 3e38, 0.5, 3.0), 1e20),
         ("prox_scad", (1e20, 3e38, 0.5, 3.0), 1e20),
@@ -73,21 +45,6 @@ def test_no_digits_and_no_products_of_parameters_are_lost(name, numbers, expecte
     """In single precision: each was 0, NaN, or wrong by more than 0.1 %."""
     found = getattr(kernels, name)(*(jnp.float32(number) for number in numbers))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "numbers", "expected"),
-    [
-        ("prox_mcp", (300.0, 3e4, 0.5, 3.0), 300.0),
-        ("prox_scad", (300.0, 3e4, 0.5, 3.0), 300.0),
-        ("prox_capped_quadratic", (1349.0, 1.098e4, 8.469, 111.5), 0.014507),
-        ("prox_smoothed_abs", (2.797e4, 6.55e4, 110.4), 47.07),
-    ],
-)
-def test_products_of_halves_are_wider_than_they(name, numbers, expected):
-    found = getattr(kernels, name)(*(jnp.float16(number) for number in numbers))
-    assert found.dtype == jnp.float16
-    np.testing.assert_allclose(found, expected, rtol=2e-3)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e30])
@@ -121,18 +78,6 @@ def test_norms_of_many_entries_are_tried_without_a_scale(size):
 
 
 @pytest.mark.thorough
-@every_dtype
-def test_derivatives_are_finite_at_both_ends_of_the_range(dtype, x64):
-    for size in ends(dtype):
-        v = jnp.asarray([3 * size, -4 * size], dtype)
-        radius = jnp.asarray(size, dtype)
-        for project in (kernels.project_l2_ball, kernels.prox_group_l2):
-            slope = jax.jacrev(project, (0, 1))(v, radius)
-            assert all(bool(jnp.all(jnp.isfinite(part))) for part in slope)
-        close(jax.grad(kernels.safe_norm)(v), [0.6, -0.8], dtype)
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1e-25, 1e25])
 def test_measurements_of_phases_are_of_any_length(size):
     """The curvature along x is infinite or zero there: all of w along x goes, or nothing does."""
@@ -143,33 +88,3 @@ def test_measurements_of_phases_are_of_any_length(size):
     # An amplitude of 10 / size along x / size, where nothing but the data counts.
     exact = kernels.prox_phase_residual(v, 1e30, x * 1e10, 1e22)
     np.testing.assert_allclose(jnp.abs(jnp.sum(x * exact, -1)), 10.0, rtol=1e-5)
-
-
-def test_gradients_of_samples_of_any_length_are_clipped_to_the_norm():
-    """A gradient of 1e25 has the norm c after clipping, less what rounding takes, not 0 or NaN."""
-
-    def loss(w, sample):
-        return jnp.vdot(w, sample)
-
-    samples = [np.full((1, 3), size, np.float32) for size in (1e-37, 1e25, 2e38, 3.4e38)]
-    problem = federated(loss, samples, np.zeros(3, np.float32))
-    found = problem.clipped_gradients(jnp.zeros((4, 3), jnp.float32), jnp.float32(0.3))
-    # The first gradient is shorter than the norm: it stays.
-    np.testing.assert_allclose(found[0], np.full(3, 1e-37), rtol=1e-6)
-    np.testing.assert_allclose(found[1:], np.full((3, 3), 0.3 / 3**0.5), rtol=2e-6)
-    lengths = np.linalg.norm(np.asarray(found[1:], np.float64), axis=1)
-    assert (lengths <= float(np.float32(0.3))).all()
-
-
-@pytest.mark.thorough
-def test_slopes_of_regression_are_clipped_where_features_are_long():
-    graph = graphs.from_edges(2, [(0, 1)])
-    x = [np.full((1, 2), size, np.float32) for size in (1e25, 1e-25)]
-    targets = [np.ones(1, np.float32), np.ones(1, np.float32)]
-    problem = consensus_regression(graph, x, targets, losses.squared(), l2=1.0)
-    found = problem.clipped_gradients(jnp.zeros((2, 2), jnp.float32), jnp.float32(0.3))
-    # The second gradient is shorter than the norm: it stays. The first is cut to the norm less its
-    # room for rounding, 10 eps for two entries.
-    limit = 0.3 / (1 + 10 * float(np.finfo(np.float32).eps))
-    np.testing.assert_allclose(found, [[-limit / 2**0.5] * 2, [-2e-25] * 2], rtol=5e-7)
-    assert np.linalg.norm(np.asarray(found[0], np.float64)) <= float(np.float32(0.3))

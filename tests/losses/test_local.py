@@ -215,18 +215,6 @@ def test_prox_of_least_squares_in_float32(name):
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
-def test_every_node_has_its_own_step(name):
-    case, nodes = CASES[name], nodes_of(CASES[name])
-    local, v = problem_of(case).local, models(len(nodes), case.dim)
-    step = np.geomspace(0.01, 50, len(nodes))
-    w, memory = prox(local, jnp.asarray(v), jnp.asarray(step), jnp.zeros(v.shape))
-    assert memory == ()
-    wanted = [node.prox(row, s) for node, row, s in zip(nodes, v, step, strict=True)]
-    np.testing.assert_allclose(w, wanted, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", FEW)
-@pytest.mark.usefixtures("x64")
 def test_minimizers_are_least_squares_solutions_of_minimum_norm(name):
     case, nodes = CASES[name], nodes_of(CASES[name])
     w = np.asarray(minimizers(problem_of(case).local))
@@ -323,58 +311,6 @@ FACTORS = ("basis", "singular", "projected", "unexplained")
 
 
 @pytest.mark.usefixtures("x64")
-def test_a_problem_can_be_built_inside_a_trace():
-    """Factors made by rotations give the same prox."""
-    case = CASES["wide"]
-    features, targets = (np.stack(part) for part in data_of(case))
-    v = models(len(features), case.dim)
-
-    def solve(x, y):
-        local = losses.least_squares(x, y, jnp.ones(y.shape) / y.shape[1])
-        return local.prox(jnp.asarray(v), jnp.full(len(x), 3.0), ())[0]
-
-    traced = jax.jit(solve)(jnp.asarray(features), jnp.asarray(targets))
-    wanted = [node.prox(row, 3.0) for node, row in zip(nodes_of(case), v, strict=True)]
-    np.testing.assert_allclose(traced, wanted, atol=1e-10)
-
-
-@pytest.mark.usefixtures("x64")
-def test_padding_and_hidden_nodes_add_nothing():
-    case = CASES["access"]
-    problem = problem_of(case)
-    local, w = problem.local, jnp.asarray(models(4, 3))
-    assert values(local, w)[1] == 0
-    np.testing.assert_array_equal(gradients(local, w)[1], 0)
-    np.testing.assert_array_equal(prox_of(local, w, 7.0)[1], w[1])
-    np.testing.assert_array_equal(minimizers(local)[1], 0)
-    assert local.curvature()[1] == 0
-
-
-@pytest.mark.parametrize("name", ["tall", "wide", "access"])
-@pytest.mark.usefixtures("x64")
-def test_vmap_over_steps_and_ridges(name):
-    case, nodes = CASES[name], nodes_of(CASES[name])
-    v = jnp.asarray(models(len(nodes), case.dim))
-    local = problem_of(case).local
-    steps = jnp.asarray(STEPS)
-
-    def one(step, ridge):
-        ridges = jnp.where(jnp.sum(local.weights, 1) > 0, ridge, 0)
-        changed = losses.SquaredLoss(**{**vars(local), "ridge": ridges})
-        return changed.prox(v, jnp.full(len(v), step), ())[0]
-
-    ridges = jnp.asarray([0.0, 0.1, 3.0])
-    many = np.asarray(jax.jit(jax.vmap(jax.vmap(one, (0, None)), (None, 0)))(steps, ridges))
-    for j, ridge in enumerate(ridges):
-        for i, step in enumerate(STEPS):
-            wanted = [
-                node._replace(ridge=float(ridge) * (node.weight > 0)).prox(row, step)
-                for node, row in zip(nodes, np.asarray(v), strict=True)
-            ]
-            np.testing.assert_allclose(many[j, i], wanted, atol=1e-9)
-
-
-@pytest.mark.usefixtures("x64")
 def test_gradients_through_the_prox_are_finite_and_right():
     local, v = problem_of(CASES["wide"]).local, jnp.asarray(models(4, 5))
 
@@ -439,22 +375,6 @@ def test_conjugates_against_a_numerical_supremum(name):
 
 
 @pytest.mark.parametrize("name", FEW)
-@pytest.mark.usefixtures("x64")
-def test_conjugates_bound_every_model_in_the_ball(name):
-    """Fenchel: <v, w> <= L(w) + L*(v) for all w in the ball, with equality somewhere near."""
-    case, nodes = CASES[name], nodes_of(CASES[name])
-    local, v = problem_of(case).local, models(len(nodes), case.dim, seed=4)
-    radius = 3.0
-    found = np.asarray(conjugates(local, jnp.asarray(v), jnp.asarray(radius)))
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        w = rng.standard_normal(v.shape)
-        w *= (radius * rng.random() ** 0.3 / np.linalg.norm(w, axis=1))[:, None]
-        for i, node in enumerate(nodes):
-            assert v[i] @ w[i] <= node.value(w[i]) + found[i] + 1e-12
-
-
-@pytest.mark.parametrize("name", FEW)
 def test_plain_conjugates_are_infinite_off_the_range(name, dtype):
     case, nodes = CASES[name], nodes_of(CASES[name])
     local = problem_of(case, dtype).local
@@ -470,15 +390,6 @@ def test_plain_conjugates_are_infinite_off_the_range(name, dtype):
         tolerance = 1e-10 if dtype == "float64" else 1e-4
         scale = 1 + abs(wanted) + node.value(w[i])
         assert on[i] == pytest.approx(wanted, abs=tolerance * scale)
-
-
-@pytest.mark.usefixtures("x64")
-def test_conjugate_of_a_node_without_data():
-    local = problem_of(CASES["access"]).local
-    v = jnp.zeros((4, 3)).at[1].set(jnp.asarray([3.0, 0.0, 4.0]))
-    assert conjugates(local, v, jnp.asarray(2.0))[1] == pytest.approx(10.0)
-    assert conjugates(local, v, jnp.asarray(np.inf))[1] == np.inf
-    assert conjugates(local, jnp.zeros((4, 3)), jnp.asarray(np.inf))[1] == 0
 
 
 # --- Lasso --------------------------------------------------------------------------------------
@@ -525,25 +436,6 @@ def test_prox_of_lasso_is_stationary(name):
             assert lasso_residual(node, np.asarray(w)[i], v[i], step, l1) < 1e-9
 
 
-@pytest.mark.usefixtures("x64")
-def test_prox_of_lasso_with_long_steps():
-    """tau = 1000, well conditioned data."""
-    case, nodes = CASES["tall"], nodes_of(CASES["tall"])
-    v = models(len(nodes), case.dim)
-    w = prox_of(problem_of(case, l1=L1, inner_steps=2000).local, jnp.asarray(v), 1e3)
-    for i, node in enumerate(nodes):
-        assert lasso_residual(node, w[i], v[i], 1e3, L1) < 1e-9
-
-
-@pytest.mark.usefixtures("x64")
-def test_lasso_without_a_weight_is_least_squares():
-    case, nodes = CASES["tall"], nodes_of(CASES["tall"])
-    v = models(len(nodes), case.dim)
-    w = prox_of(problem_of(case, l1=0.0, inner_steps=2000).local, jnp.asarray(v), 2.0)
-    wanted = [node.prox(row, 2.0) for node, row in zip(nodes, v, strict=True)]
-    np.testing.assert_allclose(w, wanted, atol=1e-11)
-
-
 @pytest.mark.parametrize("name", LASSO)
 @pytest.mark.usefixtures("x64")
 def test_minimizers_of_lasso(name):
@@ -554,15 +446,6 @@ def test_minimizers_of_lasso(name):
             np.testing.assert_array_equal(w[i], 0)
             continue
         assert lasso_residual(node, w[i], w[i], 1.0, L1) < 1e-6
-
-
-@pytest.mark.usefixtures("x64")
-def test_a_heavy_lasso_makes_zeros():
-    local = problem_of(CASES["tall"], l1=np.array([1e3, 1e-3, 1e3, 1e-3])).local
-    w = np.asarray(minimizers(local))
-    np.testing.assert_array_equal(w[::2], 0)
-    assert np.all(w[1::2] != 0)
-    assert np.all(np.isfinite(gradients(local, jnp.zeros((4, 3)))))
 
 
 # --- logistic regression ------------------------------------------------------------------------
@@ -682,25 +565,6 @@ def separable(size, samples, dtype):
 
 
 @pytest.mark.slow
-def test_logistic_extremes_stay_finite(dtype):
-    """Separable data, margins of up to 1e8: nothing overflows, nothing is NaN."""
-    rng = np.random.default_rng(3)
-    for size in (1.0, 1e2, 1e3, 1e4):
-        features, labels, local = separable(size, [2, 6, 1, 8] * 3, dtype)
-        for scale in (0.0, 1.0, 1e4):
-            w = jnp.asarray(scale * rng.standard_normal((12, 3)), dtype)
-            for seen in (values(local, w), gradients(local, w), slopes(w, local)):
-                assert np.all(np.isfinite(seen))
-            for step in (1e-3, 1.0, 1e3):
-                assert np.all(np.isfinite(prox_of(local, w, step)))
-        w = np.asarray(minimizers(local))
-        assert np.all(np.isfinite(w))
-        for x, y, row in zip(features, labels, w, strict=True):
-            assert np.all(y * (x @ row) > 0)
-        assert np.isfinite(typical_norm(local))
-
-
-@pytest.mark.slow
 def test_collinear_features_stay_finite(dtype):
     """The Hessian is singular but for the proximal term, which may be below its rounding."""
     for size in (1.0, 1e2, 1e3, 1e4):
@@ -781,18 +645,6 @@ def training(optimizer=optax.sgd, **options):
     return problem, nodes
 
 
-@pytest.mark.usefixtures("x64")
-def test_values_and_gradients_of_training():
-    problem, nodes = training()
-    w = models(3, 3)
-    wanted = [node.value(row) for node, row in zip(nodes, w, strict=True)]
-    np.testing.assert_allclose(values(problem.local, jnp.asarray(w)), wanted, rtol=1e-12)
-    slope = gradients(problem.local, jnp.asarray(w))
-    wanted = [node.gradient(row) for node, row in zip(nodes, w, strict=True)]
-    np.testing.assert_allclose(slope, wanted, atol=1e-12)
-    np.testing.assert_allclose(slope, slopes(jnp.asarray(w), problem.local), atol=1e-12)
-
-
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize("anchored", [True, False])
 @pytest.mark.usefixtures("x64")
@@ -849,16 +701,6 @@ def test_the_optimiser_remembers_between_rounds(optimizer, dtype):
 
 
 @pytest.mark.usefixtures("x64")
-def test_many_steps_reach_the_exact_prox():
-    problem, nodes = training(rate=0.05, steps=4000)
-    v = models(3, 3)
-    for step in (0.1, 1.0, 3.0):
-        w = prox_of(problem.local, v, step)
-        wanted = [node.prox(row, step) for node, row in zip(nodes, v, strict=True)]
-        np.testing.assert_allclose(w, wanted, atol=1e-9)
-
-
-@pytest.mark.usefixtures("x64")
 def test_nodes_on_their_own_take_solo_steps_from_the_start():
     problem, nodes = training(rate=0.03, steps=2, solo_steps=17)
     found = minimizers(problem.local)
@@ -870,23 +712,6 @@ def test_nodes_on_their_own_take_solo_steps_from_the_start():
     np.testing.assert_array_equal(problem.start, models(3, 3, seed=9))
     sizes = np.linalg.norm(models(3, 3, seed=9), axis=1)
     assert problem.local.typical_norm() == pytest.approx(np.median(sizes))
-
-
-@pytest.mark.usefixtures("x64")
-def test_vmap_over_rates_and_steps():
-    problem, _ = training(rate=0.05, steps=5)
-    v = jnp.asarray(models(3, 3))
-    rates, steps = jnp.asarray([0.01, 0.05]), jnp.asarray([0.5, 2.0])
-
-    def one(rate, step):
-        local = losses.TrainedLoss(**{**vars(problem.local), "rate": rate})
-        return local.prox(v, jnp.full(3, step), local.prox_memory(v))[0]
-
-    both = jax.jit(jax.vmap(one))(rates, steps)
-    for i in range(2):
-        single, _ = training(rate=float(rates[i]), steps=5)
-        wanted, _ = prox(single.local, v, jnp.full(3, steps[i]), v)
-        np.testing.assert_allclose(both[i], wanted, atol=1e-14)
 
 
 def test_classes_may_be_whole_numbers(dtype):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -64,26 +63,20 @@ MODELS = {
     "nuclear": Case(lambda: penalties.nuclear(0.6, 2, 3), smooths=False, points=MATRICES),
     "add": Case(lambda: penalties.add(penalties.group_l2(0.6), penalties.l1(0.4)), smooths=False),
 }
-EDGES = {
-    "network_lasso": penalties.network_lasso,
-    "entrywise_l1": penalties.entrywise_l1,
-    "mocha": penalties.mocha,
-    "squared_difference": penalties.squared_difference,
-    "quadratic_difference": lambda: penalties.quadratic_difference(
-        [[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 0.7]]
-    ),
-}
-RADII = np.array([0.05, 1.0, 7.0, 0.0, 0.3])  # the fourth edge is not there
 
 
 def test_every_penalty_is_in_a_table():
     assert set(builders(penalties, "value", "prox", "optimality")) == set(MODELS)
-    assert set(builders(penalties, "values", "conjugate", "prox_conjugate")) == set(EDGES)
-    known = set(MODELS) | set(EDGES)
+    edges = set(builders(penalties, "values", "conjugate", "prox_conjugate"))
+    assert edges == {
+        "network_lasso",
+        "entrywise_l1",
+        "mocha",
+        "squared_difference",
+        "quadratic_difference",
+    }
+    known = set(MODELS) | edges
     assert set(builders(penalties, "prox")) | set(builders(penalties, "prox_conjugate")) == known
-
-
-# --- of models ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=MODELS)
@@ -126,14 +119,6 @@ def test_every_row_may_have_a_step_of_its_own(case):
         np.testing.assert_allclose(smoothed[-1], last, rtol=1e-5, atol=1e-6)
 
 
-# --- of edges -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=EDGES)
-def edge_penalty(request):
-    return EDGES[request.param]
-
-
 @jax.jit
 def prox(penalty, points, step):
     return penalty.prox(points, step)
@@ -142,48 +127,3 @@ def prox(penalty, points, step):
 @jax.jit
 def smoothed_prox(penalty, points, step, mu):
     return penalty.smoothed_prox(points, step, mu)
-
-
-@jax.jit
-def parts_of(penalty, points, radius, sigma):
-    flow = penalty.prox_conjugate(points, radius, sigma)
-    return flow, penalty.values(points), penalty.conjugate(flow, radius)
-
-
-@jax.jit
-def dual_prox(penalty, points, radius, sigma):
-    return penalty.prox_conjugate(points, radius, sigma)
-
-
-def test_the_dual_prox_obeys_fenchel_and_young(edge_penalty, x64):
-    """p is the prox of v if x = (v - p) / sigma and p meet r phi(x) + r phi*(p / r) = <x, p>."""
-    penalty, points, radius = edge_penalty(), POINTS, RADII
-    for sigma in (0.02, 0.5, 30.0):
-        flow, _, conjugate = map(np.asarray, parts_of(penalty, points, radius, sigma))
-        difference = (points - flow) / sigma
-        _, values, _ = parts_of(penalty, difference, radius, sigma)
-        both = radius * values + conjugate
-        np.testing.assert_allclose(both, np.sum(difference * flow, -1), rtol=1e-9, atol=1e-9)
-
-
-def test_flows_have_the_dtype_of_the_point(edge_penalty, dtype):
-    # A run casts the numbers of a penalty to the dtype of its problem.
-    penalty = jax.tree.map(lambda leaf: leaf.astype(dtype), edge_penalty())
-    points, radius = jnp.asarray(POINTS, dtype), jnp.asarray(RADII, dtype)
-    parts = jax.eval_shape(parts_of, penalty, points, radius, jnp.asarray(0.5, dtype))
-    assert {part.dtype for part in parts} == {dtype}
-    assert [part.shape for part in parts] == [(5, 3), (5,), (5,)]
-
-
-@pytest.mark.thorough
-def test_edges_are_the_same_under_jit_and_vmap(edge_penalty):
-    penalty, points, radius = edge_penalty(), jnp.asarray(POINTS), jnp.asarray(RADII)
-    sigma = jnp.asarray(0.5)
-    alone = penalty.prox_conjugate(points, radius, sigma)
-    np.testing.assert_allclose(
-        dual_prox(penalty, points, radius, sigma), alone, rtol=1e-6, atol=1e-7
-    )
-    sigmas = np.array([0.5, 2.0], np.float32)
-    both = jax.jit(jax.vmap(lambda s: penalty.prox_conjugate(points, radius, s)))(sigmas)
-    wanted = np.stack([dual_prox(penalty, points, radius, s) for s in sigmas])
-    np.testing.assert_allclose(both, wanted, rtol=1e-5, atol=1e-6)

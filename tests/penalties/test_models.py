@@ -72,10 +72,6 @@ def scad_of(t, lam, gamma):
     return np.where(t <= lam, lam * t, np.where(t <= gamma * lam, middle, outer))
 
 
-def smoothed_modulus(t, mu):
-    return np.where(abs(t) >= mu, abs(t), t**2 / (2 * mu) + mu / 2)
-
-
 def excess(values, result, v, step, function):
     """How much worse `result` is than the best point of the grid."""
     best = np.min(values[None] + (GRID[None] - v[:, None]) ** 2 / (2 * step), 1)
@@ -93,21 +89,6 @@ def test_prox_is_a_global_minimiser(name, step, dtype):
     assert np.all(excess(function(GRID), np.asarray(result, float), POINTS, step, function) < 2e-5)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name in TABLE if "+" not in name])
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("mu", [0.3, 2.5])
-def test_smoothed_prox_is_a_global_minimiser(name, step, mu, dtype):
-    build, plain, smoothed = TABLE[name]
-    result = build().smoothed_prox(jnp.asarray(POINTS, dtype), step, mu)
-    assert result.dtype == dtype
-
-    def function(x):
-        return plain(x) if smoothed is None else smoothed(smoothed_modulus(x, mu), x)
-
-    assert np.all(excess(function(GRID), np.asarray(result, float), POINTS, step, function) < 2e-5)
-
-
 @pytest.mark.parametrize("name", TABLE)
 def test_value_is_the_sum_over_entries(name):
     build, function, _ = TABLE[name]
@@ -115,61 +96,6 @@ def test_value_is_the_sum_over_entries(name):
         np.testing.assert_allclose(
             build().value(jnp.asarray(points)), np.sum(function(points)), rtol=1e-5
         )
-
-
-@pytest.mark.parametrize("name", TABLE)
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.usefixtures("x64")
-def test_optimality_certifies_the_prox_and_nothing_else(name, step):
-    """x = prox(v) is stationary for g plus the square, whose gradient at x is (x - v) / step."""
-    build, _, _ = TABLE[name]
-    penalty, v = build(), jnp.asarray(POINTS)
-    x = penalty.prox(v, step)
-    np.testing.assert_allclose(penalty.optimality(x, (x - v) / step), 0, atol=1e-9)
-    elsewhere = x + 0.013
-    assert np.all(penalty.optimality(elsewhere, (elsewhere - v) / step) > 1e-4)
-
-
-@pytest.mark.usefixtures("x64")
-def test_group_penalty_shortens_rows():
-    v = np.array([[3.0, 4.0], [0.1, 0.2], [0.0, 0.0]])
-    penalty = penalties.group_l2(0.5)
-    x = np.asarray(penalty.prox(jnp.asarray(v), 2.0))
-    np.testing.assert_allclose(x, [[2.4, 3.2], [0, 0], [0, 0]], atol=1e-12)
-    np.testing.assert_allclose(penalty.value(jnp.asarray(v)), 0.5 * (5 + np.sqrt(0.05)))
-    certificate = penalty.optimality(jnp.asarray(x), jnp.asarray((x - v) / 2))
-    np.testing.assert_allclose(certificate, [0, 0, 0], atol=1e-12)
-    off = penalty.optimality(jnp.asarray(x), jnp.asarray((x - v) / 2 + 0.3))
-    assert np.all(off[:1] > 0.1)
-    smooth = np.asarray(penalty.smoothed_prox(jnp.asarray(v), 2.0, 1.0))
-    # Long rows lose step * weight; inside mu + step * weight they shrink by the factor 1/2.
-    np.testing.assert_allclose(smooth, [[2.4, 3.2], [0.05, 0.1], [0, 0]], atol=1e-12)
-
-
-@pytest.mark.usefixtures("x64")
-def test_sparse_group_sum_against_a_grid():
-    penalty = penalties.add(penalties.group_l2(0.6), penalties.l1(0.4))
-    axis = np.linspace(-3, 3, 601)
-    x, y = np.meshgrid(axis, axis, indexing="ij")
-    for v in ([2.0, 0.3], [0.8, -0.7], [0.3, 0.2]):
-        cost = 0.6 * np.hypot(x, y) + 0.4 * (abs(x) + abs(y))
-        best = np.min(cost + ((x - v[0]) ** 2 + (y - v[1]) ** 2) / 2)
-        a, b = np.asarray(penalty.prox(jnp.asarray(v), 1.0))
-        found = 0.6 * np.hypot(a, b) + 0.4 * (abs(a) + abs(b))
-        assert found + ((a - v[0]) ** 2 + (b - v[1]) ** 2) / 2 <= best + 1e-9
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("name", TABLE)
-def test_gradients_are_finite_at_kinks(name, dtype):
-    build, _, _ = TABLE[name]
-    kinks = jnp.asarray([-2.0, -1.0, 0.0, 1.0, 2.0], dtype)
-
-    def total(penalty, v):
-        return jnp.sum(penalty.prox(v, 1.0))
-
-    for leaf in jax.tree.leaves(jax.grad(total, (0, 1))(build(), kinks)):
-        assert np.all(np.isfinite(leaf))
 
 
 SUMS = {

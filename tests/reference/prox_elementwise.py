@@ -65,11 +65,11 @@ def prox_non_negative_squared_l2(v, step, weight):
     return minimiser(lambda x, weight: weight * x, v, step, weight, low=0.0)
 
 
-def prox_box_l1(v, step, lower, upper, l1):
-    return minimiser(lambda x, l1: l1 * _sign(x), v, step, l1, low=lower, high=upper)
+def prox_box_l1(v, step, weight, lower, upper):
+    return minimiser(lambda x, weight: weight * _sign(x), v, step, weight, low=lower, high=upper)
 
 
-def prox_box_squared_l2(v, step, lower, upper, weight):
+def prox_box_squared_l2(v, step, weight, lower, upper):
     return minimiser(lambda x, weight: weight * x, v, step, weight, low=lower, high=upper)
 
 

@@ -50,7 +50,7 @@ def prox_sparse_group(v, step, l1, group):
     return v
 
 
-def prox_sparse_segments(v, step, l1, segments, weights, *, count):
+def prox_sparse_segments(v, step, l1, weights, segments, *, count):
     v = reference.soft_threshold(v, step * l1)
     weights = np.broadcast_to(weights, (count,))
     for index in np.ndindex(v.shape[:-1]):
@@ -62,8 +62,8 @@ def prox_sparse_segments(v, step, l1, segments, weights, *, count):
     return v
 
 
-def prox_segments_l2(v, step, segments, weights, *, count):
-    return prox_sparse_segments(v, step, 0.0, segments, weights, count=count)
+def prox_segments_l2(v, step, weights, segments, *, count):
+    return prox_sparse_segments(v, step, 0.0, weights, segments, count=count)
 
 
 def prox_l1_minus_l2(v, step, weight):

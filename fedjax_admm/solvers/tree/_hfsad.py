@@ -28,7 +28,7 @@ from fedjax_admm._checks import InputError, flag, instance, number
 from fedjax_admm.capabilities import OnTree, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Exchange
-from fedjax_admm.penalties import SCAD, l1, scad
+from fedjax_admm.penalties import Penalty, l1, scad
 from fedjax_admm.solvers.tree._hierarchical import (
     HierarchicalADMM,
     hierarchical_admm,
@@ -131,7 +131,9 @@ def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[Tr
     return links
 
 
-def scad_regularizers(tree: Tree, lam: ArrayLike = 0.1, gamma: ArrayLike = 2.4) -> tuple[SCAD, ...]:
+def scad_regularizers(
+    tree: Tree, lam: ArrayLike = 0.1, gamma: ArrayLike = 2.4
+) -> tuple[Penalty, ...]:
     """Return SCAD regularisers, one per level, whose weights add up to the number of clients.
 
     A server with N clients of its own has the weight N - 1 / L, where L servers below the root have

@@ -3,7 +3,7 @@
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import Row
+from tests.kernels.table.row import Row, valued
 from tests.reference import prox_chains as reference
 
 # Steps, noise, ties, a constant; chains that cost little to solve by hand.
@@ -29,37 +29,22 @@ IMAGES = np.array(
 MANY = {"iterations": 2000}
 
 ROWS: list[Row] = [
+    valued("prox_tv1d", points=CHAINS, powers=(1,)),
     Row(
         "prox_tv1d",
-        reference.prox_tv1d,
-        kernels.tv1d_value,
-        points=CHAINS,
-        scaled=lambda s: (s, ()),
-    ),
-    Row(
-        "prox_tv1d",
-        reference.prox_tv1d,
-        lambda x, weights: kernels.tv1d_value(x, weights[0] if x.ndim == 1 else weights),
         (WEIGHTS,),
+        value=lambda x, weights: kernels.tv1d_value(x, weights[0] if x.ndim == 1 else weights),
         points=CHAINS,
-        scaled=lambda s: (s, (WEIGHTS,)),
+        powers=(1, 0),
     ),
-    Row(
-        "prox_fused_lasso",
-        reference.prox_fused_lasso,
-        kernels.fused_lasso_value,
-        (0.5, 1.5),
-        points=CHAINS,
-        kinks=(0.2,),
-        scaled=lambda s: (s, (0.5, 1.5)),
-    ),
+    valued("prox_fused_lasso", (0.5, 1.5), points=CHAINS, kinks=(0.2,), powers=(1, 0, 0)),
     *(
         Row(
             f"prox_tv2d_{kind}",
-            getattr(reference, f"prox_tv2d_{kind}"),
+            twin=getattr(reference, f"prox_tv2d_{kind}"),
             static=MANY,
             points=IMAGES,
-            scaled=lambda s: (s, ()),
+            powers=(1,),
             tolerance=1e-6,
         )
         for kind in ("anisotropic", "isotropic")
@@ -67,10 +52,9 @@ ROWS: list[Row] = [
     *(
         Row(
             "prox_trend_filter",
-            reference.prox_trend_filter,
             static={"order": order, "iterations": 1000},
             points=CHAINS,
-            scaled=lambda s: (s, ()),
+            powers=(1,),
             tolerance=1e-7,
         )
         for order in (1, 2)

@@ -2,29 +2,23 @@
 
 import numpy as np
 
-import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import Row
-from tests.reference import kernels as reference
+from tests.kernels.table.row import valued
 
 # Rows on, and beside, the kinks of all rows below, and a grid.
 POINTS = np.resize(np.concatenate([np.linspace(-9, 9, 24), [0.0, 1e-3, -1e-3]]), (9, 3))
 
 
-def rows(name, value, regimes):
+def rows(name, regimes):
     """Return a row for every regime: step, parameters, kinks (or jumps)."""
     return [
-        Row(
+        valued(
             name,
-            getattr(reference, name),
-            value,
             parameters,
             steps=(step,),
             points=POINTS,
             kinks=kinks,
             convex=False,
-            scaled=(lambda s, p=parameters: (1.0, (p[0] * s, p[1], *(m * s for m in p[2:]))))
-            if parameters[0] > 0
-            else None,
+            powers=(0, 1, 0, *(1,) * (len(parameters) - 2)) if parameters[0] > 0 else None,
             # The twin of the smoothed ones is a search, which resolves a minimiser to 1e-7 at best.
             tolerance=3e-6 if "smoothed" in name else 1e-9,
         )
@@ -36,7 +30,6 @@ def rows(name, value, regimes):
 ROWS = [
     *rows(
         "prox_mcp",
-        kernels.mcp_value,
         [
             (0.5, (1.0, 3.0), (0.5, 3.0)),
             (2.999, (1.0, 3.0), (2.999, 3.0)),
@@ -47,7 +40,6 @@ ROWS = [
     ),
     *rows(
         "prox_scad",
-        kernels.scad_value,
         [
             (1.0, (1.0, 3.5), (1.0, 2.0, 3.5)),
             (2.499, (1.0, 3.5), (2.499, 3.499, 3.5)),
@@ -60,7 +52,6 @@ ROWS = [
     ),
     *rows(
         "prox_smoothed_mcp",
-        kernels.smoothed_mcp_value,
         [
             (0.5, (1.0, 3.0, 0.5), (0.5 + 0.5 * (1 - 0.5 / 3), 3.0)),
             (0.5, (1.0, 1.5, 2.0), (2.0**0.5,)),
@@ -71,7 +62,6 @@ ROWS = [
     ),
     *rows(
         "prox_smoothed_scad",
-        kernels.smoothed_scad_value,
         [
             (0.5, (1.0, 3.0, 0.5), (1.0, 1.5, 3.0)),
             (0.5, (1.0, 3.0, 1.5), (1.5,)),

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import fedjax_admm.kernels as kernels
-from tests.kernels.table.row import Row
+from tests.kernels.table.row import valued
 from tests.reference import prox_losses as reference
 
 RNG = np.random.default_rng(11)
@@ -33,12 +33,11 @@ def least_squares(matrix, weights=None):
         size = np.linalg.norm(factor.solution) / np.linalg.norm(known.solution)
         return reference.prox_least_squares(v, step, matrix, size * target, weights)
 
-    return Row(
+    return valued(
         "prox_least_squares",
-        twin,
-        kernels.least_squares_value,
         (known,),
-        scaled=lambda s: (1.0, (wide(kernels.least_squares_factor, matrix, s * target, weights),)),
+        twin=twin,
+        rescaled=lambda s: (wide(kernels.least_squares_factor, matrix, s * target, weights),),
     )
 
 
@@ -49,12 +48,11 @@ def quadratic(matrix):
         size = np.linalg.norm(factor.slope) / np.linalg.norm(LINEAR)
         return reference.prox_quadratic(v, step, matrix, size * LINEAR)
 
-    return Row(
+    return valued(
         "prox_quadratic",
-        twin,
-        kernels.quadratic_value,
         (known,),
-        scaled=lambda s: (1.0, (wide(kernels.quadratic_factor, matrix, s * LINEAR),)),
+        twin=twin,
+        rescaled=lambda s: (wide(kernels.quadratic_factor, matrix, s * LINEAR),),
     )
 
 
@@ -93,47 +91,11 @@ ROWS = [
     least_squares(SINGULAR),
     quadratic(PSD),
     quadratic(TALL.T @ TALL),
-    Row(
-        "prox_least_squares_circular",
-        reference.prox_least_squares_circular,
-        kernels.least_squares_circular_value,
-        (KERNEL, SIGNAL),
-        scaled=lambda s: (1.0, (KERNEL, s * SIGNAL)),
-    ),
-    Row(
-        "prox_absolute_residual",
-        absolute,
-        kernels.absolute_residual_value,
-        (ROW, 0.3),
-        scaled=lambda s: (s, (ROW, 0.3 * s)),
-    ),
-    Row(
-        "prox_pinball_residual",
-        pinball,
-        kernels.pinball_residual_value,
-        (ROW, 0.3, 0.2),
-        scaled=lambda s: (s, (ROW, 0.3 * s, 0.2)),
-    ),
-    Row("prox_logistic_residual", logistic, kernels.logistic_residual_value, (ROW, 0.3)),
-    Row(
-        "prox_absolute_loss",
-        absolute_samples,
-        kernels.absolute_loss_value,
-        (samples(TALL),),
-        tolerance=1e-8,
-    ),
-    Row(
-        "prox_pinball_loss",
-        pinball_samples,
-        kernels.pinball_loss_value,
-        (samples(TALL), QUANTILES),
-        tolerance=1e-8,
-    ),
-    Row(
-        "prox_logistic_loss",
-        logistic_samples,
-        kernels.logistic_loss_value,
-        (samples(TALL),),
-        tolerance=1e-8,
-    ),
+    valued("prox_least_squares_circular", (KERNEL, SIGNAL), powers=(0, 0, 1)),
+    valued("prox_absolute_residual", (ROW, 0.3), twin=absolute, powers=(1, 0, 1)),
+    valued("prox_pinball_residual", (ROW, 0.3, 0.2), twin=pinball, powers=(1, 0, 1, 0)),
+    valued("prox_logistic_residual", (ROW, 0.3), twin=logistic),
+    valued("prox_absolute_loss", (samples(TALL),), twin=absolute_samples, tolerance=1e-8),
+    valued("prox_pinball_loss", (samples(TALL), QUANTILES), twin=pinball_samples, tolerance=1e-8),
+    valued("prox_logistic_loss", (samples(TALL),), twin=logistic_samples, tolerance=1e-8),
 ]

@@ -10,6 +10,27 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_admm.kernels as kernels
+from tests.reference import (
+    kernels as oldest,
+    prox_chains,
+    prox_elementwise,
+    prox_groups,
+    prox_losses,
+    prox_matrices,
+    prox_nonconvex,
+    prox_vectors,
+)
+
+TWINS = (
+    prox_elementwise,
+    prox_nonconvex,
+    prox_groups,
+    prox_losses,
+    prox_vectors,
+    prox_matrices,
+    prox_chains,
+    oldest,
+)
 
 # Rows long and short; entries on usual kinks, far away, and at zero.
 POINTS = np.array(
@@ -49,45 +70,75 @@ def prox_of(name: str, projection: bool, static: tuple[tuple[str, Any], ...]) ->
     return prox
 
 
+def twin_of(name: str) -> Callable[..., Any]:
+    """Return the NumPy twin of a kernel: the function of the same name in `tests.reference`."""
+    return next(getattr(module, name) for module in TWINS if hasattr(module, name))
+
+
+def valued(name: str, *arguments: Any, **options: Any) -> "Row":
+    """Return the row of a map whose value is the kernel `NAME_value`."""
+    value = getattr(kernels, f"{name.removeprefix('prox_')}_value")
+    return Row(name, *arguments, value=value, **options)
+
+
 @dataclass(frozen=True, eq=False)
 class Row:
     """One kernel with one kind of parameters, its twin and its value.
 
     Attributes:
       name: of the kernel, `kernel(v, step, *parameters, **static)`; a projection has no step.
+      parameters: numbers, arrays or trees of arrays (a factor), after the step.
       twin: the same in NumPy, float64, written independently: `twin(points, step, *parameters,
-        **static)` for points of the shape of `points`.
+        **static)` for points of the shape of `points`; that of the same name if None.
+      weighted: whether the first parameter is a weight that the twin does not know: it multiplies
+        the step.
       value: g in JAX, `value(x, *parameters, **static)`: entry by entry for a separable g, else a
         number for x of the shape of one row; infinite outside its domain. A projection may leave it
         out: then its twin is the judge.
-      parameters: numbers, arrays or trees of arrays (a factor), after the step.
       static: what is no array: axis, counts.
       steps: at which the map is compared with its twin and its value.
       points: shape (rows, dim); of matrices and images (rows, ...), with `value` None.
       kinks: entries of points where the map, at the first step, has a kink or a jump.
       convex: whether g is convex: then the map is firmly nonexpansive.
-      projection: whether the kernel is a projection without a step.
       idempotent: whether a projection leaves its own results alone; one that takes logarithms does
         not.
-      scaled: `scaled(s)` returns `(step factor, parameters)` such that the map of s v at the step
-        times that factor, with those parameters, is s times the map of v: how the map is tried at
-        1e-30 and 1e30. None where g knows no such scaling: then the map is tried where it stands.
+      powers: of s, by which the step and each parameter are multiplied so that the map of s v is s
+        times the map of v: how the map is tried at 1e-30 and 1e30. None where g knows no such
+        scaling: then the map is tried where it stands.
+      rescaled: `rescaled(s)` returns the parameters instead, at the same step.
       tolerance: of the comparison with the twin in float64.
     """
 
     name: str
-    twin: Callable[..., Any]
-    value: Callable[..., Any] | None = None
     parameters: tuple[Any, ...] = ()
+    twin: Callable[..., Any] | None = None
+    weighted: bool = False
+    value: Callable[..., Any] | None = None
     static: Mapping[str, Any] = field(default_factory=dict)
     steps: tuple[float, ...] = (0.4, 5.0)
     points: np.ndarray = field(default_factory=lambda: POINTS)
     kinks: tuple[float, ...] = ()
     convex: bool = True
-    projection: bool = False
     idempotent: bool = True
-    scaled: Callable[[float], tuple[float, tuple[Any, ...]]] | None = None
+    powers: tuple[float, ...] | None = None
+    rescaled: Callable[[float], tuple[Any, ...]] | None = None
     tolerance: float = 1e-9
+
+    @property
+    def projection(self) -> bool:
+        """Return whether the kernel has no step."""
+        return self.name.startswith("project_")
+
+    def scaled(self, s: float) -> tuple[float, tuple[Any, ...]] | None:
+        """Return the factor of the step, and the parameters, of s v; None without a scaling."""
+        if self.rescaled is not None:
+            return 1.0, self.rescaled(s)
+        if self.powers is None:
+            return None
+        step, *powers = self.powers
+        parts = zip(self.parameters, powers, strict=True)
+        # Powers 0 leave parameters as they are, whole numbers among them.
+        return s**step, tuple(s**power * part if power else part for part, power in parts)
 
     @property
     def prox(self) -> Callable[..., Any]:
@@ -120,14 +171,17 @@ class Row:
     def expected(self, points, step, parameters=None) -> np.ndarray:
         """Return what the twin makes of points, float64."""
         parameters = self.parameters if parameters is None else parameters
+        if self.weighted:
+            step, parameters = step * parameters[0], parameters[1:]
         parts = parameters if self.projection else (step, *parameters)
         wide = jax.tree.map(lambda part: np.asarray(part, np.float64), parts)
-        return np.asarray(self.twin(np.asarray(points, np.float64), *wide, **self.static))
+        twin = self.twin or twin_of(self.name)
+        return np.asarray(twin(np.asarray(points, np.float64), *wide, **self.static))
 
     def __str__(self) -> str:
         """Return the name and the small parameters, for the test's name."""
         parts = [*self.parameters, *self.static.values()]
         named = [getattr(part, "__name__", part) for part in parts]
-        told = [str(n) for n in named if not isinstance(n, tuple) and np.ndim(n) == 0]
+        shown = [str(n) for n in named if not isinstance(n, tuple) and np.ndim(n) == 0]
         step = f"@{self.steps[0]}" if len(self.steps) == 1 else ""
-        return f"{self.name}{step}({', '.join(told)})"
+        return f"{self.name}{step}({', '.join(shown)})"

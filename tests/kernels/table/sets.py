@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_admm.kernels as kernels
+from fedjax_admm.kernels.sets._affine import AffineFactor, GraphFactor
 from tests.kernels.table.row import POINTS, Row
 from tests.reference import prox_sets as reference
 
@@ -75,20 +76,8 @@ def below(v):
     return kernels.project_halfspace(v, jnp.asarray(NORMAL, v.dtype), 0.7)
 
 
-def alone(s):
-    return 1.0, ()
-
-
 CONES = [
-    Row(
-        name,
-        twin,
-        value,
-        points=CONE_POINTS,
-        kinks=(1.0,),
-        projection=True,
-        scaled=alone,
-    )
+    Row(name, twin=twin, value=value, points=CONE_POINTS, kinks=(1.0,), powers=(0,))
     for name, twin, value in (
         ("project_second_order_cone", reference.second_order_cone, indicator(second_order)),
         (
@@ -103,88 +92,65 @@ CONES = [
 
 ROWS = [
     *CONES,
-    Row(
-        "project_l2_sphere",
-        reference.l2_sphere,
-        parameters=(1.5,),
-        convex=False,
-        projection=True,
-        scaled=lambda s: (1.0, (1.5 * s,)),
-    ),
+    Row("project_l2_sphere", (1.5,), twin=reference.l2_sphere, convex=False, powers=(0, 1)),
     Row(
         "project_halfspace",
-        reference.halfspace,
-        indicator(lambda x, normal, offset: along(x, normal) - offset),
         (NORMAL, 0.7),
+        twin=reference.halfspace,
+        value=indicator(lambda x, normal, offset: along(x, normal) - offset),
         kinks=(-1.4,),
-        projection=True,
-        scaled=lambda s: (1.0, (NORMAL, 0.7 * s)),
+        powers=(0, 0, 1),
     ),
     Row(
         "project_hyperplane",
-        reference.hyperplane,
-        indicator(lambda x, normal, offset: jnp.abs(along(x, normal) - offset)),
         (NORMAL, 0.7),
-        projection=True,
-        scaled=lambda s: (1.0, (NORMAL, 0.7 * s)),
+        twin=reference.hyperplane,
+        value=indicator(lambda x, normal, offset: jnp.abs(along(x, normal) - offset)),
+        powers=(0, 0, 1),
     ),
     Row(
         "project_hyperslab",
-        reference.hyperslab,
-        indicator(
+        (NORMAL, -0.3, 0.7),
+        twin=reference.hyperslab,
+        value=indicator(
             lambda x, normal, lower, upper: jnp.maximum(
                 lower - along(x, normal), along(x, normal) - upper
             )
         ),
-        (NORMAL, -0.3, 0.7),
         kinks=(-1.4, 0.6),
-        projection=True,
-        scaled=lambda s: (1.0, (NORMAL, -0.3 * s, 0.7 * s)),
+        powers=(0, 0, 1, 1),
     ),
     Row(
         "project_line",
-        reference.line,
-        indicator(
+        (NORMAL,),
+        twin=reference.line,
+        value=indicator(
             lambda x, direction: jnp.max(
                 jnp.abs(x - along(x, direction) / along(direction, direction) * direction)
             )
         ),
-        (NORMAL,),
-        projection=True,
-        scaled=lambda s: (1.0, (NORMAL * s,)),
+        powers=(0, 1),
     ),
     Row(
         "project_affine",
-        reference.affine,
-        parameters=(kernels.AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),
-        projection=True,
+        (AffineFactor(*orthonormal(EQUATIONS, [1.0, -2.0, 0.5])),),
+        twin=reference.affine,
     ),
     Row(
         "project_graph",
-        reference.graph,
-        parameters=(
-            kernels.GraphFactor(
-                np.zeros((0, 3)), orthonormal(np.concatenate([SLOPE, -np.eye(1)], 1))[0]
-            ),
-        ),
-        projection=True,
+        (GraphFactor(np.zeros((0, 3)), orthonormal(np.concatenate([SLOPE, -np.eye(1)], 1))[0]),),
+        twin=reference.graph,
     ),
     Row(
         "project_graph",
-        reference.graph,
-        parameters=(
-            kernels.GraphFactor(
-                orthonormal(np.concatenate([np.eye(1), SLOPE], 1))[0], np.zeros((0, 3))
-            ),
-        ),
-        projection=True,
+        (GraphFactor(orthonormal(np.concatenate([np.eye(1), SLOPE], 1))[0], np.zeros((0, 3))),),
+        twin=reference.graph,
     ),
     Row(
         "project_intersection",
-        lambda points, projections, iterations: reference.box_and_halfspace(1.0, NORMAL, 0.7)(
+        twin=lambda points, projections, iterations: reference.box_and_halfspace(1.0, NORMAL, 0.7)(
             points
         ),
         static={"projections": (box, below), "iterations": 1000},
-        projection=True,
     ),
 ]
