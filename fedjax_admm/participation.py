@@ -261,20 +261,12 @@ def everyone() -> Everyone:
 
 
 def bernoulli(probability: ArrayLike) -> Bernoulli:
-    """Build `Bernoulli`: one probability for all, or one per client.
-
-    Raises:
-      InputError: a probability is outside [0, 1].
-    """
+    """Build `Bernoulli`: one probability for all, or one per client."""
     return Bernoulli(number("probability", probability, at_least=0, at_most=1))
 
 
 def without_replacement(clients: int) -> WithoutReplacement:
-    """Build `WithoutReplacement`: this many different clients in each round.
-
-    Raises:
-      InputError: `clients` is not a positive whole number.
-    """
+    """Build `WithoutReplacement`: this many different clients in each round."""
     return WithoutReplacement(count("clients", clients))
 
 
@@ -284,9 +276,6 @@ def round_robin(delay: ArrayLike, probability: ArrayLike = 0.0) -> BoundedDelay:
     Args:
       delay: rounds, one number for all clients.
       probability: of acting in any round; 0, the plain round robin, if left out.
-
-    Raises:
-      InputError: `delay` is not one positive whole number, or a probability is outside [0, 1].
     """
     if is_concrete(delay):
         real_array("delay", delay)
@@ -305,11 +294,7 @@ def round_robin(delay: ArrayLike, probability: ArrayLike = 0.0) -> BoundedDelay:
 
 
 def markov_on_off(turn_on: ArrayLike, turn_off: ArrayLike) -> MarkovOnOff:
-    """Build `MarkovOnOff` from the probabilities of waking and of falling asleep.
-
-    Raises:
-      InputError: a probability is outside (0, 1].
-    """
+    """Build `MarkovOnOff` from the probabilities of waking and of falling asleep."""
     return MarkovOnOff(
         number("turn_on", turn_on, above=0, at_most=1),
         number("turn_off", turn_off, above=0, at_most=1),
@@ -320,20 +305,13 @@ def whole_rounds(process: Participation) -> WholeRounds:
     """Build `WholeRounds` from a process over nodes, such as `bernoulli(0.5)`.
 
     Without it, the passes of a round are drawn one by one.
-
-    Raises:
-      InputError: `process` is not a participation process.
     """
     check_process("process", process)
     return WholeRounds(process)
 
 
 def replay(masks: ArrayLike) -> Replay:
-    """Build `Replay` from a bool array of shape `(rounds,) + mask shape`.
-
-    Raises:
-      InputError: `masks` is not a bool array, or has no axis of rounds.
-    """
+    """Build `Replay` from a bool array of shape `(rounds,) + mask shape`."""
     real_array("masks", masks)
     masks = jnp.asarray(masks)
     if masks.dtype != bool or masks.ndim < 2:
@@ -347,12 +325,7 @@ def replay(masks: ArrayLike) -> Replay:
 
 
 def check_process(name: str, process: Any) -> None:
-    """Check that an argument is a participation process.
-
-    Raises:
-      InputError: the argument has not the methods of a process, as a number or a builder that has
-        not been called.
-    """
+    """Check that an argument is a participation process."""
     methods = ("init", "draw", "check")
     if isinstance(process, type) or not all(hasattr(process, method) for method in methods):
         raise InputError(

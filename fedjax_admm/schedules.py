@@ -166,9 +166,6 @@ def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> For
     Returns:
       A schedule. To learn its numbers, start from its own leaves, `jax.tree.map(jnp.log,
       mu.parameters)`, say: they are strong arrays, while a Python number compiles once more.
-
-    Raises:
-      InputError: `function` is not callable, or a parameter is not a finite number.
     """
     if not callable(function):
         raise InputError(
@@ -198,9 +195,6 @@ def from_optax(optax_schedule: Callable[[Any], Any]) -> FunctionOfCount:
 
     Returns:
       A schedule.
-
-    Raises:
-      InputError: `optax_schedule` is not callable.
     """
     if not callable(optax_schedule):
         raise InputError(
@@ -229,10 +223,6 @@ def as_schedule(
 
     Returns:
       A schedule.
-
-    Raises:
-      InputError: the value is none of these, a number is out of range, or the function does not
-        give one number for a count.
     """
     if not callable(value):
         if not is_real(value):

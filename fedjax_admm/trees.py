@@ -131,11 +131,7 @@ class Tree:
 
 
 def star(clients: int) -> Tree:
-    """Build the tree of depth 1: every client at the cloud.
-
-    Raises:
-      InputError: `clients` is not a positive whole number.
-    """
+    """Build the tree of depth 1: every client at the cloud."""
     return Tree(jnp.zeros(count("clients", clients), jnp.int32), (), (1,))
 
 
@@ -149,9 +145,6 @@ def from_counts(counts: Sequence[Any]) -> Tree:
 
     Returns:
       The tree.
-
-    Raises:
-      InputError: a count is not a positive whole number, or a list is empty.
     """
     if not _is_list(counts):
         raise InputError(
@@ -200,10 +193,6 @@ def from_nested(nested: Sequence[Any]) -> Tree:
 
     Returns:
       The tree.
-
-    Raises:
-      InputError: a list is empty, an entry is no whole number, or the clients are not 0, 1, ...,
-        each once.
     """
     if not _is_list(nested):
         raise InputError(
@@ -224,10 +213,6 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
 
     Returns:
       The tree.
-
-    Raises:
-      InputError: there is no root or more than one, a parent does not exist, nodes form a cycle,
-        a node without children has no data, or one with children has.
     """
     numbers = _whole_numbers("parents", parents)
     roots = np.flatnonzero(numbers == -1)

@@ -177,10 +177,6 @@ def explain_clusters(
 
     Returns:
       The `ClusterExplanation`; computed on the host in float64, whatever the dtype of the data.
-
-    Raises:
-      InputError: the loss is not squared, the penalty is not a norm, lam is not positive, or a
-        shape does not fit.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     dual_norm, kappa = _norm(penalty, problem)

@@ -81,9 +81,6 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
 
     Args:
       radius: a known number, positive; it may be infinite.
-
-    Raises:
-      InputError: the radius is not a positive number, or is traced.
     """
     if not is_concrete(radius) or not is_real(radius) or np.ndim(radius):
         raise InputError(

@@ -99,9 +99,6 @@ def relative_gap(solver: Any, problem: Any, state: Any) -> jax.Array:
 
     Returns:
       Shape (); 0 where both objective and gap are.
-
-    Raises:
-      InputError: as `certified_gap`.
     """
     gap = certified_gap(solver, problem, state)
     w = state.nodes.w
@@ -120,9 +117,6 @@ def feasible_flows(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
 
     Returns:
       Shape (edges, dim).
-
-    Raises:
-      InputError: as `certified_gap`.
     """
     check_conjugates(problem)
     radius, penalty = solver.radius(problem), solver.penalty

@@ -52,9 +52,6 @@ def locate_centrally(
 
     Returns:
       The position of least cost ever visited, shape (dim,).
-
-    Raises:
-      InputError: a count is not positive, or there are more starts than grid points.
     """
     points_per_axis = count("points_per_axis", points_per_axis, at_least=2)
     starts, steps = count("starts", starts), count("steps", steps)

@@ -40,11 +40,7 @@ def local_models(problem: Any) -> jax.Array:
 
 @needs(Clients, NodeLosses)
 def pooled_model(problem: Any) -> jax.Array:
-    """Return one least squares model for all accessible data, as equal rows (nodes, dim).
-
-    Raises:
-      InputError: as `cluster_oracle`.
-    """
+    """Return one least squares model for all accessible data, as equal rows (nodes, dim)."""
     return cluster_oracle(problem, jnp.zeros(problem.num_clients, jnp.int32), clusters=1)
 
 
@@ -61,9 +57,6 @@ def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Arr
 
     Returns:
       Shape (nodes, dim): every node's cluster's model; 0 where no node of it is accessible.
-
-    Raises:
-      InputError: the loss is not squared, or a shape does not fit.
     """
     return cluster_models(problem, labels, clusters=clusters)[jnp.asarray(labels)]
 

@@ -66,9 +66,6 @@ def damped_biases(problem, damping: ArrayLike = 5.0, *, sweeps: int = 20) -> Fac
       problem: a `MatrixCompletion`.
       damping: a number of ratings; a leaf.
       sweeps: over users, then items.
-
-    Raises:
-      InputError: the damping is negative, or `sweeps` is not a positive whole number.
     """
     damping = scalar("damping", damping, at_least=0).astype(problem.mean.dtype)
     return _damped(problem, damping, count("sweeps", sweeps))
@@ -107,9 +104,6 @@ def alternating_least_squares(
 
     Returns:
       The factors; zero for a user or an item without training ratings.
-
-    Raises:
-      InputError: a number is out of range.
     """
     typed_key(key)
     weight = scalar("weight", weight, above=0).astype(problem.mean.dtype)

@@ -18,9 +18,6 @@ def components(graph: Graph) -> jax.Array:
     Returns:
       The smallest node of every node's component, shape (nodes,), int32.
 
-    Raises:
-      InputError: `graph` is a stack of graphs.
-
     Reference: Y. Shiloach, U. Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
     Algorithms 3, 1982.
     """

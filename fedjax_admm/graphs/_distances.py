@@ -58,10 +58,6 @@ def nearest_neighbours(
 
     Returns:
       The graph.
-
-    Raises:
-      InputError: the distances are no symmetric matrix of finite, non-negative numbers, `k` is not
-        between 1 and the number of other nodes, or a weight is negative or not finite.
     """
     matrix = symmetric_matrix("distances", distances)
     num_nodes = matrix.shape[0]
@@ -89,10 +85,6 @@ def nearest_neighbours_of_points(
 
     Returns:
       The graph.
-
-    Raises:
-      InputError: the points are not finite or have another shape, `k` is not between 1 and the
-        number of other points, or a weight is negative or not finite.
     """
     distances = _euclidean(finite_array("points", points, (None, None)))
     return nearest_neighbours(distances, k, weight=weight, max_edges=max_edges)
@@ -144,10 +136,6 @@ def gaussian_wasserstein(samples: ArrayLike, counts: ArrayLike | None = None) ->
 
     Returns:
       Shape (nodes, nodes), as `gaussian_wasserstein_from_moments`.
-
-    Raises:
-      InputError: the arrays have other shapes, a sample is not finite, or a node has fewer than 2
-        samples.
     """
     real_array("samples", samples)
     shape = np.shape(samples)
@@ -182,9 +170,6 @@ def gaussian_wasserstein_from_moments(means: ArrayLike, covariances: ArrayLike) 
 
     Returns:
       Shape (nodes, nodes): exactly symmetric, not negative, with a diagonal of zeros.
-
-    Raises:
-      InputError: the shapes do not fit, an entry is not finite, or a covariance is not symmetric.
 
     Reference: I. Olkin, F. Pukelsheim, "The distance between two random vectors with given
     dispersion matrices", Linear Algebra and its Applications 48, 1982.

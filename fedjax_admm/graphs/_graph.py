@@ -56,9 +56,6 @@ class Graph:
           values: shape (nodes,): what colours the nodes; one colour for all if None.
           positions: shape (nodes, 2); from the Laplacian if None, up to 1500 nodes.
           axes: what to draw into; new ones if None.
-
-        Raises:
-          InputError: an array has another shape, or positions are missing and cannot be computed.
         """
         return plot_graph(self, values, positions, axes)
 
@@ -122,10 +119,6 @@ def from_edges(
 
     Returns:
       The graph, its edges sorted by head, then tail.
-
-    Raises:
-      InputError: an edge is no pair of different nodes or is named twice, a weight is not positive
-        and finite, there are not as many weights as edges, or `max_edges` is too small.
     """
     num_nodes = count("num_nodes", num_nodes)
     ends = _pairs(edges)
@@ -161,11 +154,7 @@ def from_edges(
 
 
 def pad(graph: Graph, max_edges: int) -> Graph:
-    """Fill up the edge list of a graph with absent edges; nothing else changes.
-
-    Raises:
-      InputError: `max_edges` is smaller than the length of the list.
-    """
+    """Fill up the edge list of a graph with absent edges; nothing else changes."""
     instance("graph", graph, Graph, _GRAPH)
     room = count("max_edges", max_edges, at_least=0) - graph.num_edges
     if room < 0:
@@ -195,10 +184,6 @@ def stack(graphs: Sequence[Graph]) -> Graph:
 
     Returns:
       A graph whose arrays have shape (graphs, edges).
-
-    Raises:
-      InputError: there is no graph, or the graphs differ in the number of nodes or in the dtype of
-        their weights.
     """
     several("graphs", graphs, "graphs")
     graphs = list(graphs)
@@ -244,10 +229,6 @@ def from_matrix(
     Returns:
       The graph. From a traced matrix, all weights are NaN if there are more than `max_edges` edges,
       and those of negative entries are NaN.
-
-    Raises:
-      InputError: the matrix is not square, symmetric, finite and non-negative with a diagonal of
-        zeros, or `max_edges` is too small.
     """
     matrix = symmetric_matrix(name, weights)
     num_nodes = matrix.shape[0]
@@ -278,10 +259,6 @@ def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
 
     Returns:
       Shape (n, n); a concrete array where `value` is concrete, also inside a transformation.
-
-    Raises:
-      InputError: the matrix is not square or is empty; an entry is not finite, is negative, or
-        differs from its mirror image by more than 64 rounding errors of the largest entry.
     """
     if not is_concrete(value):
         matrix = finite_array(name, value, (None, None))
@@ -321,10 +298,6 @@ def chain(n: int, weights: ArrayLike | Sequence[float] | None = None) -> Graph:
     Args:
       n: number of nodes.
       weights: one positive number, or one per edge from the first to the last; 1 if None.
-
-    Raises:
-      InputError: `n` is not a positive whole number, a weight is not positive and finite, or there
-        are not as many weights as edges.
     """
     nodes = np.arange(count("n", n))
     return from_edges(n, np.stack([nodes[:-1], nodes[1:]], 1), weights)
@@ -336,10 +309,6 @@ def star(n: int, weights: ArrayLike | Sequence[float] | None = None) -> Graph:
     Args:
       n: number of nodes, the centre included.
       weights: one positive number, or one per edge from node 1 to the last; 1 if None.
-
-    Raises:
-      InputError: `n` is not a positive whole number, a weight is not positive and finite, or there
-        are not as many weights as edges.
     """
     others = np.arange(1, count("n", n))
     return from_edges(n, np.stack([np.zeros_like(others), others], 1), weights)
@@ -353,10 +322,6 @@ def grid(rows: int, columns: int, weights: ArrayLike | Sequence[float] | None = 
       columns: number of columns; node `row * columns + column` stands at (row, column).
       weights: one positive number, or one per edge: node by node, first the edge to the right,
         then the one below; 1 if None.
-
-    Raises:
-      InputError: a number is not a positive whole number, a weight is not positive and finite, or
-        there are not as many weights as edges.
     """
     nodes = np.arange(count("rows", rows) * count("columns", columns)).reshape(rows, columns)
     right = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], 1)
@@ -389,11 +354,7 @@ def join_pairs(joined: jax.Array, weights: jax.Array, max_edges: int) -> tuple[G
 
 
 def check_room(found: int | jax.Array, max_edges: int) -> None:
-    """Check that an edge list has room for the edges found; a traced number is not looked at.
-
-    Raises:
-      InputError: more edges were found than the list has room for.
-    """
+    """Check that an edge list has room for the edges found; a traced number is not looked at."""
     if is_concrete(found) and int(found) > max_edges:
         raise InputError(
             f"must be at least {int(found)}, the number of edges, but it is {max_edges}",

@@ -34,11 +34,7 @@ _EDGE_DRAWS = 10_000
 
 
 def block_labels(sizes: Sequence[int]) -> jax.Array:
-    """Return the block of every node of a stochastic block model, shape (sum(sizes),), int32.
-
-    Raises:
-      InputError: `sizes` is not a list of positive whole numbers.
-    """
+    """Return the block of every node of a stochastic block model, shape (sum(sizes),), int32."""
     checked = _sizes(sizes)
     return jnp.asarray(np.repeat(np.arange(len(checked)), checked), jnp.int32)
 

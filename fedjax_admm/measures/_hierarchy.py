@@ -19,9 +19,6 @@ def signal_error(problem: Any, model: jax.Array) -> dict[str, jax.Array]:
     """Return "error", the relative squared error of a model (dim,), blind to its sign.
 
     `min(||w - w*||^2, ||w + w*||^2) / ||w*||^2`: intensities cannot tell w from -w.
-
-    Raises:
-      InputError: the problem has a truth for every client instead of one signal.
     """
     truth = problem.truth
     if truth.ndim != 1:

@@ -190,11 +190,7 @@ def _described(tree: Any) -> str:
 
 
 def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
-    """Return arrays with floating ones in the parameters' dtype, which rounds none of them.
-
-    Raises:
-      InputError: the parameters' dtype is narrower.
-    """
+    """Return arrays with floating ones in the parameters' dtype, which rounds none of them."""
 
     def cast(leaf: Any) -> Any:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -234,11 +230,7 @@ def _host_arrays(name: str, tree: Any) -> Any:
 
 
 def held_out_samples(held_out: Any, dtype: Any) -> Any:
-    """Return held-out samples: arrays with one leading axis of samples.
-
-    Raises:
-      InputError: they have no such axis, or there are none.
-    """
+    """Return held-out samples: arrays with one leading axis of samples."""
     arrays = _in_dtype("held_out", _device_arrays("held_out", held_out), dtype)
     rows = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
     if len(rows) > 1 or rows & {(), (0,)}:

@@ -202,11 +202,6 @@ def consensus_regression(
 
     Returns:
       The problem with its optimum; shorter clients are padded.
-
-    Raises:
-      InputError: the graph is not connected, a client has no sample, a shape does not fit, an entry
-        is not finite, a label is neither -1 nor 1, a weight is negative, or a loss of one's own is
-        not what it says.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     clients = graph.num_nodes
@@ -289,9 +284,6 @@ def draw_consensus_regression(
     Returns:
       The problem. The optimum is NaN, and the targets are, if the graph could not be drawn.
 
-    Raises:
-      InputError: the graph is not connected, or a number is out of range.
-
     Reference: the simulations of the paper; the variance 0.1 of the noise is not stated there.
     """
     typed_key(key)
@@ -331,10 +323,6 @@ def with_loss(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: a weight is negative, or the loss needs labels where the targets are numbers, or
-        the other way round.
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     check_sample_loss(loss)

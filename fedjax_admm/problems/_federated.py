@@ -98,13 +98,6 @@ def federated(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: clients differ in structure, shapes or dtypes, or have no sample; the loss or the
-        score raises or returns no scalar, or the loss is not finite at the start; a parameter is
-        not floating, or narrower than the data; a batch is larger than a client; the prox returns
-        another shape; the topology has another number of clients; or an argument is none of those
-        listed.
     """
     one_of("sampling", sampling, ("epochs", "replacement"))
     layout, first, private = _layout(start, shared)

@@ -245,9 +245,6 @@ def inner_steps(
 
     Returns:
       For the argument `inner` of `federated`.
-
-    Raises:
-      InputError: an argument does not fit.
     """
     if not isinstance(optimizer, optax.GradientTransformation):
         raise InputError(
@@ -274,9 +271,6 @@ def inner_lbfgs(
     Returns:
       For the argument `inner` of `federated`.
 
-    Raises:
-      InputError: an argument does not fit.
-
     Reference: D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale
     optimization", Mathematical Programming 45 (1989); the iterations are optax's.
     """
@@ -287,11 +281,7 @@ def inner_lbfgs(
 
 
 def as_inner(inner: Any) -> ProximalMap:
-    """Return an inner solver; L-BFGS for None, ten steps of an optax optimiser for that.
-
-    Raises:
-      InputError: it is neither.
-    """
+    """Return an inner solver; L-BFGS for None, ten steps of an optax optimiser for that."""
     if inner is None:
         return inner_lbfgs()
     if isinstance(inner, optax.GradientTransformation):
@@ -307,11 +297,7 @@ def as_inner(inner: Any) -> ProximalMap:
 
 
 def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any) -> ExactProx:
-    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments.
-
-    Raises:
-      InputError: it cannot be called so, or returns something of another shape than the parameters.
-    """
+    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments."""
     if not callable(function):
         raise InputError(
             f"must be a function prox(params, step, client_data), but it is {one_line(function)}",

@@ -61,10 +61,6 @@ def flip_labels(
 
     Returns:
       The problem, and who has false labels, bool, shape (clients,).
-
-    Raises:
-      InputError: the problem has no labels; there is no key for a share; both a share and a mask
-        are given, or none; or whole numbers are traced and `classes` is None.
     """
     kinds = (ConsensusRegression, RobustRegression, Networked, Federated)
     if not isinstance(problem, kinds):

@@ -198,11 +198,6 @@ def localization(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: a shape does not fit, an entry is not finite, a range is not positive, a number
-        is so large that its square is near the end of the range of float32, or the sensors stand
-        so that ranges to them do not tell where the target is.
     """
     anchors = finite_array("anchors", anchors, (None, None))
     real_array("distances", distances)
@@ -238,9 +233,6 @@ def _check_spread(anchors: jax.Array, start: jax.Array, given: bool) -> None:
 
     Sensors in one plane (or on one line of a plane) know it but for its mirror image: then the
     search must be given a start that is on its side.
-
-    Raises:
-      InputError: a whole circle, or two mirror images, fit alike.
     """
     if not is_concrete((anchors, start)):
         return
@@ -286,10 +278,6 @@ def draw_localization(
 
     Returns:
       A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
-
-    Raises:
-      InputError: a count is not a positive whole number, the cube has no positive width, or
-        `noise` is no noise model.
     """
     typed_key(key)
     _check_noise(noise)

@@ -183,10 +183,6 @@ def matrix_completion_of_clients(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: a client has no rating, lengths differ, a number is out of range, a value is not
-        finite, or all values are equal.
     """
     num_items = count("num_items", num_items)
     several("clients", clients, "three arrays per client")

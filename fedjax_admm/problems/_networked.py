@@ -141,10 +141,6 @@ def networked_regression(
 
     Returns:
       The problem; shorter nodes are padded with samples of weight zero.
-
-    Raises:
-      InputError: an accessible node has no sample, a shape does not fit, an entry is not finite, a
-        weight is negative, or the scale is unknown.
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     local = least_squares(x, y, weights, ridge)
@@ -185,9 +181,6 @@ def networked_logistic(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: as `networked_regression`; or a target is neither -1 nor 1.
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     if is_concrete(y):
@@ -244,10 +237,6 @@ def networked_training(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: a shape does not fit, an entry is not finite, an accessible node has no sample,
-        or a number is out of range.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     function_of("sample_loss", sample_loss, "w", "x", "y")
@@ -325,9 +314,6 @@ def draw_networked_regression(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: a shape does not fit or a number is out of range.
     """
     typed_key(key)
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")

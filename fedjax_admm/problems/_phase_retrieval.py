@@ -136,10 +136,6 @@ def phase_retrieval(
 
     Returns:
       The problem.
-
-    Raises:
-      InputError: a shape does not fit, an entry is not finite, the start is zero, the tree has
-        another number of leaves than there are clients, or `box` is unknown.
     """
     x = finite_array("x", x, (None, None))
     clients, dim = x.shape
@@ -253,9 +249,6 @@ def draw_phase_retrieval(
 
     Returns:
       The problem; the box has the radius 5 and is clipped to.
-
-    Raises:
-      InputError: a count is not a positive whole number, or an option is unknown.
     """
     typed_key(key)
     flag("signed", signed)

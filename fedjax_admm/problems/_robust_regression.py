@@ -130,10 +130,6 @@ def robust_regression(
 
     Returns:
       The problem; shorter clients are padded with samples of weight zero.
-
-    Raises:
-      InputError: there is no client, a client has no sample or no positive weight, a shape does not
-        fit, an entry is not finite, a weight is negative, or the tree has another number of leaves.
     """
     for name, given in (("features", features), ("targets", targets), ("weights", weights)):
         if given is not None or name != "weights":
@@ -197,9 +193,6 @@ def clusters_of_clients(
 
     Returns:
       Shape (clients,), int.
-
-    Raises:
-      InputError: a number is out of range.
     """
     several("servers", servers, "clusters, one per edge server")
     if any(np.ndim(server) for server in servers) or len(servers) == 0:
@@ -252,9 +245,6 @@ def draw_robust_regression(
 
     Returns:
       The problem, on a tree with one edge server per entry of `servers`.
-
-    Raises:
-      InputError: a count is out of range.
     """
     typed_key(key)
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)

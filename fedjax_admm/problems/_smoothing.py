@@ -83,9 +83,6 @@ def randomized_smoothing(draws: int = 16, *, seed: int = 0) -> RandomizedSmoothi
     Returns:
       For the argument `smoothing` of `federated`.
 
-    Raises:
-      InputError: a number is out of range.
-
     Reference: J. C. Duchi, P. L. Bartlett, M. J. Wainwright, "Randomized smoothing for stochastic
     optimization", SIAM Journal on Optimization 22(2), 2012.
     """
@@ -98,11 +95,7 @@ def moreau_smoothing() -> MoreauSmoothing:
 
 
 def as_smoothing(smoothing: Any) -> Smoothing:
-    """Return a smoothing: none for None, the user's for a function (params, sample, mu).
-
-    Raises:
-      InputError: it is neither.
-    """
+    """Return a smoothing: none for None, the user's for a function (params, sample, mu)."""
     if smoothing is None:
         return NoSmoothing()
     if hasattr(smoothing, "gradients") and not isinstance(smoothing, type):
