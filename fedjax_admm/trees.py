@@ -25,6 +25,12 @@ from fedjax_admm._drawings import tree_svg
 from fedjax_admm._plots import plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
 
+__all__ = ["Tree", "from_counts", "from_nested", "from_parents", "star"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 @pytree_dataclass
 class Tree:

@@ -29,14 +29,12 @@ from fedjax_admm._checks import (
     instance,
     is_concrete,
     scalar,
-    several,
     typed_key,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph, check_connected
 from fedjax_admm.losses import (
     Absolute,
-    Logistic,
     Quantile,
     SampleLoss,
     bounded_rows,
@@ -45,6 +43,7 @@ from fedjax_admm.losses import (
     clipped_slopes,
     minimize_regression,
 )
+from fedjax_admm.problems._client_rows import check_labels, client_rows
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 # A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.
@@ -203,55 +202,15 @@ def consensus_regression(
     Returns:
       The problem with its optimum; shorter clients are padded.
     """
-    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
-    clients = graph.num_nodes
     check_connected(graph)
-    for name, given in (("features", features), ("targets", targets)):
-        several(name, given, "one array per client")
-        if len(given) != clients:
-            raise InputError(
-                f"must hold one array per node of the graph ({clients}), but it holds {len(given)}",
-                argument=name,
-                value=given,
-            )
     check_sample_loss(loss)
-    arrays = [finite_array(f"features[{k}]", part, (None, None)) for k, part in enumerate(features)]
-    dim, dtype = arrays[0].shape[-1], arrays[0].dtype
-    sizes = np.array([len(part) for part in arrays], np.int32)
-    if dim == 0:
-        raise InputError(
-            f"must have columns, but features[0] is {arrays[0].shape}",
-            argument="features",
-            value=features,
-        )
-    if not sizes.all():
-        empty = int(np.argmin(sizes))
-        raise InputError(
-            "must hold at least one sample, but it holds none",
-            argument=f"features[{empty}]",
-            value=features[empty],
-            remedy="leave that client out",
-        )
-    x = np.zeros((clients, sizes.max(), dim), dtype)
-    y = np.zeros(x.shape[:2], dtype)
-    for k, m in enumerate(sizes):
-        x[k, :m] = finite_array(f"features[{k}]", arrays[k], (None, dim))
-        y[k, :m] = finite_array(f"targets[{k}]", targets[k], (int(m),))
-        wrong = np.flatnonzero(loss.labels & (np.abs(y[k, :m]) != 1))
-        if wrong.size:
-            raise InputError(
-                f"must hold -1 and 1 for {_named(loss)}, but entry {wrong[0]} is "
-                f"{y[k, wrong[0]]:g}",
-                argument=f"targets[{k}]",
-                value=targets[k],
-                remedy="classes 0 and 1 become 2 * targets - 1",
-            )
+    x, (y,), sizes = client_rows(features, graph.num_nodes, targets=targets)
+    if loss.labels:
+        check_labels(y, np.arange(y.shape[1]) < sizes[:, None], targets)
     if truth is not None:
-        truth = finite_array("truth", truth, (clients, dim)).astype(dtype)
-    weights = _weights(l1, l2)
-    return _assembled(
-        graph, jnp.asarray(x), jnp.asarray(y), jnp.asarray(sizes), loss, *weights, truth
-    )
+        truth = finite_array("truth", truth, (len(x), x.shape[-1])).astype(x.dtype)
+    data = (jnp.asarray(part) for part in (x, y, sizes))
+    return _assembled(graph, *data, loss, *_weights(l1, l2), truth)
 
 
 def draw_consensus_regression(
@@ -334,16 +293,8 @@ def with_loss(
             value=loss,
             remedy="build the problem anew",
         )
-    weights = _weights(l1, l2)
-    return _assembled(
-        problem.graph,
-        problem.features,
-        problem.targets,
-        problem.sizes,
-        loss,
-        *weights,
-        problem.truth,
-    )
+    data = (problem.features, problem.targets, problem.sizes)
+    return _assembled(problem.graph, *data, loss, *_weights(l1, l2), problem.truth)
 
 
 def pooled_correlation(problem: ConsensusRegression) -> jax.Array:
@@ -353,9 +304,7 @@ def pooled_correlation(problem: ConsensusRegression) -> jax.Array:
     uses it publishes it, and no accountant here covers that.
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
-    products = jnp.einsum(
-        "kmp,km->p", problem.features, problem.targets, precision=jax.lax.Precision.HIGHEST
-    )
+    products = jnp.einsum("kmp,km->p", problem.features, problem.targets, precision=_HIGHEST)
     return jnp.max(jnp.abs(products))
 
 
@@ -386,10 +335,6 @@ def pooled_optimum(x, y, shares, loss, l1, l2) -> jax.Array:
 def _shares(sizes, samples, dtype) -> jax.Array:
     here = jnp.arange(samples, dtype=jnp.int32)[None] < sizes[:, None]
     return here.astype(dtype) / sizes.astype(dtype)[:, None]
-
-
-def _named(loss) -> str:
-    return "the logistic loss" if isinstance(loss, Logistic) else type(loss).__name__
 
 
 def _weights(l1: ArrayLike, l2: ArrayLike) -> tuple[jax.Array, jax.Array]:

@@ -32,7 +32,6 @@ from fedjax_admm._checks import (
     per_client,
     real_array,
     scalar,
-    several,
     squarable,
     typed_key,
 )
@@ -46,8 +45,10 @@ from fedjax_admm.losses import (
     TrainedLoss,
     least_squares,
 )
+from fedjax_admm.problems._client_rows import check_labels, client_rows
 
 SCALES = ("mean", "sum")
+_INACCESSIBLE = "mark it as not accessible"
 
 
 @pytree_dataclass
@@ -144,14 +145,9 @@ def networked_regression(
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     local = least_squares(x, y, weights, ridge)
-    count("inner_steps", inner_steps)
     if l1 is not None:
-        per_node = per_client("l1", l1, graph.num_nodes, "node")
-        local = LassoLoss(
-            local,
-            jnp.where(reached, per_node, 0).astype(x.dtype),
-            count("inner_steps", inner_steps),
-        )
+        l1 = jnp.where(reached, per_client("l1", l1, graph.num_nodes, "node"), 0).astype(x.dtype)
+        local = LassoLoss(local, l1, count("inner_steps", inner_steps))
     return _assembled(graph, local, reached, x, truth)
 
 
@@ -184,15 +180,7 @@ def networked_logistic(
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     if is_concrete(y):
-        wrong = np.argwhere((np.asarray(weights) > 0) & (np.abs(np.asarray(y)) != 1))
-        if wrong.size:
-            i, j = (int(place) for place in wrong[0])
-            raise InputError(
-                f"must hold -1 and 1, but entry {j} is {np.asarray(y)[i, j]:g}",
-                argument=f"targets[{i}]",
-                value=targets[i],
-                remedy="classes 0 and 1 become 2 * targets - 1",
-            )
+        check_labels(np.asarray(y), np.asarray(weights) > 0, targets)
     steps = {"mean": 8, "sum": 24}[scale] if newton_steps is None else newton_steps
     local = LogisticLoss(x, y, weights, count("newton_steps", steps))
     return _assembled(graph, local, reached, x, truth)
@@ -385,46 +373,22 @@ def _assembled(graph, local, reached, x, truth) -> Networked:
 def _stacked(graph, features, targets, accessible, scale, node_weights):
     """Pad ragged data and turn scale, access and node weights into sample weights."""
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
-    nodes = graph.num_nodes
-    for name, given in (("features", features), ("targets", targets)):
-        several(name, given, "one array per node")
-        if len(given) != nodes:
-            raise InputError(
-                f"must hold one array per node of the graph ({nodes}), but it holds {len(given)}",
-                argument=name,
-                value=given,
-            )
-    reached = _reached(accessible, nodes)
+    reached = _reached(accessible, graph.num_nodes)
     _check_anyone(reached)
-    open_ = np.asarray(reached)
-    arrays = [
-        finite_array(f"features[{i}]", part, (None, None)) if open_[i] else None
-        for i, part in enumerate(features)
-    ]
-    first = next((part for part in arrays if part is not None), None)
-    assert first is not None
-    dim, dtype = first.shape[1], first.dtype
-    if dim == 0:
-        raise InputError(
-            f"must have columns, but one has the shape {first.shape}",
-            argument="features",
-            value=features,
-        )
-    samples = np.array([0 if part is None else part.shape[0] for part in arrays])
-    _check_samples(samples, reached)
-    x = np.zeros((nodes, samples.max(), dim), dtype)
-    y = np.zeros(x.shape[:2], dtype)
-    for i, m in enumerate(samples):
-        if open_[i]:
-            x[i, :m] = finite_array(f"features[{i}]", features[i], (None, dim))
-            y[i, :m] = finite_array(f"targets[{i}]", targets[i], (int(m),))
+    x, (y,), samples = client_rows(
+        features,
+        graph.num_nodes,
+        called="node",
+        read=np.asarray(reached),
+        empty=_INACCESSIBLE,
+        targets=targets,
+    )
     squarable("features", jnp.asarray(x))
     squarable("targets", jnp.asarray(y), small=False)
-    here = np.arange(x.shape[1]) < samples[:, None]
-    weights = _shares(x.shape[:2], scale, dtype, here)
+    weights = _shares(y.shape, scale, x.dtype, np.arange(y.shape[1]) < samples[:, None])
     if node_weights is not None:
-        factors = finite_array("node_weights", node_weights, (nodes,))
-        weights = weights * number("node_weights", factors, above=0).astype(dtype)[:, None]
+        factors = finite_array("node_weights", node_weights, (graph.num_nodes,))
+        weights = weights * number("node_weights", factors, above=0).astype(x.dtype)[:, None]
     return jnp.asarray(x), jnp.asarray(y), weights, reached
 
 
@@ -469,6 +433,7 @@ def _check_samples(samples, reached) -> None:
         empty = np.flatnonzero((np.asarray(samples) == 0) & np.asarray(reached))
         if empty.size:
             raise InputError(
-                f"node {empty[0]} must have at least one sample, but it has none; mark it as not "
-                "accessible."
+                f"must hold a sample of every node, but node {empty[0]} has none",
+                argument="present",
+                remedy=_INACCESSIBLE,
             )
