@@ -1,4 +1,4 @@
-"""Turning what a user calls the clients' data into arrays, with the checks of it."""
+"""The clients' data as a user gives them, checked and turned into arrays."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +23,8 @@ from fedjax_admm.problems._client_data import (
     compacted,
     stacked,
 )
+
+_LEAVE_OUT = "leave that client out"
 
 
 def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
@@ -87,39 +89,24 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
     if not data:
         raise InputError("must hold a client, but it is empty", argument="data", value=data)
     traced = not is_concrete(data)
-    arrays_of = _device_arrays if traced else _host_arrays
-    arrays = [arrays_of(f"data[{i}]", client) for i, client in enumerate(data)]
+    convert = jnp.asarray if traced else np.asarray
+    arrays = [_arrays(f"data[{i}]", client, convert) for i, client in enumerate(data)]
     first = _described(arrays[0])
     for i, client in enumerate(arrays):
-        described = _described(client)
-        if described != first:
-            raise InputError(
-                f"must have the structure, shapes and dtypes of data[0] ({first}), but it has "
-                f"{described}",
-                argument=f"data[{i}]",
-                value=data[i],
-            )
+        described, words, remedy = _described(client), "", None
         lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(client)}
-        if () in lengths:
-            raise InputError(
-                "must hold arrays with a leading axis of samples, but one has no axis",
-                argument=f"data[{i}]",
-                value=data[i],
-            )
-        if len(lengths) > 1:
-            raise InputError(
-                f"must have arrays with equally many samples, but they have "
-                f"{listed(str(length) for (length,) in sorted(lengths))}",
-                argument=f"data[{i}]",
-                value=data[i],
-            )
-        if lengths == {(0,)}:
-            raise InputError(
-                "must hold at least one sample, but it holds none",
-                argument=f"data[{i}]",
-                value=data[i],
-                remedy="leave that client out",
-            )
+        if described != first:
+            words = f"must have the structure, shapes and dtypes of data[0] ({first}), but it has "
+            words += described
+        elif () in lengths:
+            words = "must hold arrays with a leading axis of samples, but one has no axis"
+        elif len(lengths) > 1:
+            numbers = listed(str(length) for (length,) in sorted(lengths))
+            words = f"must have arrays with equally many samples, but they have {numbers}"
+        elif lengths == {(0,)}:
+            words, remedy = "must hold at least one sample, but it holds none", _LEAVE_OUT
+        if words:
+            raise InputError(words, argument=f"data[{i}]", value=data[i], remedy=remedy)
     arrays = [_in_dtype(f"data[{i}]", client, dtype) for i, client in enumerate(arrays)]
     return _padded(arrays) if traced else bucketed(arrays)
 
@@ -140,7 +127,7 @@ def _padded(clients: Sequence[Any]) -> StackedData:
 
 
 def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
-    arrays = _in_dtype("data", _device_arrays("data", data), dtype)
+    arrays = _in_dtype("data", _arrays("data", data), dtype)
     leaves = jax.tree.leaves(arrays)
     heads = {leaf.shape[:2] for leaf in leaves}
     if len(heads) != 1 or len(next(iter(heads))) != 2:
@@ -174,7 +161,7 @@ def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
                 f"must leave every client a sample, but client {empty[0]} has none",
                 argument="mask",
                 value=mask,
-                remedy="leave that client out",
+                remedy=_LEAVE_OUT,
             )
     return compacted(arrays, there)
 
@@ -185,8 +172,8 @@ def _is_array(part: Any) -> bool:
 
 def _described(tree: Any) -> str:
     leaves, structure = jax.tree.flatten(tree)
-    told = [f"{leaf.dtype}{list(leaf.shape[1:])} per sample" for leaf in leaves]
-    return f"{structure}: {', '.join(told)}".removeprefix("PyTreeDef")
+    shapes = ", ".join(f"{leaf.dtype}{list(leaf.shape[1:])} per sample" for leaf in leaves)
+    return f"{structure}: {shapes}".removeprefix("PyTreeDef")
 
 
 def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
@@ -195,43 +182,22 @@ def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
     def cast(leaf: Any) -> Any:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             return leaf
-        given = jax.dtypes.canonicalize_dtype(leaf.dtype)  # float64 is float32 where JAX has none
-        if not np.can_cast(given, dtype, "safe"):
+        own = jax.dtypes.canonicalize_dtype(leaf.dtype)  # float64 is float32 where JAX has none
+        if not np.can_cast(own, dtype, "safe"):
             raise InputError(
-                f"holds {given} numbers, which {dtype} parameters would round",
+                f"holds {own} numbers, which {dtype} parameters would round",
                 argument=name,
                 value=tree,
-                remedy=f"begin with parameters of {given}, or cast the data",
+                remedy=f"begin with parameters of {own}, or cast the data",
             )
         return leaf.astype(dtype)
 
     return jax.tree.map(cast, tree)
 
 
-def _host_arrays(name: str, tree: Any) -> Any:
-    """Return the arrays of a client on the host."""
-
-    def array(leaf: Any) -> np.ndarray:
-        if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
-            real_array(name, leaf)
-        given = np.asarray(leaf)
-        if given.ndim == 0 or given.dtype == object:
-            raise InputError(
-                f"must hold arrays with a leading axis of samples, but it holds {one_line(leaf)}",
-                argument=name,
-                value=tree,
-            )
-        return given
-
-    found = jax.tree.map(array, tree)
-    if not jax.tree.leaves(found):
-        raise InputError("must hold an array, but it holds none", argument=name, value=tree)
-    return found
-
-
 def held_out_samples(held_out: Any, dtype: Any) -> Any:
     """Return held-out samples: arrays with one leading axis of samples."""
-    arrays = _in_dtype("held_out", _device_arrays("held_out", held_out), dtype)
+    arrays = _in_dtype("held_out", _arrays("held_out", held_out), dtype)
     rows = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
     if len(rows) > 1 or rows & {(), (0,)}:
         shapes = listed(str(leaf.shape) for leaf in jax.tree.leaves(arrays))
@@ -244,29 +210,39 @@ def held_out_samples(held_out: Any, dtype: Any) -> Any:
     return arrays
 
 
-def _device_arrays(name: str, tree: Any) -> Any:
-    """Return arrays on the device, which may be traced."""
+def _arrays(name: str, tree: Any, convert: Callable[[Any], Any] = jnp.asarray) -> Any:
+    """Return the leaves of a pytree as arrays; complex ones are left to the user's loss."""
 
-    def array(leaf: Any) -> jax.Array:
-        if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
+    def array(leaf: Any) -> Any:
+        if not np.iscomplexobj(leaf):
             real_array(name, leaf)
         try:
-            return jnp.asarray(leaf)
+            converted = convert(leaf)
         except (TypeError, ValueError, OverflowError):
+            converted = None
+        if converted is None or converted.dtype == object:
             raise InputError(
                 f"must hold arrays, but it holds {one_line(leaf)}", argument=name, value=tree
-            ) from None
+            )
+        return converted
 
-    found = jax.tree.map(array, tree)
-    if not jax.tree.leaves(found):
+    arrays = jax.tree.map(array, tree)
+    if not jax.tree.leaves(arrays):
         raise InputError("must hold an array, but it holds none", argument=name, value=tree)
-    return found
+    return arrays
+
+
+def entry_name(path: tuple[Any, ...]) -> Any:
+    """Return the name or the number of the outermost entry on a path; None for a single leaf."""
+    if not path:
+        return None
+    kinds = (kind for kind in ("key", "name", "idx") if hasattr(path[0], kind))
+    return getattr(path[0], next(kinds))
 
 
 def one_client(data: ClientData) -> Any:
     """Return the samples of the first client, padded."""
-    found = data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples)
-    return first_row(found)
+    return first_row(data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples))
 
 
 def one_sample(data: ClientData) -> Any:

@@ -18,7 +18,16 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_admm._checks import InputError, count, flag, function_of, one_line, shapes_of
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    counted,
+    declared,
+    flagged,
+    function_of,
+    one_line,
+    shapes_of,
+)
 from fedjax_admm._cutting_planes import minimize_by_planes
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
@@ -27,9 +36,9 @@ from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 
 _LBFGS_MEMORY = 10
-# By such a share of its value optax's line search lets it rise.
+# Relative rise of the value that optax's line search accepts.
 _SLACK = 1e-6
-# A fall of the slope below so many units of rounding is noise.
+# Differences below so many units of rounding are noise.
 _ROUNDING = 8
 
 
@@ -94,21 +103,36 @@ class ExactProx:
         """Return the user's map of the parameters, with the step times the client's weight."""
         known = {"samples": samples, "size": size}
         more = [known[name] for name in self.arguments]
-        found = self.function(self.layout.tree(point), weight * step, *more)
-        return self.layout.flat(found).astype(point.dtype), memory
+        params = self.function(self.layout.tree(point), weight * step, *more)
+        return self.layout.flat(params).astype(point.dtype), memory
+
+
+def _accuracy(name: str, value: ScheduleLike | None) -> Schedule | None:
+    return None if value is None else as_schedule(name, value, above=0)
+
+
+def _optimizer(name: str, value: Any) -> optax.GradientTransformation:
+    if not isinstance(value, optax.GradientTransformation):
+        raise InputError(
+            f"must be an optax optimiser, but it is {one_line(value)}",
+            argument=name,
+            value=value,
+            remedy="build it first, as optax.adam(1e-2)",
+        )
+    return value
 
 
 @pytree_dataclass
 class InnerSteps:
     """Steps of an optax optimiser, at most so many; it keeps its state between the calls.
 
-    Where they end higher than they began, the start is returned, and the optimiser begins anew.
+    If the goal is higher after them, the start is returned, and the optimiser begins anew.
     """
 
-    accuracy: Schedule | None  # of the number of the call, from 1; all steps are taken if None
-    optimizer: optax.GradientTransformation = field(metadata={"static": True})
-    steps: int = field(metadata={"static": True})
-    warm: bool = field(metadata={"static": True})
+    accuracy: Schedule | None = declared(_accuracy)  # of the number of the call, from 1
+    optimizer: optax.GradientTransformation = declared(_optimizer, static=True)
+    steps: int = counted()
+    warm: bool = flagged()
 
     def memory(self, start, calls=0):
         """Return the start, the optimiser's first state, and the number of calls."""
@@ -136,17 +160,17 @@ class InnerSteps:
 
 @pytree_dataclass
 class InnerLBFGS:
-    """L-BFGS with a line search, at most so many iterations, begun anew at every call.
+    """L-BFGS with a line search, at most `steps` iterations, begun anew at every call.
 
-    Where the loss has kinks its line search fails; cutting planes then take over, at most twice as
-    many, and begin the next call. They know how far the best point may be above the minimum: a gap
-    of `step / 2 (accuracy times the first slope)^2` is as good as a slope of that accuracy, since
-    `phi(z) - min phi <= step / 2 ||grad phi(z)||^2`. The loss has to be convex for that.
+    At kinks of the loss the line search fails. Cutting planes then take over, at most twice as
+    many, and begin the next call. They bound the gap of the best point to the minimum of a convex
+    loss: a gap of `step / 2 (accuracy times the first slope)^2` is as good as a slope of that
+    accuracy, since `phi(z) - min phi <= step / 2 ||grad phi(z)||^2`.
     """
 
-    accuracy: Schedule  # of the number of the call, from 1
-    steps: int = field(metadata={"static": True})
-    warm: bool = field(metadata={"static": True})
+    accuracy: Schedule = declared(_accuracy)  # of the number of the call, from 1
+    steps: int = counted()
+    warm: bool = flagged()
 
     def memory(self, start, calls=0):
         """Return the start, and the number of calls."""
@@ -209,7 +233,7 @@ def minimize_by_lbfgs(
             change, moved = optimizer.update(
                 slope, state, z, value=value, grad=slope, value_fn=objective
             )
-        value_there, slope_there, told = (
+        value_there, slope_there, search = (
             optax.tree.get(moved, name) for name in ("value", "grad", "info")
         )
         new = jax.tree.map(
@@ -219,7 +243,7 @@ def minimize_by_lbfgs(
         )
         higher = ~(value_there <= value + _SLACK * jnp.abs(value))
         new = jax.tree.map(partial(jnp.where, higher), carry[:-1], new)
-        return *new, higher | (told.curvature_error > 0) | (told.decrease_error > 0)
+        return *new, higher | (search.curvature_error > 0) | (search.decrease_error > 0)
 
     none = jnp.zeros((), jnp.int32)
     first = (start, jax.value_and_grad(objective)(start), optimizer.init(start), none, none > 0)
@@ -244,17 +268,9 @@ def inner_steps(
       warm: begin at the model that was returned last; else at the point.
 
     Returns:
-      For the argument `inner` of `federated`.
+      For the argument `optimizer` of `federated`.
     """
-    if not isinstance(optimizer, optax.GradientTransformation):
-        raise InputError(
-            f"must be an optax optimiser, but it is {one_line(optimizer)}",
-            argument="optimizer",
-            value=optimizer,
-            remedy="build it first, as optax.adam(1e-2)",
-        )
-    chosen = None if accuracy is None else as_schedule("accuracy", accuracy, above=0)
-    return InnerSteps(chosen, optimizer, count("steps", steps), flag("warm", warm))
+    return build(InnerSteps, **locals())
 
 
 def inner_lbfgs(
@@ -269,15 +285,13 @@ def inner_lbfgs(
       warm: begin at the model that was returned last; else at the point.
 
     Returns:
-      For the argument `inner` of `federated`.
+      For the argument `optimizer` of `federated`.
 
     Reference: D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale
     optimization", Mathematical Programming 45 (1989); the iterations are optax's.
     """
-    chosen: ScheduleLike = power_decay(0.1, 1.0) if accuracy is None else accuracy
-    return InnerLBFGS(
-        as_schedule("accuracy", chosen, above=0), count("steps", steps), flag("warm", warm)
-    )
+    accuracy = power_decay(0.1, 1.0) if accuracy is None else accuracy
+    return build(InnerLBFGS, **locals())
 
 
 def as_inner(inner: Any) -> ProximalMap:
@@ -290,7 +304,7 @@ def as_inner(inner: Any) -> ProximalMap:
         raise InputError(
             f"must be an optax optimiser, inner_steps(...) or inner_lbfgs(...), but it is "
             f"{one_line(inner)}",
-            argument="inner",
+            argument="optimizer",
             value=inner,
         )
     return cast(ProximalMap, inner)
@@ -308,13 +322,13 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
     function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
     params = layout.tree(start)
-    given = {"parameters": params, "a step": jnp.ones((), start.dtype)}
-    found = shapes_of("prox", function, given | {name: known[name] for name in made.arguments})
-    wanted = jax.tree.map(lambda leaf: leaf.shape, params)
-    given = jax.tree.map(lambda leaf: leaf.shape, found)
-    if given != wanted:
+    arguments = {"parameters": params, "a step": jnp.ones((), start.dtype)}
+    arguments |= {name: known[name] for name in made.arguments}
+    result = shapes_of("prox", function, arguments)
+    shapes, returned = (jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (params, result))
+    if returned != shapes:
         raise InputError(
-            f"must return parameters of the shapes {wanted}, but it returns {given}",
+            f"must return parameters of the shapes {shapes}, but it returns {returned}",
             argument="prox",
             value=function,
         )

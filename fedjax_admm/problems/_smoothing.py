@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._checks import InputError, build, counted, one_line
 from fedjax_admm._pytrees import pytree_dataclass
 
 
@@ -47,8 +47,8 @@ class OwnSmoothing:
 class RandomizedSmoothing:
     """`f_mu(w) = mean_j f(w + mu u_j)` over standard normal u_j, the same in all rounds."""
 
-    draws: int = field(metadata={"static": True})  # pairs u, -u
-    seed: int = field(metadata={"static": True})
+    draws: int = counted()  # pairs u, -u
+    seed: int = counted(at_least=0)
 
     def gradients(self, problem, points, mu):
         """Return the mean of the gradients around the points."""
@@ -86,7 +86,7 @@ def randomized_smoothing(draws: int = 16, *, seed: int = 0) -> RandomizedSmoothi
     Reference: J. C. Duchi, P. L. Bartlett, M. J. Wainwright, "Randomized smoothing for stochastic
     optimization", SIAM Journal on Optimization 22(2), 2012.
     """
-    return RandomizedSmoothing(count("draws", draws), count("seed", seed, at_least=0))
+    return build(RandomizedSmoothing, **locals())
 
 
 def moreau_smoothing() -> MoreauSmoothing:

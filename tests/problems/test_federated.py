@@ -229,7 +229,7 @@ def optimal(problem, k, v, step):
 @pytest.mark.thorough
 @pytest.mark.parametrize("inner", [None, inner_steps(optax.sgd(0.08), 500)])
 def test_the_inexact_prox_comes_to_scipys(problem, inner):
-    problem = federated(logistic, clients(), first(), inner=inner)
+    problem = federated(logistic, clients(), first(), optimizer=inner)
     v, step = points(2), jnp.array([0.5, 1.0, 2.0, 0.1])
     memory, prox = problem.prox_memory(v), jax.jit(problem.prox)
     slopes = []
@@ -244,7 +244,7 @@ def test_the_inexact_prox_comes_to_scipys(problem, inner):
 
 @pytest.mark.thorough
 def test_the_derivative_of_an_inner_search_is_that_of_the_minimiser(float64):
-    problem = federated(logistic, clients(), first(), inner=inner_lbfgs(accuracy=1e-10))
+    problem = federated(logistic, clients(), first(), optimizer=inner_lbfgs(accuracy=1e-10))
     v, direction = points(2), points(3)
 
     def total(size, shift):
@@ -307,7 +307,9 @@ def concave(params, sample):
 @pytest.mark.thorough
 def test_a_difference_of_convex_functions(float64):
     data = [client["x"] for client in clients()]
-    problem = federated((convex, concave), data, jnp.zeros(3), inner=inner_lbfgs(accuracy=1e-12))
+    problem = federated(
+        (convex, concave), data, jnp.zeros(3), optimizer=inner_lbfgs(accuracy=1e-12)
+    )
     w = points()[:, :3]
     expected = [
         np.mean([np.sum((w[k] - s) ** 2) - np.sum((w[k] - 2 * s) ** 2) / 4 for s in d])
@@ -523,12 +525,14 @@ MISTAKES = {
         r"^shared must name entries of start, which are 'b' and 'w', but it is 'head'\.$",
     ),
     "inner": (
-        lambda: federated(logistic, clients(), first(), inner="adam"),
-        r"^inner must be an optax optimiser, inner_steps\(\.\.\.\) or inner_lbfgs\(\.\.\.\), but ",
+        lambda: federated(logistic, clients(), first(), optimizer="adam"),
+        r"^optimizer must be an optax optimiser, inner_steps\(\.\.\.\) or inner_lbfgs\(\.\.\.\), but ",
     ),
     "both": (
-        lambda: federated(logistic, clients(), first(), prox=lambda p, s: p, inner=inner_lbfgs()),
-        r"^inner is given, and so is prox, which needs none; leave one of the two out\.$",
+        lambda: federated(
+            logistic, clients(), first(), prox=lambda p, s: p, optimizer=inner_lbfgs()
+        ),
+        r"^optimizer is given, and so is prox, which needs none; leave one of the two out\.$",
     ),
     "mask of a list": (
         lambda: federated(logistic, clients(), first(), mask=np.ones((4, 2), bool)),
