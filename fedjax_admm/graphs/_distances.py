@@ -178,15 +178,17 @@ def gaussian_wasserstein_from_moments(means: ArrayLike, covariances: ArrayLike) 
     num_nodes, dim = centres.shape
     matrices = finite_array("covariances", covariances, (num_nodes, dim, dim))
     if is_concrete(covariances):
-        for i, matrix in enumerate(np.asarray(matrices)):
-            tolerance = 64 * np.finfo(matrix.dtype).eps * np.max(np.abs(matrix), initial=0)
-            if np.max(np.abs(matrix - matrix.T), initial=0) > tolerance:
-                raise InputError(
-                    f"must be symmetric, but that of node {i} is not",
-                    argument="covariances",
-                    value=covariances,
-                    remedy="give (S + S.T) / 2",
-                )
+        host = np.asarray(matrices)
+        largest = np.max(np.abs(host), axis=(1, 2), initial=0)
+        difference = np.max(np.abs(host - host.swapaxes(1, 2)), axis=(1, 2), initial=0)
+        wrong = np.flatnonzero(difference > 64 * np.finfo(host.dtype).eps * largest)
+        if wrong.size:
+            raise InputError(
+                f"must be symmetric, but that of node {wrong[0]} is not",
+                argument="covariances",
+                value=covariances,
+                remedy="give (S + S.T) / 2",
+            )
     return _wasserstein(centres, matrices)
 
 
@@ -226,17 +228,9 @@ def _sqrt(values: jax.Array) -> jax.Array:
 
 def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array:
     if counts is None:
-        if longest < 2:
-            raise InputError(
-                f"must hold at least 2 samples per node for a covariance, but it has {longest}",
-                argument="samples",
-                remedy="leave out nodes with fewer",
-            )
-        return jnp.full(num_nodes, longest, jnp.int32)
-    try:
-        numbers = jnp.asarray(counts)
-    except (TypeError, ValueError):  # no numbers, or lists of different lengths
-        numbers = jnp.zeros(0)
+        counts = np.full(num_nodes, longest, np.int32)
+    real_array("counts", counts)
+    numbers = jnp.asarray(counts)
     if not jnp.issubdtype(numbers.dtype, jnp.integer) or numbers.shape != (num_nodes,):
         raise InputError(
             f"must be whole numbers, one per node, shape ({num_nodes},), but it is "
@@ -245,12 +239,12 @@ def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array
             value=counts,
         )
     if is_concrete(counts):
-        seen = np.asarray(counts)
-        wrong = np.flatnonzero((seen < 2) | (seen > longest))
+        host = np.asarray(counts)
+        wrong = np.flatnonzero((host < 2) | (host > longest))
         if wrong.size:
             raise InputError(
-                f"must be between 2 and {longest}, the samples given, but node {wrong[0]} has "
-                f"{seen[wrong[0]]}",
+                f"must be at least 2 and at most {longest}, but it is {host[wrong[0]]} for node "
+                f"{wrong[0]}",
                 argument="counts",
                 value=counts,
                 remedy="leave out nodes with fewer than 2 samples",

@@ -363,11 +363,6 @@ def test_the_user_reads_parameters(problem):
     np.testing.assert_array_equal(stacked["w"], points()[:, 1:])
 
 
-def test_a_problem_tells_what_it_is_in_a_few_lines(problem):
-    assert repr(problem).startswith("Federated(data=")
-    assert len(repr(problem)) < 300
-
-
 def test_what_is_private_does_not_travel(float64):
     problem = federated(logistic, clients(), first(), shared="w")
     assert problem.start.shape == (3,)
@@ -526,7 +521,7 @@ MISTAKES = {
     ),
     "inner": (
         lambda: federated(logistic, clients(), first(), optimizer="adam"),
-        r"^optimizer must be an optax optimiser, inner_steps\(\.\.\.\) or inner_lbfgs\(\.\.\.\), but ",
+        r"^optimizer must be an optax optimiser, inner_steps\(\.\.\.\) or inner_lbfgs\(\.\.\.\)",
     ),
     "both": (
         lambda: federated(
