@@ -357,7 +357,8 @@ SQUARE = [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
         (lambda: nearest_neighbours(SQUARE, 3), "k must be at most 2, but it is 3."),
         (
             lambda: nearest_neighbours(SQUARE, 1, weight=lambda d: 1 - d),
-            "weight(distances) must not be negative, but entry (0, 2) is -1 and entry (2, 0) is -1.",
+            "weight(distances) must not be negative, but entry (0, 2) is -1 and entry (2, 0) is "
+            "-1.",
         ),
         (
             lambda: nearest_neighbours([[0, 0], [0, 0]], 1, weight=lambda d: 1 / d),
