@@ -356,28 +356,6 @@ def test_a_larger_share_only_adds():
     assert np.any(np.asarray(other.accessible) != reached[2])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_draws_in_a_batch_are_those_drawn_alone():
-    """Under vmap the factors come from rotations; models agree."""
-    graph = chain(6)
-    seeds = [3, 4]
-    shares = jnp.asarray([0.5, 1.0])
-
-    def trial(seed, share):
-        key = jax.random.key(seed)
-        problem = draw_networked_regression(key, graph, TRUTH[197:203], noise=0.1, share=share)
-        solver = gtv_primal_dual(problem, 0.3, ratio=1.0)
-        return problem.accessible, run(solver, problem, jax.random.key(0), rounds=50).estimate
-
-    reached, models = jax.jit(jax.vmap(trial))(jnp.asarray(seeds), shares)
-    np.testing.assert_array_equal(np.sum(np.asarray(reached), 1), [3, 6])
-    for i in range(2):
-        alone_reached, alone = trial(seeds[i], shares[i])
-        np.testing.assert_array_equal(reached[i], alone_reached)
-        np.testing.assert_allclose(models[i], alone, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
