@@ -177,7 +177,7 @@ class WithoutReplacement(_Memoryless):
 
 
 @pytree_dataclass
-class BoundedDelay(Bernoulli):
+class BoundedDelay:
     """Each client acts at least once in every `delay` rounds.
 
     A client acts with the given probability, and always after `delay - 1` silent rounds. The
@@ -185,6 +185,7 @@ class BoundedDelay(Bernoulli):
     """
 
     delay: jax.Array = declared(lambda name, value: _whole(name, value))  # shape=(), int32
+    probability: jax.Array = declared(_PROBABILITY)  # shape=() or that of the mask
 
     def init(self, key, shape):
         """Start client l with `l mod delay` silent rounds behind it."""
@@ -194,6 +195,8 @@ class BoundedDelay(Bernoulli):
         """Draw a mask, and activate the clients that were silent for `delay - 1` rounds."""
         active = _bernoulli(key, self.probability, shape) | (state >= self.delay - 1)
         return jnp.where(active, 0, state + 1), Presence(active)
+
+    check = Bernoulli.check
 
 
 @pytree_dataclass

@@ -7,6 +7,12 @@ import jax
 from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import Traffic
 
+__all__ = ["RoundInfo", "Solver"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 @short_repr
 class RoundInfo(NamedTuple):

@@ -12,10 +12,10 @@ from fedjax_admm._run import run
 from fedjax_admm.certificates import (
     certified_gap,
     duality_gap,
-    feasible_flows,
     gtv_objective,
     relative_gap,
 )
+from fedjax_admm.certificates._repair import feasible_flows
 from fedjax_admm.problems import networked_logistic, networked_regression
 from fedjax_admm.solvers import gtv, gtv_primal_dual
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm import measures
+from fedjax_admm.measures._shared import adjusted_rand_index, transitive_closure
 
 # --- connected components ---
 
-connected = jax.jit(measures.transitive_closure)
+connected = jax.jit(transitive_closure)
 
 
 def components(linked):
@@ -60,7 +60,7 @@ def test_many_clients_are_connected(dtype):
 
 # --- the adjusted Rand index ---
 
-index = jax.jit(measures.adjusted_rand_index)
+index = jax.jit(adjusted_rand_index)
 
 
 def from_contingency(first, second):
