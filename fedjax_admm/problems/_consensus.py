@@ -43,7 +43,7 @@ from fedjax_admm.losses import (
     clipped_slopes,
     minimize_regression,
 )
-from fedjax_admm.problems._client_rows import check_labels, client_rows
+from fedjax_admm.problems._client_arrays import check_labels, client_rows
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 # A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.

@@ -45,7 +45,7 @@ from fedjax_admm.losses import (
     TrainedLoss,
     least_squares,
 )
-from fedjax_admm.problems._client_rows import check_labels, client_rows
+from fedjax_admm.problems._client_arrays import check_labels, client_rows
 
 SCALES = ("mean", "sum")
 _INACCESSIBLE = "mark it as not accessible"

@@ -36,7 +36,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.problems._client_rows import client_rows
+from fedjax_admm.problems._client_arrays import client_rows
 from fedjax_admm.trees import Tree
 
 _HIGHEST = jax.lax.Precision.HIGHEST
