@@ -4,8 +4,8 @@ r"""Models learned on pooled data: per node, per cluster (an oracle's), or one f
     cluster_oracle(problem, labels)    argmin of the sum of L_i over every true cluster
     pooled_model(problem)              the same with one cluster
 
-They bound what networked learning can reach from both sides: local models use too little data, one
-pooled model ignores the clusters, and the oracle knows what others have to find out.
+They bound the error of networked learning: local models use too little data, one pooled model
+ignores the clusters, and the oracle knows the clusters that others have to find.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, cluster-wise optimisation.
@@ -46,7 +46,7 @@ def pooled_model(problem: Any) -> jax.Array:
 
 @needs(Clients, NodeLosses)
 def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Array:
-    """Return every cluster's least squares model, told which node belongs where.
+    """Return every cluster's least squares model, given the cluster of every node.
 
     `sum_{i in C} (Q_i + ridge_i) w_C = sum_{i in C} q_i`, of minimum norm where that is singular.
 

@@ -1,4 +1,4 @@
-r"""What federated matrix completion has to beat: means, biases, and centralised factors.
+r"""Baselines of federated matrix completion: means, biases, and centralised factors.
 
 Every baseline returns `Factors`, so that it is measured like a solver: a bias model b_t + c_j has
 the factors (b_t, 1) and (1, c_j). Below, M is the value less the mean of the training values.
@@ -93,7 +93,7 @@ def _damped(problem, damping, sweeps: int) -> Factors:
 def alternating_least_squares(
     problem, key: jax.Array, *, rank: int = 5, weight: ArrayLike = 0.1, sweeps: int = 20
 ) -> Factors:
-    """Fit factors to everybody's ratings at once: what a centralised server would do.
+    """Fit factors to everybody's ratings at once, as a centralised server would.
 
     Args:
       problem: a `MatrixCompletion`.

@@ -1,4 +1,4 @@
-"""What is recorded of solvers on trees: the signal of phase retrieval, and clients' own models."""
+"""Measures of solvers on trees: the signal of phase retrieval, and clients' own models."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """The samples of clients of different sizes: stacked, in buckets of like sizes, or made on demand.
 
-All three do the same: `each(function, *rows)` applies a function to the samples of every client,
-and `take(clients)` leaves the other clients out. What pads a client is its own first sample again,
-so that a loss is never asked about a sample that does not exist; whoever sums leaves it out.
+All three have `each(function, *rows)`, which applies a function to the samples of every client,
+and `take(clients)`, which selects clients. A client is padded with copies of its first sample, so
+that a loss only sees samples that exist; sums leave the padding out.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,17 @@ import numpy as np
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
-# So many clients of which the samples are made on demand are looked at together.
+# Clients whose samples are made on demand are processed in groups of so many.
 _AT_ONCE = 64
 
 
 @short_repr
 class Client(NamedTuple):
-    """What a function of one client's samples gets."""
+    """The samples of one client, as functions of them receive it."""
 
     samples: Any  # a pytree of arrays (samples, ...), padded
     size: jax.Array  # shape=(), int32: how many of them there are
-    number: jax.Array  # shape=(), int32: the client's number among all, whoever is looked at
+    number: jax.Array  # shape=(), int32: the client's number among all clients
 
 
 class ClientData(Protocol):

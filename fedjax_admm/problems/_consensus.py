@@ -48,8 +48,7 @@ from fedjax_admm.problems._client_arrays import check_labels, client_rows
 _HIGHEST = jax.lax.Precision.HIGHEST
 # A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.
 _PROVEN = 1e-2
-# Curvature along a row of length 1 beyond which a loss counts as this steep: it stays finite in
-# sums over samples, and is a wall for every modulus that anybody takes.
+# Bound of the curvature along a row of length 1, which stays finite in sums over samples.
 _STEEPEST = 1e18
 
 
@@ -105,10 +104,9 @@ class ConsensusRegression:
     ) -> jax.Array:
         """Return the gradients with s_j shortened to `min(1, clip / (|s_j| ||x_kj||)) s_j`.
 
-        The regulariser holds no data and is not clipped. Whatever numbers of the dtype a sample
-        holds, infinity and NaN included, it contributes `clip / M_k` at most, as
-        `losses.clipped_mean` says: nothing where a feature is not finite or the target is none, or
-        where the prediction is `inf - inf`; and all of it where a slope overflows.
+        The regulariser holds no data and is not clipped. A sample contributes `clip / M_k` at most,
+        whatever numbers it holds, infinity and NaN included: see `losses.clipped_mean`. It
+        contributes zero where a feature, the target or the prediction is not finite.
         """
         slopes = self._bounded_slopes(self.predictions(points))
         mean = clipped_mean(self.features, slopes, clip, self.sizes)
@@ -124,10 +122,10 @@ class ConsensusRegression:
         return jnp.where(jnp.isfinite(self.targets), slopes, 0)
 
     def rows(self, clip: jax.Array | None = None) -> jax.Array:
-        """Return what `slopes` and `curvatures` multiply, shape (clients, samples, dim).
+        """Return the rows of which `slopes` are the coefficients, shape (clients, samples, dim).
 
-        The features; with a norm to clip to, those of each sample divided by the largest of them,
-        and zero where one is not finite.
+        They are the features; with a norm to clip to, those of each sample divided by the largest
+        of them, and zero where one is not finite.
         """
         return self.features if clip is None else bounded_rows(self.features)[0]
 
@@ -191,7 +189,7 @@ def consensus_regression(
     """Build regression on a network from the clients' data.
 
     Args:
-      graph: who is whose neighbour; connected. Weights of edges are not used.
+      graph: a connected network; weights of its edges are not used.
       features: one array (samples of that client, dim) per client; their lengths may differ.
       targets: one array (samples of that client,) per client; -1 and 1 for the logistic loss.
       loss: of `fedjax_admm.losses`, or a `losses.SampleLoss` of one's own.
@@ -231,7 +229,7 @@ def draw_consensus_regression(
 
     Args:
       key: a typed key.
-      graph: who is whose neighbour; connected.
+      graph: a connected network.
       loss: of `fedjax_admm.losses`, or a `losses.SampleLoss` of one's own.
       samples: per client.
       dim: number of parameters.
@@ -300,8 +298,8 @@ def with_loss(
 def pooled_correlation(problem: ConsensusRegression) -> jax.Array:
     """Return `||X^T y||_inf` over the data of all clients together, shape ().
 
-    The paper takes l1 = 0.001 of it for the elastic net. It depends on the data of all clients: who
-    uses it publishes it, and no accountant here covers that.
+    The paper takes l1 = 0.001 of it for the elastic net. It depends on the data of all clients:
+    using it publishes it, and no accountant here covers that.
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     products = jnp.einsum("kmp,km->p", problem.features, problem.targets, precision=_HIGHEST)

@@ -1,9 +1,9 @@
-r"""Networked learning: nodes with data of their own, and a graph that tells who may be alike.
+r"""Networked learning: nodes with data of their own, and a graph of nodes that may be alike.
 
     minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
 
 Node i holds a model w_i and a local loss L_i (of `fedjax_admm.losses`). Where its data are not
-accessible the loss is zero: the node passes messages on and learns from its neighbours alone.
+accessible the loss is zero, and the node learns from its neighbours alone.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, the problem of GTV minimisation.
@@ -57,7 +57,7 @@ class Networked:
 
     graph: Graph
     local: LocalLoss
-    accessible: jax.Array  # shape=(nodes,), bool: whose data can be used
+    accessible: jax.Array  # shape=(nodes,), bool: nodes whose data can be used
     start: jax.Array  # shape=(nodes, dim): first models
     truth: jax.Array | None = None  # shape=(nodes, dim): each node's true model, where known
 
@@ -82,7 +82,7 @@ class Networked:
         return self.local.gradients(points, key)
 
     def minimizers(self) -> jax.Array:
-        """Return what every node learns on its own, shape (nodes, dim); 0 if not accessible."""
+        """Return every node's own minimiser, shape (nodes, dim); 0 if not accessible."""
         return jnp.where(self.accessible[:, None], self.local.minimizers(), 0)
 
     def typical_norm(self) -> jax.Array:
@@ -90,7 +90,7 @@ class Networked:
         return self.local.typical_norm()
 
     def prox_memory(self, start: jax.Array) -> Any:
-        """Return what the prox of the local losses remembers before the first round."""
+        """Return the memory of the prox of the local losses before the first round."""
         return self.local.prox_memory(start)
 
     def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
@@ -99,7 +99,7 @@ class Networked:
         Args:
           points: shape (nodes, dim).
           step: shape (nodes,).
-          memory: what an inexact prox remembers.
+          memory: of an inexact prox.
 
         Returns:
           The models, shape (nodes, dim) (the points where the data are not accessible), and the
@@ -128,11 +128,10 @@ def networked_regression(
     (sum), times the node's weight.
 
     Args:
-      graph: who is whose neighbour.
+      graph: the network.
       features: one array (samples of that node, dim) per node; their lengths may differ.
       targets: one array (samples of that node,) per node.
-      accessible: bool, shape (nodes,): whose data can be used; everybody's if None. The data of
-        other nodes are not looked at.
+      accessible: bool, shape (nodes,): the nodes whose data are read; all if None.
       scale: "mean" or "sum" over a node's samples.
       node_weights: shape (nodes,), positive; all 1 if None.
       ridge: weight of ||w||^2, a number or one per node.
@@ -293,11 +292,11 @@ def draw_networked_regression(
 
     Args:
       key: a typed key. With the same key, a larger share only adds accessible nodes.
-      graph: who is whose neighbour.
+      graph: the network.
       truth: every node's true model, shape (nodes, dim).
       samples: per node.
       noise: standard deviation; one draw per sample.
-      share: of the nodes whose data are accessible, rounded to whole nodes; a leaf.
+      share: of nodes with accessible data, rounded to whole nodes; a leaf.
       scale: "mean" or "sum" over a node's samples.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Robust phase retrieval: clients that know the squared size of one projection of a signal.
+"""Robust phase retrieval: each client knows the square of one projection of a signal.
 
     minimise over w   sum_n f_n(w),    f_n(w) = |y_n - (x_n^T w)^2|,    |w_i| <= radius
 
@@ -47,7 +47,7 @@ NOISE_POWER = 0.9 * 2 + 0.1 * 2 * 100
 NEAR = 0.3
 """Distance of the start "near" from the signal, relative to its length."""
 
-# The prox of the residual, by what is done about the box.
+# The prox of the residual, by the treatment of the box.
 BOXES: dict[str, Callable[..., jax.Array]] = {
     "clip": kernels.prox_phase_residual_clipped,
     "exact": kernels.prox_phase_residual_box,
@@ -128,7 +128,7 @@ def phase_retrieval(
     Args:
       x: measurement vectors, shape (clients, dim).
       y: intensities, shape (clients,).
-      tree: who is whose parent; all clients at one server if None.
+      tree: of the clients; all at one server if None.
       start: the first model, shape (dim,), not zero; `spectral_start` if None.
       radius: every |w_i| is at most this.
       box: how the prox treats the box: "clip", "exact" (dearer) or "none".

@@ -122,7 +122,7 @@ def robust_regression(
     Args:
       features: one array (samples of that client, dim) per client; their lengths may differ.
       targets: one array (samples of that client,) per client.
-      tree: who is whose parent; all clients at one server if None.
+      tree: of the clients; all at one server if None.
       weights: one array (samples of that client,) per client, not negative; all 1 if None.
       start: the first model, shape (dim,); zero if None.
       truth: the true model of every client, shape (clients, dim), if it is known.

@@ -1,4 +1,4 @@
-"""How the losses of a user's own problem are smoothed, for solvers that ask for smooth gradients.
+"""Smoothings of the losses of a user's own problem, for solvers that need smooth gradients.
 
 An object in the field `smoothing` of a problem: `gradients(problem, points, mu)` returns the
 gradients of the smoothed losses, (clients, dim), for mu of shape (clients,).
