@@ -47,6 +47,7 @@ def components(graph: Graph) -> jax.Array:
 
 def is_connected(graph: Graph) -> jax.Array:
     """Return whether every node can be reached from every other, shape (), bool."""
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     return jnp.all(components(graph) == 0)
 
 
@@ -56,6 +57,7 @@ def check_connected(graph: Graph) -> None:
     Raises:
       InputError: a node cannot be reached; the sentence names it.
     """
+    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     labels = components(graph)
     if is_concrete(labels) and np.any(labels):
         labels = np.asarray(labels)

@@ -397,6 +397,7 @@ def _edge_weights(
     real_array("weights", weights)
     dtype = getattr(weights, "dtype", None)
     floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    floating = floating and dtype != np.longdouble  # JAX has none
     kind, dtype = (
         np if concrete else jnp,
         jax.dtypes.canonicalize_dtype(dtype if floating else float),

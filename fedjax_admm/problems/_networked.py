@@ -144,9 +144,10 @@ def networked_regression(
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     local = least_squares(x, y, weights, ridge)
+    inner_steps = count("inner_steps", inner_steps)
     if l1 is not None:
         l1 = jnp.where(reached, per_client("l1", l1, graph.num_nodes, "node"), 0).astype(x.dtype)
-        local = LassoLoss(local, l1, count("inner_steps", inner_steps))
+        local = LassoLoss(local, l1, inner_steps)
     return _assembled(graph, local, reached, x, truth)
 
 
