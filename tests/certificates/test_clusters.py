@@ -373,35 +373,6 @@ def test_without_kappa_a_promise_would_be_broken(x64):
 # --- what it does not depend on ---
 
 
-@pytest.mark.thorough
-def test_absent_edges_precision_and_names_change_nothing(x64):
-    rng, graph, labels, truth = two_blocks(1, 10, 0.9, 0.02)
-    problem = regression(rng, graph, truth, samples=20, noise=0.1, ridge=0.01)
-    first = explain_clusters(graph, problem, labels, 0.3)
-    names = [("left", "right")[label] for label in labels]
-    for graph_, labels_ in (
-        (graphs.pad(graph, graph.num_edges + 7), labels),
-        (graph, jnp.asarray(labels)),
-        (graph, names),
-        (graph, 5 - labels),
-    ):
-        again = explain_clusters(graph_, problem, labels_, jnp.asarray(0.3))
-        clusters = again.clusters[::-1] if again.clusters[0].nodes[0] else again.clusters
-        for one, other in zip(first.clusters, clusters, strict=True):
-            for field in ("nodes", "accessible", "model", "outgoing", "beta", "delta", "demand"):
-                np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
-            assert (one.bound, one.root, one.routable) == (other.bound, other.root, other.routable)
-    assert [cluster.label for cluster in again.clusters] == [4, 5]
-    with jax.enable_x64(False):
-        single = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == float else a, problem)
-        low = explain_clusters(single.graph, single, labels, 0.3)
-    for one, other in zip(first.clusters, low.clusters, strict=True):
-        np.testing.assert_allclose(one.demand, other.demand, rtol=1e-5)
-        assert other.demand.dtype == np.float64
-    chain = graphs.chain(20)
-    assert critical_lambda(graphs.pad(chain, 30), problem) == critical_lambda(chain, problem)
-
-
 # --- what it says ---
 
 

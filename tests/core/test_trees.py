@@ -203,42 +203,6 @@ def test_numbers_may_come_in_any_sequence():
     assert_equal(trees.from_parents(parents, np.arange(3, 8)), wanted)
 
 
-def test_a_level_whose_servers_differ_in_kind():
-    """At level 1 a server with clients only, one with servers only, and one with both."""
-    nested = [[0, 1, 2], [[3], [4, 5]], [[6], 7], 8]
-    tree = trees.from_nested(nested)
-    assert_is(tree, nested)
-    sums = tree.sum_of_clients(jnp.arange(1.0, 10.0))
-    for found, wanted in zip(sums, ([9], [6, 0, 8], [4, 11, 7]), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    np.testing.assert_array_equal(tree.sum_of_servers(jnp.array([1.0, 2.0, 4.0]), 2), [0, 3, 4])
-    np.testing.assert_array_equal(tree.children()[0], [4])
-    np.testing.assert_array_equal(tree.children()[1], [3, 2, 2])
-
-
-@pytest.mark.parametrize("branches", [False, True])
-def test_a_chain_of_thirty_servers(branches):
-    """The servers in a chain, each with a client of its own if it branches."""
-    depth = 30
-    nested = [depth - 1]
-    for client in range(depth - 2, -1, -1):
-        nested = [client, nested] if branches else [nested]
-    if not branches:
-        nested = _relabel(nested)
-    tree = trees.from_nested(nested)
-    assert_is(tree, nested)
-    assert tree.depth == depth
-    assert tree.level_sizes == (1,) * depth
-    below = [int(level[0]) for level in tree.clients_below()]
-    assert below == (list(range(depth, 0, -1)) if branches else [1] * depth)
-    upside_down, clients = parents_of(nested, list(range(tree.num_links, -1, -1)))
-    assert_equal(trees.from_parents(upside_down, clients), tree)
-
-
-def _relabel(part):
-    return [_relabel(child) for child in part] if is_server(part) else 0
-
-
 # --- sums ---
 
 
@@ -309,22 +273,6 @@ def _renamed(part, clients):
 
 
 # --- a tree is a pytree ---
-
-
-def test_trees_of_one_shape_do_not_retrace():
-    traces = []
-
-    @jax.jit
-    def largest(tree):
-        traces.append(tree.level_sizes)
-        return jnp.max(tree.clients_below()[-1])
-
-    assert int(largest(trees.from_counts([3, 1]))) == 3
-    assert int(largest(trees.from_nested([[0, 1], [2, 3]]))) == 2
-    assert int(largest(trees.from_parents([1, -1, 1, 2, 2, 2, 0]))) == 3
-    assert traces == [(1, 2)]  # whole numbers, not tracers
-    assert int(largest(trees.from_counts([2, 1, 1]))) == 2
-    assert traces == [(1, 2), (1, 3)]
 
 
 # --- mistakes ---

@@ -285,21 +285,6 @@ def test_closed_forms():
     assert float(found[1, 5]) == pytest.approx((np.sqrt(2) - np.sqrt(6)) ** 2)
 
 
-def test_it_is_a_metric():
-    """And moves with the samples: by shifts and turns not at all, by scales with their square."""
-    samples = draw_samples(6, 20, 4).astype(np.float32)
-    found = np.asarray(wasserstein(samples), np.float64)
-    distances = np.sqrt(found)
-    longest = distances[:, :, None] + distances[None]
-    assert np.all(distances[:, None, :] <= longest.min(1)[:, None] + 1e-5)
-    turn = np.linalg.qr(np.random.default_rng(3).standard_normal((4, 4)))[0]
-    moved = (samples @ turn + 5).astype(np.float32)
-    np.testing.assert_allclose(wasserstein(moved), found, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(wasserstein(samples * 4), 16 * found, rtol=1e-3, atol=1e-3)
-    permuted = samples[::-1, np.random.default_rng(4).permutation(20)]
-    np.testing.assert_allclose(wasserstein(permuted), found[::-1, ::-1], rtol=1e-3, atol=1e-3)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_derivatives_equal_finite_differences():

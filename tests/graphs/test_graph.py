@@ -211,16 +211,6 @@ def test_absent_edges_anywhere_join_nobody():
     assert not is_connected(cut)
 
 
-def test_difference_and_divergence_are_adjoint(dtype):
-    rng = np.random.default_rng(0)
-    graph = graphs.pad(graphs.grid(5, 6), 60)
-    w = jnp.asarray(rng.standard_normal((30, 3)), dtype)
-    u = jnp.asarray(rng.standard_normal((60, 3)), dtype)
-    left, right = float(jnp.sum(graph.difference(w) * u)), float(jnp.sum(w * graph.divergence(u)))
-    assert left == pytest.approx(right, abs=500 * float(jnp.finfo(dtype).eps))
-    assert graph.difference(w).dtype == graph.divergence(u).dtype == dtype
-
-
 @pytest.mark.parametrize("order", ["along", "against", "mixed"])
 def test_components_of_a_long_chain(order):
     """However the nodes of the chain are numbered, in few rounds; and of two chains."""
@@ -236,16 +226,6 @@ def test_components_of_a_long_chain(order):
     labels = np.asarray(components(graphs.from_edges(n, cut, max_edges=n - 1)))
     np.testing.assert_array_equal(labels[place[:701]], place[:701].min())
     np.testing.assert_array_equal(labels[place[701:]], place[701:].min())
-
-
-def test_graphs_without_edges():
-    for n in (1, 3):
-        graph = graphs.from_edges(n, [])
-        assert graph.num_edges == 0
-        np.testing.assert_array_equal(components(graph), np.arange(n))
-        np.testing.assert_array_equal(graph.weighted_degrees, np.zeros(n))
-        assert bool(is_connected(graph)) == (n == 1)
-        assert np.all(graph.isolated)
 
 
 # --- stacks and transformations ---

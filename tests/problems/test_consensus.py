@@ -224,25 +224,6 @@ def test_a_sample_without_features_pulls_nowhere(dtype):
         close(values(problem, w), np.full(CLIENTS, exact), dtype)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_clipped_gradients_are_those_of_the_clipped_losses(loss, x64):
-    """By differences of the convex functions that clipping turns the losses into."""
-    x, y = draw(loss)
-    w = np.random.default_rng(3).standard_normal((CLIENTS, DIM))
-    clip = 0.6
-    found = np.asarray(gradients(build(loss), w, clip))
-
-    def value(k, model):
-        pairs = zip(x[k], y[k], strict=True)
-        total = [reference.clipped_value(loss, *pair, model, clip, HUBER) for pair in pairs]
-        return sum(total) / len(total)
-
-    for k in range(CLIENTS):
-        steps = 1e-6 * np.eye(DIM)
-        slopes = [(value(k, w[k] + step) - value(k, w[k] - step)) / 2e-6 for step in steps]
-        np.testing.assert_allclose(found[k], slopes, atol=1e-7)
-
-
 powers = st.integers(-12, 12).map(lambda exponent: 10.0**exponent)
 numbers = st.lists(st.floats(-1, 1), min_size=DIM, max_size=DIM)
 
@@ -270,17 +251,6 @@ def test_no_clipped_gradient_is_longer_than_the_norm(
         slope = reference.of_loss(SLOPES[loss])[1](seen @ aim, float(problem.targets[k, 0]))
         if abs(slope) * np.linalg.norm(seen) > 2 * clip and abs(seen @ aim) < 1e3 * target:
             np.testing.assert_allclose(lengths[k], clip, rtol=1e-5)
-
-
-def test_a_single_client_needs_no_neighbours(x64):
-    x, y = draw()
-    with WITHOUT_OPTIMUM:
-        problem = consensus_regression(
-            graphs.from_edges(1, []), x[2:3], y[2:3], losses.squared(), l2=1.0
-        )
-    w = np.array([[1.0, 2.0, 3.0]])
-    expected = reference.subgradient("squared", x[2], y[2], w[0], None, 0.0, 1.0, 1)
-    close(gradients(problem, jnp.asarray(w))[0], expected, np.float64)
 
 
 # --- optimum --------------------------------------------------------------------------------------
@@ -330,15 +300,6 @@ def test_another_loss_shares_the_data_and_has_another_optimum(x64):
     assert np.abs(optima[0] - optima[2]).max() > 1e-3
 
 
-def test_the_optimum_does_not_see_the_graph(x64):
-    x, y = draw()
-    first, second = (
-        consensus_regression(graph, x, y, losses.squared(), l2=1.0).optimum
-        for graph in (network(), graphs.star(CLIENTS))
-    )
-    np.testing.assert_array_equal(first, second)
-
-
 def test_pooled_correlation(dtype):
     x, y = draw()
     expected = np.abs(sum(a.T @ b for a, b in zip(x, y, strict=True))).max()
@@ -371,22 +332,6 @@ def drawn(seed=0, loss="squared", noise=0.1, shift=0.0):
     numbers_ = (jnp.asarray(noise, float), jnp.asarray(shift, float))
     sizes = {"clients": 400, "samples": 50, "dim": 4}
     return drawn_with(jax.random.key(seed), *numbers_, loss=loss, **sizes)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_drawn_shapes(loss, dtype):
-    with WITHOUT_OPTIMUM:
-        problem = jax.eval_shape(
-            lambda key: draw_consensus_regression(key, graphs.star(3), LOSSES[loss]()),
-            jax.random.key(0),
-        )
-    assert problem.features.shape == (3, 50, 8)  # the usual numbers of the paper
-    assert problem.targets.shape == (3, 50)
-    assert problem.truth.shape == (3, 8)
-    assert problem.optimum.shape == (8,)
-    assert (problem.sizes.shape, problem.sizes.dtype) == ((3,), jnp.int32)
-    floats = [leaf for leaf in jax.tree.leaves(problem) if leaf.dtype != jnp.int32]
-    assert {leaf.dtype for leaf in floats} == {dtype}
 
 
 def test_drawn_moments():

@@ -292,14 +292,6 @@ def test_more_samples_only_add_to_those_that_were_there(drawn):
             )
 
 
-def test_only_what_is_asked_changes(drawn):
-    for change in CHANGES:
-        np.testing.assert_array_equal(drawn[change].features, drawn["base"].features)
-        np.testing.assert_array_equal(drawn[change].start, np.zeros(10))
-        if "difference" not in change:
-            np.testing.assert_array_equal(drawn[change].truth, drawn["base"].truth)
-
-
 def test_clusters_and_strangers_are_where_they_should_be(drawn):
     assert clusters_of_clients((0, 0, 0, 1, 2), 10, 2).tolist() == CLUSTERS.tolist()
     truth = drawn["base"].truth
