@@ -51,9 +51,6 @@ class Tree:
 
         Args:
           axes: what to draw into; new ones if None.
-
-        Returns:
-          The matplotlib Axes.
         """
         return plot_tree(self, axes)
 
@@ -147,9 +144,6 @@ def from_counts(counts: Sequence[Any]) -> Tree:
       counts: numbers of clients, one per edge server: `[50, 50, 20]`; a list in place of a number
         is a server with edge servers of its own: `[[4, 4], [4, 4, 2]]`. Clients are numbered
         from left to right.
-
-    Returns:
-      The tree.
     """
     if not _is_list(counts):
         raise InputError(
@@ -192,9 +186,6 @@ def from_nested(nested: Sequence[Any]) -> Tree:
       nested: the children of the cloud; a number is a client (a row of the data, from 0), a list
         is a server with those children. `[[0, 2], [1, 3], 4]` has two edge servers, and client 4
         directly at the cloud.
-
-    Returns:
-      The tree.
     """
     if not _is_list(nested):
         raise InputError(
@@ -235,9 +226,6 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
       parents: the number of each node's parent, -1 for the root; nodes in any order.
       clients: the nodes that have data, in the order of the data's rows; all nodes without
         children, in increasing order, if None.
-
-    Returns:
-      The tree.
     """
     numbers = _whole_numbers("parents", parents)
 

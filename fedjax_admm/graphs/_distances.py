@@ -55,9 +55,6 @@ def nearest_neighbours(
         there is no edge.
       max_edges: length of the edge list. If None, the number of edges, or n k (all pairs, if these
         are fewer) where the distances are traced.
-
-    Returns:
-      The graph.
     """
     matrix = symmetric_matrix("distances", distances)
     num_nodes = matrix.shape[0]
@@ -82,9 +79,6 @@ def nearest_neighbours_of_points(
       k: how many nodes each one chooses.
       weight: as `nearest_neighbours`.
       max_edges: as `nearest_neighbours`.
-
-    Returns:
-      The graph.
     """
     distances = _euclidean(finite_array("points", points, (None, None)))
     return nearest_neighbours(distances, k, weight=weight, max_edges=max_edges)

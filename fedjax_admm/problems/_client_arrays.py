@@ -32,38 +32,23 @@ _LEAVE_OUT = "leave that client out"
 
 def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
     """Return the clients' data, whatever form they have."""
-    if callable(data):
-        return _generated(data, mask, sizes)
+    generated = callable(data)
+    by_client = isinstance(data, list) or (
+        type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
+    )
+    if mask is not None and (generated or by_client):
+        kind = "a function" if generated else "a list of clients"
+        raise InputError(f"is for stacked data, but data is {kind}", argument="mask", value=mask)
+    if generated:
+        return _generated(data, sizes)
     if sizes is not None:
         raise InputError(
             "is for data that a function makes", argument="sizes", value=sizes, remedy="use mask"
         )
-    if isinstance(data, list) or (
-        type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
-    ):
-        if mask is not None:
-            raise InputError(
-                "is for stacked data, but data is a list of clients", argument="mask", value=mask
-            )
-        return _listed_clients(data, dtype)
-    return _stacked_clients(data, mask, dtype)
+    return _listed_clients(data, dtype) if by_client else _stacked_clients(data, mask, dtype)
 
 
-def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
-    if mask is not None:
-        raise InputError(
-            "is for stacked data, but data is a function",
-            argument="mask",
-            value=mask,
-            remedy="use sizes",
-        )
-    if sizes is None:
-        raise InputError(
-            "must say how many samples each client has, shape (clients,), because data is a "
-            "function",
-            argument="sizes",
-            value=sizes,
-        )
+def _generated(make: Callable, sizes: Any) -> GeneratedData:
     made = shapes_of("data", make, {"a client's number": jnp.zeros((), jnp.int32)})
     leaves = jax.tree.leaves(made)
     rows = {leaf.shape[:1] for leaf in leaves}
@@ -74,18 +59,18 @@ def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
             argument="data",
             value=make,
         )
-    number = np.asarray(sizes)
+    counts = np.asarray(sizes)
     longest = rows.pop()[0]
-    wrong = number.ndim != 1 or not np.issubdtype(number.dtype, np.integer) or number.size == 0
-    if wrong or number.min() < 1 or number.max() > longest:
+    wrong = counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or counts.size == 0
+    if wrong or counts.min() < 1 or counts.max() > longest:
         raise InputError(
             f"must hold a whole number from 1 to {longest} for every client, as many as data makes,"
             f" but it is {one_line(sizes)}",
             argument="sizes",
             value=sizes,
         )
-    numbers = jnp.arange(number.size, dtype=jnp.int32)
-    return GeneratedData(jnp.asarray(number.astype(np.int32)), numbers, make)
+    numbers = jnp.arange(counts.size, dtype=jnp.int32)
+    return GeneratedData(jnp.asarray(counts.astype(np.int32)), numbers, make)
 
 
 def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:

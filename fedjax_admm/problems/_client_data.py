@@ -43,12 +43,7 @@ class ClientData(Protocol):
         ...
 
     def each(self, function: Callable[..., Any], *rows: Any) -> Any:
-        """Return `function(client, *row)` for every client, a pytree of arrays (clients, ...).
-
-        Args:
-          function: `(Client, *row)` to a pytree of arrays.
-          *rows: pytrees of arrays (clients, ...).
-        """
+        """Return `function(Client, *row)` for every client; rows and result are (clients, ...)."""
         ...
 
     def take(self, clients: jax.Array) -> "ClientData":
@@ -118,14 +113,14 @@ class BucketedData:
 
 @pytree_dataclass
 class GeneratedData:
-    """Clients whose samples are made when they are looked at, from the client's number."""
+    """Clients whose samples are made on demand, from the client's number."""
 
     sizes: jax.Array
     numbers: jax.Array
     make: Callable[[jax.Array], Any] = field(metadata={"static": True})
 
     def each(self, function, *rows):
-        """Make the samples of some clients, apply the function, and go on with the next."""
+        """Apply the function to groups of clients, one after the other."""
 
         def one(row):
             size, number, *others = row
@@ -153,7 +148,7 @@ def stacked(samples: Any, sizes: jax.Array) -> StackedData:
 
 
 def compacted(samples: Any, mask: jax.Array) -> StackedData:
-    """Return stacked data of which a mask (clients, samples) says what there is."""
+    """Return stacked data with the samples that a mask (clients, samples) marks."""
     order = jnp.argsort(~mask, axis=1, stable=True)
 
     def sorted_samples(leaf: jax.Array) -> jax.Array:

@@ -277,9 +277,6 @@ def with_loss(
       loss: of `fedjax_admm.losses`; it must suit the targets.
       l1: weight of ||w||_1.
       l2: weight of ||w||^2.
-
-    Returns:
-      The problem.
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     check_sample_loss(loss)

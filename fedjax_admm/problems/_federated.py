@@ -96,9 +96,6 @@ def federated(
         own if None.
       mask: bool, shape (clients, samples), for stacked data; all samples count if None.
       sizes: shape (clients,), for data that a function makes.
-
-    Returns:
-      The problem.
     """
     one_of("sampling", sampling, ("epochs", "replacement"))
     layout, first, private = _layout(start, shared)

@@ -44,23 +44,20 @@ _ROUNDING = 8
 
 @short_repr
 class InnerMemory(NamedTuple):
-    """What an inner solver remembers of one client."""
+    """The memory of an inner solver for one client."""
 
-    model: jax.Array  # shape=(dim,): what it returned last
+    model: jax.Array  # shape=(dim,): returned by the last call
     optimizer: Any  # the state of its optimiser; () of one that begins anew
-    calls: jax.Array  # shape=(), int32: how often it has been asked
-    short: jax.Array  # shape=(), int32: how often it did not reach its accuracy
+    calls: jax.Array  # shape=(), int32: number of calls
+    short: jax.Array  # shape=(), int32: number of calls that missed their accuracy
     kinked: jax.Array  # shape=(), bool: whether the last call was better off without L-BFGS
 
 
 class ProximalMap(Protocol):
-    """How a problem finds the prox of one client's loss."""
+    """A method for the prox of one client's loss."""
 
     def memory(self, start: jax.Array, calls: int = 0) -> Any:
-        """Return what it remembers after so many calls, the last of which returned a model (dim,).
-
-        A call that stands alone is asked for as if it were a late one: as accurate.
-        """
+        """Return the memory after so many calls, the last of which returned the model `start`."""
         ...
 
     def __call__(
@@ -73,16 +70,9 @@ class ProximalMap(Protocol):
         size: jax.Array,
         weight: jax.Array,
     ) -> tuple[jax.Array, Any]:
-        """Return `argmin_z loss(z) + ||z - point||^2 / (2 step)`, and the memory.
+        """Return `argmin_z loss(z) + ||z - point||^2 / (2 step)`, (dim,), and the memory.
 
-        Args:
-          loss: the client's, its weight included: (dim,) to ().
-          point: shape (dim,).
-          step: shape (), positive.
-          memory: of the last call.
-          samples: the client's, padded.
-          size: shape (), int32: how many samples there are.
-          weight: shape (): the client's weight, which `loss` has as a factor.
+        The loss has the client's weight as a factor. The samples are padded after the first `size`.
         """
         ...
 
@@ -211,15 +201,10 @@ def minimize_by_lbfgs(
     steps: int | jax.Array,
     tolerance: jax.Array,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array], jax.Array]:
-    """Return what L-BFGS finds from a start (dim,), its value and slope, and whether it failed.
+    """Return the result of L-BFGS from a start (dim,), its value and slope, and whether it failed.
 
-    It fails where a line search does, as at a kink, and ends there.
-
-    Args:
-      objective: (dim,) to ().
-      start: shape (dim,).
-      steps: how many iterations at most.
-      tolerance: shape (): it stops as soon as the slope is at most so long.
+    It fails where a line search does, as at a kink, and ends there. It also ends after so many
+    steps, or as soon as the slope is at most as long as the tolerance.
     """
     optimizer = optax.lbfgs(memory_size=_LBFGS_MEMORY)
 
@@ -266,9 +251,6 @@ def inner_steps(
       accuracy: stop as soon as the slope is so small relative to its first length in the call: a
         number, or a schedule of the number of the call; all steps are taken if None.
       warm: begin at the model that was returned last; else at the point.
-
-    Returns:
-      For the argument `optimizer` of `federated`.
     """
     return build(InnerSteps, **locals())
 
@@ -283,9 +265,6 @@ def inner_lbfgs(
       accuracy: relative to the first slope of the call, a number or a schedule of the number of
         the call; 0.1 / k if None.
       warm: begin at the model that was returned last; else at the point.
-
-    Returns:
-      For the argument `optimizer` of `federated`.
 
     Reference: D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale
     optimization", Mathematical Programming 45 (1989); the iterations are optax's.
@@ -361,7 +340,7 @@ def _higher(value: jax.Array, begun: jax.Array) -> jax.Array:
 
 
 def _tolerance(accuracy, slope, point, start, step, calls) -> jax.Array:
-    """Return how long the slope may be in the end; below 0 if there is no accuracy."""
+    """Return the final length of the slope that is accepted; below 0 if there is no accuracy."""
     if accuracy is None:
         return jnp.full((), -1, start.dtype)
     first = safe_norm(slope)
@@ -371,10 +350,10 @@ def _tolerance(accuracy, slope, point, start, step, calls) -> jax.Array:
 
 
 def _solved(slope: Callable[[jax.Array], jax.Array], z: jax.Array, right: jax.Array) -> jax.Array:
-    """Return `H^-1 right`, H the derivative of a slope at z: the implicit function theorem's part.
+    """Return `H^-1 right`, H the derivative of a slope at z, by the implicit function theorem.
 
-    The right side is a zero whose derivative is that of the slope in all that it depends on, so
-    that what is returned is a zero whose derivative is that of the root, with the sign changed.
+    The right side is a zero with the derivative of the slope in its other arguments. The result is
+    a zero with minus the derivative of the root.
     """
 
     def bend(direction: jax.Array) -> jax.Array:

@@ -203,9 +203,6 @@ def localization(
       distances: measured ranges, shape (clients,), metres, positive.
       start: the first guess, shape (dim,); the mean of the sensors if None.
       target: the true position, shape (dim,), if it is known.
-
-    Returns:
-      The problem.
     """
     anchors = finite_array("anchors", anchors, (None, None))
     real_array("distances", distances)

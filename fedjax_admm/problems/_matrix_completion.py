@@ -180,9 +180,6 @@ def matrix_completion_of_clients(
       members: users of each client; as many as occur if None.
       held_out: the test ratings, likewise; none if None.
       standardize: whether to standardise with mean and deviation of `clients`.
-
-    Returns:
-      The problem.
     """
     num_items = count("num_items", num_items)
     several("clients", clients, "three arrays per client")

@@ -174,9 +174,6 @@ def networked_logistic(
       newton_steps: damped Newton steps per round; 8 if None for a mean, 24 for a sum over
         samples, which needs up to 19 to reach 1e-10.
       truth: as in `networked_regression`.
-
-    Returns:
-      The problem.
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     if is_concrete(y):
@@ -222,29 +219,30 @@ def networked_training(
       anchored: keep the proximal term; without it a node takes plain training steps.
       present: bool, shape (nodes, samples): which samples are there; all if None.
       accessible: as in `networked_regression`.
-
-    Returns:
-      The problem.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     function_of("sample_loss", sample_loss, "w", "x", "y")
     function_of("optimizer", optimizer, "rate")
-    for name, given in (("features", features), ("targets", targets)):
-        real_array(name, given)
+    real_array("features", features)
+    real_array("targets", targets)
     x, y = jnp.asarray(features), jnp.asarray(targets)
-    for name, given in (("features", x), ("targets", y)):
-        if given.ndim < 2 or given.shape[0] != graph.num_nodes or given.shape[1] != x.shape[1]:
+    for name, array in (("features", x), ("targets", y)):
+        if array.ndim < 2 or array.shape[:2] != (graph.num_nodes, x.shape[1]):
             raise InputError(
                 f"must have shape ({graph.num_nodes}, samples, ...), one row per node, but it "
-                f"has {given.shape}",
+                f"has {array.shape}",
                 argument=name,
-                value=given,
+                value=array,
             )
     reached = _reached(accessible, graph.num_nodes)
-    _check_anyone(reached)
-    x = finite_array("features", _shown(x, reached), (None,) * x.ndim)
+
+    def readable(name: str, data: jax.Array) -> jax.Array:
+        data = jnp.where(jnp.expand_dims(reached, range(1, data.ndim)), data, 0)
+        return finite_array(name, data, (None,) * data.ndim)
+
+    x = readable("features", x)
     if jnp.issubdtype(y.dtype, jnp.floating):
-        y = finite_array("targets", _shown(y, reached), (None,) * y.ndim)
+        y = readable("targets", y)
     if present is not None:
         real_array("present", present)
     here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
@@ -255,7 +253,16 @@ def networked_training(
             value=present,
         )
     samples = jnp.sum(here, 1)
-    _check_samples(samples, reached)
+    empty = np.zeros(0)
+    if is_concrete((samples, reached)):
+        empty = np.flatnonzero(np.asarray(reached) & (np.asarray(samples) == 0))
+    if empty.size:
+        raise InputError(
+            f"must hold a sample of every node, but node {empty[0]} has none",
+            argument="present",
+            value=present,
+            remedy=_INACCESSIBLE,
+        )
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
     real_array("start", start)
     first = jnp.asarray(start, x.dtype)
@@ -299,9 +306,6 @@ def draw_networked_regression(
       noise: standard deviation; one draw per sample.
       share: of nodes with accessible data, rounded to whole nodes; a leaf.
       scale: "mean" or "sum" over a node's samples.
-
-    Returns:
-      The problem.
     """
     typed_key(key)
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
@@ -344,22 +348,22 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
             value=problem,
             remedy="build it anew with accessible=...",
         )
-    reached = _reached(accessible, problem.num_clients)
+    reached = _reached(accessible, problem.num_clients, least=0)
     if is_concrete((reached, problem.accessible)):
-        lost = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
-        if lost.size:
+        added = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
+        if added.size:
             raise InputError(
-                f"must not add nodes, but it adds node {lost[0]}, whose data were not kept",
+                f"must not add nodes, but it adds node {added[0]}, whose data were not kept",
                 argument="accessible",
                 value=accessible,
                 remedy="build the problem anew with accessible=...",
             )
-    factor_ = reached.astype(problem.start.dtype)
+    factors = reached.astype(problem.start.dtype)
     if node_weights is not None:
         weights = per_client("node_weights", node_weights, problem.num_clients, "node")
-        factor_ = factor_ * weights.astype(factor_.dtype)
-    changed = replace(local.weighted(factor_), ridge=jnp.where(reached, local.ridge, 0))
-    return replace(problem, local=changed, accessible=reached)
+        factors = factors * weights.astype(factors.dtype)
+    weighted = replace(local.weighted(factors), ridge=jnp.where(reached, local.ridge, 0))
+    return replace(problem, local=weighted, accessible=reached)
 
 
 def _assembled(graph, local, reached, x, truth) -> Networked:
@@ -374,7 +378,6 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
     """Pad ragged data and turn scale, access and node weights into sample weights."""
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     reached = _reached(accessible, graph.num_nodes)
-    _check_anyone(reached)
     x, (y,), samples = client_rows(
         features,
         graph.num_nodes,
@@ -399,41 +402,21 @@ def _shares(shape, scale, dtype, here=None) -> jax.Array:
     return present if scale == "sum" else present / jnp.maximum(jnp.sum(present, -1), 1)[:, None]
 
 
-def _reached(accessible: ArrayLike | None, nodes: int) -> jax.Array:
+def _reached(accessible: ArrayLike | None, nodes: int, least: int = 1) -> jax.Array:
+    """Return which nodes are accessible, shape (nodes,), bool; at least so many."""
     if accessible is None:
         return jnp.ones(nodes, bool)
     real_array("accessible", accessible)
-    given = jnp.asarray(accessible)
-    if given.shape != (nodes,) or given.dtype != bool:
+    reached = jnp.asarray(accessible)
+    if reached.shape != (nodes,) or reached.dtype != bool:
         raise InputError(
-            f"must be True or False for each of {nodes} nodes, but it has shape {given.shape} "
-            f"and dtype {given.dtype}",
+            f"must be True or False for each of {nodes} nodes, but it has shape {reached.shape} "
+            f"and dtype {reached.dtype}",
             argument="accessible",
             value=accessible,
         )
-    return given
-
-
-def _shown(data: jax.Array, reached: jax.Array) -> jax.Array:
-    """Hide the data of nodes that are not accessible."""
-    return jnp.where(jnp.expand_dims(reached, range(1, data.ndim)), data, 0)
-
-
-def _check_anyone(reached: jax.Array) -> None:
-    if is_concrete(reached) and not np.any(np.asarray(reached)):
+    if is_concrete(reached) and np.asarray(reached).sum() < least:
         raise InputError(
-            "must mark at least one node, but it marks none",
-            argument="accessible",
-            value=reached,
+            "must mark at least one node, but it marks none", argument="accessible", value=reached
         )
-
-
-def _check_samples(samples, reached) -> None:
-    if is_concrete((samples, reached)):
-        empty = np.flatnonzero((np.asarray(samples) == 0) & np.asarray(reached))
-        if empty.size:
-            raise InputError(
-                f"must hold a sample of every node, but node {empty[0]} has none",
-                argument="present",
-                remedy=_INACCESSIBLE,
-            )
+    return reached

@@ -133,9 +133,6 @@ def phase_retrieval(
       radius: every |w_i| is at most this.
       box: how the prox treats the box: "clip", "exact" (dearer) or "none".
       truth: the signal, shape (dim,), if it is known.
-
-    Returns:
-      The problem.
     """
     x = finite_array("x", x, (None, None))
     clients, dim = x.shape

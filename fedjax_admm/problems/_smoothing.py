@@ -80,9 +80,6 @@ def randomized_smoothing(draws: int = 16, *, seed: int = 0) -> RandomizedSmoothi
       draws: pairs of points w + mu u, w - mu u; the u are standard normal.
       seed: of the draws, which are the same in all rounds and for all clients.
 
-    Returns:
-      For the argument `smoothing` of `federated`.
-
     Reference: J. C. Duchi, P. L. Bartlett, M. J. Wainwright, "Randomized smoothing for stochastic
     optimization", SIAM Journal on Optimization 22(2), 2012.
     """
