@@ -11,8 +11,8 @@ A new schedule is three lines:
         return scale * jnp.log1p(k)
     sigma = schedule(logarithmic, scale=0.1)
 
-Builders of solvers take more than that: wherever a schedule is wanted, a number, an optax schedule
-or a plain function of the count will do (`as_schedule`).
+Where a builder takes a schedule, it also takes a number, an optax schedule or a plain function of
+the count (`as_schedule`).
 """
 
 from collections.abc import Callable
@@ -155,7 +155,7 @@ class FunctionOfCount:
 
 
 ScheduleLike: TypeAlias = Schedule | Callable[[Any], Any] | ArrayLike
-"""What builders take where a schedule is wanted."""
+"""Arguments that builders turn into schedules."""
 
 
 def constant(value: ArrayLike) -> Constant:

@@ -74,7 +74,7 @@ def certified_gap(solver: Any, problem: Any, state: Any) -> jax.Array:
       state: of the solver.
 
     Returns:
-      Shape (): at least `F(w) - F*`, to rounding; infinite where no bound was found.
+      Shape (): at least `F(w) - F*`, to rounding; infinite where there is no bound.
 
     Raises:
       InputError: the conjugates of the loss are not known.
@@ -150,7 +150,7 @@ def _dual_value(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
     inward = -problem.graph.divergence(u)
     over = problem.local.unseen(inward)
     lost = jnp.abs(over) > _FORGIVEN * _rounding(problem, u)
-    # Radius 0: what is left over was looked at above.
+    # Radius 0: the remainder was checked above.
     conjugates = jnp.sum(problem.local.conjugates(inward - over, 0.0))
     conjugates = conjugates + jnp.sum(solver.penalty.conjugate(u, solver.radius(problem)))
     return jnp.where(jnp.any(lost), -jnp.inf, -conjugates)

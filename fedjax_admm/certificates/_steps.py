@@ -1,4 +1,4 @@
-r"""Which steps of private networked ADMM are stable, found on the host before a run.
+r"""Stable steps of private networked ADMM, computed on the host before a run.
 
 Without noise, for quadratic f_k with Hessians H_k and a constant step eta, zCDP-NFL converges if
 

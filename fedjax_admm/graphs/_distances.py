@@ -253,9 +253,9 @@ def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array
 def _neighbours(distances: jax.Array, k: int) -> jax.Array:
     """Return which nodes are joined because one chose the other, shape (nodes, nodes)."""
     # Distances to the node itself come last, and ties keep the order of the nodes.
-    chosen = jnp.argsort(_off_diagonal(distances, jnp.inf), axis=1, stable=True)[:, :k]
+    nearest = jnp.argsort(_off_diagonal(distances, jnp.inf), axis=1, stable=True)[:, :k]
     rows = jnp.arange(distances.shape[0])[:, None]
-    joined = jnp.zeros(distances.shape, bool).at[rows, chosen].set(True)
+    joined = jnp.zeros(distances.shape, bool).at[rows, nearest].set(True)
     return _off_diagonal(joined | joined.T, False)
 
 

@@ -4,7 +4,7 @@
     erdos_renyi(key, 50, 0.1)                              every pair alike, and connected
     connected_graph(key, 50, 75)                           75 edges, every such graph alike
 
-A probability may be traced; the length of the edge list may not, and has to be given then.
+A probability may be traced, if the length of the edge list is given.
 """
 
 import math

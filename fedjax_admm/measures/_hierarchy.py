@@ -72,8 +72,8 @@ def personal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array
     models = state.clients.w
     truth = jnp.broadcast_to(problem.truth, models.shape)
     error = jnp.sum((models - truth) ** 2) / jnp.sum(truth**2)
-    found = transitive_closure(_distances(models) < MERGING_DISTANCE)
-    agreement = adjusted_rand_index(found, _distances(truth) == 0)
+    merged = transitive_closure(_distances(models) < MERGING_DISTANCE)
+    agreement = adjusted_rand_index(merged, _distances(truth) == 0)
     return {"error": error, "agreement": jnp.where(jnp.isnan(error), error, agreement)}
 
 

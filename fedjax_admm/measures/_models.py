@@ -61,7 +61,7 @@ def agreement_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
 
     With `client_slopes`, s_l in df_l(w_l), it is zero exactly where all w_l = w and 0 lies in
     `1/N sum_l s_l + dg(w)`: at stationary points of F, kinked or not. The slopes are subgradients
-    of clients who took part at least once, whose proximal steps are exact and whose messages
+    of clients that took part at least once, whose proximal steps are exact and whose messages
     arrive as they were sent; otherwise they become so in the limit.
     """
     (primal,) = primal_residual(solver, problem, state).values()

@@ -306,7 +306,7 @@ def client_rows(
     return ClientRows(x, stacked, sizes)
 
 
-def check_labels(targets: np.ndarray, present: np.ndarray, given: Sequence[ArrayLike]) -> None:
+def check_labels(targets: np.ndarray, present: np.ndarray, arrays: Sequence[ArrayLike]) -> None:
     """Check that the targets (clients, samples) of samples that are present are -1 or 1."""
     wrong = np.argwhere(present & (np.abs(targets) != 1))
     if wrong.size:
@@ -314,6 +314,6 @@ def check_labels(targets: np.ndarray, present: np.ndarray, given: Sequence[Array
         raise InputError(
             f"must hold -1 and 1, but entry {j} is {targets[i, j]:g}",
             argument=f"targets[{i}]",
-            value=given[i],
+            value=arrays[i],
             remedy="classes 0 and 1 become 2 * targets - 1",
         )

@@ -91,11 +91,11 @@ class BucketedData:
 
     def each(self, function, *rows):
         """Apply the function to one bucket after the other."""
-        found = [
+        parts = [
             part.each(function, *jax.tree.map(lambda leaf, part=part: leaf[part.numbers], rows))
             for part in self.buckets
         ]
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[self.place], *found)
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[self.place], *parts)
 
     def take(self, clients):
         """Gather the rows of each bucket, and keep those of the clients' own."""
@@ -130,7 +130,7 @@ class GeneratedData:
         return jax.lax.map(one, everyone, batch_size=min(_AT_ONCE, self.sizes.shape[0]))
 
     def take(self, clients):
-        """Return the chosen numbers."""
+        """Select the numbers."""
         return GeneratedData(self.sizes[clients], self.numbers[clients], self.make)
 
 

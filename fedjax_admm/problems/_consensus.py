@@ -323,8 +323,8 @@ def pooled_optimum(x, y, shares, loss, l1, l2) -> jax.Array:
         return jnp.full(x.shape[-1], jnp.nan, x.dtype)
     dim = x.shape[-1]
     flat = (x.reshape(-1, dim), y.reshape(-1), shares.reshape(-1))
-    found = minimize_regression(*flat, loss, l1, l2)
-    return jnp.where(found.residual < _PROVEN, found.w, jnp.nan)
+    minimum = minimize_regression(*flat, loss, l1, l2)
+    return jnp.where(minimum.residual < _PROVEN, minimum.w, jnp.nan)
 
 
 def _shares(sizes, samples, dtype) -> jax.Array:

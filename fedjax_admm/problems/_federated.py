@@ -227,14 +227,14 @@ def _check_scalar(
 ) -> None:
     """Check that a loss or a score returns one floating number for a sample."""
     params = jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf)), start)
-    found = shapes_of(name, function, {"parameters": params, f"one {called}": sample})
-    leaves = jax.tree.leaves(found)
-    single = len(leaves) == 1 and leaves[0] is found and found.shape == ()
-    if single and (name == "score" or jnp.issubdtype(found.dtype, jnp.floating)):
+    output = shapes_of(name, function, {"parameters": params, f"one {called}": sample})
+    leaves = jax.tree.leaves(output)
+    single = len(leaves) == 1 and leaves[0] is output and output.shape == ()
+    if single and (name == "score" or jnp.issubdtype(output.dtype, jnp.floating)):
         return
-    array = hasattr(found, "shape")
+    array = hasattr(output, "shape")
     result = (
-        f"an array of shape {found.shape} and dtype {found.dtype}" if array else one_line(found)
+        f"an array of shape {output.shape} and dtype {output.dtype}" if array else one_line(output)
     )
     raise InputError(
         f"must return one floating number for one sample, but it returns {result}",

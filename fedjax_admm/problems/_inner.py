@@ -183,12 +183,12 @@ class InnerLBFGS:
         begun, slope = both(start)
         enough = _tolerance(self.accuracy, slope, point, start, step, calls)
         steps = jnp.where(memory.kinked, 0, self.steps)
-        z, found, failed = minimize_by_lbfgs(searched, start, steps, enough)
-        worse = _higher(found[0], begun)
-        z, found = jax.tree.map(partial(jnp.where, worse), (start, (begun, slope)), (z, found))
+        z, best, failed = minimize_by_lbfgs(searched, start, steps, enough)
+        worse = _higher(best[0], begun)
+        z, best = jax.tree.map(partial(jnp.where, worse), (start, (begun, slope)), (z, best))
         kinked, gap = memory.kinked | failed | worse, step / 2 * enough**2
         rounds = jnp.where(kinked, 2 * self.steps, 0)
-        z, reached = minimize_by_planes(both, point, step, z, found, gap, rounds)
+        z, reached = minimize_by_planes(both, point, step, z, best, gap, rounds)
         rest = jax.grad(objective)(z, *known)
         z = z - _solved(jax.grad(searched), z, rest - jax.lax.stop_gradient(rest))
         short = memory.short + (~reached).astype(jnp.int32)
@@ -232,8 +232,8 @@ def minimize_by_lbfgs(
 
     none = jnp.zeros((), jnp.int32)
     first = (start, jax.value_and_grad(objective)(start), optimizer.init(start), none, none > 0)
-    z, found, _, _, failed = jax.lax.while_loop(goes_on, iterate, first)
-    return z, found, failed
+    z, best, _, _, failed = jax.lax.while_loop(goes_on, iterate, first)
+    return z, best, failed
 
 
 def inner_steps(

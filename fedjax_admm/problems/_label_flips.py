@@ -97,7 +97,7 @@ def _flipped(
 ) -> list[jax.Array]:
     """Return arrays of labels (clients, samples, ...) with those of some clients flipped.
 
-    What labels mean is seen from all arrays together.
+    The classes follow from all arrays together.
     """
     if labels[0].dtype == bool:
         false = [~part for part in labels]
@@ -123,10 +123,10 @@ def _sum_of_both(labels: list[jax.Array], classes: int | None) -> int:
                 value=classes,
             )
         return 0
-    seen = np.unique(np.concatenate([np.asarray(part).ravel() for part in labels]))
+    values = np.unique(np.concatenate([np.asarray(part).ravel() for part in labels]))
     if whole:
-        return max(int(seen.max()), 1) if seen.min() >= 0 else 0
-    return int(np.all(np.isin(seen, (0, 1))))
+        return max(int(values.max()), 1) if values.min() >= 0 else 0
+    return int(np.all(np.isin(values, (0, 1))))
 
 
 def _with_loss(loss: Any, flipped: jax.Array, classes: int | None) -> Any:

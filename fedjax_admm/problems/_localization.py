@@ -77,7 +77,7 @@ class Localization:
 
         Args:
           points: shape (clients, dim), one point per client.
-          key: not looked at: a client has one range.
+          key: not used: a client has one range.
 
         Returns:
           Shape (clients, dim): `sign(||x - a|| - d) (x - a) / max(||x - a||, 1e-12)`, zero at
@@ -156,9 +156,11 @@ class OutlierNoise:
         The draws do not depend on the probability, so a larger one only adds outliers.
         """
         choice_key, range_key = jax.random.split(key)
-        chosen = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
+        replaced = (
+            jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
+        )
         outlier = self.largest * jax.random.uniform(range_key, distances.shape, distances.dtype)
-        return jnp.where(chosen, outlier, distances)
+        return jnp.where(moved, outlier, distances)
 
 
 def no_noise() -> NoNoise:
@@ -233,7 +235,7 @@ def localization(
     return Localization(anchors, distances, first.astype(anchors.dtype), target)
 
 
-def _check_spread(anchors: jax.Array, start: jax.Array, given: bool) -> None:
+def _check_spread(anchors: jax.Array, start: jax.Array, own_start: bool) -> None:
     """Check that ranges to the sensors determine the target.
 
     Sensors in one plane (or on one line of a plane) leave two mirror images, between which a given
@@ -252,7 +254,7 @@ def _check_spread(anchors: jax.Array, start: jax.Array, given: bool) -> None:
     if rank == dim - 1:
         toward = np.asarray(start, np.float64) - places[0]
         beside = np.vstack([offsets, toward])
-        if given and np.linalg.matrix_rank(beside, tol=rounding * np.sqrt(beside.size)) == dim:
+        if own_start and np.linalg.matrix_rank(beside, tol=rounding * np.sqrt(beside.size)) == dim:
             return
         words = "must span space, but a target and its mirror image fit them alike"
         remedy = "add a sensor beside the others, or give {start} on the target's side of them"

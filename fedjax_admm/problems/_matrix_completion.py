@@ -217,13 +217,13 @@ def matrix_completion_of_clients(
             value=held_out,
             remedy="remove one of them",
         )
-    seen = np.zeros(len(clients), np.int64)
-    np.maximum.at(seen, owner, users + 1)
-    counts = seen if members is None else np.asarray(members)
+    least = np.zeros(len(clients), np.int64)
+    np.maximum.at(least, owner, users + 1)
+    counts = least if members is None else np.asarray(members)
     whole = np.issubdtype(counts.dtype, np.integer)
-    if not whole or counts.shape != seen.shape or np.any(counts < seen):
+    if not whole or counts.shape != least.shape or np.any(counts < least):
         raise InputError(
-            f"must say at least {seen.tolist()} users per client, but it is {counts.tolist()}",
+            f"must say at least {least.tolist()} users per client, but it is {counts.tolist()}",
             argument="members",
             value=members,
         )
@@ -374,7 +374,7 @@ def _check_learnt(problem: MatrixCompletion, sizes: jax.Array, share: float) -> 
 def _checked(problem: MatrixCompletion, blocks: int | None = None) -> MatrixCompletion:
     """Check the spread of the ratings, and note how large the largest client is, if it is known.
 
-    Its number of blocks may be given, where lists of the same shape are to have the same.
+    A number of blocks replaces that of the largest client, so that lists have one shape.
     """
     if not is_concrete(problem.deviation):
         return problem

@@ -237,7 +237,7 @@ def draw_phase_retrieval(
 
     Args:
       key: a typed key. With the same key, all SNRs share everything but the size of the noise.
-      snr: in dB; the paper prints -20, and 20 lets methods be told apart.
+      snr: in dB; the paper prints -20, and 20 separates methods.
       clusters: number of edge servers.
       clients_per_cluster: clients of each.
       dim: length of the signal.
@@ -260,8 +260,8 @@ def draw_phase_retrieval(
     support = _places(support_key, 1, dim, SIGNAL_DENSITY)[0]
     truth = jnp.where(support, jax.random.normal(signal_key, (dim,), dtype), 0)
     shape = (clusters, clients_per_cluster, dim)
-    kept = _places(mask_key, clusters, dim, VECTOR_DENSITY)
-    x = jnp.where(kept[:, None], jax.random.normal(vector_key, shape, dtype), 0).reshape(-1, dim)
+    mask = _places(mask_key, clusters, dim, VECTOR_DENSITY)
+    x = jnp.where(mask[:, None], jax.random.normal(vector_key, shape, dtype), 0).reshape(-1, dim)
     projection = jnp.square(x @ truth)
     # A draw in which no client sees the signal has noise of the size of 1.
     power = jnp.mean(projection)
