@@ -156,9 +156,7 @@ class OutlierNoise:
         The draws do not depend on the probability, so a larger one only adds outliers.
         """
         choice_key, range_key = jax.random.split(key)
-        replaced = (
-            jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
-        )
+        moved = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
         outlier = self.largest * jax.random.uniform(range_key, distances.shape, distances.dtype)
         return jnp.where(moved, outlier, distances)
 
