@@ -251,8 +251,8 @@ class Federated:
 
         An inexact one begins at the points, and is as accurate as a late call of `prox`.
         """
-        loss = self.loss.convex if isinstance(self.loss, Difference) else self.loss
-        return self._lone_prox(loss, points, step)
+        convex = self.loss.convex if isinstance(self.loss, Difference) else self.loss
+        return self.lone_prox(points, step, convex)
 
     def prox_concave_part(self, points: jax.Array, step: jax.Array, mu: jax.Array) -> jax.Array:
         """Return `argmin_z -e_l(z) + ||z - x_l||^2 / (2 step_l)`, e_l the envelope of phi_l.
@@ -269,7 +269,7 @@ class Federated:
         if not isinstance(self.loss, Difference):
             return points
         rest = mu - step
-        nearest = self._lone_prox(self.loss.concave, points, rest)
+        nearest = self.lone_prox(points, rest, self.loss.concave)
         return (mu[:, None] * points - step[:, None] * nearest) / rest[:, None]
 
     def minimizers(self) -> jax.Array:
@@ -326,13 +326,10 @@ class Federated:
 
         return draw
 
-    def lone_prox(self, points: jax.Array, step: jax.Array) -> jax.Array:
-        """Return the prox for a single time: begun at the points, as accurate as a late call."""
-        return self._lone_prox(self.loss, points, step)
-
-    def _lone_prox(self, loss, points, step) -> jax.Array:
+    def lone_prox(self, points: jax.Array, step: jax.Array, loss: Any = None) -> jax.Array:
+        """Return one prox without memory: begun at the points, as accurate as a late call."""
         memory = jax.vmap(lambda point: self.proximal.memory(point, _LATE))(points)
-        return self._prox_of(loss, points, step, memory)[0]
+        return self._prox_of(self.loss if loss is None else loss, points, step, memory)[0]
 
     def _prox_of(self, loss, points, step, memory) -> tuple[jax.Array, Any]:
         value = client_value(loss, self)
