@@ -45,3 +45,4 @@ from fedjax_admm.schedules import (
 )
 from fedjax_admm.search import grid_search as grid_search
 from fedjax_admm.traffic import Traffic as Traffic
+from fedjax_admm.trials.engine import monte_carlo as monte_carlo

@@ -1,4 +1,4 @@
-"""Numbers with named axes for pandas and xarray, which are imported when they are asked for."""
+"""Numbers with named axes for pandas and xarray, which are imported on first use."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,15 +10,7 @@ from fedjax_admm._checks import InputError
 
 
 def optional(module: str, use: str) -> Any:
-    """Return a module that is no dependency of ours.
-
-    Args:
-      module: "pandas" or "xarray".
-      use: what asks for it, as a user wrote it.
-
-    Raises:
-      InputError: it is not installed.
-    """
+    """Return pandas or xarray, which are no dependencies, for a use that the sentence names."""
     try:
         return import_module(module)
     except ImportError:
@@ -33,18 +25,17 @@ def tidy_frame(axes: Mapping[str, Any], columns: Mapping[str, Any], use: str) ->
     Args:
       axes: the name of each axis and its coordinates, the outermost first.
       columns: arrays whose shape is that of the axes.
-      use: what asks for it.
+      use: the call that needs it.
 
     Returns:
       A column per axis and one per array.
-
-    Raises:
-      InputError: pandas is not installed.
     """
     pandas = optional("pandas", use)
     places = np.meshgrid(*(np.asarray(each) for each in axes.values()), indexing="ij")
-    told = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
-    return pandas.DataFrame(told | {name: np.ravel(array) for name, array in columns.items()})
+    coordinates = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
+    return pandas.DataFrame(
+        coordinates | {name: np.ravel(array) for name, array in columns.items()}
+    )
 
 
 def trace_axes(trace: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -96,10 +87,7 @@ def dataset(
       axes: the name of each leading axis and its coordinates.
       arrays: by name; further axes are called after the array.
       about: attributes.
-      use: what asks for it.
-
-    Raises:
-      InputError: xarray is not installed.
+      use: the call that needs it.
     """
     xarray = optional("xarray", use)
     shared = tuple(axes)

@@ -1,18 +1,18 @@
-"""Participation: who takes part in a round. Asynchrony lives here and nowhere else.
+"""Participation: which clients take part in each round.
 
 A participation process is a pytree with
 
-    init(key, shape) -> state                       what it must remember (may be empty)
-    draw(state, index, key, shape) -> (state, Presence)
-    check(shape, rounds)                            eager, one clear sentence
+    init(key, shape) -> state                              the first state, often empty
+    draw(state, index, key, shape) -> (state, Presence)    the next state, and the active clients
+    check(shape, rounds)                                   raises `InputError` before a run
 
 `shape` is the shape of the mask that the solver asks for, usually `(clients,)`; `index` is the
-absolute number of the round from 0. The state is part of the round state of a run: without it a
-bounded-delay or Markov run would not resume to the same numbers.
+absolute number of the round, from 0. The state is part of the round state of a run, so that a
+resumed run draws the same clients.
 """
 
 import math
-from dataclasses import field
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -22,30 +22,51 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
     InputError,
+    build,
     count,
+    declared,
     is_concrete,
     number,
     one_line,
+    positive,
     real_array,
+    scalar,
     shape_text,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
+__all__ = [
+    "Participation",
+    "Presence",
+    "bernoulli",
+    "everyone",
+    "markov_on_off",
+    "replay",
+    "round_robin",
+    "sampled",
+    "where_active",
+    "whole_rounds",
+    "without_replacement",
+]
 Stacked = TypeVar("Stacked")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @short_repr
 class Presence(NamedTuple):
-    """Who takes part in one round."""
+    """The clients that take part in one round."""
 
     active: jax.Array  # bool, of the shape that the solver asks for
-    sampled: jax.Array | None = None  # shape=(count,), int32: the active ones, where a fixed
+    sampled: jax.Array | None = None  # shape=(count,), int32: the active clients, where a fixed
     # number is drawn; a solver with heavy client work gathers these, updates and scatters them
 
 
 class Participation(Protocol):
-    """A process that draws who is active in each round."""
+    """A process that draws the active clients of each round."""
 
     def init(self, key: jax.Array, shape: tuple[int, ...]) -> Any:
         """Return the process's first state."""
@@ -54,7 +75,7 @@ class Participation(Protocol):
     def draw(
         self, state: Any, index: jax.Array, key: jax.Array, shape: tuple[int, ...]
     ) -> tuple[Any, Presence]:
-        """Return the next state and who is active in round `index`."""
+        """Return the next state and the active clients of round `index`."""
         ...
 
     def check(self, shape: tuple[int, ...], rounds: int) -> None:
@@ -63,11 +84,11 @@ class Participation(Protocol):
 
 
 def where_active(active: jax.Array, new: Stacked, old: Stacked) -> Stacked:
-    """Keep `old` for those who are not active, over a whole pytree of stacked state.
+    """Keep the old state of inactive clients, over a whole pytree of stacked state.
 
     Args:
       active: bool mask; its axes are the leading axes of every leaf.
-      new: the candidate state of everybody.
+      new: the candidate state of all clients.
       old: the state before the round, of the same structure.
 
     Returns:
@@ -81,31 +102,34 @@ def where_active(active: jax.Array, new: Stacked, old: Stacked) -> Stacked:
     return jax.tree.map(choose, new, old)
 
 
-@pytree_dataclass
-class Everyone:
-    """Everybody takes part in every round."""
+class _Memoryless:
+    """A process without a state, which fits any mask."""
 
     def init(self, key, shape):
-        """Remember nothing."""
+        """Return the empty state."""
         return ()
-
-    def draw(self, state, index, key, shape):
-        """Activate everybody."""
-        return state, Presence(jnp.ones(shape, bool))
 
     def check(self, shape, rounds):
-        """Fit any mask."""
+        """Accept any mask."""
+
+
+_PROBABILITY = partial(number, at_least=0, at_most=1)
 
 
 @pytree_dataclass
-class Bernoulli:
+class Everyone(_Memoryless):
+    """Every client takes part in every round."""
+
+    def draw(self, state, index, key, shape):
+        """Activate all clients."""
+        return state, Presence(jnp.ones(shape, bool))
+
+
+@pytree_dataclass
+class Bernoulli(_Memoryless):
     """Each client takes part with its own probability, independently of all else."""
 
-    probability: jax.Array  # shape=() or that of the mask
-
-    def init(self, key, shape):
-        """Remember nothing."""
-        return ()
+    probability: jax.Array = declared(_PROBABILITY)  # shape=() or that of the mask
 
     def draw(self, state, index, key, shape):
         """Draw an independent mask."""
@@ -117,64 +141,70 @@ class Bernoulli:
 
 
 @pytree_dataclass
-class WithoutReplacement:
+class WithoutReplacement(_Memoryless):
     """A fixed number of clients, drawn uniformly without replacement in each round."""
 
-    count: int = field(metadata={"static": True})
+    clients: int | None = declared(count, static=True, default=None)
+    fraction: float | None = declared(
+        lambda name, value: float(scalar(name, value, above=0, at_most=1)),
+        static=True,
+        default=None,
+    )  # of the clients, instead of their number
 
-    def init(self, key, shape):
-        """Remember nothing."""
-        return ()
+    def count(self, shape: tuple[int, ...]) -> int:
+        """Return the number of clients drawn from a mask of this shape."""
+        if self.fraction is None:
+            return self.clients or 0
+        return max(1, round(self.fraction * math.prod(shape)))
 
     def draw(self, state, index, key, shape):
-        """Draw `count` different clients, listed in `sampled` in increasing order."""
+        """Draw different clients, listed in `sampled` in increasing order."""
         total = math.prod(shape)
-        sampled = jnp.sort(jax.random.permutation(key, total)[: self.count]).astype(jnp.int32)
+        order = jax.random.permutation(key, total)
+        sampled = jnp.sort(order[: self.count(shape)]).astype(jnp.int32)
         active = jnp.zeros(total, bool).at[sampled].set(True).reshape(shape)
         return state, Presence(active, sampled)
 
     def check(self, shape, rounds):
         """Check that there are as many clients as are to be drawn."""
-        if self.count > math.prod(shape):
+        if self.count(shape) > math.prod(shape):
             raise InputError(
                 f"must be at most the number of clients ({math.prod(shape)}), "
-                f"but it is {self.count}",
+                f"but it is {self.clients}",
                 argument="clients",
-                value=self.count,
+                value=self.clients,
             )
 
 
 @pytree_dataclass
 class BoundedDelay:
-    """Nobody is silent for long: each client acts at least once in every `delay` rounds.
+    """Each client acts at least once in every `delay` rounds.
 
     A client acts with the given probability, and always after `delay - 1` silent rounds. The
     clients start staggered, so that probability 0 is the plain round robin with period `delay`.
     """
 
-    delay: jax.Array  # shape=(), int32
-    probability: jax.Array  # shape=() or that of the mask
+    delay: jax.Array = declared(lambda name, value: _whole(name, value))  # shape=(), int32
+    probability: jax.Array = declared(_PROBABILITY)  # shape=() or that of the mask
 
     def init(self, key, shape):
         """Start client l with `l mod delay` silent rounds behind it."""
         return (jnp.arange(math.prod(shape), dtype=jnp.int32) % self.delay).reshape(shape)
 
     def draw(self, state, index, key, shape):
-        """Draw a mask, and activate whoever has been silent for `delay - 1` rounds."""
+        """Draw a mask, and activate the clients that were silent for `delay - 1` rounds."""
         active = _bernoulli(key, self.probability, shape) | (state >= self.delay - 1)
         return jnp.where(active, 0, state + 1), Presence(active)
 
-    def check(self, shape, rounds):
-        """Check that the probabilities fit the mask."""
-        _check_fits("probability", self.probability, shape)
+    check = Bernoulli.check
 
 
 @pytree_dataclass
 class MarkovOnOff:
-    """Each client is a two-state chain: it goes on and off for whole stretches of rounds."""
+    """Each client is a chain with two states, so that it is on or off for several rounds."""
 
-    turn_on: jax.Array  # shape=() or that of the mask: probability that a silent client wakes
-    turn_off: jax.Array  # shape=() or that of the mask: probability that an active one sleeps
+    turn_on: jax.Array = positive(at_most=1, stacked=True)  # probability that a silent client wakes
+    turn_off: jax.Array = positive(at_most=1, stacked=True)  # that an active one falls silent
 
     def init(self, key, shape):
         """Draw the state before the first round from the stationary distribution."""
@@ -195,14 +225,10 @@ class MarkovOnOff:
 
 
 @pytree_dataclass
-class Replay:
+class Replay(_Memoryless):
     """Masks given in advance: recorded ones, or those of a reference implementation."""
 
-    masks: jax.Array  # bool, shape=(rounds,) + that of the mask
-
-    def init(self, key, shape):
-        """Remember nothing."""
-        return ()
+    masks: jax.Array = declared(lambda name, value: _masks(name, value))  # bool, (rounds, *mask)
 
     def draw(self, state, index, key, shape):
         """Return the mask of round `index`."""
@@ -227,12 +253,9 @@ class Replay:
 
 @pytree_dataclass
 class WholeRounds:
-    """Who is absent is absent for the whole round: one draw for all passes of a round.
+    """One draw for all passes of a round: an absent client is absent in every pass."""
 
-    For solvers whose mask has the axes (passes, nodes), such as the hierarchical ones.
-    """
-
-    process: Participation  # over nodes
+    process: Participation = declared(lambda name, value: check_process(name, value))  # over nodes
 
     def init(self, key, shape):
         """Return the first state of the process over nodes."""
@@ -256,103 +279,68 @@ class WholeRounds:
 
 
 def everyone() -> Everyone:
-    """Everybody takes part in every round."""
+    """Every client takes part in every round."""
     return Everyone()
 
 
 def bernoulli(probability: ArrayLike) -> Bernoulli:
-    """Build `Bernoulli`: one probability for all, or one per client.
-
-    Raises:
-      InputError: a probability is outside [0, 1].
-    """
-    return Bernoulli(number("probability", probability, at_least=0, at_most=1))
+    """Each client takes part with a probability, one for all or one per client, in [0, 1]."""
+    return build(Bernoulli, **locals())
 
 
 def without_replacement(clients: int) -> WithoutReplacement:
-    """Build `WithoutReplacement`: this many different clients in each round.
+    """Draw this many different clients in each round, uniformly."""
+    return build(WithoutReplacement, **locals())
 
-    Raises:
-      InputError: `clients` is not a positive whole number.
+
+def sampled(fraction: float) -> WithoutReplacement:
+    """Draw a fraction of the clients in each round, uniformly and without replacement.
+
+    Args:
+      fraction: of all clients, in (0, 1], rounded to a whole number, which is at least 1.
+
+    Returns:
+      The process; `without_replacement` takes the number of clients instead.
     """
-    return WithoutReplacement(count("clients", clients))
+    return build(WithoutReplacement, **locals())
 
 
 def round_robin(delay: ArrayLike, probability: ArrayLike = 0.0) -> BoundedDelay:
-    """Build `BoundedDelay`: each client acts at least once in every `delay` rounds.
+    """Each client acts at least once in every `delay` rounds.
 
     Args:
       delay: rounds, one number for all clients.
       probability: of acting in any round; 0, the plain round robin, if left out.
-
-    Raises:
-      InputError: `delay` is not one positive whole number, or a probability is outside [0, 1].
     """
-    if is_concrete(delay):
-        real_array("delay", delay)
-        if np.ndim(delay):
-            raise InputError(
-                f"must be one number, but it has shape {np.shape(delay)}",
-                argument="delay",
-                value=delay,
-                remedy="use jax.vmap over several",
-            )
-        delay = count("delay", np.asarray(delay).item())
-    return BoundedDelay(
-        jnp.array(delay, dtype=jnp.int32),
-        number("probability", probability, at_least=0, at_most=1),
-    )
+    return build(BoundedDelay, **locals())
 
 
 def markov_on_off(turn_on: ArrayLike, turn_off: ArrayLike) -> MarkovOnOff:
-    """Build `MarkovOnOff` from the probabilities of waking and of falling asleep.
+    """Each client is on or off for several rounds: a Markov chain with two states.
 
-    Raises:
-      InputError: a probability is outside (0, 1].
+    Args:
+      turn_on: probability that a silent client takes part in the next round, in (0, 1].
+      turn_off: probability that an active client does not, in (0, 1].
     """
-    return MarkovOnOff(
-        number("turn_on", turn_on, above=0, at_most=1),
-        number("turn_off", turn_off, above=0, at_most=1),
-    )
+    return build(MarkovOnOff, **locals())
 
 
 def whole_rounds(process: Participation) -> WholeRounds:
-    """Build `WholeRounds` from a process over nodes, such as `bernoulli(0.5)`.
+    """Draw once per round where a solver makes several passes, as the hierarchical ones do.
 
-    Without it, the passes of a round are drawn one by one.
-
-    Raises:
-      InputError: `process` is not a participation process.
+    Args:
+      process: over nodes, such as `bernoulli(0.5)`; alone, it draws every pass anew.
     """
-    check_process("process", process)
-    return WholeRounds(process)
+    return build(WholeRounds, **locals())
 
 
 def replay(masks: ArrayLike) -> Replay:
-    """Build `Replay` from a bool array of shape `(rounds,) + mask shape`.
-
-    Raises:
-      InputError: `masks` is not a bool array, or has no axis of rounds.
-    """
-    real_array("masks", masks)
-    masks = jnp.asarray(masks)
-    if masks.dtype != bool or masks.ndim < 2:
-        raise InputError(
-            "must be a bool array with axes (rounds, clients), "
-            f"but it has dtype {masks.dtype} and shape {masks.shape}",
-            argument="masks",
-            value=masks,
-        )
-    return Replay(masks)
+    """Repeat recorded masks, a bool array of shape `(rounds,) + mask shape`."""
+    return build(Replay, **locals())
 
 
-def check_process(name: str, process: Any) -> None:
-    """Check that an argument is a participation process.
-
-    Raises:
-      InputError: the argument has not the methods of a process, as a number or a builder that has
-        not been called.
-    """
+def check_process(name: str, process: Any) -> Participation:
+    """Return a participation process, checked to be one and not a number or a builder."""
     methods = ("init", "draw", "check")
     if isinstance(process, type) or not all(hasattr(process, method) for method in methods):
         raise InputError(
@@ -361,6 +349,27 @@ def check_process(name: str, process: Any) -> None:
             argument=name,
             value=process,
         )
+    return process
+
+
+def _whole(name: str, value: Any) -> jax.Array:
+    if is_concrete(value):
+        scalar(name, value)
+        value = count(name, np.asarray(value).item())
+    return jnp.array(value, dtype=jnp.int32)
+
+
+def _masks(name: str, value: Any) -> jax.Array:
+    real_array(name, value)
+    masks = jnp.asarray(value)
+    if masks.dtype != bool or masks.ndim < 2:
+        raise InputError(
+            "must be a bool array with axes (rounds, clients), "
+            f"but it has dtype {masks.dtype} and shape {masks.shape}",
+            argument=name,
+            value=value,
+        )
+    return masks
 
 
 def _bernoulli(key: jax.Array, probability: jax.Array, shape: tuple[int, ...]) -> jax.Array:

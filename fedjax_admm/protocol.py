@@ -7,6 +7,12 @@ import jax
 from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import Traffic
 
+__all__ = ["RoundInfo", "Solver"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 @short_repr
 class RoundInfo(NamedTuple):
@@ -15,7 +21,7 @@ class RoundInfo(NamedTuple):
     # shape=(), int32: the absolute number of the round, from 0
     index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
     key: jax.Array  # a typed key for this round alone
-    active: jax.Array  # bool, of the shape that the solver asks for: who takes part
+    active: jax.Array  # bool, of the shape that the solver asks for: participants
     sampled: jax.Array | None = None  # shape=(count,), int32: the active ones, where the
     # participation draws a fixed number; heavy client work gathers and scatters these only
 
@@ -25,22 +31,24 @@ class Solver(Protocol):
 
     Hyper-parameters, schedules and penalties are leaves: they can be vmapped over a grid and
     differentiated. Only counts, structure and functions are static. No solver knows about
-    trials, devices, files or plots, and none draws who takes part: it obeys `info.active`.
+    trials, devices, files or plots, and none draws its participants: they are `info.active`.
 
-    A solver may have `check(problem, rounds)`, which raises `InputError` where it cannot run for
-    so many rounds, counted from the first; a run calls it before anything is traced. It may have
-    `check_start(state)`, for a state from which it cannot go on. One whose clients send nothing in
-    some rounds may have `transmitting(info)`, which returns the mask of those who take part and
-    send; a run counts their messages. It draws what the step draws from a clone of the key.
+    A solver may have more methods and attributes:
 
-    One with a true `noisy` hides something by what it draws: a run refuses to use its key for
-    anything else. Around such a solver, or one with a `release`, no other solver runs, unless that
-    has a `noisy` of its own: it says by it that its own sensitivity is proved.
-
-    One whose clients keep models of their own beside the estimate may have `client_models(state)`,
-    (clients, dim), by which measures judge whether they agree; one whose duals tell a subgradient
-    of every client's loss at its own model may have `client_slopes(state)`, (clients, dim). A
-    `regularizer` stands beside the mean of the losses, or beside their sum with `sums_losses`.
+    - `check(problem, rounds)` raises `InputError` if it cannot run for so many rounds, counted from
+      the first; a run calls it before anything is traced.
+    - `check_start(state)` raises `InputError` for a state from which it cannot continue.
+    - `transmitting(info)` returns the mask of the participants that send in a round, for solvers
+      whose clients skip rounds; a run counts their messages. It draws as the step does, from a
+      clone of the key.
+    - `noisy`, if true, marks draws that hide data: a run refuses to use its key for anything else.
+      No other solver runs around such a solver, or around one with a `release`, unless it has a
+      `noisy` of its own, which says that its own sensitivity is proved.
+    - `client_models(state)`, (clients, dim), are the clients' own models beside the estimate, for
+      measures of agreement.
+    - `client_slopes(state)`, (clients, dim), are subgradients of every client's loss at its own
+      model.
+    - `regularizer` is added to the mean of the losses, or to their sum with `sums_losses`.
     """
 
     requires: ClassVar[tuple[type, ...]]

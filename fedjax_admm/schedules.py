@@ -11,20 +11,48 @@ A new schedule is three lines:
         return scale * jnp.log1p(k)
     sigma = schedule(logarithmic, scale=0.1)
 
-Builders of solvers take more than that: wherever a schedule is wanted, a number, an optax schedule
-or a plain function of the count will do (`as_schedule`).
+Where a builder takes a schedule, it also takes a number, an optax schedule or a plain function of
+the count (`as_schedule`).
 """
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, default_float, is_real, number, one_line, scalar
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    declared,
+    default_float,
+    is_real,
+    number,
+    one_line,
+    positive,
+    scalar,
+)
 from fedjax_admm._pytrees import pytree_dataclass
+
+__all__ = [
+    "Schedule",
+    "ScheduleLike",
+    "as_schedule",
+    "constant",
+    "from_optax",
+    "geometric",
+    "power_decay",
+    "schedule",
+    "sqrt_decay",
+    "sqrt_growth",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @runtime_checkable
@@ -40,7 +68,7 @@ class Schedule(Protocol):
 class Constant:
     """The same value at every count."""
 
-    value: jax.Array  # shape=()
+    value: jax.Array = declared(scalar)  # shape=()
 
     def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `value` for every entry of `count`."""
@@ -49,9 +77,9 @@ class Constant:
 
 @pytree_dataclass
 class SqrtGrowth:
-    """`scale * sqrt(k)`: the penalty parameters sigma of the smoothing ADMM."""
+    """`scale * sqrt(k)`."""
 
-    scale: jax.Array  # shape=()
+    scale: jax.Array = positive()  # shape=()
 
     def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale * sqrt(count)`."""
@@ -60,9 +88,9 @@ class SqrtGrowth:
 
 @pytree_dataclass
 class SqrtDecay:
-    """`scale / sqrt(k)`: the smoothing parameters mu of the smoothing ADMM."""
+    """`scale / sqrt(k)`."""
 
-    scale: jax.Array  # shape=()
+    scale: jax.Array = positive()  # shape=()
 
     def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale / sqrt(count)`; infinite at count 0."""
@@ -71,10 +99,10 @@ class SqrtDecay:
 
 @pytree_dataclass
 class PowerDecay:
-    """`scale / k**power`: diminishing step sizes."""
+    """`scale / k**power`."""
 
-    scale: jax.Array  # shape=()
-    power: jax.Array  # shape=()
+    scale: jax.Array = positive()  # shape=()
+    power: jax.Array = declared(partial(scalar, at_least=0))  # shape=()
 
     def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale * count ** -power`; infinite at count 0."""
@@ -83,10 +111,10 @@ class PowerDecay:
 
 @pytree_dataclass
 class Geometric:
-    """`scale * ratio**(k - 1)`: starts at `scale`."""
+    """`scale * ratio**(k - 1)`."""
 
-    scale: jax.Array  # shape=()
-    ratio: jax.Array  # shape=()
+    scale: jax.Array = positive()  # shape=()
+    ratio: jax.Array = positive()  # shape=()
 
     def __call__(self, count: ArrayLike) -> jax.Array:
         """Return `scale * ratio ** (count - 1)`."""
@@ -127,32 +155,32 @@ class FunctionOfCount:
 
 
 ScheduleLike: TypeAlias = Schedule | Callable[[Any], Any] | ArrayLike
-"""What builders take where a schedule is wanted."""
+"""Arguments that builders turn into schedules."""
 
 
 def constant(value: ArrayLike) -> Constant:
-    """Build `Constant`; the value must be finite."""
-    return Constant(scalar("value", value))
+    """The same value at every count."""
+    return build(Constant, **locals())
 
 
 def sqrt_growth(scale: ArrayLike) -> SqrtGrowth:
-    """Build `SqrtGrowth`; the scale must be positive."""
-    return SqrtGrowth(scalar("scale", scale, above=0))
+    """`scale * sqrt(k)`, such as the penalty parameters sigma of the smoothing ADMM."""
+    return build(SqrtGrowth, **locals())
 
 
 def sqrt_decay(scale: ArrayLike) -> SqrtDecay:
-    """Build `SqrtDecay`; the scale must be positive."""
-    return SqrtDecay(scalar("scale", scale, above=0))
+    """`scale / sqrt(k)`, such as the smoothing parameters mu of the smoothing ADMM."""
+    return build(SqrtDecay, **locals())
 
 
 def power_decay(scale: ArrayLike, power: ArrayLike) -> PowerDecay:
-    """Build `PowerDecay`; the scale must be positive, the power not negative."""
-    return PowerDecay(scalar("scale", scale, above=0), scalar("power", power, at_least=0))
+    """`scale / k**power`, for diminishing step sizes; the power is not negative."""
+    return build(PowerDecay, **locals())
 
 
 def geometric(scale: ArrayLike, ratio: ArrayLike) -> Geometric:
-    """Build `Geometric`; the scale and the ratio must be positive."""
-    return Geometric(scalar("scale", scale, above=0), scalar("ratio", ratio, above=0))
+    """`scale * ratio**(k - 1)`, which begins at the scale."""
+    return build(Geometric, **locals())
 
 
 def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> Formula:
@@ -164,21 +192,12 @@ def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> For
       **parameters: numbers; they become leaves, so they can be vmapped and learnt.
 
     Returns:
-      A schedule. To learn its numbers, start from its own leaves, `jax.tree.map(jnp.log,
-      mu.parameters)`, say: they are strong arrays, while a Python number compiles once more.
-
-    Raises:
-      InputError: `function` is not callable, or a parameter is not a finite number.
+      A schedule. To learn its numbers, start from its own leaves, such as `jax.tree.map(jnp.log,
+      mu.parameters)`: they are strong arrays, while a Python number compiles once more.
     """
-    if not callable(function):
-        raise InputError(
-            f"must be callable as function(k, ...), but it is {one_line(function)}",
-            argument="function",
-            value=function,
-            remedy="take schedules.constant for a number",
-        )
+    _check_callable("function", function, "callable as function(k, ...)")
     leaves = {name: number(name, value) for name, value in parameters.items()}
-    # A strict caller forbids parameters of several dtypes where they meet, not here.
+    # Parameters may have several dtypes, also under strict promotion.
     with jax.numpy_dtype_promotion("standard"):
         dtype = jnp.result_type(*leaves.values()) if leaves else default_float()
     return Formula(leaves, jnp.ones((), dtype), function)
@@ -187,28 +206,14 @@ def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> For
 def from_optax(optax_schedule: Callable[[Any], Any]) -> FunctionOfCount:
     """Use an optax schedule, or any function of one count; the first update asks for 1.
 
-    The count is a float of the problem's dtype, and so is the value, whatever the function computes
-    in. The function is static: a new one compiles anew. What it closes over may be traced, so that
-    a number inside it can be vmapped over and differentiated where the schedule is built inside the
-    function that JAX transforms; numbers that are to be leaves want `schedule`.
+    Count and value are floats of the problem's dtype. The function is static: a new one compiles
+    anew. Numbers that it closes over may be traced where the schedule is built inside the function
+    that JAX transforms; numbers that are to be leaves need `schedule`.
 
     Args:
-      optax_schedule: maps a count to a scalar. It is vmapped over counts, so schedules that
-        are written for scalars only work too.
-
-    Returns:
-      A schedule.
-
-    Raises:
-      InputError: `optax_schedule` is not callable.
+      optax_schedule: maps a count to a scalar; it is vmapped over counts.
     """
-    if not callable(optax_schedule):
-        raise InputError(
-            f"must be callable, but it is {one_line(optax_schedule)}",
-            argument="optax_schedule",
-            value=optax_schedule,
-            remedy="take schedules.constant for a number",
-        )
+    _check_callable("optax_schedule", optax_schedule, "callable")
     return FunctionOfCount(jnp.ones((), default_float()), optax_schedule)
 
 
@@ -218,21 +223,14 @@ def as_schedule(
     of_number: Callable[[jax.Array], Schedule] = constant,
     **limits: float,
 ) -> Schedule:
-    """Turn what a builder is given for a schedule into one.
+    """Return the schedule that a builder's argument stands for.
 
     Args:
-      name: what the argument is called, for the message.
+      name: of the argument, for the message.
       value: a schedule, which stays as it is; an optax schedule or another function of one count;
         or a number.
-      of_number: what a number stands for: a constant, unless the builder documents otherwise.
+      of_number: the schedule that a number stands for.
       **limits: of a number, such as `above=0`.
-
-    Returns:
-      A schedule.
-
-    Raises:
-      InputError: the value is none of these, a number is out of range, or the function does not
-        give one number for a count.
     """
     if not callable(value):
         if not is_real(value):
@@ -257,6 +255,16 @@ def as_schedule(
             value=value,
         ) from error
     return function
+
+
+def _check_callable(name: str, value: Any, kind: str) -> None:
+    if not callable(value):
+        raise InputError(
+            f"must be {kind}, but it is {one_line(value)}",
+            argument=name,
+            value=value,
+            remedy="take schedules.constant for a number",
+        )
 
 
 def _floats(count: ArrayLike, like: jax.Array) -> jax.Array:

@@ -13,8 +13,14 @@ from numpy.typing import ArrayLike
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
 
+__all__ = ["Traffic", "totals"]
+
 NUMBER = 32
 """Bits of a number on the wire where nothing compresses it, whatever the precision of a run."""
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @short_repr

@@ -1,4 +1,4 @@
-"""Trees of nodes: clients are the leaves, edge servers stand between them and the cloud.
+"""Trees of nodes: the clients are the leaves, below edge servers and the cloud.
 
 Level 0 is the root (the cloud); a node's level is its distance from it. A tree of depth 1 is a star
 (clients and one server), depth 2 has one layer of edge servers, and so on. Servers have any numbers
@@ -11,7 +11,6 @@ of children, and clients may hang at different levels.
     from_parents([-1, 0, 0, 1, 1, 2])      the parent of every node, -1 for the root
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar
@@ -20,15 +19,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, instance, listed, one_line
+from fedjax_admm._checks import InputError, count, instance, one_line
 from fedjax_admm._drawings import tree_svg
 from fedjax_admm._plots import plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
 
+__all__ = ["Tree", "from_counts", "from_nested", "from_parents", "star"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 @pytree_dataclass
 class Tree:
-    """Who is whose parent; build it with the functions of this module.
+    """The parent of every node; build it with the functions of this module.
 
     Servers are numbered level by level, the root first; within a level by their parent's place,
     then as they were given. A server's children are clients, servers of the next level, or both.
@@ -46,9 +51,6 @@ class Tree:
 
         Args:
           axes: what to draw into; new ones if None.
-
-        Returns:
-          The matplotlib Axes.
         """
         return plot_tree(self, axes)
 
@@ -131,11 +133,7 @@ class Tree:
 
 
 def star(clients: int) -> Tree:
-    """Build the tree of depth 1: every client at the cloud.
-
-    Raises:
-      InputError: `clients` is not a positive whole number.
-    """
+    """Build the tree of depth 1: every client at the cloud."""
     return Tree(jnp.zeros(count("clients", clients), jnp.int32), (), (1,))
 
 
@@ -146,12 +144,6 @@ def from_counts(counts: Sequence[Any]) -> Tree:
       counts: numbers of clients, one per edge server: `[50, 50, 20]`; a list in place of a number
         is a server with edge servers of its own: `[[4, 4], [4, 4, 2]]`. Clients are numbered
         from left to right.
-
-    Returns:
-      The tree.
-
-    Raises:
-      InputError: a count is not a positive whole number, or a list is empty.
     """
     if not _is_list(counts):
         raise InputError(
@@ -165,10 +157,7 @@ def from_counts(counts: Sequence[Any]) -> Tree:
     numbers: list[int] = []  # of these clients
 
     def add(parts: Sequence[Any], level: int, parent: int, name: str) -> None:
-        if not parts:
-            raise InputError(
-                "must hold at least one client, but it is empty", argument=name, value=parts
-            )
+        _check_filled(name, parts)
         if level == len(levels):
             levels.append([])
         for i, part in enumerate(parts):
@@ -197,13 +186,6 @@ def from_nested(nested: Sequence[Any]) -> Tree:
       nested: the children of the cloud; a number is a client (a row of the data, from 0), a list
         is a server with those children. `[[0, 2], [1, 3], 4]` has two edge servers, and client 4
         directly at the cloud.
-
-    Returns:
-      The tree.
-
-    Raises:
-      InputError: a list is empty, an entry is no whole number, or the clients are not 0, 1, ...,
-        each once.
     """
     if not _is_list(nested):
         raise InputError(
@@ -211,7 +193,30 @@ def from_nested(nested: Sequence[Any]) -> Tree:
             argument="nested",
             value=nested,
         )
-    return _grow(nested, "nested")
+    parents: list[int] = [-1]
+    clients: list[tuple[int, int]] = []  # the number of each client, and its node
+
+    def add(children: Sequence[Any], parent: int, name: str) -> None:
+        _check_filled(name, children)
+        for i, child in enumerate(children):
+            node = len(parents)
+            parents.append(parent)
+            if _is_list(child):
+                add(child, node, f"{name}[{i}]")
+            else:
+                clients.append((count(f"{name}[{i}]", child, at_least=0), node))
+
+    add(nested, 0, "nested")
+    clients.sort()
+    numbers = [number for number, _ in clients]
+    if numbers != list(range(len(numbers))):
+        raise InputError(
+            f"must number its {len(numbers)} clients from 0 to {len(numbers) - 1}, each once, but "
+            f"the numbers are {one_line(numbers)}",
+            argument="nested",
+            value=nested,
+        )
+    return from_parents(parents, [node for _, node in clients])
 
 
 def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -> Tree:
@@ -221,44 +226,41 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
       parents: the number of each node's parent, -1 for the root; nodes in any order.
       clients: the nodes that have data, in the order of the data's rows; all nodes without
         children, in increasing order, if None.
-
-    Returns:
-      The tree.
-
-    Raises:
-      InputError: there is no root or more than one, a parent does not exist, nodes form a cycle,
-        a node without children has no data, or one with children has.
     """
     numbers = _whole_numbers("parents", parents)
+
+    def refuse(words: str, remedy: str | None = None) -> InputError:
+        return InputError(words, argument="parents", value=parents, remedy=remedy)
+
     roots = np.flatnonzero(numbers == -1)
     if roots.size != 1:
-        which = f"nodes {_several(roots)} have" if roots.size else "no node has"
-        raise InputError(
-            f"must mark one root with -1, but {which} that parent",
-            argument="parents",
-            value=parents,
-        )
+        raise refuse(f"must mark one root with -1, but {roots.size} nodes have that parent")
     wrong = np.flatnonzero((numbers < -1) | (numbers >= numbers.size))
     if wrong.size:
-        raise InputError(
+        raise refuse(
             f"must name nodes from 0 to {numbers.size - 1}, but node {wrong[0]} has the parent "
-            f"{numbers[wrong[0]]}",
-            argument="parents",
-            value=parents,
+            f"{numbers[wrong[0]]}"
         )
+    if numbers.size == 1:
+        raise refuse("must hold a node below the root, but the root is alone")
     offspring = _offspring(numbers)
     levels = _levels(int(roots[0]), offspring)
-    lost = sorted(set(range(numbers.size)) - {node for level in levels for node in level})
-    if lost:
-        raise InputError(
-            f"must lead every node to the root, but {_several(lost)} never reach it",
-            argument="parents",
-            value=parents,
-            remedy="break the cycle",
+    unreached = sorted(set(range(numbers.size)) - {node for level in levels for node in level})
+    if unreached:
+        raise refuse(
+            f"must lead every node to the root, but node {unreached[0]} never reaches it",
+            "break the cycle",
         )
     leaves = [node for node in range(numbers.size) if not offspring[node]]
     ordered = leaves if clients is None else _whole_numbers("clients", clients).tolist()
-    _check_clients(ordered, leaves)
+    if sorted(ordered) != leaves:
+        raise InputError(
+            f"must name every node without children ({one_line(leaves)}), each once, but it is "
+            f"{one_line(ordered)}",
+            argument="clients",
+            value=clients,
+            remedy="a server's own data go to a client below it",
+        )
     return _assemble(numbers, levels, ordered, offspring)
 
 
@@ -281,38 +283,11 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _grow(nested: Sequence[Any], name: str) -> Tree:
-    """Turn nested lists of client numbers into parent lists."""
-    parents, client_nodes = [-1], []
-
-    def add(children: Sequence[Any], parent: int, place: str) -> None:
-        if not children:
-            raise InputError(
-                "must hold at least one client, but it is empty",
-                argument=place,
-                value=children,
-            )
-        for i, child in enumerate(children):
-            node = len(parents)
-            parents.append(parent)
-            if _is_list(child):
-                add(child, node, f"{place}[{i}]")
-            else:
-                client_nodes.append((count(f"{place}[{i}]", child, at_least=0), node))
-
-    add(nested, 0, name)
-    client_nodes.sort()
-    if [number for number, _ in client_nodes] != list(range(len(client_nodes))):
-        seen = [number for number, _ in client_nodes]
-        twice = [number for number, times in sorted(Counter(seen).items()) if times > 1]
-        missing = sorted(set(range(len(seen))) - set(seen))
-        wrong = f"it repeats {_several(twice)}" if twice else f"{_several(missing)} is missing"
+def _check_filled(name: str, children: Sequence[Any]) -> None:
+    if not children:
         raise InputError(
-            f"has {len(seen)} clients and must number them from 0 to {len(seen) - 1}, but {wrong}",
-            argument=name,
-            value=nested,
+            "must hold at least one client, but it is empty", argument=name, value=children
         )
-    return from_parents(parents, [node for _, node in client_nodes])
 
 
 def _offspring(parents: np.ndarray) -> list[list[int]]:
@@ -333,43 +308,11 @@ def _levels(root: int, offspring: list[list[int]]) -> list[list[int]]:
     return levels
 
 
-def _check_clients(clients: list[int], leaves: list[int]) -> None:
-    without = sorted(set(leaves) - set(clients))
-    if without:
-        raise InputError(
-            f"must name every node without children, but it leaves out {_several(without)}",
-            argument="clients",
-            value=clients,
-            remedy="add to the list, or give those nodes children",
-        )
-    parents = sorted(set(clients) - set(leaves))
-    if parents:
-        raise InputError(
-            f"must be nodes without children, but node {parents[0]} has children or does not exist",
-            argument="clients",
-            value=clients,
-            remedy="a server's own data go to a client below it",
-        )
-    if len(clients) != len(set(clients)):
-        twice = [node for node, times in sorted(Counter(clients).items()) if times > 1]
-        raise InputError(
-            f"must name each node once, but it repeats {_several(twice)}",
-            argument="clients",
-            value=clients,
-        )
-
-
 def _assemble(
     parents: np.ndarray, levels: list[list[int]], clients: list[int], offspring: list[list[int]]
 ) -> Tree:
     server_levels = [[node for node in level if offspring[node]] for level in levels]
     server_levels = [level for level in server_levels if level]
-    if not server_levels:
-        raise InputError(
-            "must hold a node below the root, but the root is alone",
-            argument="parents",
-            value=parents,
-        )
     number = {node: i for i, node in enumerate(node for level in server_levels for node in level)}
     place = {node: i for level in server_levels for i, node in enumerate(level)}
     return Tree(
@@ -394,9 +337,3 @@ def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:
             value=values,
         )
     return array
-
-
-def _several(nodes: Any) -> str:
-    """Name a few nodes of many."""
-    named = [str(int(node)) for node in nodes[:5]]
-    return f"{', '.join(named)}, ..." if len(nodes) > 5 else listed(named)

@@ -73,7 +73,8 @@ def _offered(module: ModuleType) -> Iterator[tuple[str, str]]:
         return
     for name, value in vars(module).items():
         own = getattr(value, "__module__", None) == module.__name__
-        if own and not name.startswith("_") and not isinstance(value, TypeVar):
+        listed = name in getattr(module, "__all__", [name])
+        if own and listed and not name.startswith("_") and not isinstance(value, TypeVar):
             yield name, module.__name__
 
 

@@ -1,6 +1,4 @@
 from fedjax_admm.certificates._clusters import (
-    ClusterCertificate as ClusterCertificate,
-    ClusterExplanation as ClusterExplanation,
     critical_lambda as critical_lambda,
     explain_clusters as explain_clusters,
 )
@@ -12,7 +10,6 @@ from fedjax_admm.certificates._gap import (
 )
 from fedjax_admm.certificates._repair import (
     certified_gap as certified_gap,
-    feasible_flows as feasible_flows,
     relative_gap as relative_gap,
 )
 from fedjax_admm.certificates._steps import (

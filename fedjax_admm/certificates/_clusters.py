@@ -1,15 +1,15 @@
-r"""Certificates: which models GTV minimisation makes equal, known before anything is solved.
+r"""Certificates: the clusters on which GTV minimisation has equal models, known before a run.
 
     print(explain_clusters(graph, problem, labels, 0.1))    a promise, or none, for every cluster
     critical_lambda(graph, problem)                         on a tree: where all models become equal
 
-They are for squared losses and a norm phi: `network_lasso` or `entrywise_l1`, whose dual norms
-||.||_* are the Euclidean and the largest modulus. For a cluster C of nodes let
+They hold for squared losses and a norm phi: `network_lasso` or `entrywise_l1`, whose dual norms
+||.||_* are the Euclidean norm and the largest modulus. For a cluster C of nodes let
 
     w_C       minimise sum_{i in C} L_i            its own model, from its accessible data
     alpha_C = 2 lambda_min(sum_{i in C} Q_i)       strong convexity of that sum
     beta_i  = 2 lambda_max(Q_i)                    Lipschitz constant of the gradient of L_i
-    delta_i = ||grad L_i(w_C)||_*                  how much node i objects to w_C
+    delta_i = ||grad L_i(w_C)||_*                  dual norm of the gradient of node i at w_C
     o_i                                            weight of the edges from i out of C
     |dC|    = sum_{i in C} o_i                     the boundary
 
@@ -22,25 +22,25 @@ such that for every nonempty set S of its other nodes
 Then all minimisers of the problem have equal models on C, at a distance of at most
 `kappa lam |dC| / alpha_C` (Euclidean, for both penalties) from w_C.                          (37)
 
-Why: whatever the rest of the network does, its flows into C add a linear term of at most `lam o_i`
-(in the dual norm) to L_i, so that the best common model of C moves from w_C by no more than that
-bound and leaves every node with a remainder of at most `lam demand_i`. By max-flow min-cut, (35)
-says that all remainders can be sent to the root at once, through edges that are nowhere full; and
-neighbours are equal where a flow is not full. So every cluster stands for itself: the paper asks
-that all clusters be well connected, which this argument does not need.
+Proof: the flows from the rest of the network into C add a linear term of at most `lam o_i` (in the
+dual norm) to L_i. The best common model of C therefore moves from w_C by at most that bound, and
+every node keeps a remainder of at most `lam demand_i`. By max-flow min-cut, (35) says that all
+remainders can be sent to the root at once, through edges below their capacity; and neighbours are
+equal where a flow is below capacity. The promise of a cluster needs nothing of the other clusters,
+while the paper asks that all clusters are well connected.
 
 The paper prints (37) with a spare factor 2. The sharper bound is strong monotonicity,
-`alpha_C ||w - w_C||_2 <= ||sum_{i in C} grad L_i(w)||_2 <= kappa lam |dC|`; as printed it would
-need a factor 2 in the middle term of (35) too. Nor has the paper a kappa: it stands for
+`alpha_C ||w - w_C||_2 <= ||sum_{i in C} grad L_i(w)||_2 <= kappa lam |dC|`; the printed bound would
+need a factor 2 in the middle term of (35) too. The paper has no kappa, which stands for
 `||g||_2 <= sqrt(dim) ||g||_inf`. A single node beside a distant one attains the bound with it, and
 without it (35) makes false promises.
 
-(35) is sufficient and far from necessary: all demand of C but the root's has to enter one node, so
-that |dC| can hardly exceed the weight at that node. The bound (37) asks for less: it holds whenever
-the models on C are equal, promised or not.
+(35) is sufficient and far from necessary: the demand of all nodes but the root has to enter one
+node, so that |dC| can hardly exceed the weight at that node. The bound (37) holds whenever the
+models on C are equal, promised or not.
 
 On a tree, every edge carries the sum of the gradients on one of its sides when all models are
-equal. That is exact: no promise is involved.
+equal. That condition is exact.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, conditions (35) and (37).
@@ -68,44 +68,44 @@ _Norm = Callable[[np.ndarray], np.ndarray]  # of rows
 _SINGULAR = 1e-10
 # Flows are whole numbers of 32 bits, and their algorithm adds two of them.
 _UNITS = 2**30 - 1
-# So many roots are tried in any cluster, and all nodes of clusters of at most so many.
+# Roots that are tried in any cluster, and the largest cluster of which all nodes are tried.
 FIRST_ROOTS, ALL_ROOTS = 3, 200
 
 
 @short_repr
 @dataclass(frozen=True, eq=False)
 class ClusterCertificate:
-    """What is known of one cluster; arrays have one entry per node of it, in order of `nodes`."""
+    """Certificate of one cluster; arrays have one entry per node of it, in order of `nodes`."""
 
-    label: Hashable  # what `labels` calls it
+    label: Hashable  # its name in `labels`
     nodes: np.ndarray  # shape=(members,): numbers of its nodes
-    accessible: np.ndarray  # shape=(members,), bool: whose data can be used
+    accessible: np.ndarray  # shape=(members,), bool: which data can be used
     model: np.ndarray  # shape=(dim,): w_C; of minimum norm where alpha is 0
     boundary: float  # |dC|: weight of the edges that leave it
     outgoing: np.ndarray  # shape=(members,): o_i
     alpha: float  # strong convexity; 0 where the data do not determine w_C
     beta: np.ndarray  # shape=(members,): Lipschitz constants of the gradients
     delta: np.ndarray  # shape=(members,): dual norms of the gradients at w_C
-    demand: np.ndarray  # shape=(members,): what (35) routes to the root; infinite where alpha is 0
+    demand: np.ndarray  # shape=(members,): routed to the root in (35); infinite where alpha is 0
     bound: float  # (37): models that are equal are no farther from w_C; infinite where alpha is 0
-    parts: int  # into how many parts it falls without the other nodes
+    parts: int  # number of connected parts without the other nodes
     well_connected: bool  # (35), strictly, beyond rounding: the promise
     root: int | None  # number of the node that takes the demand, or most of it; None: none tried
     routable: float  # share of the other nodes' demand that reaches the root; 0 if none was tried
-    conclusive: bool  # whether (35) was decided; False: roots were left untried in a large cluster
+    conclusive: bool  # whether (35) was decided; False: not all roots of a large cluster were tried
 
     def __str__(self) -> str:
         """Return the verdict in one line."""
         size, known = len(self.nodes), int(self.accessible.sum())
-        who = f"cluster {self.label} ({size} node{'s' * (size != 1)}, {known} with data)"
+        cluster = f"cluster {self.label} ({size} node{'s' * (size != 1)}, {known} with data)"
         if self.well_connected:
             if self.bound:
                 equal = "its models are equal," if size > 1 else "its model is"
-                what = f"{equal} within {rounded_up(self.bound)} of"
+                verdict = f"{equal} within {rounded_up(self.bound)} of"
             else:
-                what = f"its {'models are' if size > 1 else 'model is'} equal to"
-            return f"{who}: promised: {what} the cluster's own model"
-        return f"{who}: no promise: {self._why_not()}"
+                verdict = f"its {'models are' if size > 1 else 'model is'} equal to"
+            return f"{cluster}: promised: {verdict} the cluster's own model"
+        return f"{cluster}: no promise: {self._why_not()}"
 
     def _why_not(self) -> str:
         if self.alpha == 0:
@@ -127,7 +127,7 @@ class ClusterCertificate:
 @short_repr
 @dataclass(frozen=True, eq=False)
 class ClusterExplanation:
-    """What is known of all clusters; printed, a short report."""
+    """Certificates of all clusters; printed, a short report."""
 
     clusters: tuple[ClusterCertificate, ...]  # in order of their labels
     lam: float
@@ -158,33 +158,30 @@ def explain_clusters(
     lam: ArrayLike,
     penalty: EdgePenalty | None = None,
 ) -> ClusterExplanation:
-    """Tell for which clusters GTV minimisation is sure to find equal models, and how good ones.
+    """Certify the clusters on which GTV minimisation finds equal models, and bound their error.
 
-    (35) is decided by maximum flows instead of looking at all sets S: a source feeds every node of
-    the cluster with its demand, and the root drains it. The flows are whole numbers of about 1e-9
-    of the demand; demands are rounded up to the next larger one and weights down, so that rounding
-    never makes a promise and equality in (35) makes none.
+    (35) is decided by maximum flows instead of all sets S: a source feeds every node of the cluster
+    with its demand, and the root drains it. The flows are whole numbers of about 1e-9 of the
+    demand; demands are rounded up and weights down, so that neither rounding nor equality in (35)
+    makes a promise.
 
-    The roots that can take most are tried first. Others follow, in clusters of up to 200 nodes, if
-    they are not ruled out by the demand of single nodes or of all others together.
+    The roots with the largest capacity are tried first. Clusters of up to 200 nodes then try all
+    roots that the demand of single nodes, or of all others together, does not rule out.
 
     Args:
-      graph: who is whose neighbour; usually `problem.graph`.
+      graph: the network; usually `problem.graph`.
       problem: a network with squared losses (ridge included).
       labels: the cluster of every node, shape (nodes,): numbers or anything hashable.
       lam: strength of the coupling, positive.
       penalty: `network_lasso()`, the default, or `entrywise_l1()`.
 
     Returns:
-      The `ClusterExplanation`; computed on the host in float64, whatever the dtype of the data.
-
-    Raises:
-      InputError: the loss is not squared, the penalty is not a norm, lam is not positive, or a
-        shape does not fit.
+      The report: `clusters`, in order of their labels, `promised`, `lam` and `critical_lam`;
+      computed on the host in float64.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     dual_norm, kappa = _norm(penalty, problem)
-    data, adjacency = _seen(graph, problem)
+    data, adjacency = _host_network(graph, problem)
     scalar("lam", lam, above=0)
     if not is_concrete(lam):
         raise InputError(
@@ -260,7 +257,7 @@ def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = No
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     dual_norm, _ = _norm(penalty, problem)
-    data, adjacency = _seen(graph, problem)
+    data, adjacency = _host_network(graph, problem)
     why = _why_no_tree(adjacency)
     if why is not None:
         raise InputError(
@@ -328,7 +325,7 @@ def _norm(penalty: EdgePenalty | None, problem: Any) -> tuple[_Norm, float]:
     )
 
 
-def _seen(graph: Graph, problem: Any):
+def _host_network(graph: Graph, problem: Any):
     """Return the data and the symmetric sparse matrix of the edges that are there."""
     from scipy.sparse import csr_array
 
@@ -363,18 +360,16 @@ def _seen(graph: Graph, problem: Any):
 def _clusters(labels: Iterable[Hashable], nodes: int) -> tuple[list[Hashable], np.ndarray]:
     """Return the names of the clusters in order, and every node's place among them."""
     array = isinstance(labels, np.ndarray | jax.Array)
-    if not isinstance(labels, Iterable) or isinstance(labels, str):
-        told = f"must hold one cluster per node ({nodes}), but it is {one_line(labels)}"
-        raise InputError(told, argument="labels", value=labels)
-    given = np.asarray(labels).tolist() if array else list(labels)
-    if not isinstance(given, list) or len(given) != nodes:
+    listed = isinstance(labels, Iterable) and not isinstance(labels, str)
+    values = np.atleast_1d(labels).tolist() if array else list(labels) if listed else []
+    if not listed or len(values) != nodes:
         raise InputError(
             f"must hold one cluster per node ({nodes}), but it is {one_line(labels)}",
             argument="labels",
             value=labels,
         )
     try:
-        names = list(dict.fromkeys(given))
+        names = list(dict.fromkeys(values))
     except TypeError:
         raise InputError(
             f"must hold numbers or other hashable values, but it is {one_line(labels)}",
@@ -384,7 +379,7 @@ def _clusters(labels: Iterable[Hashable], nodes: int) -> tuple[list[Hashable], n
     with suppress(TypeError):  # values of several kinds stay in the order of their first nodes
         names = sorted(names)  # pyright: ignore[reportArgumentType]
     place = {name: number for number, name in enumerate(names)}
-    return names, np.array([place[name] for name in given])
+    return names, np.array([place[name] for name in values])
 
 
 def _outgoing(adjacency: Any, numbers: np.ndarray) -> np.ndarray:
@@ -442,13 +437,13 @@ def _flow_share(inside: Any, demand: np.ndarray, root: int) -> float:
     others = np.delete(np.arange(source), root)
     edges = inside.tocoo()
     scale = _UNITS / max(demand[others].sum(), edges.data.min())
-    wanted = np.floor(demand[others] * scale).astype(np.int64) + 1
-    total = int(wanted.sum())
+    supply = np.floor(demand[others] * scale).astype(np.int64) + 1
+    total = int(supply.sum())
     # No edge carries more than everything.
     room = np.floor(np.minimum(edges.data * scale, total)).astype(np.int64)
     rows = np.concatenate([edges.row, np.full(source - 1, source)]).astype(np.int32)
     columns = np.concatenate([edges.col, others]).astype(np.int32)
-    capacity = np.concatenate([room, wanted]).astype(np.int32)
+    capacity = np.concatenate([room, supply]).astype(np.int32)
     network = csr_array((capacity, (rows, columns)), shape=(source + 1,) * 2)
     return int(maximum_flow(network, source, root).flow_value) / total
 

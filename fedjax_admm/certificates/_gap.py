@@ -81,20 +81,13 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
 
     Args:
       radius: a known number, positive; it may be infinite.
-
-    Raises:
-      InputError: the radius is not a positive number, or is traced.
     """
-    if not is_concrete(radius) or not is_real(radius) or np.ndim(radius):
+    _check_radius(radius)
+    if not is_concrete(radius):
         raise InputError(
             f"must be a known number, but it is {one_line(radius)}", argument="radius", value=radius
         )
-    size = float(np.asarray(radius))
-    if not size > 0:
-        raise InputError(
-            f"must be greater than 0, but it is {size}", argument="radius", value=radius
-        )
-    return _gap_within(size)
+    return _gap_within(float(np.asarray(radius)))
 
 
 def check_conjugates(problem: Any) -> None:
@@ -107,11 +100,9 @@ def check_conjugates(problem: Any) -> None:
 
 
 def _check_radius(radius: Any) -> None:
-    """Check that a radius is a positive number; one that is traced may be."""
-    positive = is_real(radius) and np.ndim(radius) == 0
-    if positive and is_concrete(radius):
-        positive = float(np.asarray(radius)) > 0
-    if not positive:
+    """Check that a radius that is not traced is a positive number."""
+    number = is_real(radius) and np.ndim(radius) == 0
+    if not number or (is_concrete(radius) and not float(np.asarray(radius)) > 0):
         raise InputError(
             f"must be a number greater than 0, but it is {one_line(radius)}",
             argument="radius",

@@ -74,7 +74,7 @@ def certified_gap(solver: Any, problem: Any, state: Any) -> jax.Array:
       state: of the solver.
 
     Returns:
-      Shape (): at least `F(w) - F*`, to rounding; infinite where no bound was found.
+      Shape (): at least `F(w) - F*`, to rounding; infinite where there is no bound.
 
     Raises:
       InputError: the conjugates of the loss are not known.
@@ -99,9 +99,6 @@ def relative_gap(solver: Any, problem: Any, state: Any) -> jax.Array:
 
     Returns:
       Shape (); 0 where both objective and gap are.
-
-    Raises:
-      InputError: as `certified_gap`.
     """
     gap = certified_gap(solver, problem, state)
     w = state.nodes.w
@@ -120,9 +117,6 @@ def feasible_flows(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
 
     Returns:
       Shape (edges, dim).
-
-    Raises:
-      InputError: as `certified_gap`.
     """
     check_conjugates(problem)
     radius, penalty = solver.radius(problem), solver.penalty
@@ -156,7 +150,7 @@ def _dual_value(solver: Any, problem: Any, u: jax.Array) -> jax.Array:
     inward = -problem.graph.divergence(u)
     over = problem.local.unseen(inward)
     lost = jnp.abs(over) > _FORGIVEN * _rounding(problem, u)
-    # Radius 0: what is left over was looked at above.
+    # Radius 0: the remainder was checked above.
     conjugates = jnp.sum(problem.local.conjugates(inward - over, 0.0))
     conjugates = conjugates + jnp.sum(solver.penalty.conjugate(u, solver.radius(problem)))
     return jnp.where(jnp.any(lost), -jnp.inf, -conjugates)

@@ -1,4 +1,4 @@
-r"""Which steps of private networked ADMM are stable, found on the host before a run.
+r"""Stable steps of private networked ADMM, computed on the host before a run.
 
 Without noise, for quadratic f_k with Hessians H_k and a constant step eta, zCDP-NFL converges if
 
@@ -51,15 +51,14 @@ def largest_safe_step(problem: Any, rho: float) -> float:
 
 
 def check_stability(problem: Any, rho: Any, step_size: Any, rounds: int, clipped: bool) -> None:
-    """Check that a run will not blow up; what is traced is not looked at, nor other losses.
+    """Check that a run is stable; traced values, and losses without linear models, are not checked.
 
     A constant step must be safe. One that decreases must become safe in time: without clipping,
     before errors have grown by `LARGEST_GROWTH`; with clipping, which bounds the gradients, before
     the last round.
 
     Args:
-      problem: a `ConsensusRegression`; one without linear models is not looked at, because the
-        curvature of its losses is not known.
+      problem: a `ConsensusRegression`.
       rho: weight of the constraints.
       step_size: the schedule of steps.
       rounds: of the run.

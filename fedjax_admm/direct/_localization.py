@@ -1,6 +1,6 @@
 r"""Centralised reference for range localisation: the best that the data allow, by brute force.
 
-All ranges in one place. The cost `sum_l | ||w - a_l|| - d_l |` is looked at on a grid, the
+All ranges in one place. The cost `sum_l | ||w - a_l|| - d_l |` is evaluated on a grid, the
 cheapest points are starts, and from each of them reweighted Gauss-Newton descends:
 
     wt_l = 1 / max(|r_l|, epsilon),   u_l = (w - a_l) / ||w - a_l||,   r_l = ||w - a_l|| - d_l
@@ -52,9 +52,6 @@ def locate_centrally(
 
     Returns:
       The position of least cost ever visited, shape (dim,).
-
-    Raises:
-      InputError: a count is not positive, or there are more starts than grid points.
     """
     points_per_axis = count("points_per_axis", points_per_axis, at_least=2)
     starts, steps = count("starts", starts), count("steps", steps)
@@ -85,8 +82,8 @@ def locate_centrally(
 
     first = (candidates, candidates, jnp.full(starts, jnp.inf, dtype))
     (_, best, best_cost), _ = jax.lax.scan(look_and_move, first, jnp.arange(steps + 1))
-    chosen = jnp.argmin(best_cost)
-    return jnp.stack([coordinate[chosen] for coordinate in best])
+    cheapest = jnp.argmin(best_cost)
+    return jnp.stack([coordinate[cheapest] for coordinate in best])
 
 
 _Points = Sequence[jax.Array]
@@ -173,7 +170,7 @@ def _solved(matrix: Sequence[_Points], right: _Points) -> list[jax.Array]:
     forward: list[jax.Array] = []
     for i in range(size):
         forward.append(right[i] - sum(lower[i][k] * forward[k] for k in range(i)))
-    found = [part / pivot for part, pivot in zip(forward, pivots, strict=True)]
+    solution = [part / pivot for part, pivot in zip(forward, pivots, strict=True)]
     for i in reversed(range(size)):
-        found[i] = found[i] - sum(lower[k][i] * found[k] for k in range(i + 1, size))
-    return found
+        solution[i] = solution[i] - sum(lower[k][i] * solution[k] for k in range(i + 1, size))
+    return solution

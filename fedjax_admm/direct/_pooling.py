@@ -4,8 +4,8 @@ r"""Models learned on pooled data: per node, per cluster (an oracle's), or one f
     cluster_oracle(problem, labels)    argmin of the sum of L_i over every true cluster
     pooled_model(problem)              the same with one cluster
 
-They bound what networked learning can reach from both sides: local models use too little data, one
-pooled model ignores the clusters, and the oracle knows what others have to find out.
+They bound the error of networked learning: local models use too little data, one pooled model
+ignores the clusters, and the oracle knows the clusters that others have to find.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, cluster-wise optimisation.
@@ -40,17 +40,13 @@ def local_models(problem: Any) -> jax.Array:
 
 @needs(Clients, NodeLosses)
 def pooled_model(problem: Any) -> jax.Array:
-    """Return one least squares model for all accessible data, as equal rows (nodes, dim).
-
-    Raises:
-      InputError: as `cluster_oracle`.
-    """
+    """Return one least squares model for all accessible data, as equal rows (nodes, dim)."""
     return cluster_oracle(problem, jnp.zeros(problem.num_clients, jnp.int32), clusters=1)
 
 
 @needs(Clients, NodeLosses)
 def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Array:
-    """Return every cluster's least squares model, told which node belongs where.
+    """Return every cluster's least squares model, given the cluster of every node.
 
     `sum_{i in C} (Q_i + ridge_i) w_C = sum_{i in C} q_i`, of minimum norm where that is singular.
 
@@ -61,9 +57,6 @@ def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Arr
 
     Returns:
       Shape (nodes, dim): every node's cluster's model; 0 where no node of it is accessible.
-
-    Raises:
-      InputError: the loss is not squared, or a shape does not fit.
     """
     return cluster_models(problem, labels, clusters=clusters)[jnp.asarray(labels)]
 

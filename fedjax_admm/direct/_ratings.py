@@ -1,4 +1,4 @@
-r"""What federated matrix completion has to beat: means, biases, and centralised factors.
+r"""Baselines of federated matrix completion: means, biases, and centralised factors.
 
 Every baseline returns `Factors`, so that it is measured like a solver: a bias model b_t + c_j has
 the factors (b_t, 1) and (1, c_j). Below, M is the value less the mean of the training values.
@@ -66,9 +66,6 @@ def damped_biases(problem, damping: ArrayLike = 5.0, *, sweeps: int = 20) -> Fac
       problem: a `MatrixCompletion`.
       damping: a number of ratings; a leaf.
       sweeps: over users, then items.
-
-    Raises:
-      InputError: the damping is negative, or `sweeps` is not a positive whole number.
     """
     damping = scalar("damping", damping, at_least=0).astype(problem.mean.dtype)
     return _damped(problem, damping, count("sweeps", sweeps))
@@ -96,7 +93,7 @@ def _damped(problem, damping, sweeps: int) -> Factors:
 def alternating_least_squares(
     problem, key: jax.Array, *, rank: int = 5, weight: ArrayLike = 0.1, sweeps: int = 20
 ) -> Factors:
-    """Fit factors to everybody's ratings at once: what a centralised server would do.
+    """Fit factors to everybody's ratings at once, as a centralised server would.
 
     Args:
       problem: a `MatrixCompletion`.
@@ -107,9 +104,6 @@ def alternating_least_squares(
 
     Returns:
       The factors; zero for a user or an item without training ratings.
-
-    Raises:
-      InputError: a number is out of range.
     """
     typed_key(key)
     weight = scalar("weight", weight, above=0).astype(problem.mean.dtype)

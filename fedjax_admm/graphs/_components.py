@@ -18,9 +18,6 @@ def components(graph: Graph) -> jax.Array:
     Returns:
       The smallest node of every node's component, shape (nodes,), int32.
 
-    Raises:
-      InputError: `graph` is a stack of graphs.
-
     Reference: Y. Shiloach, U. Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
     Algorithms 3, 1982.
     """
@@ -55,18 +52,18 @@ def is_connected(graph: Graph) -> jax.Array:
 
 
 def check_connected(graph: Graph) -> None:
-    """Check that every node can be reached from every other; a traced graph is not looked at.
+    """Check that every node of a graph that is not traced can be reached from every other.
 
     Raises:
-      InputError: a node cannot be reached; the sentence names one.
+      InputError: a node cannot be reached; the sentence names it.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     labels = components(graph)
     if is_concrete(labels) and np.any(labels):
-        seen = np.asarray(labels)
+        labels = np.asarray(labels)
         raise InputError(
-            f"must be connected, but it has {np.unique(seen).size} components: node "
-            f"{np.flatnonzero(seen)[0]} cannot be reached from node 0",
+            f"must be connected, but it has {np.unique(labels).size} components: node "
+            f"{np.flatnonzero(labels)[0]} cannot be reached from node 0",
             argument="graph",
             value=graph,
             remedy="add edges, or solve every component for itself",

@@ -55,13 +55,6 @@ def nearest_neighbours(
         there is no edge.
       max_edges: length of the edge list. If None, the number of edges, or n k (all pairs, if these
         are fewer) where the distances are traced.
-
-    Returns:
-      The graph.
-
-    Raises:
-      InputError: the distances are no symmetric matrix of finite, non-negative numbers, `k` is not
-        between 1 and the number of other nodes, or a weight is negative or not finite.
     """
     matrix = symmetric_matrix("distances", distances)
     num_nodes = matrix.shape[0]
@@ -86,13 +79,6 @@ def nearest_neighbours_of_points(
       k: how many nodes each one chooses.
       weight: as `nearest_neighbours`.
       max_edges: as `nearest_neighbours`.
-
-    Returns:
-      The graph.
-
-    Raises:
-      InputError: the points are not finite or have another shape, `k` is not between 1 and the
-        number of other points, or a weight is negative or not finite.
     """
     distances = _euclidean(finite_array("points", points, (None, None)))
     return nearest_neighbours(distances, k, weight=weight, max_edges=max_edges)
@@ -144,10 +130,6 @@ def gaussian_wasserstein(samples: ArrayLike, counts: ArrayLike | None = None) ->
 
     Returns:
       Shape (nodes, nodes), as `gaussian_wasserstein_from_moments`.
-
-    Raises:
-      InputError: the arrays have other shapes, a sample is not finite, or a node has fewer than 2
-        samples.
     """
     real_array("samples", samples)
     shape = np.shape(samples)
@@ -183,9 +165,6 @@ def gaussian_wasserstein_from_moments(means: ArrayLike, covariances: ArrayLike) 
     Returns:
       Shape (nodes, nodes): exactly symmetric, not negative, with a diagonal of zeros.
 
-    Raises:
-      InputError: the shapes do not fit, an entry is not finite, or a covariance is not symmetric.
-
     Reference: I. Olkin, F. Pukelsheim, "The distance between two random vectors with given
     dispersion matrices", Linear Algebra and its Applications 48, 1982.
     """
@@ -193,15 +172,17 @@ def gaussian_wasserstein_from_moments(means: ArrayLike, covariances: ArrayLike) 
     num_nodes, dim = centres.shape
     matrices = finite_array("covariances", covariances, (num_nodes, dim, dim))
     if is_concrete(covariances):
-        for i, matrix in enumerate(np.asarray(matrices)):
-            tolerance = 64 * np.finfo(matrix.dtype).eps * np.max(np.abs(matrix), initial=0)
-            if np.max(np.abs(matrix - matrix.T), initial=0) > tolerance:
-                raise InputError(
-                    f"must be symmetric, but that of node {i} is not",
-                    argument="covariances",
-                    value=covariances,
-                    remedy="give (S + S.T) / 2",
-                )
+        host = np.asarray(matrices)
+        largest = np.max(np.abs(host), axis=(1, 2), initial=0)
+        difference = np.max(np.abs(host - host.swapaxes(1, 2)), axis=(1, 2), initial=0)
+        wrong = np.flatnonzero(difference > 64 * np.finfo(host.dtype).eps * largest)
+        if wrong.size:
+            raise InputError(
+                f"must be symmetric, but that of node {wrong[0]} is not",
+                argument="covariances",
+                value=covariances,
+                remedy="give (S + S.T) / 2",
+            )
     return _wasserstein(centres, matrices)
 
 
@@ -241,17 +222,9 @@ def _sqrt(values: jax.Array) -> jax.Array:
 
 def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array:
     if counts is None:
-        if longest < 2:
-            raise InputError(
-                f"must hold at least 2 samples per node for a covariance, but it has {longest}",
-                argument="samples",
-                remedy="leave out nodes with fewer",
-            )
-        return jnp.full(num_nodes, longest, jnp.int32)
-    try:
-        numbers = jnp.asarray(counts)
-    except (TypeError, ValueError):  # no numbers, or lists of different lengths
-        numbers = jnp.zeros(0)
+        counts = np.full(num_nodes, longest, np.int32)
+    real_array("counts", counts)
+    numbers = jnp.asarray(counts)
     if not jnp.issubdtype(numbers.dtype, jnp.integer) or numbers.shape != (num_nodes,):
         raise InputError(
             f"must be whole numbers, one per node, shape ({num_nodes},), but it is "
@@ -260,12 +233,12 @@ def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array
             value=counts,
         )
     if is_concrete(counts):
-        seen = np.asarray(counts)
-        wrong = np.flatnonzero((seen < 2) | (seen > longest))
+        host = np.asarray(counts)
+        wrong = np.flatnonzero((host < 2) | (host > longest))
         if wrong.size:
             raise InputError(
-                f"must be between 2 and {longest}, the samples given, but node {wrong[0]} has "
-                f"{seen[wrong[0]]}",
+                f"must be at least 2 and at most {longest}, but it is {host[wrong[0]]} for node "
+                f"{wrong[0]}",
                 argument="counts",
                 value=counts,
                 remedy="leave out nodes with fewer than 2 samples",
@@ -280,9 +253,9 @@ def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array
 def _neighbours(distances: jax.Array, k: int) -> jax.Array:
     """Return which nodes are joined because one chose the other, shape (nodes, nodes)."""
     # Distances to the node itself come last, and ties keep the order of the nodes.
-    chosen = jnp.argsort(_off_diagonal(distances, jnp.inf), axis=1, stable=True)[:, :k]
+    nearest = jnp.argsort(_off_diagonal(distances, jnp.inf), axis=1, stable=True)[:, :k]
     rows = jnp.arange(distances.shape[0])[:, None]
-    joined = jnp.zeros(distances.shape, bool).at[rows, chosen].set(True)
+    joined = jnp.zeros(distances.shape, bool).at[rows, nearest].set(True)
     return _off_diagonal(joined | joined.T, False)
 
 

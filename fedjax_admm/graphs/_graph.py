@@ -1,11 +1,12 @@
-"""The graph itself: edge lists, how they are built, checked, padded and stacked.
+"""Graphs as edge lists: building, checking, padding and stacking them.
 
-Inside a transformation nothing can be refused. What would be an `InputError` outside (more edges
-than the list has room for, a negative weight) gives weights NaN there, so that the run counts as
-one that failed.
+A transformation can't raise an error for values. Where a concrete call raises `InputError` (more
+edges than the list has room for, a negative weight), the weights become NaN, and the run counts as
+failed.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -56,9 +57,6 @@ class Graph:
           values: shape (nodes,): what colours the nodes; one colour for all if None.
           positions: shape (nodes, 2); from the Laplacian if None, up to 1500 nodes.
           axes: what to draw into; new ones if None.
-
-        Raises:
-          InputError: an array has another shape, or positions are missing and cannot be computed.
         """
         return plot_graph(self, values, positions, axes)
 
@@ -122,29 +120,20 @@ def from_edges(
 
     Returns:
       The graph, its edges sorted by head, then tail.
-
-    Raises:
-      InputError: an edge is no pair of different nodes or is named twice, a weight is not positive
-        and finite, there are not as many weights as edges, or `max_edges` is too small.
     """
     num_nodes = count("num_nodes", num_nodes)
     ends = _pairs(edges)
-    outside = np.flatnonzero(((ends < 0) | (ends >= num_nodes)).any(1))
-    if outside.size:
-        raise InputError(
-            f"must join nodes from 0 to {num_nodes - 1}, but edge {outside[0]} is "
-            f"{_pair(ends[outside[0]])}",
-            argument="edges",
-            value=edges,
-        )
-    loops = np.flatnonzero(ends[:, 0] == ends[:, 1])
-    if loops.size:
-        raise InputError(
-            f"must join different nodes, but edge {loops[0]} is {_pair(ends[loops[0]])}",
-            argument="edges",
-            value=edges,
-            remedy="remove it",
-        )
+    for wrong, demand in (
+        (((ends < 0) | (ends >= num_nodes)).any(1), f"join nodes from 0 to {num_nodes - 1}"),
+        (ends[:, 0] == ends[:, 1], "join different nodes"),
+    ):
+        if wrong.any():
+            edge = int(np.argmax(wrong))
+            raise InputError(
+                f"must {demand}, but edge {edge} is {tuple(ends[edge].tolist())}",
+                argument="edges",
+                value=edges,
+            )
     ends = np.sort(ends, axis=1)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     ends = ends[order]
@@ -161,11 +150,7 @@ def from_edges(
 
 
 def pad(graph: Graph, max_edges: int) -> Graph:
-    """Fill up the edge list of a graph with absent edges; nothing else changes.
-
-    Raises:
-      InputError: `max_edges` is smaller than the length of the list.
-    """
+    """Fill up the edge list of a graph with absent edges; nothing else changes."""
     instance("graph", graph, Graph, _GRAPH)
     room = count("max_edges", max_edges, at_least=0) - graph.num_edges
     if room < 0:
@@ -195,36 +180,18 @@ def stack(graphs: Sequence[Graph]) -> Graph:
 
     Returns:
       A graph whose arrays have shape (graphs, edges).
-
-    Raises:
-      InputError: there is no graph, or the graphs differ in the number of nodes or in the dtype of
-        their weights.
     """
     several("graphs", graphs, "graphs")
     graphs = list(graphs)
     for i, graph in enumerate(graphs):
         instance(f"graphs[{i}]", graph, Graph, _GRAPH)
-    if not graphs:
+    numbers = sorted({graph.num_nodes for graph in graphs})
+    if len(numbers) != 1:
         raise InputError(
-            "must hold at least one graph, but it is empty",
+            f"must be graphs with equally many nodes, but their numbers are {numbers}",
             argument="graphs",
             value=graphs,
         )
-    for i, graph in enumerate(graphs):
-        if graph.num_nodes != graphs[0].num_nodes:
-            raise InputError(
-                f"must have equally many nodes, but graph 0 has {graphs[0].num_nodes} and graph "
-                f"{i} has {graph.num_nodes}",
-                argument="graphs",
-                value=graphs,
-            )
-        if graph.weights.dtype != graphs[0].weights.dtype:
-            raise InputError(
-                f"must have weights of one dtype, but graph 0 has {graphs[0].weights.dtype} and "
-                f"graph {i} has {graph.weights.dtype}",
-                argument="graphs",
-                value=graphs,
-            )
     longest = max(graph.num_edges for graph in graphs)
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(pad(g, longest) for g in graphs))
 
@@ -244,10 +211,6 @@ def from_matrix(
     Returns:
       The graph. From a traced matrix, all weights are NaN if there are more than `max_edges` edges,
       and those of negative entries are NaN.
-
-    Raises:
-      InputError: the matrix is not square, symmetric, finite and non-negative with a diagonal of
-        zeros, or `max_edges` is too small.
     """
     matrix = symmetric_matrix(name, weights)
     num_nodes = matrix.shape[0]
@@ -255,18 +218,18 @@ def from_matrix(
         room = num_nodes * (num_nodes - 1) // 2
         room = room if max_edges is None else count("max_edges", max_edges, at_least=0)
         return join_pairs(matrix != 0, jnp.where(matrix < 0, jnp.nan, matrix), room)[0]
-    seen = np.asarray(matrix)
-    loops = np.flatnonzero(np.diagonal(seen))
+    host = np.asarray(matrix)
+    loops = np.flatnonzero(np.diagonal(host))
     if loops.size:
         raise InputError(
             f"must have a diagonal of zeros, but entry ({loops[0]}, {loops[0]}) is "
-            f"{seen[loops[0], loops[0]]:g}",
+            f"{host[loops[0], loops[0]]:g}",
             argument=name,
             value=matrix,
             remedy="no node is joined to itself",
         )
-    ends = np.argwhere(np.triu(seen, 1))
-    return _assemble(num_nodes, ends, seen[ends[:, 0], ends[:, 1]], max_edges)
+    ends = np.argwhere(np.triu(host, 1))
+    return _assemble(num_nodes, ends, host[ends[:, 0], ends[:, 1]], max_edges)
 
 
 def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
@@ -278,16 +241,9 @@ def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
 
     Returns:
       Shape (n, n); a concrete array where `value` is concrete, also inside a transformation.
-
-    Raises:
-      InputError: the matrix is not square or is empty; an entry is not finite, is negative, or
-        differs from its mirror image by more than 64 rounding errors of the largest entry.
     """
-    if not is_concrete(value):
+    with jax.ensure_compile_time_eval() if is_concrete(value) else nullcontext():
         matrix = finite_array(name, value, (None, None))
-    else:
-        with jax.ensure_compile_time_eval():
-            matrix = finite_array(name, value, (None, None))
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InputError(
             f"must be a square matrix, but it has shape {matrix.shape}",
@@ -295,17 +251,17 @@ def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
             value=matrix,
         )
     if is_concrete(value):
-        seen = np.asarray(matrix)
-        tolerance = 64 * np.finfo(seen.dtype).eps * np.max(np.abs(seen))
+        host = np.asarray(matrix)
+        tolerance = 64 * np.finfo(host.dtype).eps * np.max(np.abs(host))
         for wrong, demand in (
-            (seen < 0, "not be negative"),
-            (np.abs(seen - seen.T) > tolerance, "be symmetric"),
+            (host < 0, "not be negative"),
+            (np.abs(host - host.T) > tolerance, "be symmetric"),
         ):
             if wrong.any():
                 i, j = np.argwhere(wrong)[0]
-                mirror = f" and entry ({j}, {i}) is {seen[j, i]:g}" if "symm" in demand else ""
                 raise InputError(
-                    f"must {demand}, but entry ({i}, {j}) is {seen[i, j]:g}{mirror}",
+                    f"must {demand}, but entry ({i}, {j}) is {host[i, j]:g} and entry ({j}, {i}) "
+                    f"is {host[j, i]:g}",
                     argument=name,
                     value=matrix,
                 )
@@ -321,10 +277,6 @@ def chain(n: int, weights: ArrayLike | Sequence[float] | None = None) -> Graph:
     Args:
       n: number of nodes.
       weights: one positive number, or one per edge from the first to the last; 1 if None.
-
-    Raises:
-      InputError: `n` is not a positive whole number, a weight is not positive and finite, or there
-        are not as many weights as edges.
     """
     nodes = np.arange(count("n", n))
     return from_edges(n, np.stack([nodes[:-1], nodes[1:]], 1), weights)
@@ -336,10 +288,6 @@ def star(n: int, weights: ArrayLike | Sequence[float] | None = None) -> Graph:
     Args:
       n: number of nodes, the centre included.
       weights: one positive number, or one per edge from node 1 to the last; 1 if None.
-
-    Raises:
-      InputError: `n` is not a positive whole number, a weight is not positive and finite, or there
-        are not as many weights as edges.
     """
     others = np.arange(1, count("n", n))
     return from_edges(n, np.stack([np.zeros_like(others), others], 1), weights)
@@ -353,10 +301,6 @@ def grid(rows: int, columns: int, weights: ArrayLike | Sequence[float] | None = 
       columns: number of columns; node `row * columns + column` stands at (row, column).
       weights: one positive number, or one per edge: node by node, first the edge to the right,
         then the one below; 1 if None.
-
-    Raises:
-      InputError: a number is not a positive whole number, a weight is not positive and finite, or
-        there are not as many weights as edges.
     """
     nodes = np.arange(count("rows", rows) * count("columns", columns)).reshape(rows, columns)
     right = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], 1)
@@ -381,22 +325,18 @@ def join_pairs(joined: jax.Array, weights: jax.Array, max_edges: int) -> tuple[G
     """
     num_nodes = joined.shape[0]
     upper = jnp.triu(joined, 1)
-    found = jnp.sum(upper, dtype=jnp.int32)
+    edges = jnp.sum(upper, dtype=jnp.int32)
     heads, tails = jnp.nonzero(upper, size=max_edges, fill_value=num_nodes - 1)
-    values = jnp.where(jnp.arange(max_edges, dtype=jnp.int32) < found, weights[heads, tails], 0)
-    values = jnp.where(found <= max_edges, values, jnp.nan)
-    return Graph(heads.astype(jnp.int32), tails.astype(jnp.int32), values, num_nodes), found
+    values = jnp.where(jnp.arange(max_edges, dtype=jnp.int32) < edges, weights[heads, tails], 0)
+    values = jnp.where(edges <= max_edges, values, jnp.nan)
+    return Graph(heads.astype(jnp.int32), tails.astype(jnp.int32), values, num_nodes), edges
 
 
-def check_room(found: int | jax.Array, max_edges: int) -> None:
-    """Check that an edge list has room for the edges found; a traced number is not looked at.
-
-    Raises:
-      InputError: more edges were found than the list has room for.
-    """
-    if is_concrete(found) and int(found) > max_edges:
+def check_room(edges: int | jax.Array, max_edges: int) -> None:
+    """Check that an edge list has room for so many edges, where their number is not traced."""
+    if is_concrete(edges) and int(edges) > max_edges:
         raise InputError(
-            f"must be at least {int(found)}, the number of edges, but it is {max_edges}",
+            f"must be at least {int(edges)}, the number of edges, but it is {max_edges}",
             argument="max_edges",
             value=max_edges,
         )
@@ -443,36 +383,27 @@ def _pairs(edges: Iterable[Any]) -> np.ndarray:
     return ends.astype(np.int64)
 
 
-def _pair(ends: np.ndarray) -> str:
-    return f"({int(ends[0])}, {int(ends[1])})"
-
-
 def _edge_weights(
     weights: ArrayLike | Sequence[float] | None, ends: np.ndarray, order: np.ndarray
 ) -> jax.Array:
     """Turn a user's weights into an array in the order of the sorted edges."""
     if weights is None:
         return jnp.ones(len(ends), default_float())
-    truths = is_concrete(weights) and is_real(weights) and np.asarray(weights).dtype == bool
-    if truths or not is_real(weights):
+    concrete = is_concrete(weights)
+    if not is_real(weights) or (concrete and np.asarray(weights).dtype == bool):
         raise InputError(
             f"must be numbers, but it is {one_line(weights)}", argument="weights", value=weights
         )
     real_array("weights", weights)
-    given = getattr(weights, "dtype", None)
-    floating = given is not None and jnp.issubdtype(given, jnp.floating)
-    try:
-        known = floating and given != np.longdouble  # JAX has none
-        dtype = jax.dtypes.canonicalize_dtype(given) if known else default_float()
-        with np.errstate(all="ignore"):
-            kind = jnp if not is_concrete(weights) else np
-            values = kind.asarray(weights, dtype)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"must be numbers, but it is {one_line(weights)}",
-            argument="weights",
-            value=weights,
-        ) from None
+    dtype = getattr(weights, "dtype", None)
+    floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    floating = floating and dtype != np.longdouble  # JAX has none
+    kind, dtype = (
+        np if concrete else jnp,
+        jax.dtypes.canonicalize_dtype(dtype if floating else float),
+    )
+    with np.errstate(all="ignore"):
+        values = kind.asarray(weights, dtype)
     if values.shape not in ((), (len(ends),)):
         raise InputError(
             f"must be one number or one per edge, shape ({len(ends)},), but it has shape "
@@ -481,18 +412,14 @@ def _edge_weights(
             value=weights,
         )
     values = kind.broadcast_to(values, len(ends)) if values.ndim == 0 else values[order]
-    if is_concrete(weights):
-        wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
-        if wrong.size:
-            with np.errstate(over="ignore"):  # of long doubles
-                host = np.asarray(weights, np.float64)
-            seen = np.broadcast_to(host, len(ends))[order][wrong[0]]
-            rounded = f" ({values[wrong[0]]:g} in {values.dtype})" if 0 < seen < np.inf else ""
-            raise InputError(
-                f"must be positive and finite, but the edge of nodes {ends[wrong[0], 0]} and "
-                f"{ends[wrong[0], 1]} has {seen:g}{rounded}",
-                argument="weights",
-                value=weights,
-                remedy="leave out edges of weight zero",
-            )
+    wrong = np.flatnonzero(~((values > 0) & np.isfinite(values))) if concrete else np.zeros(0)
+    if wrong.size:
+        (head, tail), value = ends[wrong[0]], values[wrong[0]]
+        raise InputError(
+            f"must be positive and finite, but in {values.dtype} the edge of nodes {head} and "
+            f"{tail} has {value:g}",
+            argument="weights",
+            value=weights,
+            remedy="leave out edges of weight zero",
+        )
     return jnp.asarray(values)

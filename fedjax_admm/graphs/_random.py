@@ -4,11 +4,11 @@
     erdos_renyi(key, 50, 0.1)                              every pair alike, and connected
     connected_graph(key, 50, 75)                           75 edges, every such graph alike
 
-A probability may be traced; the length of the edge list may not, and has to be given then.
+A probability may be traced, if the length of the edge list is given.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -28,17 +28,13 @@ from fedjax_admm._checks import (
 from fedjax_admm.graphs._components import is_connected
 from fedjax_admm.graphs._graph import Graph, check_room, join_pairs
 
-# How often a graph is drawn until it is connected.
+# Attempts to draw a connected graph.
 _DRAWS = 1000
 _EDGE_DRAWS = 10_000
 
 
 def block_labels(sizes: Sequence[int]) -> jax.Array:
-    """Return the block of every node of a stochastic block model, shape (sum(sizes),), int32.
-
-    Raises:
-      InputError: `sizes` is not a list of positive whole numbers.
-    """
+    """Return the block of every node of a stochastic block model, shape (sum(sizes),), int32."""
     checked = _sizes(sizes)
     return jnp.asarray(np.repeat(np.arange(len(checked)), checked), jnp.int32)
 
@@ -79,8 +75,8 @@ def stochastic_block_model(
     pairs = sum(checked) * (sum(checked) - 1) // 2
     near, far = _probability("p_in", p_in), _probability("p_out", p_out)
     room = _room(max_edges, [(inside, p_in), (pairs - inside, p_out)])
-    graph, found = _draw_blocks(key, near, far, checked, room)
-    check_room(found, room)
+    graph, edges = _draw_blocks(key, near, far, checked, room)
+    check_room(edges, room)
     return graph
 
 
@@ -110,8 +106,8 @@ def erdos_renyi(key: jax.Array, n: int, p: ArrayLike, *, max_edges: int | None =
     n = count("n", n)
     probability = _probability("p", p)
     room = _room(max_edges, [(n * (n - 1) // 2, p)])
-    graph, found, connected = _draw_connected(key, probability, n, room)
-    check_room(found, room)
+    graph, edges, connected = _draw_connected(key, probability, n, room)
+    check_room(edges, room)
     if is_concrete(connected) and not bool(connected):
         raise InputError(
             f"must be large enough for a connected graph, but none of {_DRAWS} draws with p = "
@@ -146,7 +142,7 @@ def connected_graph(key: jax.Array, n: int, num_edges: int) -> Graph:
     typed_key(key)
     n = count("n", n)
     num_edges = count("num_edges", num_edges, at_least=n - 1, at_most=n * (n - 1) // 2)
-    graph, connected = _draw_edges(key, n, num_edges)
+    graph, _, connected = _draw_edges(key, n, num_edges)
     if is_concrete(connected) and not bool(connected):
         raise InputError(
             f"must be large enough for a connected graph to be drawn, but none of {_EDGE_DRAWS} "
@@ -158,27 +154,47 @@ def connected_graph(key: jax.Array, n: int, num_edges: int) -> Graph:
     return graph
 
 
+def _until_connected(
+    key: jax.Array, draw: Callable[[jax.Array], tuple[Graph, jax.Array]], room: int, attempts: int
+) -> tuple[Graph, jax.Array, jax.Array]:
+    """Draw graphs, and their numbers of edges, until one is connected or has no room for its edges.
+
+    Returns:
+      The last graph, its weights NaN if it is not connected; its number of edges; and whether it is
+      connected.
+    """
+
+    def attempt(number):
+        graph, edges = draw(jax.random.fold_in(key, number))
+        return number + 1, graph, edges, is_connected(graph)
+
+    def unfinished(carry):
+        number, _, edges, connected = carry
+        return (number < attempts) & ~connected & (edges <= room)
+
+    # Only the shapes of the first graph count: the loop draws at least once.
+    shapes = jax.eval_shape(attempt, jnp.array(0, jnp.int32))
+    first = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), shapes)
+    _, graph, edges, connected = jax.lax.while_loop(
+        unfinished, lambda carry: attempt(carry[0]), first
+    )
+    weights = jnp.where(connected, graph.weights, jnp.nan)
+    return Graph(graph.heads, graph.tails, weights, graph.num_nodes), edges, connected
+
+
 @partial(jax.jit, static_argnames=("n", "num_edges"))
-def _draw_edges(key: jax.Array, n: int, num_edges: int) -> tuple[Graph, jax.Array]:
-    """Draw until connected: the graph, and whether it is connected."""
+def _draw_edges(key: jax.Array, n: int, num_edges: int) -> tuple[Graph, jax.Array, jax.Array]:
+    """Draw so many edges until they connect all nodes."""
     pairs = np.triu_indices(n, 1)
     heads, tails = (jnp.asarray(ends, jnp.int32) for ends in pairs)
-    weights = jnp.ones(num_edges, default_float())
+    weights, number = jnp.ones(num_edges, default_float()), jnp.array(num_edges, jnp.int32)
 
-    def draw(attempt):
-        order = jax.random.permutation(jax.random.fold_in(key, attempt), pairs[0].size)
-        chosen = jnp.sort(order[:num_edges])
-        graph = Graph(heads[chosen], tails[chosen], weights, n)
-        return attempt + 1, graph, is_connected(graph)
+    def draw(key):
+        order = jax.random.permutation(key, pairs[0].size)
+        places = jnp.sort(order[:num_edges])
+        return Graph(heads[places], tails[places], weights, n), number
 
-    def goes_on(carry):
-        attempt, _, connected = carry
-        return (attempt < _EDGE_DRAWS) & ~connected
-
-    first = draw(jnp.array(0, jnp.int32))
-    _, graph, connected = jax.lax.while_loop(goes_on, lambda carry: draw(carry[0]), first)
-    weights = jnp.where(connected, graph.weights, jnp.nan)
-    return Graph(graph.heads, graph.tails, weights, n), connected
+    return _until_connected(key, draw, num_edges, _EDGE_DRAWS)
 
 
 def _draw(key: jax.Array, probabilities: jax.Array, max_edges: int) -> tuple[Graph, jax.Array]:
@@ -199,22 +215,10 @@ def _draw_blocks(
 def _draw_connected(
     key: jax.Array, p: jax.Array, n: int, max_edges: int
 ) -> tuple[Graph, jax.Array, jax.Array]:
-    """Draw until connected: the graph, its number of edges, and whether it is connected."""
-
-    def draw(attempt):
-        graph, found = _draw(jax.random.fold_in(key, attempt), jnp.full((n, n), p), max_edges)
-        return attempt + 1, graph, found, is_connected(graph)
-
-    def goes_on(carry):
-        attempt, _, found, connected = carry
-        return (attempt < _DRAWS) & ~connected & (found <= max_edges)
-
-    # Only the shapes of the first graph count: the loop draws at least once.
-    shapes = jax.eval_shape(draw, jnp.array(0, jnp.int32))
-    first = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), shapes)
-    _, graph, found, connected = jax.lax.while_loop(goes_on, lambda carry: draw(carry[0]), first)
-    weights = jnp.where(connected, graph.weights, jnp.nan)
-    return Graph(graph.heads, graph.tails, weights, n), found, connected
+    """Draw pairs with a probability until they connect all nodes."""
+    return _until_connected(
+        key, lambda key: _draw(key, jnp.full((n, n), p), max_edges), max_edges, _DRAWS
+    )
 
 
 def _room(max_edges: int | None, numbers: Sequence[tuple[int, ArrayLike]]) -> int:

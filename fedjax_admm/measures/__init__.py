@@ -1,4 +1,4 @@
-"""What is recorded of a run: `measure(solver, problem, state) -> dict`, one file per family."""
+"""Measures, recorded during a run: `measure(solver, problem, state) -> dict`."""
 
 from fedjax_admm._lazy import attach
 

@@ -4,7 +4,6 @@ from fedjax_admm.measures._consensus import (
     consensus_releases as consensus_releases,
 )
 from fedjax_admm.measures._hierarchy import (
-    MERGING_DISTANCE as MERGING_DISTANCE,
     central_signal_error as central_signal_error,
     personal_error as personal_error,
     signal_error as signal_error,
@@ -38,8 +37,4 @@ from fedjax_admm.measures._ratings import (
     fresh_rating_error as fresh_rating_error,
     rating_error as rating_error,
 )
-from fedjax_admm.measures._shared import (
-    adjusted_rand_index as adjusted_rand_index,
-    total_loss as total_loss,
-    transitive_closure as transitive_closure,
-)
+from fedjax_admm.measures._shared import total_loss as total_loss

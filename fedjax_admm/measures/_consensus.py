@@ -1,4 +1,4 @@
-"""What is recorded of clients that agree on a model: how far they are from the common minimiser.
+"""Measures of clients that agree on a model: distances to the common minimiser.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", the learning curves.
@@ -25,10 +25,9 @@ def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
     """Measure a private solver.
 
     Returns:
-      "released_error", `sum_k ||v_k - w_c||^2 / ||w_c||^2` of the models as they were sent: a sum
-      over clients, which is their number where all models are zero; "unprotected_error", the same
-      of the models w_k without noise, which papers show; shape (). Neither may be published: the
-      minimiser w_c follows from the data.
+      "released_error", `sum_k ||v_k - w_c||^2 / ||w_c||^2` of the models as they were sent, a sum
+      over clients; "unprotected_error", the same of the models w_k without noise, which papers
+      show; shape (). Neither may be published: the minimiser w_c follows from the data.
     """
     return {
         "released_error": _distance(problem, solver.estimate(state)),
@@ -41,9 +40,9 @@ def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     """Measure as `consensus_error`, and what `privacy.ledger(trace, delta)` reads.
 
     Returns:
-      Besides: "releases", how often every client has sent; "spent", the sum of 1 / z_n^2 over them;
-      "nominal", whether gradients were not clipped; "tails", what the ends of noise may add to
-      delta; shape (clients,).
+      Also "releases", the number of releases of every client; "spent", the sum of 1 / z_n^2 over
+      them; "nominal", whether gradients were not clipped; "tails", the largest contribution of
+      finite-precision tails of the noise to delta; shape (clients,).
     """
     names = ("releases", "spent", "nominal", "tails")
     spent = {name: getattr(state, name) for name in names}
@@ -54,8 +53,7 @@ def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
 def consensus_gap(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and "gap", `F(mean_k w_k) - F(w_c)`, shape ().
 
-    It is of the mean of the models without noise, and not negative; that of models which disagree
-    can be.
+    The mean is over the models without noise, so that the gap is not negative.
     """
     mean = jnp.mean(solver.unprotected(state), 0)
     gap = total_loss(problem, mean) - total_loss(problem, problem.optimum)

@@ -1,4 +1,4 @@
-"""What is recorded of solvers on trees: the signal of phase retrieval, and clients' own models."""
+"""Measures of solvers on trees: the signal of phase retrieval, and clients' own models."""
 
 from typing import Any
 
@@ -19,9 +19,6 @@ def signal_error(problem: Any, model: jax.Array) -> dict[str, jax.Array]:
     """Return "error", the relative squared error of a model (dim,), blind to its sign.
 
     `min(||w - w*||^2, ||w + w*||^2) / ||w*||^2`: intensities cannot tell w from -w.
-
-    Raises:
-      InputError: the problem has a truth for every client instead of one signal.
     """
     truth = problem.truth
     if truth.ndim != 1:
@@ -75,8 +72,8 @@ def personal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array
     models = state.clients.w
     truth = jnp.broadcast_to(problem.truth, models.shape)
     error = jnp.sum((models - truth) ** 2) / jnp.sum(truth**2)
-    found = transitive_closure(_distances(models) < MERGING_DISTANCE)
-    agreement = adjusted_rand_index(found, _distances(truth) == 0)
+    merged = transitive_closure(_distances(models) < MERGING_DISTANCE)
+    agreement = adjusted_rand_index(merged, _distances(truth) == 0)
     return {"error": error, "agreement": jnp.where(jnp.isnan(error), error, agreement)}
 
 

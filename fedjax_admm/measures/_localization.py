@@ -1,4 +1,4 @@
-"""What is recorded of localisation: how far the estimate is from the target."""
+"""Measures of localisation: the distance of the estimate to the target."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FAILURE_DISTANCE = 3.0
 
 @needs(KnownTarget)
 def localization_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    """Measure how far the estimate is from the target of a localisation problem.
+    """Measure the distance of the estimate to the target of a localisation problem.
 
     Returns:
       "error": `||w - target||` in metres, which is the root mean square over clients, because

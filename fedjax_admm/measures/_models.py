@@ -1,4 +1,4 @@
-r"""Measures for any solver and any problem: how good the model is, and whether clients agree on it.
+r"""Measures for any solver and any problem: quality of the model, and agreement of the clients.
 
 The model is the solver's estimate; where clients have models of their own, it is their mean. The
 objective is that of the star: the mean of the clients' losses, plus the solver's regulariser, which
@@ -61,7 +61,7 @@ def agreement_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
 
     With `client_slopes`, s_l in df_l(w_l), it is zero exactly where all w_l = w and 0 lies in
     `1/N sum_l s_l + dg(w)`: at stationary points of F, kinked or not. The slopes are subgradients
-    of clients who took part at least once, whose proximal steps are exact and whose messages
+    of clients that took part at least once, whose proximal steps are exact and whose messages
     arrive as they were sent; otherwise they become so in the limit.
     """
     (primal,) = primal_residual(solver, problem, state).values()
@@ -73,8 +73,8 @@ def agreement_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
 def disagreement(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "disagreement", how far the clients' models are from their mean, shape ().
 
-    `sqrt(1/N sum_l ||w_l - mean||^2)`, of the models that clients keep, which the solver tells by
-    `client_models(state)`; else of its estimate, which for one model of all gives zero.
+    `sqrt(1/N sum_l ||w_l - mean||^2)`, of the clients' own models, `client_models(state)` of the
+    solver; of its estimate where it has none, which is zero for one common model.
     """
     models = _client_models(solver, problem, state)
     return {"disagreement": _spread(models - jnp.mean(models, 0)[None])}
@@ -97,12 +97,12 @@ def dual_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]
     `|| w - Prox_g(w - 1/N sum_l s_l; 1) ||`, w the model and s_l the gradient of f_l at the
     client's own model w_l: at a solution minus their mean is a subgradient of the regulariser. A
     consensus method keeps them as its duals, with the sign changed; at kinks those are the
-    subgradients that balance. Where the solver tells them by `client_slopes(state)` they are
-    taken, else `gradients` at the models.
+    subgradients that balance. The s_l are `client_slopes(state)` where the solver has it, else
+    `gradients` at the models.
     """
     problem, model = _judged(solver, problem, state)
-    told = getattr(solver, "client_slopes", None)
-    slopes = None if told is None else told(state)
+    duals = getattr(solver, "client_slopes", None)
+    slopes = None if duals is None else duals(state)
     if slopes is None:
         slopes = problem.gradients(_client_models(solver, problem, state))
     return {"dual": _residual(solver, problem, model, slopes)}

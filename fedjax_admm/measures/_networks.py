@@ -1,4 +1,4 @@
-"""What is recorded of models on a network: how far they are from the true ones."""
+"""Measures of models on a network: their distance to the true ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is recorded of matrix completion: errors, the objective, and how far a run is from the end.
+"""Measures of matrix completion: errors, objective and stationarity.
 
 Predictions use each client's own factors as they stand (they may be stale) and the shared factors
 of the items. Sums over ratings are compensated: millions of terms cost no digits in float32.

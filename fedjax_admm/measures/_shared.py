@@ -1,4 +1,4 @@
-"""What measures share: the sum of all losses at one model, and the comparison of partitions."""
+"""Shared by measures: the sum of all losses at one model, and the comparison of partitions."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def total_loss(problem: Any, model: jax.Array) -> jax.Array:
 
 
 def transitive_closure(linked: jax.Array) -> jax.Array:
-    """Return who is connected with whom by links.
+    """Return which nodes are connected by links.
 
     Args:
       linked: bool, shape (n, n), symmetric, True on the diagonal.

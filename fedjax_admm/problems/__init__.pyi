@@ -7,23 +7,15 @@ from fedjax_admm.problems._consensus import (
 )
 from fedjax_admm.problems._federated import federated as federated
 from fedjax_admm.problems._federated_problem import (
-    Batch as Batch,
     Federated as Federated,
 )
 from fedjax_admm.problems._inner import (
-    InnerLBFGS as InnerLBFGS,
-    InnerSteps as InnerSteps,
     inner_lbfgs as inner_lbfgs,
     inner_steps as inner_steps,
 )
 from fedjax_admm.problems._label_flips import flip_labels as flip_labels
 from fedjax_admm.problems._localization import (
-    MINIMUM_RANGE as MINIMUM_RANGE,
-    CauchyNoise as CauchyNoise,
-    GaussianNoise as GaussianNoise,
     Localization as Localization,
-    NoNoise as NoNoise,
-    OutlierNoise as OutlierNoise,
     RangeNoise as RangeNoise,
     cauchy_noise as cauchy_noise,
     draw_localization as draw_localization,
@@ -58,8 +50,6 @@ from fedjax_admm.problems._robust_regression import (
     robust_regression as robust_regression,
 )
 from fedjax_admm.problems._smoothing import (
-    MoreauSmoothing as MoreauSmoothing,
-    RandomizedSmoothing as RandomizedSmoothing,
     Smoothing as Smoothing,
     moreau_smoothing as moreau_smoothing,
     randomized_smoothing as randomized_smoothing,

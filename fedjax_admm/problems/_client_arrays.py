@@ -1,18 +1,21 @@
-"""Turning what a user calls the clients' data into arrays, with the checks of it."""
+"""The clients' data as a user gives them, checked and turned into arrays."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
     InputError,
+    finite_array,
     is_concrete,
     listed,
     one_line,
     real_array,
+    several,
     shapes_of,
 )
 from fedjax_admm.problems._client_data import (
@@ -24,41 +27,28 @@ from fedjax_admm.problems._client_data import (
     stacked,
 )
 
+_LEAVE_OUT = "leave that client out"
+
 
 def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
     """Return the clients' data, whatever form they have."""
-    if callable(data):
-        return _generated(data, mask, sizes)
+    generated = callable(data)
+    by_client = isinstance(data, list) or (
+        type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
+    )
+    if mask is not None and (generated or by_client):
+        kind = "a function" if generated else "a list of clients"
+        raise InputError(f"is for stacked data, but data is {kind}", argument="mask", value=mask)
+    if generated:
+        return _generated(data, sizes)
     if sizes is not None:
         raise InputError(
             "is for data that a function makes", argument="sizes", value=sizes, remedy="use mask"
         )
-    if isinstance(data, list) or (
-        type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
-    ):
-        if mask is not None:
-            raise InputError(
-                "is for stacked data, but data is a list of clients", argument="mask", value=mask
-            )
-        return _listed_clients(data, dtype)
-    return _stacked_clients(data, mask, dtype)
+    return _listed_clients(data, dtype) if by_client else _stacked_clients(data, mask, dtype)
 
 
-def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
-    if mask is not None:
-        raise InputError(
-            "is for stacked data, but data is a function",
-            argument="mask",
-            value=mask,
-            remedy="use sizes",
-        )
-    if sizes is None:
-        raise InputError(
-            "must say how many samples each client has, shape (clients,), because data is a "
-            "function",
-            argument="sizes",
-            value=sizes,
-        )
+def _generated(make: Callable, sizes: Any) -> GeneratedData:
     made = shapes_of("data", make, {"a client's number": jnp.zeros((), jnp.int32)})
     leaves = jax.tree.leaves(made)
     rows = {leaf.shape[:1] for leaf in leaves}
@@ -69,57 +59,42 @@ def _generated(make: Callable, mask: Any, sizes: Any) -> GeneratedData:
             argument="data",
             value=make,
         )
-    number = np.asarray(sizes)
+    counts = np.asarray(sizes)
     longest = rows.pop()[0]
-    wrong = number.ndim != 1 or not np.issubdtype(number.dtype, np.integer) or number.size == 0
-    if wrong or number.min() < 1 or number.max() > longest:
+    wrong = counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or counts.size == 0
+    if wrong or counts.min() < 1 or counts.max() > longest:
         raise InputError(
             f"must hold a whole number from 1 to {longest} for every client, as many as data makes,"
             f" but it is {one_line(sizes)}",
             argument="sizes",
             value=sizes,
         )
-    numbers = jnp.arange(number.size, dtype=jnp.int32)
-    return GeneratedData(jnp.asarray(number.astype(np.int32)), numbers, make)
+    numbers = jnp.arange(counts.size, dtype=jnp.int32)
+    return GeneratedData(jnp.asarray(counts.astype(np.int32)), numbers, make)
 
 
 def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
     if not data:
         raise InputError("must hold a client, but it is empty", argument="data", value=data)
     traced = not is_concrete(data)
-    arrays_of = _device_arrays if traced else _host_arrays
-    arrays = [arrays_of(f"data[{i}]", client) for i, client in enumerate(data)]
+    convert = jnp.asarray if traced else np.asarray
+    arrays = [_arrays(f"data[{i}]", client, convert) for i, client in enumerate(data)]
     first = _described(arrays[0])
     for i, client in enumerate(arrays):
-        described = _described(client)
-        if described != first:
-            raise InputError(
-                f"must have the structure, shapes and dtypes of data[0] ({first}), but it has "
-                f"{described}",
-                argument=f"data[{i}]",
-                value=data[i],
-            )
+        described, words, remedy = _described(client), "", None
         lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(client)}
-        if () in lengths:
-            raise InputError(
-                "must hold arrays with a leading axis of samples, but one has no axis",
-                argument=f"data[{i}]",
-                value=data[i],
-            )
-        if len(lengths) > 1:
-            raise InputError(
-                f"must have arrays with equally many samples, but they have "
-                f"{listed(str(length) for (length,) in sorted(lengths))}",
-                argument=f"data[{i}]",
-                value=data[i],
-            )
-        if lengths == {(0,)}:
-            raise InputError(
-                "must hold at least one sample, but it holds none",
-                argument=f"data[{i}]",
-                value=data[i],
-                remedy="leave that client out",
-            )
+        if described != first:
+            words = f"must have the structure, shapes and dtypes of data[0] ({first}), but it has "
+            words += described
+        elif () in lengths:
+            words = "must hold arrays with a leading axis of samples, but one has no axis"
+        elif len(lengths) > 1:
+            numbers = listed(str(length) for (length,) in sorted(lengths))
+            words = f"must have arrays with equally many samples, but they have {numbers}"
+        elif lengths == {(0,)}:
+            words, remedy = "must hold at least one sample, but it holds none", _LEAVE_OUT
+        if words:
+            raise InputError(words, argument=f"data[{i}]", value=data[i], remedy=remedy)
     arrays = [_in_dtype(f"data[{i}]", client, dtype) for i, client in enumerate(arrays)]
     return _padded(arrays) if traced else bucketed(arrays)
 
@@ -140,7 +115,7 @@ def _padded(clients: Sequence[Any]) -> StackedData:
 
 
 def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
-    arrays = _in_dtype("data", _device_arrays("data", data), dtype)
+    arrays = _in_dtype("data", _arrays("data", data), dtype)
     leaves = jax.tree.leaves(arrays)
     heads = {leaf.shape[:2] for leaf in leaves}
     if len(heads) != 1 or len(next(iter(heads))) != 2:
@@ -174,7 +149,7 @@ def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
                 f"must leave every client a sample, but client {empty[0]} has none",
                 argument="mask",
                 value=mask,
-                remedy="leave that client out",
+                remedy=_LEAVE_OUT,
             )
     return compacted(arrays, there)
 
@@ -185,61 +160,32 @@ def _is_array(part: Any) -> bool:
 
 def _described(tree: Any) -> str:
     leaves, structure = jax.tree.flatten(tree)
-    told = [f"{leaf.dtype}{list(leaf.shape[1:])} per sample" for leaf in leaves]
-    return f"{structure}: {', '.join(told)}".removeprefix("PyTreeDef")
+    shapes = ", ".join(f"{leaf.dtype}{list(leaf.shape[1:])} per sample" for leaf in leaves)
+    return f"{structure}: {shapes}".removeprefix("PyTreeDef")
 
 
 def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
-    """Return arrays with floating ones in the parameters' dtype, which rounds none of them.
-
-    Raises:
-      InputError: the parameters' dtype is narrower.
-    """
+    """Return arrays with floating ones in the parameters' dtype, which rounds none of them."""
 
     def cast(leaf: Any) -> Any:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             return leaf
-        given = jax.dtypes.canonicalize_dtype(leaf.dtype)  # float64 is float32 where JAX has none
-        if not np.can_cast(given, dtype, "safe"):
+        own = jax.dtypes.canonicalize_dtype(leaf.dtype)  # float64 is float32 where JAX has none
+        if not np.can_cast(own, dtype, "safe"):
             raise InputError(
-                f"holds {given} numbers, which {dtype} parameters would round",
+                f"holds {own} numbers, which {dtype} parameters would round",
                 argument=name,
                 value=tree,
-                remedy=f"begin with parameters of {given}, or cast the data",
+                remedy=f"begin with parameters of {own}, or cast the data",
             )
         return leaf.astype(dtype)
 
     return jax.tree.map(cast, tree)
 
 
-def _host_arrays(name: str, tree: Any) -> Any:
-    """Return the arrays of a client on the host."""
-
-    def array(leaf: Any) -> np.ndarray:
-        if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
-            real_array(name, leaf)
-        given = np.asarray(leaf)
-        if given.ndim == 0 or given.dtype == object:
-            raise InputError(
-                f"must hold arrays with a leading axis of samples, but it holds {one_line(leaf)}",
-                argument=name,
-                value=tree,
-            )
-        return given
-
-    found = jax.tree.map(array, tree)
-    if not jax.tree.leaves(found):
-        raise InputError("must hold an array, but it holds none", argument=name, value=tree)
-    return found
-
-
 def held_out_samples(held_out: Any, dtype: Any) -> Any:
-    """Return held-out samples: arrays with one leading axis of samples.
-
-    Raises:
-      InputError: they have no such axis, or there are none.
-    """
-    arrays = _in_dtype("held_out", _device_arrays("held_out", held_out), dtype)
+    """Return held-out samples: arrays with one leading axis of samples."""
+    arrays = _in_dtype("held_out", _arrays("held_out", held_out), dtype)
     rows = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
     if len(rows) > 1 or rows & {(), (0,)}:
         shapes = listed(str(leaf.shape) for leaf in jax.tree.leaves(arrays))
@@ -252,29 +198,39 @@ def held_out_samples(held_out: Any, dtype: Any) -> Any:
     return arrays
 
 
-def _device_arrays(name: str, tree: Any) -> Any:
-    """Return arrays on the device, which may be traced."""
+def _arrays(name: str, tree: Any, convert: Callable[[Any], Any] = jnp.asarray) -> Any:
+    """Return the leaves of a pytree as arrays; complex ones are left to the user's loss."""
 
-    def array(leaf: Any) -> jax.Array:
-        if not np.iscomplexobj(leaf):  # a loss of one's own may know what to do with those
+    def array(leaf: Any) -> Any:
+        if not np.iscomplexobj(leaf):
             real_array(name, leaf)
         try:
-            return jnp.asarray(leaf)
+            converted = convert(leaf)
         except (TypeError, ValueError, OverflowError):
+            converted = None
+        if converted is None or converted.dtype == object:
             raise InputError(
                 f"must hold arrays, but it holds {one_line(leaf)}", argument=name, value=tree
-            ) from None
+            )
+        return converted
 
-    found = jax.tree.map(array, tree)
-    if not jax.tree.leaves(found):
+    arrays = jax.tree.map(array, tree)
+    if not jax.tree.leaves(arrays):
         raise InputError("must hold an array, but it holds none", argument=name, value=tree)
-    return found
+    return arrays
+
+
+def entry_name(path: tuple[Any, ...]) -> Any:
+    """Return the name or the number of the outermost entry on a path; None for a single leaf."""
+    if not path:
+        return None
+    kinds = (kind for kind in ("key", "name", "idx") if hasattr(path[0], kind))
+    return getattr(path[0], next(kinds))
 
 
 def one_client(data: ClientData) -> Any:
     """Return the samples of the first client, padded."""
-    found = data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples)
-    return first_row(found)
+    return first_row(data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples))
 
 
 def one_sample(data: ClientData) -> Any:
@@ -285,3 +241,79 @@ def one_sample(data: ClientData) -> Any:
 def first_row(tree: Any) -> Any:
     """Return the first row of every array."""
     return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+# --- samples as one array per client, for problems with losses of ours ---
+
+
+class ClientRows(NamedTuple):
+    """The samples of all clients, 0 where a client has fewer than the largest one."""
+
+    features: np.ndarray  # shape=(clients, samples, dim)
+    columns: list[np.ndarray]  # shape=(clients, samples) each
+    sizes: np.ndarray  # shape=(clients,), int32: samples of each client
+
+
+def client_rows(
+    features: Sequence[ArrayLike],
+    clients: int,
+    *,
+    called: str = "client",
+    read: np.ndarray | None = None,
+    empty: str = _LEAVE_OUT,
+    **columns: Sequence[ArrayLike],
+) -> ClientRows:
+    """Stack one array (samples, dim) per client, and columns of one number per sample.
+
+    Args:
+      features: the arrays.
+      clients: how many arrays there must be.
+      called: the name of a client in sentences.
+      read: bool, shape (clients,): whose arrays are read; the others have no sample.
+      empty: the remedy for a client without samples.
+      **columns: by name, one array (samples,) per client.
+    """
+    for name, arrays in {"features": features, **columns}.items():
+        several(name, arrays, f"one array per {called}")
+        if len(arrays) != clients or not clients:
+            raise InputError(
+                f"must hold one array per {called} ({clients or 'at least one'}), but it holds "
+                f"{len(arrays)}",
+                argument=name,
+                value=arrays,
+            )
+    places = range(clients) if read is None else np.flatnonzero(read).tolist()
+    parts = {n: finite_array(f"features[{n}]", features[n], (None, None)) for n in places}
+    dim = parts[places[0]].shape[1]
+    for n, part in parts.items():
+        finite_array(f"features[{n}]", part, (None, dim))
+        if not part.size:
+            raise InputError(
+                f"must hold at least one sample and one column, but its shape is {part.shape}",
+                argument=f"features[{n}]",
+                value=features[n],
+                remedy=empty,
+            )
+    sizes = np.zeros(clients, np.int32)
+    sizes[list(places)] = [len(part) for part in parts.values()]
+    dtype = np.result_type(*(part.dtype for part in parts.values()))
+    x = np.zeros((clients, sizes.max(), dim), dtype)
+    stacked = [np.zeros(x.shape[:2], dtype) for _ in columns]
+    for n, part in parts.items():
+        x[n, : sizes[n]] = part
+        for column, (name, arrays) in zip(stacked, columns.items(), strict=True):
+            column[n, : sizes[n]] = finite_array(f"{name}[{n}]", arrays[n], (int(sizes[n]),))
+    return ClientRows(x, stacked, sizes)
+
+
+def check_labels(targets: np.ndarray, present: np.ndarray, arrays: Sequence[ArrayLike]) -> None:
+    """Check that the targets (clients, samples) of samples that are present are -1 or 1."""
+    wrong = np.argwhere(present & (np.abs(targets) != 1))
+    if wrong.size:
+        i, j = (int(place) for place in wrong[0])
+        raise InputError(
+            f"must hold -1 and 1, but entry {j} is {targets[i, j]:g}",
+            argument=f"targets[{i}]",
+            value=arrays[i],
+            remedy="classes 0 and 1 become 2 * targets - 1",
+        )

@@ -1,8 +1,8 @@
 """The samples of clients of different sizes: stacked, in buckets of like sizes, or made on demand.
 
-All three do the same: `each(function, *rows)` applies a function to the samples of every client,
-and `take(clients)` leaves the other clients out. What pads a client is its own first sample again,
-so that a loss is never asked about a sample that does not exist; whoever sums leaves it out.
+All three have `each(function, *rows)`, which applies a function to the samples of every client,
+and `take(clients)`, which selects clients. A client is padded with copies of its first sample, so
+that a loss only sees samples that exist; sums leave the padding out.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,17 @@ import numpy as np
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
-# So many clients of which the samples are made on demand are looked at together.
+# Clients whose samples are made on demand are processed in groups of so many.
 _AT_ONCE = 64
 
 
 @short_repr
 class Client(NamedTuple):
-    """What a function of one client's samples gets."""
+    """The samples of one client, as functions of them receive it."""
 
     samples: Any  # a pytree of arrays (samples, ...), padded
     size: jax.Array  # shape=(), int32: how many of them there are
-    number: jax.Array  # shape=(), int32: the client's number among all, whoever is looked at
+    number: jax.Array  # shape=(), int32: the client's number among all clients
 
 
 class ClientData(Protocol):
@@ -43,12 +43,7 @@ class ClientData(Protocol):
         ...
 
     def each(self, function: Callable[..., Any], *rows: Any) -> Any:
-        """Return `function(client, *row)` for every client, a pytree of arrays (clients, ...).
-
-        Args:
-          function: `(Client, *row)` to a pytree of arrays.
-          *rows: pytrees of arrays (clients, ...).
-        """
+        """Return `function(Client, *row)` for every client; rows and result are (clients, ...)."""
         ...
 
     def take(self, clients: jax.Array) -> "ClientData":
@@ -96,11 +91,11 @@ class BucketedData:
 
     def each(self, function, *rows):
         """Apply the function to one bucket after the other."""
-        found = [
+        parts = [
             part.each(function, *jax.tree.map(lambda leaf, part=part: leaf[part.numbers], rows))
             for part in self.buckets
         ]
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[self.place], *found)
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[self.place], *parts)
 
     def take(self, clients):
         """Gather the rows of each bucket, and keep those of the clients' own."""
@@ -118,14 +113,14 @@ class BucketedData:
 
 @pytree_dataclass
 class GeneratedData:
-    """Clients whose samples are made when they are looked at, from the client's number."""
+    """Clients whose samples are made on demand, from the client's number."""
 
     sizes: jax.Array
     numbers: jax.Array
     make: Callable[[jax.Array], Any] = field(metadata={"static": True})
 
     def each(self, function, *rows):
-        """Make the samples of some clients, apply the function, and go on with the next."""
+        """Apply the function to groups of clients, one after the other."""
 
         def one(row):
             size, number, *others = row
@@ -135,7 +130,7 @@ class GeneratedData:
         return jax.lax.map(one, everyone, batch_size=min(_AT_ONCE, self.sizes.shape[0]))
 
     def take(self, clients):
-        """Return the chosen numbers."""
+        """Select the numbers."""
         return GeneratedData(self.sizes[clients], self.numbers[clients], self.make)
 
 
@@ -153,7 +148,7 @@ def stacked(samples: Any, sizes: jax.Array) -> StackedData:
 
 
 def compacted(samples: Any, mask: jax.Array) -> StackedData:
-    """Return stacked data of which a mask (clients, samples) says what there is."""
+    """Return stacked data with the samples that a mask (clients, samples) marks."""
     order = jnp.argsort(~mask, axis=1, stable=True)
 
     def sorted_samples(leaf: jax.Array) -> jax.Array:

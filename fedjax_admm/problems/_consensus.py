@@ -29,14 +29,12 @@ from fedjax_admm._checks import (
     instance,
     is_concrete,
     scalar,
-    several,
     typed_key,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph, check_connected
 from fedjax_admm.losses import (
     Absolute,
-    Logistic,
     Quantile,
     SampleLoss,
     bounded_rows,
@@ -45,12 +43,12 @@ from fedjax_admm.losses import (
     clipped_slopes,
     minimize_regression,
 )
+from fedjax_admm.problems._client_arrays import check_labels, client_rows
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 # A relative residual; minimisers have 1e-5 and less, separable classes 5e-2 and more.
 _PROVEN = 1e-2
-# Curvature along a row of length 1 beyond which a loss counts as this steep: it stays finite in
-# sums over samples, and is a wall for every modulus that anybody takes.
+# Bound of the curvature along a row of length 1, which stays finite in sums over samples.
 _STEEPEST = 1e18
 
 
@@ -106,10 +104,9 @@ class ConsensusRegression:
     ) -> jax.Array:
         """Return the gradients with s_j shortened to `min(1, clip / (|s_j| ||x_kj||)) s_j`.
 
-        The regulariser holds no data and is not clipped. Whatever numbers of the dtype a sample
-        holds, infinity and NaN included, it contributes `clip / M_k` at most, as
-        `losses.clipped_mean` says: nothing where a feature is not finite or the target is none, or
-        where the prediction is `inf - inf`; and all of it where a slope overflows.
+        The regulariser holds no data and is not clipped. A sample contributes `clip / M_k` at most,
+        whatever numbers it holds, infinity and NaN included: see `losses.clipped_mean`. It
+        contributes zero where a feature, the target or the prediction is not finite.
         """
         slopes = self._bounded_slopes(self.predictions(points))
         mean = clipped_mean(self.features, slopes, clip, self.sizes)
@@ -125,10 +122,10 @@ class ConsensusRegression:
         return jnp.where(jnp.isfinite(self.targets), slopes, 0)
 
     def rows(self, clip: jax.Array | None = None) -> jax.Array:
-        """Return what `slopes` and `curvatures` multiply, shape (clients, samples, dim).
+        """Return the rows of which `slopes` are the coefficients, shape (clients, samples, dim).
 
-        The features; with a norm to clip to, those of each sample divided by the largest of them,
-        and zero where one is not finite.
+        They are the features; with a norm to clip to, those of each sample divided by the largest
+        of them, and zero where one is not finite.
         """
         return self.features if clip is None else bounded_rows(self.features)[0]
 
@@ -192,7 +189,7 @@ def consensus_regression(
     """Build regression on a network from the clients' data.
 
     Args:
-      graph: who is whose neighbour; connected. Weights of edges are not used.
+      graph: a connected network; weights of its edges are not used.
       features: one array (samples of that client, dim) per client; their lengths may differ.
       targets: one array (samples of that client,) per client; -1 and 1 for the logistic loss.
       loss: of `fedjax_admm.losses`, or a `losses.SampleLoss` of one's own.
@@ -202,61 +199,16 @@ def consensus_regression(
 
     Returns:
       The problem with its optimum; shorter clients are padded.
-
-    Raises:
-      InputError: the graph is not connected, a client has no sample, a shape does not fit, an entry
-        is not finite, a label is neither -1 nor 1, a weight is negative, or a loss of one's own is
-        not what it says.
     """
-    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
-    clients = graph.num_nodes
     check_connected(graph)
-    for name, given in (("features", features), ("targets", targets)):
-        several(name, given, "one array per client")
-        if len(given) != clients:
-            raise InputError(
-                f"must hold one array per node of the graph ({clients}), but it holds {len(given)}",
-                argument=name,
-                value=given,
-            )
     check_sample_loss(loss)
-    arrays = [finite_array(f"features[{k}]", part, (None, None)) for k, part in enumerate(features)]
-    dim, dtype = arrays[0].shape[-1], arrays[0].dtype
-    sizes = np.array([len(part) for part in arrays], np.int32)
-    if dim == 0:
-        raise InputError(
-            f"must have columns, but features[0] is {arrays[0].shape}",
-            argument="features",
-            value=features,
-        )
-    if not sizes.all():
-        empty = int(np.argmin(sizes))
-        raise InputError(
-            "must hold at least one sample, but it holds none",
-            argument=f"features[{empty}]",
-            value=features[empty],
-            remedy="leave that client out",
-        )
-    x = np.zeros((clients, sizes.max(), dim), dtype)
-    y = np.zeros(x.shape[:2], dtype)
-    for k, m in enumerate(sizes):
-        x[k, :m] = finite_array(f"features[{k}]", arrays[k], (None, dim))
-        y[k, :m] = finite_array(f"targets[{k}]", targets[k], (int(m),))
-        wrong = np.flatnonzero(loss.labels & (np.abs(y[k, :m]) != 1))
-        if wrong.size:
-            raise InputError(
-                f"must hold -1 and 1 for {_named(loss)}, but entry {wrong[0]} is "
-                f"{y[k, wrong[0]]:g}",
-                argument=f"targets[{k}]",
-                value=targets[k],
-                remedy="classes 0 and 1 become 2 * targets - 1",
-            )
+    x, (y,), sizes = client_rows(features, graph.num_nodes, targets=targets)
+    if loss.labels:
+        check_labels(y, np.arange(y.shape[1]) < sizes[:, None], targets)
     if truth is not None:
-        truth = finite_array("truth", truth, (clients, dim)).astype(dtype)
-    weights = _weights(l1, l2)
-    return _assembled(
-        graph, jnp.asarray(x), jnp.asarray(y), jnp.asarray(sizes), loss, *weights, truth
-    )
+        truth = finite_array("truth", truth, (len(x), x.shape[-1])).astype(x.dtype)
+    data = (jnp.asarray(part) for part in (x, y, sizes))
+    return _assembled(graph, *data, loss, *_weights(l1, l2), truth)
 
 
 def draw_consensus_regression(
@@ -277,7 +229,7 @@ def draw_consensus_regression(
 
     Args:
       key: a typed key.
-      graph: who is whose neighbour; connected.
+      graph: a connected network.
       loss: of `fedjax_admm.losses`, or a `losses.SampleLoss` of one's own.
       samples: per client.
       dim: number of parameters.
@@ -288,9 +240,6 @@ def draw_consensus_regression(
 
     Returns:
       The problem. The optimum is NaN, and the targets are, if the graph could not be drawn.
-
-    Raises:
-      InputError: the graph is not connected, or a number is out of range.
 
     Reference: the simulations of the paper; the variance 0.1 of the noise is not stated there.
     """
@@ -328,13 +277,6 @@ def with_loss(
       loss: of `fedjax_admm.losses`; it must suit the targets.
       l1: weight of ||w||_1.
       l2: weight of ||w||^2.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: a weight is negative, or the loss needs labels where the targets are numbers, or
-        the other way round.
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     check_sample_loss(loss)
@@ -346,28 +288,18 @@ def with_loss(
             value=loss,
             remedy="build the problem anew",
         )
-    weights = _weights(l1, l2)
-    return _assembled(
-        problem.graph,
-        problem.features,
-        problem.targets,
-        problem.sizes,
-        loss,
-        *weights,
-        problem.truth,
-    )
+    data = (problem.features, problem.targets, problem.sizes)
+    return _assembled(problem.graph, *data, loss, *_weights(l1, l2), problem.truth)
 
 
 def pooled_correlation(problem: ConsensusRegression) -> jax.Array:
     """Return `||X^T y||_inf` over the data of all clients together, shape ().
 
-    The paper takes l1 = 0.001 of it for the elastic net. It depends on the data of all clients: who
-    uses it publishes it, and no accountant here covers that.
+    The paper takes l1 = 0.001 of it for the elastic net. It depends on the data of all clients:
+    using it publishes it, and no accountant here covers that.
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
-    products = jnp.einsum(
-        "kmp,km->p", problem.features, problem.targets, precision=jax.lax.Precision.HIGHEST
-    )
+    products = jnp.einsum("kmp,km->p", problem.features, problem.targets, precision=_HIGHEST)
     return jnp.max(jnp.abs(products))
 
 
@@ -391,17 +323,13 @@ def pooled_optimum(x, y, shares, loss, l1, l2) -> jax.Array:
         return jnp.full(x.shape[-1], jnp.nan, x.dtype)
     dim = x.shape[-1]
     flat = (x.reshape(-1, dim), y.reshape(-1), shares.reshape(-1))
-    found = minimize_regression(*flat, loss, l1, l2)
-    return jnp.where(found.residual < _PROVEN, found.w, jnp.nan)
+    minimum = minimize_regression(*flat, loss, l1, l2)
+    return jnp.where(minimum.residual < _PROVEN, minimum.w, jnp.nan)
 
 
 def _shares(sizes, samples, dtype) -> jax.Array:
     here = jnp.arange(samples, dtype=jnp.int32)[None] < sizes[:, None]
     return here.astype(dtype) / sizes.astype(dtype)[:, None]
-
-
-def _named(loss) -> str:
-    return "the logistic loss" if isinstance(loss, Logistic) else type(loss).__name__
 
 
 def _weights(l1: ArrayLike, l2: ArrayLike) -> tuple[jax.Array, jax.Array]:

@@ -27,6 +27,7 @@ from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (
     client_data,
+    entry_name,
     first_row,
     held_out_samples,
     one_client,
@@ -50,7 +51,7 @@ def federated(
     batch_size: int | None = None,
     sampling: str = "epochs",
     prox: Callable[..., Any] | None = None,
-    inner: Any = None,
+    optimizer: Any = None,
     smoothing: Callable[..., jax.Array] | Smoothing | None = None,
     shared: str | int | Sequence[str | int] | None = None,
     score: Loss | None = None,
@@ -63,15 +64,14 @@ def federated(
     Args:
       loss: `loss(params, sample) -> scalar`, any JAX function; or two of them, (convex, concave),
         whose difference is the loss.
-      data: what the clients have. A list holds a pytree per client, whose arrays have a leading
+      data: the clients' samples. A list holds a pytree per client, whose arrays have a leading
         axis of samples; the clients may have different numbers of them. Any other pytree is
-        stacked: its arrays have the axes (clients, samples, ...), and `mask` says which samples
-        there are. A function makes a client's pytree from its number, a traced int32, whenever it
-        is looked at; `sizes` says how many samples of it count.
-      start: the first parameters, a pytree of floating arrays of one dtype, in which all is
-        computed: no narrower one than the data's. They hold no data: private solvers begin there
-        too.
-      topology: a tree whose leaves are the clients, or a graph whose nodes they are; a star if
+        stacked: its arrays have the axes (clients, samples, ...), and `mask` marks the samples
+        that count. A function makes a client's pytree from its number, a traced int32, each time
+        that it is needed; `sizes` has the numbers of samples.
+      start: the first parameters, a pytree of floating arrays of one dtype, which is that of the
+        run and not narrower than the data's. They hold no data: private solvers begin there too.
+      topology: a tree with the clients as leaves, or a graph with the clients as nodes; a star if
         None.
       weights: "mean" or "sum" over a client's samples; "samples", the mean times the client's share
         of all samples (averaging 1 over clients); or a weight per client of the mean, shape
@@ -79,12 +79,13 @@ def federated(
       batch_size: samples in a minibatch, drawn from the round's key; all samples if None.
       sampling: "epochs", every sample once per epoch, in a new order, and a new epoch in every
         round; or "replacement", independent draws.
-      prox: `prox(params, step, client_data)`, exactly the minimiser of the client's loss, without
+      prox: `prox(params, step, client_data)`, the exact minimiser of the client's loss, without
         its weight in `weights`, plus `||z - params||^2 / (2 step)`. A fourth argument gets the
-        number of the client's samples; those after them pad the arrays. A function of two
+        number of the client's samples; the arrays are padded after them. A function of two
         arguments, such as a kernel, is taken too.
-      inner: what finds the prox where it is not known: `inner_lbfgs(...)`, `inner_steps(optimizer,
-        ...)`, or an optax optimiser, which takes ten steps; `inner_lbfgs()` if None.
+      optimizer: the inner solver where the prox is not known: `inner_lbfgs(...)`,
+        `inner_steps(optimizer, ...)`, or an optax optimiser, which takes ten steps;
+        `inner_lbfgs()` if None.
       smoothing: `smoothed_loss(params, sample, mu) -> scalar`, `randomized_smoothing()` or
         `moreau_smoothing()`; none if None, which suits smooth losses.
       shared: names (or numbers) of the entries of `start` that travel; the others are each client's
@@ -95,38 +96,28 @@ def federated(
         own if None.
       mask: bool, shape (clients, samples), for stacked data; all samples count if None.
       sizes: shape (clients,), for data that a function makes.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: clients differ in structure, shapes or dtypes, or have no sample; the loss or the
-        score raises or returns no scalar, or the loss is not finite at the start; a parameter is
-        not floating, or narrower than the data; a batch is larger than a client; the prox returns
-        another shape; the topology has another number of clients; or an argument is none of those
-        listed.
     """
     one_of("sampling", sampling, ("epochs", "replacement"))
     layout, first, private = _layout(start, shared)
-    chosen_loss = _loss(loss)
+    loss_function = _loss(loss)
     clients = client_data(data, mask, sizes, first.dtype)
     number = clients.sizes.shape[0]
     _check_topology(topology, number)
     sample = jax.eval_shape(one_sample, clients)
-    _check_scalar("loss", chosen_loss, start, sample)
+    _check_scalar("loss", loss_function, start, sample)
     if score is not None:
         function_of("score", score, "params", "sample")
         _check_scalar("score", score, start, sample)
     judged = None if held_out is None else held_out_samples(held_out, first.dtype)
     if score is not None and judged is not None:
         _check_scalar("score", score, start, jax.eval_shape(first_row, judged), "held-out sample")
-    proximal = _in_dtype(as_inner(inner), first.dtype)
+    proximal = _in_dtype(as_inner(optimizer), first.dtype)
     if prox is not None:
-        if inner is not None:
+        if optimizer is not None:
             raise InputError(
                 "is given, and so is {prox}, which needs none",
-                argument="inner",
-                value=inner,
+                argument="optimizer",
+                value=optimizer,
                 remedy="leave one of the two out",
                 others=["prox"],
             )
@@ -152,7 +143,7 @@ def federated(
         tree=topology if isinstance(topology, Tree) else star(number),
         graph=graph,
         held_out=judged,
-        loss=chosen_loss,
+        loss=loss_function,
         score=score,
         layout=layout,
         mean=not (isinstance(weights, str) and weights == "sum"),
@@ -171,17 +162,14 @@ def _layout(start: Any, shared: Any) -> tuple[FlatLayout, jax.Array, jax.Array]:
         raise InputError("must hold parameters, but it is empty", argument="start", value=start)
     for path, leaf in entries:
         real_array(f"start{jax.tree_util.keystr(path)}", leaf)
-    leaves = [jnp.asarray(leaf) for _, leaf in entries]
-    for (path, _), leaf in zip(entries, leaves, strict=True):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            name = f"start{jax.tree_util.keystr(path)}"
+        if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
             raise InputError(
-                f"must hold floating numbers, but its dtype is {leaf.dtype}",
-                argument=name,
+                f"must hold floating numbers, but its dtype is {jnp.asarray(leaf).dtype}",
+                argument=f"start{jax.tree_util.keystr(path)}",
                 value=leaf,
-                remedy="write it with decimal points, or cast it; what is not learnt belongs into "
-                "the loss",
+                remedy="write it with decimal points, or cast it; constants belong into the loss",
             )
+    leaves = [jnp.asarray(leaf) for _, leaf in entries]
     kinds = sorted({str(leaf.dtype) for leaf in leaves})
     if len(kinds) > 1:
         raise InputError(
@@ -207,14 +195,8 @@ def _travelling(paths: Sequence[Any], shared: Any) -> list[bool]:
         several("shared", shared, "names of entries of start")
     names = [shared] if single else list(shared)
 
-    def entry(path: Any) -> Any:
-        if not path:
-            return None
-        return next(
-            getattr(path[0], kind) for kind in ("key", "name", "idx") if hasattr(path[0], kind)
-        )
-
-    known = list(dict.fromkeys(entry(path) for path in paths))
+    entries = [entry_name(path) for path in paths]
+    known = list(dict.fromkeys(entries))
     missing = [name for name in names if name not in known]
     if missing or not names:
         raise InputError(
@@ -223,7 +205,7 @@ def _travelling(paths: Sequence[Any], shared: Any) -> list[bool]:
             argument="shared",
             value=shared,
         )
-    return [entry(path) in names for path in paths]
+    return [entry in names for entry in entries]
 
 
 def _loss(loss: Any) -> Loss:
@@ -245,18 +227,17 @@ def _check_scalar(
 ) -> None:
     """Check that a loss or a score returns one floating number for a sample."""
     params = jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf)), start)
-    found = shapes_of(name, function, {"parameters": params, f"one {called}": sample})
-    leaves = jax.tree.leaves(found)
-    single = len(leaves) == 1 and leaves[0] is found and found.shape == ()
-    if single and (name == "score" or jnp.issubdtype(found.dtype, jnp.floating)):
+    output = shapes_of(name, function, {"parameters": params, f"one {called}": sample})
+    leaves = jax.tree.leaves(output)
+    single = len(leaves) == 1 and leaves[0] is output and output.shape == ()
+    if single and (name == "score" or jnp.issubdtype(output.dtype, jnp.floating)):
         return
-    told = (
-        f"an array of shape {found.shape} and dtype {found.dtype}"
-        if hasattr(found, "shape")
-        else one_line(found)
+    array = hasattr(output, "shape")
+    result = (
+        f"an array of shape {output.shape} and dtype {output.dtype}" if array else one_line(output)
     )
     raise InputError(
-        f"must return one floating number for one sample, but it returns {told}",
+        f"must return one floating number for one sample, but it returns {result}",
         argument=name,
         value=function,
         remedy="it gets a single sample, without the axis of samples",
@@ -273,11 +254,10 @@ def _check_topology(topology: Any, clients: int) -> None:
             argument="topology",
             value=topology,
         )
-    kind, number = (
-        ("leaves", topology.num_clients)
-        if isinstance(topology, Tree)
-        else ("nodes", topology.num_nodes)
-    )
+    if isinstance(topology, Tree):
+        kind, number = "leaves", topology.num_clients
+    else:
+        kind, number = "nodes", topology.num_nodes
     if number != clients:
         raise InputError(
             f"must have as many {kind} as there are clients ({clients}), but it has {number}",
@@ -293,8 +273,7 @@ def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
             numbers = sizes.astype(default_float())
             return (numbers / jnp.mean(numbers)).astype(dtype)
         return jnp.ones(sizes.shape[0], dtype)
-    chosen = per_client("weights", weights, sizes.shape[0])
-    return chosen.astype(dtype)
+    return per_client("weights", weights, sizes.shape[0]).astype(dtype)
 
 
 def _in_dtype(part: Any, dtype: Any) -> Any:

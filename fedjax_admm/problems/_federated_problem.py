@@ -2,11 +2,11 @@ r"""A federated problem with a loss of the user's own, over any parameters and a
 
     f_l(w) = c_l / M_l sum_j loss(w, sample_lj)          (or the sum without 1 / M_l)
 
-Client l has M_l samples and the weight c_l. Inside a solver a model is a vector of dim numbers; the
-user's pytree is read by `parameters`. The same problem stands on a star, a tree or a graph.
+Client l has M_l samples and the weight c_l. Inside a solver a model is a vector of dim numbers,
+which `parameters` turns into the user's pytree. The topology is a star, a tree or a graph.
 
-Where only a part of the parameters travels, the points of a solver are that part, and the rest
-stands in `private`, a row per client; `with_private` changes it.
+Where only a part of the parameters travels, the points of a solver are that part. The rest is in
+`private`, a row per client, which `with_private` changes.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs
 from fedjax_admm.problems._smoothing import Smoothing
 from fedjax_admm.trees import Tree
 
-# Iterations of L-BFGS with which a client learns on its own.
+# Iterations of L-BFGS of a client that learns on its own.
 _SOLO_STEPS = 200
-# The number of a call that is to be accurate: 0.1 / k is 1e-7 there.
+# Number of a call with the accuracy 0.1 / k = 1e-7.
 _LATE = 1_000_000
 
 
@@ -179,9 +179,8 @@ class Federated:
         """Return the gradients with that of each sample shortened to `clip`, shape (clients, dim).
 
         It is `1 / M_l sum_j g_lj min(1, clip / ||g_lj||)`, g_lj the gradient of sample j, without
-        the client's weight: replacing a sample changes it by `2 clip / M_l` at most, whatever
-        numbers it holds and whatever the loss makes of them, as `losses.clipped_mean` says. A
-        gradient with an entry that is not finite counts as zero.
+        the client's weight. Replacing a sample by any other changes it by `2 clip / M_l` at most,
+        see `losses.clipped_mean`; a gradient that is not finite counts as zero.
         """
 
         def gradient(point, client, scale, private):
@@ -220,11 +219,11 @@ class Federated:
         def mean(point, client, scale, private):
             params = self._read(point, private)
             if self.held_out is None:
-                found = jax.vmap(score, (None, 0))(params, client.samples).astype(point.dtype)
-                total = jnp.sum(jnp.where(_present(client), found, 0))
+                scores = jax.vmap(score, (None, 0))(params, client.samples).astype(point.dtype)
+                total = jnp.sum(jnp.where(_present(client), scores, 0))
                 return total / client.size.astype(point.dtype)
-            found = jax.vmap(score, (None, 0))(params, self.held_out).astype(point.dtype)
-            return jnp.mean(found)
+            scores = jax.vmap(score, (None, 0))(params, self.held_out).astype(point.dtype)
+            return jnp.mean(scores)
 
         return self._each(mean, points)
 
@@ -252,8 +251,8 @@ class Federated:
 
         An inexact one begins at the points, and is as accurate as a late call of `prox`.
         """
-        loss = self.loss.convex if isinstance(self.loss, Difference) else self.loss
-        return self._lone_prox(loss, points, step)
+        convex = self.loss.convex if isinstance(self.loss, Difference) else self.loss
+        return self.lone_prox(points, step, convex)
 
     def prox_concave_part(self, points: jax.Array, step: jax.Array, mu: jax.Array) -> jax.Array:
         """Return `argmin_z -e_l(z) + ||z - x_l||^2 / (2 step_l)`, e_l the envelope of phi_l.
@@ -270,7 +269,7 @@ class Federated:
         if not isinstance(self.loss, Difference):
             return points
         rest = mu - step
-        nearest = self._lone_prox(self.loss.concave, points, rest)
+        nearest = self.lone_prox(points, rest, self.loss.concave)
         return (mu[:, None] * points - step[:, None] * nearest) / rest[:, None]
 
     def minimizers(self) -> jax.Array:
@@ -313,7 +312,7 @@ class Federated:
         return self.layout.tree(jnp.concatenate([point, private]))
 
     def _draw(self, key: Any) -> Callable[[Client, jax.Array], tuple[Client, jax.Array]] | None:
-        """Return what makes a client with its minibatch alone, and the scale of its sum."""
+        """Return a function that reduces a client to its minibatch, and scales its sum."""
         if key is None or self.batch_size is None:
             return None
         batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
@@ -327,13 +326,10 @@ class Federated:
 
         return draw
 
-    def lone_prox(self, points: jax.Array, step: jax.Array) -> jax.Array:
-        """Return the prox for a single time: begun at the points, as accurate as a late call."""
-        return self._lone_prox(self.loss, points, step)
-
-    def _lone_prox(self, loss, points, step) -> jax.Array:
+    def lone_prox(self, points: jax.Array, step: jax.Array, loss: Any = None) -> jax.Array:
+        """Return one prox without memory: begun at the points, as accurate as a late call."""
         memory = jax.vmap(lambda point: self.proximal.memory(point, _LATE))(points)
-        return self._prox_of(loss, points, step, memory)[0]
+        return self._prox_of(self.loss if loss is None else loss, points, step, memory)[0]
 
     def _prox_of(self, loss, points, step, memory) -> tuple[jax.Array, Any]:
         value = client_value(loss, self)
@@ -372,7 +368,7 @@ def _with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int
 def _without_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
     """Return the places of the batch of a step; the client's samples are shuffled every epoch.
 
-    What an epoch leaves over, less than a batch, waits for the next one.
+    Samples that do not fill a batch at the end of an epoch are left out of it.
     """
     here = _present(client)
     epoch_steps = jnp.maximum(client.size // size, 1)

@@ -18,7 +18,16 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_admm._checks import InputError, count, flag, function_of, one_line, shapes_of
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    counted,
+    declared,
+    flagged,
+    function_of,
+    one_line,
+    shapes_of,
+)
 from fedjax_admm._cutting_planes import minimize_by_planes
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
@@ -27,31 +36,28 @@ from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 
 _LBFGS_MEMORY = 10
-# By such a share of its value optax's line search lets it rise.
+# Relative rise of the value that optax's line search accepts.
 _SLACK = 1e-6
-# A fall of the slope below so many units of rounding is noise.
+# Differences below so many units of rounding are noise.
 _ROUNDING = 8
 
 
 @short_repr
 class InnerMemory(NamedTuple):
-    """What an inner solver remembers of one client."""
+    """The memory of an inner solver for one client."""
 
-    model: jax.Array  # shape=(dim,): what it returned last
+    model: jax.Array  # shape=(dim,): returned by the last call
     optimizer: Any  # the state of its optimiser; () of one that begins anew
-    calls: jax.Array  # shape=(), int32: how often it has been asked
-    short: jax.Array  # shape=(), int32: how often it did not reach its accuracy
+    calls: jax.Array  # shape=(), int32: number of calls
+    short: jax.Array  # shape=(), int32: number of calls that missed their accuracy
     kinked: jax.Array  # shape=(), bool: whether the last call was better off without L-BFGS
 
 
 class ProximalMap(Protocol):
-    """How a problem finds the prox of one client's loss."""
+    """A method for the prox of one client's loss."""
 
     def memory(self, start: jax.Array, calls: int = 0) -> Any:
-        """Return what it remembers after so many calls, the last of which returned a model (dim,).
-
-        A call that stands alone is asked for as if it were a late one: as accurate.
-        """
+        """Return the memory after so many calls, the last of which returned the model `start`."""
         ...
 
     def __call__(
@@ -64,16 +70,9 @@ class ProximalMap(Protocol):
         size: jax.Array,
         weight: jax.Array,
     ) -> tuple[jax.Array, Any]:
-        """Return `argmin_z loss(z) + ||z - point||^2 / (2 step)`, and the memory.
+        """Return `argmin_z loss(z) + ||z - point||^2 / (2 step)`, (dim,), and the memory.
 
-        Args:
-          loss: the client's, its weight included: (dim,) to ().
-          point: shape (dim,).
-          step: shape (), positive.
-          memory: of the last call.
-          samples: the client's, padded.
-          size: shape (), int32: how many samples there are.
-          weight: shape (): the client's weight, which `loss` has as a factor.
+        The loss has the client's weight as a factor. The samples are padded after the first `size`.
         """
         ...
 
@@ -94,21 +93,36 @@ class ExactProx:
         """Return the user's map of the parameters, with the step times the client's weight."""
         known = {"samples": samples, "size": size}
         more = [known[name] for name in self.arguments]
-        found = self.function(self.layout.tree(point), weight * step, *more)
-        return self.layout.flat(found).astype(point.dtype), memory
+        params = self.function(self.layout.tree(point), weight * step, *more)
+        return self.layout.flat(params).astype(point.dtype), memory
+
+
+def _accuracy(name: str, value: ScheduleLike | None) -> Schedule | None:
+    return None if value is None else as_schedule(name, value, above=0)
+
+
+def _optimizer(name: str, value: Any) -> optax.GradientTransformation:
+    if not isinstance(value, optax.GradientTransformation):
+        raise InputError(
+            f"must be an optax optimiser, but it is {one_line(value)}",
+            argument=name,
+            value=value,
+            remedy="build it first, as optax.adam(1e-2)",
+        )
+    return value
 
 
 @pytree_dataclass
 class InnerSteps:
     """Steps of an optax optimiser, at most so many; it keeps its state between the calls.
 
-    Where they end higher than they began, the start is returned, and the optimiser begins anew.
+    If the goal is higher after them, the start is returned, and the optimiser begins anew.
     """
 
-    accuracy: Schedule | None  # of the number of the call, from 1; all steps are taken if None
-    optimizer: optax.GradientTransformation = field(metadata={"static": True})
-    steps: int = field(metadata={"static": True})
-    warm: bool = field(metadata={"static": True})
+    accuracy: Schedule | None = declared(_accuracy)  # of the number of the call, from 1
+    optimizer: optax.GradientTransformation = declared(_optimizer, static=True)
+    steps: int = counted()
+    warm: bool = flagged()
 
     def memory(self, start, calls=0):
         """Return the start, the optimiser's first state, and the number of calls."""
@@ -136,17 +150,17 @@ class InnerSteps:
 
 @pytree_dataclass
 class InnerLBFGS:
-    """L-BFGS with a line search, at most so many iterations, begun anew at every call.
+    """L-BFGS with a line search, at most `steps` iterations, begun anew at every call.
 
-    Where the loss has kinks its line search fails; cutting planes then take over, at most twice as
-    many, and begin the next call. They know how far the best point may be above the minimum: a gap
-    of `step / 2 (accuracy times the first slope)^2` is as good as a slope of that accuracy, since
-    `phi(z) - min phi <= step / 2 ||grad phi(z)||^2`. The loss has to be convex for that.
+    At kinks of the loss the line search fails. Cutting planes then take over, at most twice as
+    many, and begin the next call. They bound the gap of the best point to the minimum of a convex
+    loss: a gap of `step / 2 (accuracy times the first slope)^2` is as good as a slope of that
+    accuracy, since `phi(z) - min phi <= step / 2 ||grad phi(z)||^2`.
     """
 
-    accuracy: Schedule  # of the number of the call, from 1
-    steps: int = field(metadata={"static": True})
-    warm: bool = field(metadata={"static": True})
+    accuracy: Schedule = declared(_accuracy)  # of the number of the call, from 1
+    steps: int = counted()
+    warm: bool = flagged()
 
     def memory(self, start, calls=0):
         """Return the start, and the number of calls."""
@@ -169,12 +183,12 @@ class InnerLBFGS:
         begun, slope = both(start)
         enough = _tolerance(self.accuracy, slope, point, start, step, calls)
         steps = jnp.where(memory.kinked, 0, self.steps)
-        z, found, failed = minimize_by_lbfgs(searched, start, steps, enough)
-        worse = _higher(found[0], begun)
-        z, found = jax.tree.map(partial(jnp.where, worse), (start, (begun, slope)), (z, found))
+        z, best, failed = minimize_by_lbfgs(searched, start, steps, enough)
+        worse = _higher(best[0], begun)
+        z, best = jax.tree.map(partial(jnp.where, worse), (start, (begun, slope)), (z, best))
         kinked, gap = memory.kinked | failed | worse, step / 2 * enough**2
         rounds = jnp.where(kinked, 2 * self.steps, 0)
-        z, reached = minimize_by_planes(both, point, step, z, found, gap, rounds)
+        z, reached = minimize_by_planes(both, point, step, z, best, gap, rounds)
         rest = jax.grad(objective)(z, *known)
         z = z - _solved(jax.grad(searched), z, rest - jax.lax.stop_gradient(rest))
         short = memory.short + (~reached).astype(jnp.int32)
@@ -187,15 +201,10 @@ def minimize_by_lbfgs(
     steps: int | jax.Array,
     tolerance: jax.Array,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array], jax.Array]:
-    """Return what L-BFGS finds from a start (dim,), its value and slope, and whether it failed.
+    """Return the result of L-BFGS from a start (dim,), its value and slope, and whether it failed.
 
-    It fails where a line search does, as at a kink, and ends there.
-
-    Args:
-      objective: (dim,) to ().
-      start: shape (dim,).
-      steps: how many iterations at most.
-      tolerance: shape (): it stops as soon as the slope is at most so long.
+    It fails where a line search does, as at a kink, and ends there. It also ends after so many
+    steps, or as soon as the slope is at most as long as the tolerance.
     """
     optimizer = optax.lbfgs(memory_size=_LBFGS_MEMORY)
 
@@ -209,7 +218,7 @@ def minimize_by_lbfgs(
             change, moved = optimizer.update(
                 slope, state, z, value=value, grad=slope, value_fn=objective
             )
-        value_there, slope_there, told = (
+        value_there, slope_there, search = (
             optax.tree.get(moved, name) for name in ("value", "grad", "info")
         )
         new = jax.tree.map(
@@ -219,12 +228,12 @@ def minimize_by_lbfgs(
         )
         higher = ~(value_there <= value + _SLACK * jnp.abs(value))
         new = jax.tree.map(partial(jnp.where, higher), carry[:-1], new)
-        return *new, higher | (told.curvature_error > 0) | (told.decrease_error > 0)
+        return *new, higher | (search.curvature_error > 0) | (search.decrease_error > 0)
 
     none = jnp.zeros((), jnp.int32)
     first = (start, jax.value_and_grad(objective)(start), optimizer.init(start), none, none > 0)
-    z, found, _, _, failed = jax.lax.while_loop(goes_on, iterate, first)
-    return z, found, failed
+    z, best, _, _, failed = jax.lax.while_loop(goes_on, iterate, first)
+    return z, best, failed
 
 
 def inner_steps(
@@ -242,22 +251,8 @@ def inner_steps(
       accuracy: stop as soon as the slope is so small relative to its first length in the call: a
         number, or a schedule of the number of the call; all steps are taken if None.
       warm: begin at the model that was returned last; else at the point.
-
-    Returns:
-      For the argument `inner` of `federated`.
-
-    Raises:
-      InputError: an argument does not fit.
     """
-    if not isinstance(optimizer, optax.GradientTransformation):
-        raise InputError(
-            f"must be an optax optimiser, but it is {one_line(optimizer)}",
-            argument="optimizer",
-            value=optimizer,
-            remedy="build it first, as optax.adam(1e-2)",
-        )
-    chosen = None if accuracy is None else as_schedule("accuracy", accuracy, above=0)
-    return InnerSteps(chosen, optimizer, count("steps", steps), flag("warm", warm))
+    return build(InnerSteps, **locals())
 
 
 def inner_lbfgs(
@@ -271,27 +266,15 @@ def inner_lbfgs(
         the call; 0.1 / k if None.
       warm: begin at the model that was returned last; else at the point.
 
-    Returns:
-      For the argument `inner` of `federated`.
-
-    Raises:
-      InputError: an argument does not fit.
-
     Reference: D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale
     optimization", Mathematical Programming 45 (1989); the iterations are optax's.
     """
-    chosen: ScheduleLike = power_decay(0.1, 1.0) if accuracy is None else accuracy
-    return InnerLBFGS(
-        as_schedule("accuracy", chosen, above=0), count("steps", steps), flag("warm", warm)
-    )
+    accuracy = power_decay(0.1, 1.0) if accuracy is None else accuracy
+    return build(InnerLBFGS, **locals())
 
 
 def as_inner(inner: Any) -> ProximalMap:
-    """Return an inner solver; L-BFGS for None, ten steps of an optax optimiser for that.
-
-    Raises:
-      InputError: it is neither.
-    """
+    """Return an inner solver; L-BFGS for None, ten steps of an optax optimiser for that."""
     if inner is None:
         return inner_lbfgs()
     if isinstance(inner, optax.GradientTransformation):
@@ -300,18 +283,14 @@ def as_inner(inner: Any) -> ProximalMap:
         raise InputError(
             f"must be an optax optimiser, inner_steps(...) or inner_lbfgs(...), but it is "
             f"{one_line(inner)}",
-            argument="inner",
+            argument="optimizer",
             value=inner,
         )
     return cast(ProximalMap, inner)
 
 
 def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any) -> ExactProx:
-    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments.
-
-    Raises:
-      InputError: it cannot be called so, or returns something of another shape than the parameters.
-    """
+    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments."""
     if not callable(function):
         raise InputError(
             f"must be a function prox(params, step, client_data), but it is {one_line(function)}",
@@ -322,13 +301,13 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
     function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
     params = layout.tree(start)
-    given = {"parameters": params, "a step": jnp.ones((), start.dtype)}
-    found = shapes_of("prox", function, given | {name: known[name] for name in made.arguments})
-    wanted = jax.tree.map(lambda leaf: leaf.shape, params)
-    given = jax.tree.map(lambda leaf: leaf.shape, found)
-    if given != wanted:
+    arguments = {"parameters": params, "a step": jnp.ones((), start.dtype)}
+    arguments |= {name: known[name] for name in made.arguments}
+    result = shapes_of("prox", function, arguments)
+    shapes, returned = (jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (params, result))
+    if returned != shapes:
         raise InputError(
-            f"must return parameters of the shapes {wanted}, but it returns {given}",
+            f"must return parameters of the shapes {shapes}, but it returns {returned}",
             argument="prox",
             value=function,
         )
@@ -361,7 +340,7 @@ def _higher(value: jax.Array, begun: jax.Array) -> jax.Array:
 
 
 def _tolerance(accuracy, slope, point, start, step, calls) -> jax.Array:
-    """Return how long the slope may be in the end; below 0 if there is no accuracy."""
+    """Return the final length of the slope that is accepted; below 0 if there is no accuracy."""
     if accuracy is None:
         return jnp.full((), -1, start.dtype)
     first = safe_norm(slope)
@@ -371,10 +350,10 @@ def _tolerance(accuracy, slope, point, start, step, calls) -> jax.Array:
 
 
 def _solved(slope: Callable[[jax.Array], jax.Array], z: jax.Array, right: jax.Array) -> jax.Array:
-    """Return `H^-1 right`, H the derivative of a slope at z: the implicit function theorem's part.
+    """Return `H^-1 right`, H the derivative of a slope at z, by the implicit function theorem.
 
-    The right side is a zero whose derivative is that of the slope in all that it depends on, so
-    that what is returned is a zero whose derivative is that of the root, with the sign changed.
+    The right side is a zero with the derivative of the slope in its other arguments. The result is
+    a zero with minus the derivative of the root.
     """
 
     def bend(direction: jax.Array) -> jax.Array:

@@ -1,11 +1,11 @@
-"""Clients who learn from false labels: the attack that begins before the first message.
+"""False labels: an attack on the data of some clients, before the first message.
 
     -1 and 1      y -> -y
     0, ..., C - 1 y -> C - 1 - y;  with two classes 0 and 1 change places
     numbers       y -> -y
 
-Such clients obey the protocol: what they send is the truth about false data, and no check of
-messages by themselves finds them out.
+Such clients obey the protocol: their messages are true of false data, and no check of the messages
+alone finds them.
 
 Reference: B. Biggio, B. Nelson, P. Laskov, "Support Vector Machines Under Adversarial Label Noise",
 ACML 2011; V. Tolpegin, S. Truex, M. E. Gursoy, L. Liu, "Data Poisoning Attacks Against Federated
@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count, is_concrete, listed, one_line, typed_key
 from fedjax_admm.losses import LassoLoss, LogisticLoss, SquaredLoss, TrainedLoss
 from fedjax_admm.messages import byzantine
+from fedjax_admm.problems._client_arrays import entry_name
 from fedjax_admm.problems._client_data import BucketedData, GeneratedData
 from fedjax_admm.problems._consensus import ConsensusRegression
 from fedjax_admm.problems._federated_problem import Federated
@@ -42,29 +43,25 @@ def flip_labels(
     label: str | int | None = None,
     classes: int | None = None,
 ) -> tuple[Problem, jax.Array]:
-    """Return a problem in which some clients have false labels, and who they are.
+    """Return a problem in which some clients have false labels, and a mask of these clients.
 
-    Solvers run on it; measures belong on the honest problem. What was known before stays as it is:
-    the truth, the common minimiser of consensus regression, held-out samples.
+    Run solvers on it, and measure on the honest problem. The truth, the common minimiser of
+    consensus regression and held-out samples stay as they are.
 
     Args:
       problem: consensus regression, robust regression, a networked problem, or a federated one with
         stacked or listed data.
       share: of clients with false labels, in [0, 1): `floor(share n)` of n, drawn uniformly.
       key: a typed key, for a share; with the same key, a larger share only adds clients.
-      who: bool, shape (clients,), in the place of a share and a key: exactly these have them.
-      label: of a federated problem: which part of a sample the label is, by its name or its place;
-        if None, the second of two parts, or the one named "y", "label" or "target".
-      classes: how many there are, C; if None, whole numbers are looked at (if all are -1 and 1 they
-        change places, else C is the largest plus 1), and so are floats, which are two classes if
-        all are 0 and 1 and else are turned around.
+      who: bool, shape (clients,), instead of a share and a key: the clients with false labels.
+      label: of a federated problem: the name or the number of the part of a sample that is the
+        label; if None, the second of two parts, or the one named "y", "label" or "target".
+      classes: number of classes, C. If None, it follows from the labels: whole numbers have the
+        largest plus 1, unless some are negative, which change their sign; floats have two classes
+        if all are 0 and 1, and else change their sign.
 
     Returns:
-      The problem, and who has false labels, bool, shape (clients,).
-
-    Raises:
-      InputError: the problem has no labels; there is no key for a share; both a share and a mask
-        are given, or none; or whole numbers are traced and `classes` is None.
+      The problem, and the mask of clients with false labels, bool, shape (clients,).
     """
     kinds = (ConsensusRegression, RobustRegression, Networked, Federated)
     if not isinstance(problem, kinds):
@@ -75,10 +72,10 @@ def flip_labels(
             value=problem,
             remedy="let clients send false messages, with an attack of fedjax_admm.messages",
         )
-    chosen = byzantine(share, who)
+    senders = byzantine(share, who)
     if share is not None:
         typed_key(key)
-    flipped = chosen.draw(key, problem.num_clients)
+    flipped = senders.draw(key, problem.num_clients)
     if classes is not None:
         classes = count("classes", classes, at_least=2)
     if isinstance(problem, Federated):
@@ -100,7 +97,7 @@ def _flipped(
 ) -> list[jax.Array]:
     """Return arrays of labels (clients, samples, ...) with those of some clients flipped.
 
-    What labels mean is seen from all arrays together.
+    The classes follow from all arrays together.
     """
     if labels[0].dtype == bool:
         false = [~part for part in labels]
@@ -126,10 +123,10 @@ def _sum_of_both(labels: list[jax.Array], classes: int | None) -> int:
                 value=classes,
             )
         return 0
-    seen = np.unique(np.concatenate([np.asarray(part).ravel() for part in labels]))
+    values = np.unique(np.concatenate([np.asarray(part).ravel() for part in labels]))
     if whole:
-        return max(int(seen.max()), 1) if seen.min() >= 0 else 0
-    return int(np.all(np.isin(seen, (0, 1))))
+        return max(int(values.max()), 1) if values.min() >= 0 else 0
+    return int(np.all(np.isin(values, (0, 1))))
 
 
 def _with_loss(loss: Any, flipped: jax.Array, classes: int | None) -> Any:
@@ -176,22 +173,14 @@ def _with_data(data: Any, flipped: jax.Array, label: Any, classes: int | None) -
 def _label_place(samples: Any, label: Any) -> int:
     """Return which leaf of the samples is the label."""
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(samples)]
-    names = [_name(path[0]) if path else None for path in paths]
-    wanted = (*_NAMES, *((1,) if set(names) == {0, 1} else ())) if label is None else (label,)
-    found = [place for place, name in enumerate(names) if name in wanted]
-    if len(found) != 1:
+    names = [entry_name(path) for path in paths]
+    usual = (*_NAMES, 1) if set(names) == {0, 1} else _NAMES
+    places = [i for i, name in enumerate(names) if name in (usual if label is None else (label,))]
+    if len(places) != 1:
         raise InputError(
             f"must say which part of a sample is its label, one of {listed(map(repr, names))}, "
             f"but it is {one_line(label)}",
             argument="label",
             value=label,
         )
-    return found[0]
-
-
-def _name(entry: Any) -> Any:
-    """Return the name or the place that an entry of a path stands for."""
-    for attribute in ("key", "name", "idx"):
-        if hasattr(entry, attribute):
-            return getattr(entry, attribute)
-    return str(entry)
+    return places[0]

@@ -13,6 +13,7 @@ Localization", arXiv:2503.09497 (2025), equations (3)-(8). No factor 1/L is used
 """
 
 import inspect
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -23,12 +24,15 @@ from jax.typing import ArrayLike
 from fedjax_admm import kernels
 from fedjax_admm._checks import (
     InputError,
+    build,
     count,
+    declared,
     default_float,
     finite_array,
     is_concrete,
     number,
     one_line,
+    positive,
     real_array,
     scalar,
     typed_key,
@@ -73,7 +77,7 @@ class Localization:
 
         Args:
           points: shape (clients, dim), one point per client.
-          key: not looked at: a client has one range.
+          key: not used: a client has one range.
 
         Returns:
           Shape (clients, dim): `sign(||x - a|| - d) (x - a) / max(||x - a||, 1e-12)`, zero at
@@ -97,6 +101,9 @@ class Localization:
         return kernels.prox_negative_moreau_norm(points, self.anchors, step, mu, scaled=False)
 
 
+_NOT_NEGATIVE = partial(number, at_least=0)
+
+
 class RangeNoise(Protocol):
     """How true distances become measured ranges."""
 
@@ -118,7 +125,7 @@ class NoNoise:
 class GaussianNoise:
     """Ranges with independent normal errors."""
 
-    deviation: jax.Array  # shape=(): standard deviation, metres
+    deviation: jax.Array = declared(_NOT_NEGATIVE)  # shape=(): standard deviation, metres
 
     def __call__(self, key, distances):
         """Return `d + deviation * normal`."""
@@ -129,7 +136,7 @@ class GaussianNoise:
 class CauchyNoise:
     """Ranges with independent Cauchy errors: no mean, heavy tails."""
 
-    scale: jax.Array  # shape=(): half the interquartile range, metres
+    scale: jax.Array = declared(_NOT_NEGATIVE)  # shape=(): half the interquartile range, metres
 
     def __call__(self, key, distances):
         """Return `d + scale * cauchy`."""
@@ -140,8 +147,8 @@ class CauchyNoise:
 class OutlierNoise:
     """Exact ranges, except that each is replaced by a uniform one with some probability."""
 
-    probability: jax.Array  # shape=()
-    largest: jax.Array  # shape=(): outliers are uniform on [0, largest], metres
+    probability: jax.Array = declared(partial(number, at_least=0, at_most=1))  # shape=()
+    largest: jax.Array = positive(stacked=True)  # shape=(), metres: of the range of an outlier
 
     def __call__(self, key, distances):
         """Return outliers where a uniform draw is below the probability.
@@ -149,9 +156,9 @@ class OutlierNoise:
         The draws do not depend on the probability, so a larger one only adds outliers.
         """
         choice_key, range_key = jax.random.split(key)
-        chosen = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
+        moved = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
         outlier = self.largest * jax.random.uniform(range_key, distances.shape, distances.dtype)
-        return jnp.where(chosen, outlier, distances)
+        return jnp.where(moved, outlier, distances)
 
 
 def no_noise() -> NoNoise:
@@ -160,21 +167,21 @@ def no_noise() -> NoNoise:
 
 
 def gaussian_noise(deviation: ArrayLike) -> GaussianNoise:
-    """Build `GaussianNoise`; the deviation (metres) must not be negative."""
-    return GaussianNoise(number("deviation", deviation, at_least=0))
+    """Ranges with independent normal errors of a standard deviation in metres."""
+    return build(GaussianNoise, **locals())
 
 
 def cauchy_noise(scale: ArrayLike) -> CauchyNoise:
-    """Build `CauchyNoise`; the scale (metres) must not be negative."""
-    return CauchyNoise(number("scale", scale, at_least=0))
+    """Ranges with independent Cauchy errors; the scale (metres) is half the interquartile range."""
+    return build(CauchyNoise, **locals())
 
 
 def outlier_noise(probability: ArrayLike, largest: ArrayLike = 60 * 3**0.5) -> OutlierNoise:
-    """Build `OutlierNoise`; the default largest range is the diagonal of the cube of the paper."""
-    return OutlierNoise(
-        number("probability", probability, at_least=0, at_most=1),
-        number("largest", largest, above=0),
-    )
+    """Exact ranges, each replaced with some probability by a uniform one on [0, largest] metres.
+
+    The default largest range is the diagonal of the cube of the paper.
+    """
+    return build(OutlierNoise, **locals())
 
 
 # Squares of lengths stay within float32, and those of differences too.
@@ -191,18 +198,11 @@ def localization(
     """Build a localisation problem from measurements.
 
     Args:
-      anchors: sensor positions, shape (clients, dim), metres.
+      anchors: sensor positions, shape (clients, dim), metres. They must span space; sensors in one
+        plane need a `start` on the target's side of it.
       distances: measured ranges, shape (clients,), metres, positive.
       start: the first guess, shape (dim,); the mean of the sensors if None.
       target: the true position, shape (dim,), if it is known.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: a shape does not fit, an entry is not finite, a range is not positive, a number
-        is so large that its square is near the end of the range of float32, or the sensors stand
-        so that ranges to them do not tell where the target is.
     """
     anchors = finite_array("anchors", anchors, (None, None))
     real_array("distances", distances)
@@ -233,21 +233,18 @@ def localization(
     return Localization(anchors, distances, first.astype(anchors.dtype), target)
 
 
-def _check_spread(anchors: jax.Array, start: jax.Array, given: bool) -> None:
-    """Check that ranges to the sensors tell where a target is.
+def _check_spread(anchors: jax.Array, start: jax.Array, own_start: bool) -> None:
+    """Check that ranges to the sensors determine the target.
 
-    Sensors in one plane (or on one line of a plane) know it but for its mirror image: then the
-    search must be given a start that is on its side.
-
-    Raises:
-      InputError: a whole circle, or two mirror images, fit alike.
+    Sensors in one plane (or on one line of a plane) leave two mirror images, between which a given
+    start decides.
     """
     if not is_concrete((anchors, start)):
         return
     places = np.asarray(anchors, np.float64)
     dim = places.shape[1]
     offsets = places - places[0]
-    # A part that is small beside the others' rounding is none.
+    # Ignore offsets below the rounding of the places.
     rounding = 4 * float(jnp.finfo(anchors.dtype).eps) * max(float(np.max(np.abs(places))), 1e-300)
     rank = int(np.linalg.matrix_rank(offsets, tol=rounding * np.sqrt(places.size)))
     if rank == dim:
@@ -255,15 +252,17 @@ def _check_spread(anchors: jax.Array, start: jax.Array, given: bool) -> None:
     if rank == dim - 1:
         toward = np.asarray(start, np.float64) - places[0]
         beside = np.vstack([offsets, toward])
-        if given and np.linalg.matrix_rank(beside, tol=rounding * np.sqrt(beside.size)) == dim:
+        if own_start and np.linalg.matrix_rank(beside, tol=rounding * np.sqrt(beside.size)) == dim:
             return
-        told = "must span space, but a target and its mirror image fit them alike"
+        words = "must span space, but a target and its mirror image fit them alike"
         remedy = "add a sensor beside the others, or give {start} on the target's side of them"
     else:
-        told = f"must span space, but {len(places)} sensors of rank {rank} in {dim} dimensions fit "
-        told += "a whole circle of targets alike"
+        words = (
+            f"must span space, but {len(places)} sensors of rank {rank} in {dim} dimensions fit "
+        )
+        words += "a whole circle of targets alike"
         remedy = "add sensors at other places"
-    raise InputError(told, argument="anchors", value=anchors, remedy=remedy, others=["start"])
+    raise InputError(words, argument="anchors", value=anchors, remedy=remedy, others=["start"])
 
 
 def draw_localization(
@@ -286,10 +285,6 @@ def draw_localization(
 
     Returns:
       A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
-
-    Raises:
-      InputError: a count is not a positive whole number, the cube has no positive width, or
-        `noise` is no noise model.
     """
     typed_key(key)
     _check_noise(noise)

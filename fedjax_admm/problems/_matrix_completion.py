@@ -102,25 +102,25 @@ def matrix_completion(
 ) -> MatrixCompletion:
     """Spread users over clients at random, and split each client's ratings.
 
-    Every user is kept: clients differ by one user at most. In each client, a random
-    `floor(train * ratings)` of its ratings are learnt from. All ratings are standardised with mean
-    and deviation of those, which three sums per client tell.
+    Every user is kept: clients differ by one user at most. Each client learns from a random
+    `floor(train * ratings)` of its ratings. All ratings are standardised with the mean and the
+    deviation of these, which follow from three sums per client.
 
     Args:
       ratings: of `ratings.read_ratings`, `ratings.from_arrays` or `ratings.draw_ratings`.
       key: a typed key. It may be traced: the problem can be drawn inside `jit` and `vmap`.
       clients: how many.
-      train: share of a client's ratings that is learnt from; 1 holds nothing out.
-      validation: share of these that `problem.tuning` holds out, for the choice of
-        hyper-parameters without a look at the ratings held out here; there is no `tuning` if 0.
+      train: share of a client's ratings in the training set; 1 holds nothing out.
+      validation: share of the training ratings that `problem.tuning` holds out, for the choice of
+        hyper-parameters; there is no `tuning` if 0.
       standardize: whether to standardise.
-      room: make room for all ratings in every list, so that problems of one table have arrays of
-        the same shapes, whatever their shares: what is compiled for one serves all.
+      room: make room for all ratings in every list. Problems of one table then have arrays of the
+        same shapes, whatever their shares, and share compiled programs.
 
     Returns:
-      The problem. Its memory is about 24 bytes per rating learnt from, 12 per other one, and as
-      much again with `validation`; 36 per rating and problem with `room`. A table is sorted client
-      by client, on all cores; what is traced, by XLA.
+      The problem. Its memory is about 24 bytes per training rating and 12 per held-out rating,
+      doubled with `validation`; 36 per rating and problem with `room`. A table is sorted client by
+      client, on all cores; traced ratings are sorted by XLA.
 
     Raises:
       InputError: there are fewer users than clients, a share is out of range, a client has no
@@ -171,22 +171,15 @@ def matrix_completion_of_clients(
     held_out: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]] | None = None,
     standardize: bool = True,
 ) -> MatrixCompletion:
-    """Build matrix completion from clients that are given, such as hospitals or shops.
+    """Build matrix completion from given clients, such as hospitals or shops.
 
     Args:
       clients: one triple (users, items, values) of arrays (ratings of that client,) per client;
         users are numbered from 0 within each client.
       num_items: how many items there are.
       members: users of each client; as many as occur if None.
-      held_out: the ratings that predictions are judged by, likewise; none if None.
+      held_out: the test ratings, likewise; none if None.
       standardize: whether to standardise with mean and deviation of `clients`.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: a client has no rating, lengths differ, a number is out of range, a value is not
-        finite, or all values are equal.
     """
     num_items = count("num_items", num_items)
     several("clients", clients, "three arrays per client")
@@ -194,21 +187,16 @@ def matrix_completion_of_clients(
         several("held_out", held_out, "three arrays per client")
     if members is not None:
         real_array("members", members)
-    if not len(clients):
-        raise InputError(
-            "must hold at least one client, but it is empty",
-            argument="clients",
-            value=clients,
-        )
     learnt = _joined("clients", clients, num_items)
     judged = _joined("held_out", held_out or [], num_items)
     sizes = np.bincount(learnt[0], minlength=len(clients))
-    if np.any(sizes == 0):
+    empty = np.flatnonzero(np.append(sizes, [] if len(sizes) else 0) == 0)
+    if empty.size:
         raise InputError(
-            f"must have a rating each, but client {np.argmin(sizes)} has none",
+            f"must hold a rating of every client, but client {empty[0]} has none",
             argument="clients",
             value=clients,
-            remedy="leave it out",
+            remedy="leave out clients without ratings",
         )
     if held_out is not None and len(held_out) != len(clients):
         raise InputError(
@@ -229,13 +217,13 @@ def matrix_completion_of_clients(
             value=held_out,
             remedy="remove one of them",
         )
-    seen = np.zeros(len(clients), np.int64)
-    np.maximum.at(seen, owner, users + 1)
-    counts = seen if members is None else np.asarray(members)
+    least = np.zeros(len(clients), np.int64)
+    np.maximum.at(least, owner, users + 1)
+    counts = least if members is None else np.asarray(members)
     whole = np.issubdtype(counts.dtype, np.integer)
-    if not whole or counts.shape != seen.shape or np.any(counts < seen):
+    if not whole or counts.shape != least.shape or np.any(counts < least):
         raise InputError(
-            f"must say at least {seen.tolist()} users per client, but it is {counts.tolist()}",
+            f"must say at least {least.tolist()} users per client, but it is {counts.tolist()}",
             argument="members",
             value=members,
         )
@@ -245,7 +233,7 @@ def matrix_completion_of_clients(
         jnp.asarray(owner, jnp.int32),
         jnp.asarray(users, jnp.int32),
         jnp.asarray(items, jnp.int32),
-        finite_array("clients", values, (None,)).astype(default_float()),
+        jnp.asarray(values, default_float()),
         jnp.ones(owner.shape, bool),
     )
     # The lists as they stand: those to learn from have rank 0, the others rank 1.
@@ -386,7 +374,7 @@ def _check_learnt(problem: MatrixCompletion, sizes: jax.Array, share: float) -> 
 def _checked(problem: MatrixCompletion, blocks: int | None = None) -> MatrixCompletion:
     """Check the spread of the ratings, and note how large the largest client is, if it is known.
 
-    Its number of blocks may be given, where lists of the same shape are to have the same.
+    A number of blocks replaces that of the largest client, so that lists have one shape.
     """
     if not is_concrete(problem.deviation):
         return problem
@@ -421,55 +409,39 @@ def _joined(name: str, clients: Sequence, num_items: int) -> tuple[np.ndarray, .
     """Return owner, users, items and values of lists per client, checked."""
     owners, columns = [np.zeros(0, np.int64)], [(np.zeros(0, np.int64),) * 2 + (np.zeros(0),)]
     for client, triple in enumerate(clients):
-        several(f"{name}[{client}]", triple, "three arrays: users, items and values")
-        if len(triple) != 3:
+        called = f"{name}[{client}]"
+        several(called, triple, "three arrays: users, items and values")
+        parts = [np.asarray(part) for part in triple]
+        if len(parts) != 3 or any(part.shape != (parts[0].size,) for part in parts):
             raise InputError(
-                f"must be three arrays (users, items, values), but it has {len(triple)}",
-                argument=f"{name}[{client}]",
+                "must be three arrays of one length (users, items, values), but their shapes are "
+                f"{[part.shape for part in parts]}",
+                argument=called,
                 value=triple,
             )
-        users, items, values = (np.asarray(part) for part in triple)
-        if not users.shape == items.shape == values.shape == (users.size,):
-            raise InputError(
-                f"must be three arrays of one length, but their shapes are {users.shape}, "
-                f"{items.shape} and {values.shape}",
-                argument=f"{name}[{client}]",
-                value=triple,
-            )
-        limits = {"users": (users, 2**31), "items": (items, num_items)}
-        for what, (numbers, limit) in limits.items():
+        users, items, values = parts
+        for kind, numbers, limit in (("users", users, 2**31), ("items", items, num_items)):
             whole = np.issubdtype(numbers.dtype, np.integer) or not numbers.size
             if not whole or np.any((numbers < 0) | (numbers >= limit)):
                 raise InputError(
                     f"must be whole numbers from 0 to {limit - 1}, but they are "
                     f"{np.array2string(numbers, threshold=6)}",
-                    argument=f"{name}[{client}]: {what}",
+                    argument=f"{called}: {kind}",
                     value=numbers,
                 )
-        pairs, numbers = np.unique(users * num_items + items, return_counts=True)
-        if np.any(numbers > 1):
-            user, item = divmod(int(pairs[np.argmax(numbers)]), num_items)
+        pairs, counts = np.unique(users * num_items + items, return_counts=True)
+        if np.any(counts > 1):
+            user, item = divmod(int(pairs[np.argmax(counts)]), num_items)
             raise InputError(
                 f"must rate an item once per user, but user {user} rates item {item} "
-                f"{numbers.max()} times",
-                argument=f"{name}[{client}]",
+                f"{counts.max()} times",
+                argument=called,
                 value=triple,
                 remedy="keep one of these ratings",
             )
-        if not np.issubdtype(values.dtype, np.number):
-            raise InputError(
-                f"must be numbers, but they are {values}",
-                argument=f"{name}[{client}]: values",
-                value=values,
-            )
-        if not np.all(np.isfinite(values)):
-            place = int(np.argmin(np.isfinite(values)))
-            raise InputError(
-                f"must be finite, but entry {place} is {values[place]}",
-                argument=f"{name}[{client}]: values",
-                value=values,
-            )
         owners.append(np.full(users.size, client))
-        columns.append((users, items, values))
+        columns.append(
+            (users, items, np.asarray(finite_array(f"{called}: values", values, (None,))))
+        )
     joined = (np.concatenate(part) for part in zip(*columns, strict=True))
     return (np.concatenate(owners), *joined)

@@ -1,9 +1,9 @@
-r"""Networked learning: nodes with data of their own, and a graph that tells who may be alike.
+r"""Networked learning: nodes with data of their own, and a graph of nodes that may be alike.
 
     minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
 
 Node i holds a model w_i and a local loss L_i (of `fedjax_admm.losses`). Where its data are not
-accessible the loss is zero: the node passes messages on and learns from its neighbours alone.
+accessible the loss is zero, and the node learns from its neighbours alone.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, the problem of GTV minimisation.
@@ -32,7 +32,6 @@ from fedjax_admm._checks import (
     per_client,
     real_array,
     scalar,
-    several,
     squarable,
     typed_key,
 )
@@ -46,8 +45,10 @@ from fedjax_admm.losses import (
     TrainedLoss,
     least_squares,
 )
+from fedjax_admm.problems._client_arrays import check_labels, client_rows
 
 SCALES = ("mean", "sum")
+_INACCESSIBLE = "mark it as not accessible"
 
 
 @pytree_dataclass
@@ -56,7 +57,7 @@ class Networked:
 
     graph: Graph
     local: LocalLoss
-    accessible: jax.Array  # shape=(nodes,), bool: whose data can be used
+    accessible: jax.Array  # shape=(nodes,), bool: nodes whose data can be used
     start: jax.Array  # shape=(nodes, dim): first models
     truth: jax.Array | None = None  # shape=(nodes, dim): each node's true model, where known
 
@@ -81,7 +82,7 @@ class Networked:
         return self.local.gradients(points, key)
 
     def minimizers(self) -> jax.Array:
-        """Return what every node learns on its own, shape (nodes, dim); 0 if not accessible."""
+        """Return every node's own minimiser, shape (nodes, dim); 0 if not accessible."""
         return jnp.where(self.accessible[:, None], self.local.minimizers(), 0)
 
     def typical_norm(self) -> jax.Array:
@@ -89,7 +90,7 @@ class Networked:
         return self.local.typical_norm()
 
     def prox_memory(self, start: jax.Array) -> Any:
-        """Return what the prox of the local losses remembers before the first round."""
+        """Return the memory of the prox of the local losses before the first round."""
         return self.local.prox_memory(start)
 
     def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
@@ -98,7 +99,7 @@ class Networked:
         Args:
           points: shape (nodes, dim).
           step: shape (nodes,).
-          memory: what an inexact prox remembers.
+          memory: of an inexact prox.
 
         Returns:
           The models, shape (nodes, dim) (the points where the data are not accessible), and the
@@ -127,11 +128,10 @@ def networked_regression(
     (sum), times the node's weight.
 
     Args:
-      graph: who is whose neighbour.
+      graph: the network.
       features: one array (samples of that node, dim) per node; their lengths may differ.
       targets: one array (samples of that node,) per node.
-      accessible: bool, shape (nodes,): whose data can be used; everybody's if None. The data of
-        other nodes are not looked at.
+      accessible: bool, shape (nodes,): the nodes whose data are read; all if None.
       scale: "mean" or "sum" over a node's samples.
       node_weights: shape (nodes,), positive; all 1 if None.
       ridge: weight of ||w||^2, a number or one per node.
@@ -141,21 +141,13 @@ def networked_regression(
 
     Returns:
       The problem; shorter nodes are padded with samples of weight zero.
-
-    Raises:
-      InputError: an accessible node has no sample, a shape does not fit, an entry is not finite, a
-        weight is negative, or the scale is unknown.
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     local = least_squares(x, y, weights, ridge)
-    count("inner_steps", inner_steps)
+    inner_steps = count("inner_steps", inner_steps)
     if l1 is not None:
-        per_node = per_client("l1", l1, graph.num_nodes, "node")
-        local = LassoLoss(
-            local,
-            jnp.where(reached, per_node, 0).astype(x.dtype),
-            count("inner_steps", inner_steps),
-        )
+        l1 = jnp.where(reached, per_client("l1", l1, graph.num_nodes, "node"), 0).astype(x.dtype)
+        local = LassoLoss(local, l1, inner_steps)
     return _assembled(graph, local, reached, x, truth)
 
 
@@ -182,24 +174,10 @@ def networked_logistic(
       newton_steps: damped Newton steps per round; 8 if None for a mean, 24 for a sum over
         samples, which needs up to 19 to reach 1e-10.
       truth: as in `networked_regression`.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: as `networked_regression`; or a target is neither -1 nor 1.
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     if is_concrete(y):
-        wrong = np.argwhere((np.asarray(weights) > 0) & (np.abs(np.asarray(y)) != 1))
-        if wrong.size:
-            i, j = (int(place) for place in wrong[0])
-            raise InputError(
-                f"must hold -1 and 1, but entry {j} is {np.asarray(y)[i, j]:g}",
-                argument=f"targets[{i}]",
-                value=targets[i],
-                remedy="classes 0 and 1 become 2 * targets - 1",
-            )
+        check_labels(np.asarray(y), np.asarray(weights) > 0, targets)
     steps = {"mean": 8, "sum": 24}[scale] if newton_steps is None else newton_steps
     local = LogisticLoss(x, y, weights, count("newton_steps", steps))
     return _assembled(graph, local, reached, x, truth)
@@ -241,33 +219,30 @@ def networked_training(
       anchored: keep the proximal term; without it a node takes plain training steps.
       present: bool, shape (nodes, samples): which samples are there; all if None.
       accessible: as in `networked_regression`.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: a shape does not fit, an entry is not finite, an accessible node has no sample,
-        or a number is out of range.
     """
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     function_of("sample_loss", sample_loss, "w", "x", "y")
     function_of("optimizer", optimizer, "rate")
-    for name, given in (("features", features), ("targets", targets)):
-        real_array(name, given)
+    real_array("features", features)
+    real_array("targets", targets)
     x, y = jnp.asarray(features), jnp.asarray(targets)
-    for name, given in (("features", x), ("targets", y)):
-        if given.ndim < 2 or given.shape[0] != graph.num_nodes or given.shape[1] != x.shape[1]:
+    for name, array in (("features", x), ("targets", y)):
+        if array.ndim < 2 or array.shape[:2] != (graph.num_nodes, x.shape[1]):
             raise InputError(
                 f"must have shape ({graph.num_nodes}, samples, ...), one row per node, but it "
-                f"has {given.shape}",
+                f"has {array.shape}",
                 argument=name,
-                value=given,
+                value=array,
             )
     reached = _reached(accessible, graph.num_nodes)
-    _check_anyone(reached)
-    x = finite_array("features", _shown(x, reached), (None,) * x.ndim)
+
+    def readable(name: str, data: jax.Array) -> jax.Array:
+        data = jnp.where(jnp.expand_dims(reached, range(1, data.ndim)), data, 0)
+        return finite_array(name, data, (None,) * data.ndim)
+
+    x = readable("features", x)
     if jnp.issubdtype(y.dtype, jnp.floating):
-        y = finite_array("targets", _shown(y, reached), (None,) * y.ndim)
+        y = readable("targets", y)
     if present is not None:
         real_array("present", present)
     here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
@@ -278,7 +253,16 @@ def networked_training(
             value=present,
         )
     samples = jnp.sum(here, 1)
-    _check_samples(samples, reached)
+    empty = np.zeros(0)
+    if is_concrete((samples, reached)):
+        empty = np.flatnonzero(np.asarray(reached) & (np.asarray(samples) == 0))
+    if empty.size:
+        raise InputError(
+            f"must hold a sample of every node, but node {empty[0]} has none",
+            argument="present",
+            value=present,
+            remedy=_INACCESSIBLE,
+        )
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
     real_array("start", start)
     first = jnp.asarray(start, x.dtype)
@@ -316,18 +300,12 @@ def draw_networked_regression(
 
     Args:
       key: a typed key. With the same key, a larger share only adds accessible nodes.
-      graph: who is whose neighbour.
+      graph: the network.
       truth: every node's true model, shape (nodes, dim).
       samples: per node.
       noise: standard deviation; one draw per sample.
-      share: of the nodes whose data are accessible, rounded to whole nodes; a leaf.
+      share: of nodes with accessible data, rounded to whole nodes; a leaf.
       scale: "mean" or "sum" over a node's samples.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: a shape does not fit or a number is out of range.
     """
     typed_key(key)
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
@@ -370,22 +348,22 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
             value=problem,
             remedy="build it anew with accessible=...",
         )
-    reached = _reached(accessible, problem.num_clients)
+    reached = _reached(accessible, problem.num_clients, least=0)
     if is_concrete((reached, problem.accessible)):
-        lost = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
-        if lost.size:
+        added = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
+        if added.size:
             raise InputError(
-                f"must not add nodes, but it adds node {lost[0]}, whose data were not kept",
+                f"must not add nodes, but it adds node {added[0]}, whose data were not kept",
                 argument="accessible",
                 value=accessible,
                 remedy="build the problem anew with accessible=...",
             )
-    factor_ = reached.astype(problem.start.dtype)
+    factors = reached.astype(problem.start.dtype)
     if node_weights is not None:
         weights = per_client("node_weights", node_weights, problem.num_clients, "node")
-        factor_ = factor_ * weights.astype(factor_.dtype)
-    changed = replace(local.weighted(factor_), ridge=jnp.where(reached, local.ridge, 0))
-    return replace(problem, local=changed, accessible=reached)
+        factors = factors * weights.astype(factors.dtype)
+    weighted = replace(local.weighted(factors), ridge=jnp.where(reached, local.ridge, 0))
+    return replace(problem, local=weighted, accessible=reached)
 
 
 def _assembled(graph, local, reached, x, truth) -> Networked:
@@ -399,46 +377,21 @@ def _assembled(graph, local, reached, x, truth) -> Networked:
 def _stacked(graph, features, targets, accessible, scale, node_weights):
     """Pad ragged data and turn scale, access and node weights into sample weights."""
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
-    nodes = graph.num_nodes
-    for name, given in (("features", features), ("targets", targets)):
-        several(name, given, "one array per node")
-        if len(given) != nodes:
-            raise InputError(
-                f"must hold one array per node of the graph ({nodes}), but it holds {len(given)}",
-                argument=name,
-                value=given,
-            )
-    reached = _reached(accessible, nodes)
-    _check_anyone(reached)
-    open_ = np.asarray(reached)
-    arrays = [
-        finite_array(f"features[{i}]", part, (None, None)) if open_[i] else None
-        for i, part in enumerate(features)
-    ]
-    first = next((part for part in arrays if part is not None), None)
-    assert first is not None
-    dim, dtype = first.shape[1], first.dtype
-    if dim == 0:
-        raise InputError(
-            f"must have columns, but one has the shape {first.shape}",
-            argument="features",
-            value=features,
-        )
-    samples = np.array([0 if part is None else part.shape[0] for part in arrays])
-    _check_samples(samples, reached)
-    x = np.zeros((nodes, samples.max(), dim), dtype)
-    y = np.zeros(x.shape[:2], dtype)
-    for i, m in enumerate(samples):
-        if open_[i]:
-            x[i, :m] = finite_array(f"features[{i}]", features[i], (None, dim))
-            y[i, :m] = finite_array(f"targets[{i}]", targets[i], (int(m),))
+    reached = _reached(accessible, graph.num_nodes)
+    x, (y,), samples = client_rows(
+        features,
+        graph.num_nodes,
+        called="node",
+        read=np.asarray(reached),
+        empty=_INACCESSIBLE,
+        targets=targets,
+    )
     squarable("features", jnp.asarray(x))
     squarable("targets", jnp.asarray(y), small=False)
-    here = np.arange(x.shape[1]) < samples[:, None]
-    weights = _shares(x.shape[:2], scale, dtype, here)
+    weights = _shares(y.shape, scale, x.dtype, np.arange(y.shape[1]) < samples[:, None])
     if node_weights is not None:
-        factors = finite_array("node_weights", node_weights, (nodes,))
-        weights = weights * number("node_weights", factors, above=0).astype(dtype)[:, None]
+        factors = finite_array("node_weights", node_weights, (graph.num_nodes,))
+        weights = weights * number("node_weights", factors, above=0).astype(x.dtype)[:, None]
     return jnp.asarray(x), jnp.asarray(y), weights, reached
 
 
@@ -449,40 +402,21 @@ def _shares(shape, scale, dtype, here=None) -> jax.Array:
     return present if scale == "sum" else present / jnp.maximum(jnp.sum(present, -1), 1)[:, None]
 
 
-def _reached(accessible: ArrayLike | None, nodes: int) -> jax.Array:
+def _reached(accessible: ArrayLike | None, nodes: int, least: int = 1) -> jax.Array:
+    """Return which nodes are accessible, shape (nodes,), bool; at least so many."""
     if accessible is None:
         return jnp.ones(nodes, bool)
     real_array("accessible", accessible)
-    given = jnp.asarray(accessible)
-    if given.shape != (nodes,) or given.dtype != bool:
+    reached = jnp.asarray(accessible)
+    if reached.shape != (nodes,) or reached.dtype != bool:
         raise InputError(
-            f"must be True or False for each of {nodes} nodes, but it has shape {given.shape} "
-            f"and dtype {given.dtype}",
+            f"must be True or False for each of {nodes} nodes, but it has shape {reached.shape} "
+            f"and dtype {reached.dtype}",
             argument="accessible",
             value=accessible,
         )
-    return given
-
-
-def _shown(data: jax.Array, reached: jax.Array) -> jax.Array:
-    """Hide the data of nodes that are not accessible."""
-    return jnp.where(jnp.expand_dims(reached, range(1, data.ndim)), data, 0)
-
-
-def _check_anyone(reached: jax.Array) -> None:
-    if is_concrete(reached) and not np.any(np.asarray(reached)):
+    if is_concrete(reached) and np.asarray(reached).sum() < least:
         raise InputError(
-            "must mark at least one node, but it marks none",
-            argument="accessible",
-            value=reached,
+            "must mark at least one node, but it marks none", argument="accessible", value=reached
         )
-
-
-def _check_samples(samples, reached) -> None:
-    if is_concrete((samples, reached)):
-        empty = np.flatnonzero((np.asarray(samples) == 0) & np.asarray(reached))
-        if empty.size:
-            raise InputError(
-                f"node {empty[0]} must have at least one sample, but it has none; mark it as not "
-                "accessible."
-            )
+    return reached

@@ -1,4 +1,4 @@
-"""Robust phase retrieval: clients that know the squared size of one projection of a signal.
+"""Robust phase retrieval: each client knows the square of one projection of a signal.
 
     minimise over w   sum_n f_n(w),    f_n(w) = |y_n - (x_n^T w)^2|,    |w_i| <= radius
 
@@ -47,7 +47,7 @@ NOISE_POWER = 0.9 * 2 + 0.1 * 2 * 100
 NEAR = 0.3
 """Distance of the start "near" from the signal, relative to its length."""
 
-# The prox of the residual, by what is done about the box.
+# The prox of the residual, by the treatment of the box.
 BOXES: dict[str, Callable[..., jax.Array]] = {
     "clip": kernels.prox_phase_residual_clipped,
     "exact": kernels.prox_phase_residual_box,
@@ -128,18 +128,11 @@ def phase_retrieval(
     Args:
       x: measurement vectors, shape (clients, dim).
       y: intensities, shape (clients,).
-      tree: who is whose parent; all clients at one server if None.
+      tree: of the clients; all at one server if None.
       start: the first model, shape (dim,), not zero; `spectral_start` if None.
       radius: every |w_i| is at most this.
       box: how the prox treats the box: "clip", "exact" (dearer) or "none".
       truth: the signal, shape (dim,), if it is known.
-
-    Returns:
-      The problem.
-
-    Raises:
-      InputError: a shape does not fit, an entry is not finite, the start is zero, the tree has
-        another number of leaves than there are clients, or `box` is unknown.
     """
     x = finite_array("x", x, (None, None))
     clients, dim = x.shape
@@ -244,7 +237,7 @@ def draw_phase_retrieval(
 
     Args:
       key: a typed key. With the same key, all SNRs share everything but the size of the noise.
-      snr: in dB; the paper prints -20, and 20 lets methods be told apart.
+      snr: in dB; the paper prints -20, and 20 separates methods.
       clusters: number of edge servers.
       clients_per_cluster: clients of each.
       dim: length of the signal.
@@ -253,9 +246,6 @@ def draw_phase_retrieval(
 
     Returns:
       The problem; the box has the radius 5 and is clipped to.
-
-    Raises:
-      InputError: a count is not a positive whole number, or an option is unknown.
     """
     typed_key(key)
     flag("signed", signed)
@@ -270,8 +260,8 @@ def draw_phase_retrieval(
     support = _places(support_key, 1, dim, SIGNAL_DENSITY)[0]
     truth = jnp.where(support, jax.random.normal(signal_key, (dim,), dtype), 0)
     shape = (clusters, clients_per_cluster, dim)
-    kept = _places(mask_key, clusters, dim, VECTOR_DENSITY)
-    x = jnp.where(kept[:, None], jax.random.normal(vector_key, shape, dtype), 0).reshape(-1, dim)
+    mask = _places(mask_key, clusters, dim, VECTOR_DENSITY)
+    x = jnp.where(mask[:, None], jax.random.normal(vector_key, shape, dtype), 0).reshape(-1, dim)
     projection = jnp.square(x @ truth)
     # A draw in which no client sees the signal has noise of the size of 1.
     power = jnp.mean(projection)

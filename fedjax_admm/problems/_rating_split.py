@@ -1,7 +1,7 @@
-"""Which of the clients' ratings are learnt from, and which predictions are judged by.
+"""Splits of the clients' ratings into training and held-out ones; all of it may be traced.
 
-Users are cut into clients at random, and every client's ratings are numbered in random order: its
-first ones, by these ranks, are learnt from. All of it may be traced.
+Users are dealt to clients at random, and every client's ratings are ranked in random order: its
+first ones, by these ranks, are the training ratings.
 """
 
 from dataclasses import dataclass, replace
@@ -104,8 +104,8 @@ def spread_users(key: jax.Array, users: int, clients: int) -> tuple[jax.Array, j
     members[: users % clients] += 1
     width = int(members.max())
     slots = np.concatenate([c * width + np.arange(size) for c, size in enumerate(members)])
-    turn = jax.random.permutation(key, users)
-    places = jnp.zeros(users, jnp.int32).at[turn].set(jnp.asarray(slots, jnp.int32))
+    order = jax.random.permutation(key, users)
+    places = jnp.zeros(users, jnp.int32).at[order].set(jnp.asarray(slots, jnp.int32))
     return places, jnp.asarray(members)
 
 

@@ -36,7 +36,10 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.problems._client_arrays import client_rows
 from fedjax_admm.trees import Tree
+
+_HIGHEST = jax.lax.Precision.HIGHEST
 
 
 @pytree_dataclass
@@ -85,15 +88,11 @@ class RobustRegression:
         descends where sigma mu is at least half of it.
         """
         weighted = self._shares()[:, None] * self.features
-        moments = jnp.einsum(
-            "nji,nki->njk", weighted, self.features, precision=jax.lax.Precision.HIGHEST
-        )
+        moments = jnp.einsum("nji,nki->njk", weighted, self.features, precision=_HIGHEST)
         return jax.vmap(top_eigenvalue)(moments)
 
     def _residuals(self, points: jax.Array) -> jax.Array:
-        fitted = jnp.einsum(
-            "nji,nj->ni", self.features, points, precision=jax.lax.Precision.HIGHEST
-        )
+        fitted = jnp.einsum("nji,nj->ni", self.features, points, precision=_HIGHEST)
         return fitted - self.targets
 
     def _back(self, slopes: jax.Array) -> jax.Array:
@@ -102,7 +101,7 @@ class RobustRegression:
             "ni,nji->nj",
             self._shares() * slopes,
             self.features,
-            precision=jax.lax.Precision.HIGHEST,
+            precision=_HIGHEST,
         )
 
     def _shares(self) -> jax.Array:
@@ -123,64 +122,39 @@ def robust_regression(
     Args:
       features: one array (samples of that client, dim) per client; their lengths may differ.
       targets: one array (samples of that client,) per client.
-      tree: who is whose parent; all clients at one server if None.
+      tree: of the clients; all at one server if None.
       weights: one array (samples of that client,) per client, not negative; all 1 if None.
       start: the first model, shape (dim,); zero if None.
       truth: the true model of every client, shape (clients, dim), if it is known.
 
     Returns:
       The problem; shorter clients are padded with samples of weight zero.
-
-    Raises:
-      InputError: there is no client, a client has no sample or no positive weight, a shape does not
-        fit, an entry is not finite, a weight is negative, or the tree has another number of leaves.
     """
-    for name, given in (("features", features), ("targets", targets), ("weights", weights)):
-        if given is not None or name != "weights":
-            several(name, given, "one array per client")
-    clients = len(features)
-    for name, given in (("features", features), ("targets", targets), ("weights", weights)):
-        if given is not None and (len(given) != clients or not clients):
-            wanted = clients or "at least one"
-            raise InputError(
-                f"must hold one array per client ({wanted}), but it holds {len(given)}",
-                argument=name,
-                value=given,
-            )
+    several("features", features, "one array per client")
+    columns = {"targets": targets} if weights is None else {"targets": targets, "weights": weights}
+    a, rest, sizes = client_rows(features, len(features), **columns)
+    clients, longest, dim = a.shape
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
-    arrays = [finite_array(f"features[{n}]", part, (None, None)) for n, part in enumerate(features)]
-    longest, dim = max(a.shape[0] for a in arrays), arrays[0].shape[1]
-    if dim == 0:
+    if weights is None:
+        rest.append((np.arange(longest) < sizes[:, None]).astype(a.dtype))
+    t, c = rest
+    number("weights", c, at_least=0)
+    without = np.flatnonzero(~np.any(c > 0, axis=1))
+    if without.size:
         raise InputError(
-            f"must have columns, but its shape is {arrays[0].shape}",
-            argument="features[0]",
-            value=features[0],
+            f"must hold at least one positive weight, but those of client {without[0]} are all 0",
+            argument="weights",
+            value=weights,
+            remedy="remove it from the data and from the tree",
         )
-    padded: list[tuple[np.ndarray, ...]] = []
-    for n, part in enumerate(arrays):
-        a = finite_array(f"features[{n}]", part, (None, dim))
-        samples = a.shape[0]
-        t = finite_array(f"targets[{n}]", targets[n], (samples,))
-        c = jnp.ones(samples) if weights is None else weights[n]
-        c = finite_array(f"weights[{n}]", c, (samples,))
-        number(f"weights[{n}]", c, at_least=0)
-        if samples == 0 or not np.any(np.asarray(c) > 0):
-            raise InputError(
-                f"client {n} must have at least one sample of positive weight, but it has none; "
-                "remove it from the data and from the tree."
-            )
-        room = longest - samples
-        padded.append((np.pad(a, ((0, room), (0, 0))), np.pad(t, (0, room)), np.pad(c, (0, room))))
-    stacked = [np.stack(parts) for parts in zip(*padded, strict=True)]
-    dtype = stacked[0].dtype
-    a, t, c = (jnp.asarray(part, dtype) for part in stacked)
+    a, t, c = (jnp.asarray(part) for part in (a, t, c))
     squarable("features", a)
     squarable("targets", t, small=False)
-    start = jnp.zeros(dim, dtype) if start is None else start
-    start = finite_array("start", start, (dim,)).astype(dtype)
+    start = jnp.zeros(dim, a.dtype) if start is None else start
+    start = finite_array("start", start, (dim,)).astype(a.dtype)
     if truth is not None:
-        truth = finite_array("truth", truth, (clients, dim)).astype(dtype)
+        truth = finite_array("truth", truth, (clients, dim)).astype(a.dtype)
     return RobustRegression(jnp.swapaxes(a, 1, 2), t, c, tree, start, truth)
 
 
@@ -197,12 +171,9 @@ def clusters_of_clients(
 
     Returns:
       Shape (clients,), int.
-
-    Raises:
-      InputError: a number is out of range.
     """
     several("servers", servers, "clusters, one per edge server")
-    if any(np.ndim(server) for server in servers) or len(servers) == 0:
+    if np.ndim(servers[0] if len(servers) else servers) or len(servers) == 0:
         raise InputError(
             f"must be a list with the cluster of each edge server, but it is {one_line(servers)}",
             argument="servers",
@@ -252,9 +223,6 @@ def draw_robust_regression(
 
     Returns:
       The problem, on a tree with one edge server per entry of `servers`.
-
-    Raises:
-      InputError: a count is out of range.
     """
     typed_key(key)
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)
@@ -276,7 +244,7 @@ def draw_robust_regression(
     features = jax.random.normal(feature_key, (cluster.size, dim, most_samples), dtype)
     errors = noise.astype(dtype) * jax.random.laplace(noise_key, shape, dtype)
     outlying = jax.random.uniform(outlier_key, shape, dtype) < outliers.astype(dtype)
-    exact = jnp.einsum("nji,nj->ni", features, truth, precision=jax.lax.Precision.HIGHEST)
+    exact = jnp.einsum("nji,nj->ni", features, truth, precision=_HIGHEST)
     targets = exact + jnp.where(outlying, 10, 1) * errors
     present = jnp.arange(most_samples, dtype=dtype) < samples.astype(dtype)
     weights = jnp.broadcast_to(present.astype(dtype), shape)

@@ -1,4 +1,4 @@
-"""How the losses of a user's own problem are smoothed, for solvers that ask for smooth gradients.
+"""Smoothings of the losses of a user's own problem, for solvers that need smooth gradients.
 
 An object in the field `smoothing` of a problem: `gradients(problem, points, mu)` returns the
 gradients of the smoothed losses, (clients, dim), for mu of shape (clients,).
@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._checks import InputError, build, counted, one_line
 from fedjax_admm._pytrees import pytree_dataclass
 
 
@@ -47,8 +47,8 @@ class OwnSmoothing:
 class RandomizedSmoothing:
     """`f_mu(w) = mean_j f(w + mu u_j)` over standard normal u_j, the same in all rounds."""
 
-    draws: int = field(metadata={"static": True})  # pairs u, -u
-    seed: int = field(metadata={"static": True})
+    draws: int = counted()  # pairs u, -u
+    seed: int = counted(at_least=0)
 
     def gradients(self, problem, points, mu):
         """Return the mean of the gradients around the points."""
@@ -80,16 +80,10 @@ def randomized_smoothing(draws: int = 16, *, seed: int = 0) -> RandomizedSmoothi
       draws: pairs of points w + mu u, w - mu u; the u are standard normal.
       seed: of the draws, which are the same in all rounds and for all clients.
 
-    Returns:
-      For the argument `smoothing` of `federated`.
-
-    Raises:
-      InputError: a number is out of range.
-
     Reference: J. C. Duchi, P. L. Bartlett, M. J. Wainwright, "Randomized smoothing for stochastic
     optimization", SIAM Journal on Optimization 22(2), 2012.
     """
-    return RandomizedSmoothing(count("draws", draws), count("seed", seed, at_least=0))
+    return build(RandomizedSmoothing, **locals())
 
 
 def moreau_smoothing() -> MoreauSmoothing:
@@ -98,11 +92,7 @@ def moreau_smoothing() -> MoreauSmoothing:
 
 
 def as_smoothing(smoothing: Any) -> Smoothing:
-    """Return a smoothing: none for None, the user's for a function (params, sample, mu).
-
-    Raises:
-      InputError: it is neither.
-    """
+    """Return a smoothing: none for None, the user's for a function (params, sample, mu)."""
     if smoothing is None:
         return NoSmoothing()
     if hasattr(smoothing, "gradients") and not isinstance(smoothing, type):

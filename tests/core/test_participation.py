@@ -22,10 +22,6 @@ def masks(process, rounds=400, shape=SHAPE, seed=0):
     return np.asarray(jax.lax.scan(draw, first, jnp.arange(rounds))[1])
 
 
-def test_everyone():
-    assert masks(participation.everyone()).all()
-
-
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
 def test_bernoulli_has_its_rate_and_is_independent(probability):
     drawn = masks(participation.bernoulli(probability))
@@ -51,6 +47,14 @@ def test_without_replacement_draws_a_fixed_number_uniformly():
     _, presence = process.draw((), jnp.int32(0), jax.random.key(1), SHAPE)
     assert presence.sampled.dtype == jnp.int32
     np.testing.assert_array_equal(np.flatnonzero(presence.active), presence.sampled)
+
+
+@pytest.mark.parametrize(("fraction", "clients"), [(0.2, 6), (0.25, 8), (1.0, 30), (0.001, 1)])
+def test_a_fraction_is_rounded_to_a_number_of_clients(fraction, clients):
+    np.testing.assert_array_equal(
+        masks(participation.sampled(fraction), 20),
+        masks(participation.without_replacement(clients), 20),
+    )
 
 
 def longest_silence(drawn):
@@ -84,37 +88,6 @@ def test_markov_has_its_stationary_rate_and_its_stretches():
     assert drawn[1:][~was_on].mean() == pytest.approx(0.1, abs=0.02)
 
 
-def test_replay_gives_back_what_was_recorded():
-    recorded = masks(participation.markov_on_off(0.3, 0.3), 50)
-    np.testing.assert_array_equal(masks(participation.replay(recorded), 50), recorded)
-
-
-@pytest.mark.parametrize(
-    "process",
-    [
-        participation.everyone(),
-        participation.bernoulli(0.5),
-        participation.without_replacement(3),
-        participation.round_robin(3, 0.2),
-        participation.markov_on_off(0.5, 0.5),
-        participation.replay(np.ones((4, 2, 5), bool)),
-    ],
-    ids=lambda process: type(process).__name__,
-)
-def test_masks_may_have_several_axes(process):
-    process.check((2, 5), 4)
-    assert masks(process, 4, (2, 5)).shape == (4, 2, 5)
-
-
-def test_probabilities_are_leaves():
-    rates = jax.vmap(lambda p: jnp.mean(_mask(participation.bernoulli(p))))(jnp.array([0.1, 0.9]))
-    assert rates[0] < 0.4 < 0.6 < rates[1]
-
-
-def _mask(process):
-    return process.draw((), jnp.int32(0), jax.random.key(0), (1000,))[1].active.astype(float)
-
-
 def test_where_active_keeps_everything_of_the_absent():
     active = jnp.array([True, False, True])
     old = {"x": jnp.zeros((3, 2)), "k": jnp.zeros(3, jnp.int32)}
@@ -129,8 +102,7 @@ def test_where_active_keeps_everything_of_the_absent():
     ("build", "sentence"),
     [
         (lambda: participation.bernoulli(1.2), "probability must be at most 1, but it is 1.2."),
-        (lambda: participation.bernoulli(np.nan), "probability must be finite, but it is nan."),
-        (lambda: participation.bernoulli("x"), "probability must be a number, but it is 'x'."),
+        (lambda: participation.sampled(0), "fraction must be greater than 0, but it is 0."),
         (lambda: participation.without_replacement(0), "clients must be at least 1, but it is 0."),
         (lambda: participation.round_robin(0), "delay must be at least 1, but it is 0."),
         (lambda: participation.round_robin(2.5), "delay must be a whole number, but it is 2.5."),

@@ -31,6 +31,7 @@ PROCESSES = {
     "everyone": Case(participation.everyone, 1.0, draws=False),
     "bernoulli": Case(lambda: participation.bernoulli(0.3), 0.3),
     "without_replacement": Case(lambda: participation.without_replacement(6), 6 / 24),
+    "sampled": Case(lambda: participation.sampled(0.25), 6 / 24),
     # With p = 0.2, a client that last took part acts again after 1, 2 or 3 rounds.
     "round_robin": Case(
         lambda: participation.round_robin(3, 0.2), 1 / (0.2 + 2 * 0.8 * 0.2 + 3 * 0.64)

@@ -154,7 +154,7 @@ ROWS = [
     Misuse("bernoulli-bool", lambda: participation.bernoulli(True), "must be a number"),
     Misuse("markov-never-wakes", lambda: participation.markov_on_off(0, 0.5), "greater than 0"),
     Misuse("markov-vanishes", lambda: participation.markov_on_off(1e-50, 0.5), "counts as 0"),
-    Misuse("delay-ragged", lambda: participation.round_robin([[1], [2, 3]]), "array of numbers"),
+    Misuse("delay-ragged", lambda: participation.round_robin([[1], [2, 3]]), "must be a number"),
     Misuse("delay-fraction", lambda: participation.round_robin(1.5), "must be a whole number"),
     Misuse("replay-none", lambda: participation.replay(None), "masks must be an array"),
     Misuse("replay-text", lambda: participation.replay("111"), "masks must be an array"),

@@ -95,7 +95,7 @@ ROWS = [
     Misuse("samples-none", lambda: gaussians(None), "samples must be an array of numbers"),
     Misuse("samples-ragged", lambda: gaussians([[[1.0]], [[1.0], [2.0]]]), "array of numbers"),
     Misuse("samples-text", lambda: gaussians("a"), "samples must be an array of numbers"),
-    Misuse("counts-text", lambda: gaussians(np.ones((2, 3, 1)), counts="ab"), "whole numbers"),
+    Misuse("counts-text", lambda: gaussians(np.ones((2, 3, 1)), counts="ab"), "array of numbers"),
     # certificates
     Misuse("radius-none", lambda: gap(radius=None), "radius must be a number greater than 0"),
     Misuse("radius-text", lambda: gap(radius="1"), "radius must be a number greater than 0"),

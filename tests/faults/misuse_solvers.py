@@ -187,7 +187,7 @@ ROWS = [
     Misuse("safe-step-text", lambda: certificates.largest_safe_step(steep(1.0), "1"), "a number"),
     Misuse("safe-step-nothing", lambda: certificates.largest_safe_step(None, 1.0), "needs"),
     Misuse("gap-traced", lambda: jax.jit(certificates.gap_within)(1.0), "must be a known number"),
-    Misuse("gap-ragged", lambda: certificates.gap_within([[1.0], [1.0, 2.0]]), "known number"),
+    Misuse("gap-ragged", lambda: certificates.gap_within([[1.0], [1.0, 2.0]]), "than 0"),
     Misuse("gap-negative", lambda: certificates.gap_within(-1.0), "greater than 0"),
     Misuse("explained-graph", lambda: explained(graph=None), "must be a graph"),
     Misuse("explained-labels-none", lambda: explained(labels=None), "one cluster per node"),

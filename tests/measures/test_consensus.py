@@ -15,13 +15,12 @@ from fedjax_admm.measures import (
     consensus_error,
     consensus_gap,
     consensus_releases,
-    total_loss,
 )
 from fedjax_admm.participation import bernoulli
-from fedjax_admm.privacy import exact_release, gaussian_release, ledger, zcdp_plan
+from fedjax_admm.privacy import gaussian_release, ledger, zcdp_plan
 from fedjax_admm.problems import _consensus as consensus, consensus_regression
 from fedjax_admm.schedules import power_decay
-from fedjax_admm.solvers import private_networked_admm, private_subgradient
+from fedjax_admm.solvers import private_networked_admm
 from tests.reference import zcdp as reference
 
 CLIENTS, DIM, SIZES = 4, 3, (5, 2, 6, 3)
@@ -99,17 +98,6 @@ def test_errors_are_those_of_the_reference(dtype):
     )
 
 
-@pytest.mark.thorough
-@pytest.mark.kin(1)
-def test_zero_models_have_as_much_error_as_there_are_clients(dtype):
-    """A sum over clients, not a mean."""
-    zero = jnp.zeros((CLIENTS, DIM), dtype)
-    for model in (zero, 2 * jnp.asarray(minimiser(1.0), dtype)[None] + zero):
-        measured = consensus_error(Solver(), problem_of(dtype), State(model, model))
-        assert float(measured["unprotected_error"]) == pytest.approx(CLIENTS, rel=1e-6)
-        assert float(measured["released_error"]) == pytest.approx(CLIENTS, rel=1e-6)
-
-
 def test_the_optimum_has_no_error(dtype):
     problem = problem_of(dtype)
     models = jnp.broadcast_to(problem.optimum, (CLIENTS, DIM))
@@ -141,23 +129,6 @@ def test_the_gap_is_that_of_the_mean_model(dtype):
     assert float(measured["unprotected_error"]) == pytest.approx(
         10 * DIM / (minimiser(1.0) ** 2).sum(), rel=1e-4
     )
-
-
-@pytest.mark.thorough
-def test_gaps_are_not_negative(x64):
-    """However near or far the models are, up to the rounding of F."""
-    problem = problem_of(np.float64)
-    best = float(total_loss(problem, problem.optimum))
-    gap = jax.jit(
-        lambda w: consensus_gap(Solver(), problem, State(w, w))["gap"],
-    )
-    gaps = []
-    for seed in range(20):
-        for size in (1e-8, 1e-4, 1.0, 1e4):
-            away = size * np.random.default_rng(seed).standard_normal((CLIENTS, DIM))
-            gaps.append(float(gap(problem.optimum[None] + jnp.asarray(away))))
-            assert gaps[-1] >= (0 if size >= 1e-4 else -1e-14 * best)
-    assert max(gaps) > 1e6
 
 
 def test_the_ledger_has_the_releases_of_every_client(dtype):
@@ -218,15 +189,3 @@ def test_measures_of_a_run(x64):
     assert float(result.trace["unprotected_error"][-1]) == pytest.approx(last, rel=1e-9)
     sent = reference.error(np.asarray(result.estimate), minimiser(1.0))
     assert float(result.trace["released_error"][-1]) == pytest.approx(sent, rel=1e-9)
-
-
-@pytest.mark.thorough
-def test_without_noise_models_are_what_is_sent(x64):
-    solver = private_subgradient(exact_release(), step_size=power_decay(0.1, 0.0))
-    trace = run(
-        solver, problem_of(np.float64), jax.random.key(0), rounds=ROUNDS, measure=consensus_gap
-    ).trace
-    np.testing.assert_array_equal(trace["unprotected_error"], trace["released_error"])
-    assert (np.diff(trace["unprotected_error"]) < 0).all()
-    assert (np.diff(trace["gap"]) < 0).all()
-    assert trace["gap"][-1] > 0

@@ -152,19 +152,3 @@ def test_a_measure_stops_a_run():
         assert 0 < run.status.converged < 1000
         assert run.trace["residual"] <= 1e-8
         np.testing.assert_allclose(run.estimate, minimizer(), atol=1e-6)
-
-
-def two_numbers(solver, problem, state):
-    return {"a": jnp.zeros(()), "b": jnp.zeros(())}
-
-
-def test_a_measure_of_two_numbers_stops_nothing():
-    with pytest.raises(fa.InputError, match=r"^residual must return one number, but it returns "):
-        fa.run_until(
-            solvers.fed_admm(0.5),
-            quadratics(),
-            jax.random.key(0),
-            residual=two_numbers,
-            tolerance=1e-8,
-            max_rounds=10,
-        )

@@ -8,11 +8,9 @@ import pytest
 from fedjax_admm import penalties
 from fedjax_admm.measures import (
     augmented_lagrangian,
-    completion_objective,
     completion_residual,
     factor_error,
     fresh_rating_error,
-    rating_error,
 )
 from fedjax_admm.measures._ratings import squared_error
 from fedjax_admm.problems import matrix_completion_of_clients
@@ -158,33 +156,6 @@ def test_measures_in_single_precision():
     compare(found, truth("l2", state), jnp.float32, 1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["l2", "l1"])
-def test_single_precision_in_a_double_session(kind):
-    state = state_of()
-    with jax.enable_x64(True):
-        single = [
-            jax.tree.map(
-                lambda leaf: leaf.astype(jnp.float32) if leaf.dtype == jnp.float64 else leaf, part
-            )
-            for part in (solver_of(kind), problem_of())
-        ]
-        found = everything(*single, as_state(state, jnp.float32))
-        compare(found, truth(kind, state), jnp.float32, 1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_a_batch_of_states():
-    problem, solver = problem_of(), solver_of("l2")
-    states = [as_state(state_of(seed), jnp.float64) for seed in (0, 1, 2)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    found = jax.vmap(lambda state: everything(solver, problem, state))(stacked)
-    for i, state in enumerate(states):
-        for name, value in everything(solver, problem, state).items():
-            assert float(found[name][i]) == pytest.approx(float(value), rel=1e-12)
-
-
 @pytest.mark.usefixtures("x64")
 def test_the_residual_is_zero_at_a_stationary_point():
     """With zero factors, Y = -gradient = 0 and W = V: no direction pulls, not even at a kink."""
@@ -211,19 +182,6 @@ def test_nothing_held_out_is_not_a_number():
     assert np.isnan(found["raw_error"])
     wanted = fedmc.rmse(standard(LEARNT), state_of()["U"], state_of()["V"])
     assert float(found["training_error"]) == pytest.approx(wanted, rel=1e-5)
-
-
-@pytest.mark.thorough
-def test_rating_error_and_objective_are_parts():
-    """`rating_error` records what the single functions return."""
-    state, problem, solver = as_state(state_of(), jnp.float32), problem_of(), solver_of("l2")
-    found, all_found = (
-        jax.jit(rating_error)(solver, problem, state),
-        everything(solver, problem, state),
-    )
-    assert set(all_found) - set(found) == {"fresh_error", "lagrangian", "residual", "theory_beta"}
-    objective = jax.jit(completion_objective)(solver, problem, state.factors)
-    assert float(found["objective"]) == pytest.approx(float(objective), rel=1e-6)
 
 
 def test_sums_over_many_ratings_are_exact_in_single_precision():

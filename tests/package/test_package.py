@@ -113,6 +113,13 @@ def test_help_shows_every_name_of_a_room():
     assert all(name in text for name in fedjax_admm.measures.__all__)
 
 
+@pytest.mark.parametrize("name", ["participation", "protocol", "schedules", "traffic", "trees"])
+def test_modules_of_one_file_list_what_they_offer(name):
+    module = import_module(f"fedjax_admm.{name}")
+    assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, each) is not None for each in module.__all__)
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_unknown_names_are_attribute_errors(package):
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):

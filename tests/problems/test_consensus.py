@@ -128,20 +128,6 @@ def test_ragged_clients_are_padded(dtype):
 
 
 @pytest.mark.thorough
-def test_lists_and_whole_numbers_become_floats():
-    x = [[[1, 2]], [[3, 4], [5, 6]]]
-    with WITHOUT_OPTIMUM:
-        problem = consensus_regression(
-            graphs.chain(2), x, [[1], [2, 3]], losses.squared(), l1=1, l2=2
-        )
-    assert {problem.features.dtype, problem.targets.dtype, problem.l1.dtype} == {
-        jnp.dtype(np.float32)
-    }
-    np.testing.assert_array_equal(problem.features, [[[1, 2], [0, 0]], [[3, 4], [5, 6]]])
-    np.testing.assert_array_equal(problem.targets, [[1, 0], [2, 3]])
-
-
-@pytest.mark.thorough
 def test_data_keep_their_precision(x64):
     problem = build("huber", np.float32, l1=0.1, l2=0.2)
     floats = [leaf for leaf in jax.tree.leaves(problem) if leaf.dtype != jnp.int32]
@@ -238,53 +224,6 @@ def test_a_sample_without_features_pulls_nowhere(dtype):
         close(values(problem, w), np.full(CLIENTS, exact), dtype)
 
 
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_padding_has_no_influence(loss, x64):
-    """The same clients beside one with many more samples."""
-    dtype = np.float64
-    x, y = draw(loss)
-    rng = np.random.default_rng(9)
-    longer = [*x[:4], rng.standard_normal((40, DIM))], [*y[:4], np.ones(40)]
-    w = jnp.asarray(models())
-    clip = jnp.asarray(0.7)
-    short, long = build(loss, dtype, l1=0.1), build(loss, dtype, l1=0.1, data=longer)
-    assert long.features.shape[1] == 40
-    for limit in (None, clip):
-        first, second = (np.asarray(gradients(each, w, limit))[:4] for each in (short, long))
-        close(second, first, dtype)
-        first, second = (np.asarray(curvatures(each, w, limit)) for each in (short, long))
-        close(second[2, :6], first[2], dtype)
-    close(*(np.asarray(values(each, w))[:4] for each in (long, short)), dtype)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_gradients_are_derivatives_where_there_are_any(loss, x64):
-    problem = build(loss, l1=0.3, l2=0.7)
-    w = np.random.default_rng(3).standard_normal((CLIENTS, DIM))
-    gradient = jax.jit(jax.grad(lambda models: jnp.sum(problem.values(models))))(w)
-    close(gradients(problem, w), gradient, np.float64, scale=5)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_clipped_gradients_are_those_of_the_clipped_losses(loss, x64):
-    """By differences of the convex functions that clipping turns the losses into."""
-    x, y = draw(loss)
-    w = np.random.default_rng(3).standard_normal((CLIENTS, DIM))
-    clip = 0.6
-    found = np.asarray(gradients(build(loss), w, clip))
-
-    def value(k, model):
-        pairs = zip(x[k], y[k], strict=True)
-        total = [reference.clipped_value(loss, *pair, model, clip, HUBER) for pair in pairs]
-        return sum(total) / len(total)
-
-    for k in range(CLIENTS):
-        steps = 1e-6 * np.eye(DIM)
-        slopes = [(value(k, w[k] + step) - value(k, w[k] - step)) / 2e-6 for step in steps]
-        np.testing.assert_allclose(found[k], slopes, atol=1e-7)
-
-
 powers = st.integers(-12, 12).map(lambda exponent: 10.0**exponent)
 numbers = st.lists(st.floats(-1, 1), min_size=DIM, max_size=DIM)
 
@@ -312,26 +251,6 @@ def test_no_clipped_gradient_is_longer_than_the_norm(
         slope = reference.of_loss(SLOPES[loss])[1](seen @ aim, float(problem.targets[k, 0]))
         if abs(slope) * np.linalg.norm(seen) > 2 * clip and abs(seen @ aim) < 1e3 * target:
             np.testing.assert_allclose(lengths[k], clip, rtol=1e-5)
-
-
-def test_problems_are_pytrees(x64):
-    problem = build("huber", l1=0.1)
-    w = jnp.asarray(models())
-    close(gradients(problem, w), problem.gradients(w), np.float64)
-    stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), problem)
-    twice = jax.jit(jax.vmap(lambda each: each.values(w)))(stacked)
-    assert twice.shape == (2, CLIENTS)
-
-
-def test_a_single_client_needs_no_neighbours(x64):
-    x, y = draw()
-    with WITHOUT_OPTIMUM:
-        problem = consensus_regression(
-            graphs.from_edges(1, []), x[2:3], y[2:3], losses.squared(), l2=1.0
-        )
-    w = np.array([[1.0, 2.0, 3.0]])
-    expected = reference.subgradient("squared", x[2], y[2], w[0], None, 0.0, 1.0, 1)
-    close(gradients(problem, jnp.asarray(w))[0], expected, np.float64)
 
 
 # --- optimum --------------------------------------------------------------------------------------
@@ -381,15 +300,6 @@ def test_another_loss_shares_the_data_and_has_another_optimum(x64):
     assert np.abs(optima[0] - optima[2]).max() > 1e-3
 
 
-def test_the_optimum_does_not_see_the_graph(x64):
-    x, y = draw()
-    first, second = (
-        consensus_regression(graph, x, y, losses.squared(), l2=1.0).optimum
-        for graph in (network(), graphs.star(CLIENTS))
-    )
-    np.testing.assert_array_equal(first, second)
-
-
 def test_pooled_correlation(dtype):
     x, y = draw()
     expected = np.abs(sum(a.T @ b for a, b in zip(x, y, strict=True))).max()
@@ -424,22 +334,6 @@ def drawn(seed=0, loss="squared", noise=0.1, shift=0.0):
     return drawn_with(jax.random.key(seed), *numbers_, loss=loss, **sizes)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_drawn_shapes(loss, dtype):
-    with WITHOUT_OPTIMUM:
-        problem = jax.eval_shape(
-            lambda key: draw_consensus_regression(key, graphs.star(3), LOSSES[loss]()),
-            jax.random.key(0),
-        )
-    assert problem.features.shape == (3, 50, 8)  # the usual numbers of the paper
-    assert problem.targets.shape == (3, 50)
-    assert problem.truth.shape == (3, 8)
-    assert problem.optimum.shape == (8,)
-    assert (problem.sizes.shape, problem.sizes.dtype) == ((3,), jnp.int32)
-    floats = [leaf for leaf in jax.tree.leaves(problem) if leaf.dtype != jnp.int32]
-    assert {leaf.dtype for leaf in floats} == {dtype}
-
-
 def test_drawn_moments():
     problem = drawn()
     assert problem.features.shape == (400, 50, 4)
@@ -453,12 +347,6 @@ def test_drawn_moments():
     assert noise.mean() == pytest.approx(0, abs=0.01)
     assert noise.var() == pytest.approx(0.1, rel=0.05)
     assert abs(np.corrcoef(noise.ravel(), x[:, 0])[0, 1]) < 0.03
-
-
-def test_true_models_are_standard_normal():
-    truths = np.concatenate([np.asarray(drawn(seed).truth)[0] for seed in range(20)])
-    assert truths.mean() == pytest.approx(0, abs=0.4)
-    assert truths.std() == pytest.approx(1, abs=0.3)
 
 
 def test_shifts_move_the_true_models_and_nothing_else():
@@ -497,12 +385,6 @@ def test_labels_are_the_signs_of_numbers():
     expected = np.where(np.asarray(numbers_.targets) < 0, -1, 1)
     np.testing.assert_array_equal(labels.targets, expected)
     assert 0.3 < (expected > 0).mean() < 0.7
-
-
-def test_a_key_decides_the_draw():
-    first, same, other = (np.asarray(drawn(seed).targets) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(first, same)
-    assert np.abs(first - other).max() > 1
 
 
 def ridge_with(weights):
@@ -547,22 +429,19 @@ PARTS = {"graph": network, "features": X, "targets": Y, "loss": losses.squared}
             {"graph": lambda: network([(0, 1), (2, 3), (3, 4)])},
             "graph must be connected, but it has 2 components: node 2 cannot be reached",
         ),
-        ({"features": X[:4]}, r"features must hold one array per node of the graph \(5\), .* 4"),
-        ({"targets": [*Y, Y[0]]}, "targets must hold one array per node .* but it holds 6"),
+        ({"features": X[:4]}, r"features must hold one array per client \(5\), .* 4"),
         (
             {"features": changed(1, np.zeros((0, DIM)), X), "targets": changed(1, [], Y)},
-            r"features\[1\] must hold at least one sample, but it holds none; leave that client",
+            r"features\[1\] must hold at least one sample .* is \(0, 3\); leave that client",
         ),
         (
             {"features": [np.zeros((m, 0)) for m in SIZES]},
-            r"features must have columns, but features\[0\] is \(3, 0\)",
+            r"features\[0\] must hold at least one sample and one column, .* \(3, 0\)",
         ),
-        ({"features": changed(3, np.ones(2), X)}, r"features\[3\] must have shape \(any, any\)"),
         (
             {"features": changed(3, np.ones((2, 4)), X)},
             r"features\[3\] must have shape \(any, 3\), but it has \(2, 4\)",
         ),
-        ({"targets": changed(0, np.ones(4), Y)}, r"targets\[0\] must have shape \(3,\), .*\(4,\)"),
         (
             {"targets": changed(0, np.ones((3, 1)), Y)},
             r"targets\[0\] must have shape \(3,\), but it has \(3, 1\)",
@@ -572,30 +451,22 @@ PARTS = {"graph": network, "features": X, "targets": Y, "loss": losses.squared}
             r"features\[3\] must be finite, but entry \(1, 1\) is nan",
         ),
         (
-            {"targets": changed(3, [math.inf, 1], Y)},
-            r"targets\[3\] must be finite, but entry \(0,\) is inf",
-        ),
-        (
             {"loss": losses.logistic, "targets": changed(4, [1, -1, 0, 1, 1], LABELS)},
-            r"targets\[4\] must hold -1 and 1 for the logistic loss, but entry 2 is 0; classes 0",
+            r"targets\[4\] must hold -1 and 1, but entry 2 is 0; classes 0",
         ),
         (
             {"loss": losses.logistic},
-            r"targets\[0\] must hold -1 and 1 for the logistic loss, but entry 0 is ",
+            r"targets\[0\] must hold -1 and 1, but entry 0 is ",
         ),
         ({"loss": lambda: losses.Squared}, r"loss must be one of fedjax_admm.losses, such as"),
-        ({"loss": lambda: "squared"}, r"loss must be one of fedjax_admm.losses, .* is 'squared'"),
         ({"loss": lambda: None}, r"loss must be one of fedjax_admm.losses, .* it is None"),
         ({"l1": -0.1}, "l1 must be at least 0, but it is -0.1"),
         ({"l2": -1}, "l2 must be at least 0, but it is -1"),
-        ({"l2": math.nan}, "l2 must be finite, but it is nan"),
-        ({"l1": "auto"}, "l1 must be a number, but it is 'auto'"),
         ({"l1": np.ones(DIM)}, r"l1 must be one number, but it has shape \(3,\)"),
         (
             {"truth": np.ones(DIM)},
             r"truth must have shape \(5, 3\), but it has \(3,\)",
         ),
-        ({"truth": np.full((CLIENTS, DIM), math.nan)}, "truth must be finite"),
     ],
 )
 def test_mistakes_get_a_sentence(given_, sentence):
@@ -611,9 +482,6 @@ def test_mistakes_get_a_sentence(given_, sentence):
     [
         ("squared", "logistic", {}, "loss must suit the targets, but Squared and Logistic have"),
         ("logistic", "huber", {}, "loss must suit the targets, but Logistic and Huber have .*anew"),
-        ("squared", "huber", {"l1": -1.0}, "l1 must be at least 0, but it is -1"),
-        ("squared", "huber", {"l2": math.inf}, "l2 must be finite, but it is inf"),
-        ("squared", None, {}, "loss must be one of fedjax_admm.losses, .* it is None"),
     ],
 )
 def test_a_loss_must_suit_the_targets(first, second, options, sentence):
@@ -627,28 +495,12 @@ def test_a_loss_must_suit_the_targets(first, second, options, sentence):
     ("options", "sentence"),
     [
         ({"samples": 0}, "samples must be at least 1, but it is 0"),
-        ({"samples": 2.5}, "samples must be a whole number, but it is 2.5"),
-        ({"dim": 0}, "dim must be at least 1, but it is 0"),
         ({"noise": -0.1}, "noise must be at least 0, but it is -0.1"),
-        ({"shift": -1.0}, "shift must be at least 0, but it is -1"),
-        ({"shift": math.nan}, "shift must be finite, but it is nan"),
-        ({"l1": -1.0}, "l1 must be at least 0, but it is -1"),
-        ({"l2": -1.0}, "l2 must be at least 0, but it is -1"),
     ],
 )
 def test_mistakes_in_a_draw_get_a_sentence(options, sentence):
     with WITHOUT_OPTIMUM, pytest.raises(InputError, match=sentence):
         draw_consensus_regression(jax.random.key(0), graphs.star(3), losses.squared(), **options)
-
-
-def test_a_draw_needs_a_key_and_a_loss():
-    with WITHOUT_OPTIMUM, pytest.raises(InputError, match="key must be a typed key"):
-        draw_consensus_regression(7, graphs.star(3), losses.squared())
-    with (
-        WITHOUT_OPTIMUM,
-        pytest.raises(InputError, match=r"loss must be one of fedjax_admm\.losses"),
-    ):
-        draw_consensus_regression(jax.random.key(0), graphs.star(3), losses.Absolute)
 
 
 @pytest.mark.thorough

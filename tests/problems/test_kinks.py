@@ -120,7 +120,7 @@ def test_proximal_steps_come_to_the_minimum_of_cvxpy(loss):
 @pytest.mark.parametrize("loss", [pinball, network])
 def test_no_proximal_step_leaves_a_client_worse(loss, inner):
     """Also where the loss is not convex, and where steps are far too long."""
-    problem = federated(loss, clients(), jnp.zeros(DIM), inner=inner)
+    problem = federated(loss, clients(), jnp.zeros(DIM), optimizer=inner)
 
     @jax.jit
     @jax.vmap
@@ -174,7 +174,7 @@ def test_solvers_come_to_the_optimum_over_two_decades(name):
 def test_what_fell_short_is_counted_and_told():
     """Steps that are far too long are refused."""
     inner = inner_steps(optax.sgd(30.0), 3)
-    problem = federated(pinball, clients(), jnp.ones(DIM), inner=inner)
+    problem = federated(pinball, clients(), jnp.ones(DIM), optimizer=inner)
     solver = fa.solvers.fed_admm(1.0, local=fa.solvers.local_prox())
     with pytest.warns(UserWarning, match=r"^\d+ proximal steps of clients fell short of their acc"):
         result = fa.run(solver, problem, jax.random.key(0), rounds=5)
@@ -186,7 +186,7 @@ def test_what_fell_short_is_counted_and_told():
 @pytest.mark.thorough
 def test_iterations_that_are_too_few_are_counted():
     inner = inner_lbfgs(1, accuracy=1e-8)
-    problem = federated(lasso, clients(), jnp.ones(DIM), inner=inner)
+    problem = federated(lasso, clients(), jnp.ones(DIM), optimizer=inner)
     _, memory = problem.prox(
         jnp.zeros((4, DIM)), jnp.full(4, 9.0), problem.prox_memory(problem.start[None].repeat(4, 0))
     )

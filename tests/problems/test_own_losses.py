@@ -75,5 +75,5 @@ def test_a_loss_that_is_not_what_it_says_is_refused():
         problem(wrong)
     with pytest.raises(fa.InputError, match=r"loss must have a slope .* Mine\.slope is"):
         draw_consensus_regression(jax.random.key(0), GRAPH, wrong)
-    with pytest.raises(fa.InputError, match="must hold -1 and 1 for SquaredHinge"):
+    with pytest.raises(fa.InputError, match="must hold -1 and 1"):
         consensus_regression(GRAPH, [np.ones((1, 2))] * 4, [[0.5]] * 4, SquaredHinge())

@@ -66,7 +66,7 @@ def digits():
         data,
         start,
         weights="samples",
-        inner=fa.problems.inner_steps(optax.sgd(0.2), steps=10),
+        optimizer=fa.problems.inner_steps(optax.sgd(0.2), steps=10),
         score=right,
         held_out={"image": images[held_out], "label": labels[held_out]},
     )

@@ -153,7 +153,7 @@ OPTIONS = {"groups": {"groups": 2}, "heads": {"shared": "w"}}
 def distance(name: str, loss: Any = pseudo_huber) -> float:
     row = ROWS[name]
     inner = PRECISE if row.precise else None
-    task = problem(row.on, loss, inner=inner, **OPTIONS.get(row.minimises, {}))
+    task = problem(row.on, loss, optimizer=inner, **OPTIONS.get(row.minimises, {}))
     solver = row.build(task)
     run = fa.run(solver, task, jax.random.key(0), rounds=row.rounds)
     found = np.asarray(solver.estimate(run.state.solver))

@@ -176,7 +176,7 @@ def _star(settings: Settings, share: Any, key: jax.Array) -> Attackable:
         pinball,
         {"x": data.x, "y": data.y, "tau": jnp.full_like(data.y, 0.5)},
         jnp.zeros(data.x.shape[-1], data.x.dtype),
-        inner=PinballProx(data.y.shape[1], PASSES),
+        optimizer=PinballProx(data.y.shape[1], PASSES),
     )
     false, _ = flip_labels(problem, who=byzantine, label="y")
     wanted = _honest_minimiser(data, ~byzantine)

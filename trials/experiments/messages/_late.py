@@ -121,7 +121,7 @@ def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Po
         pinball,
         {"x": data.x, "y": data.y, "tau": halves},
         start,
-        inner=PinballProx(data.y.shape[1], PASSES),
+        optimizer=PinballProx(data.y.shape[1], PASSES),
     )
     all_of_them = jnp.ones(y.shape, bool)
     middle = minimize_together(x, y, halves.ravel(), all_of_them, penalties.zero(), _REFERENCE)

@@ -196,7 +196,7 @@ def _with_prox(data: Data, tree: trees.Tree | None) -> Any:
         {"x": data.x, "y": data.y, "tau": jnp.full_like(data.y, 0.5)},
         jnp.zeros(data.x.shape[-1], data.x.dtype),
         topology=tree,
-        inner=PinballProx(data.y.shape[1], PASSES),
+        optimizer=PinballProx(data.y.shape[1], PASSES),
     )
 
 

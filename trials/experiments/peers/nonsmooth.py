@@ -148,7 +148,7 @@ def draw_problem(
             jnp.zeros(dim, dtype),
             weights="samples",
             mask=there,
-            inner=PinballProx(largest, STEPS),
+            optimizer=PinballProx(largest, STEPS),
         )
         task = Regression(**vars(problem), penalty=penalty, least=jnp.zeros((), dtype))
         return Regression(**{**vars(task), "least": task.objective(found)})
