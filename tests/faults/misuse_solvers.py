@@ -14,7 +14,6 @@ from fedjax_admm import (
     penalties,
     problems,
     solvers,
-    testing,
     trees,
 )
 from tests.faults.row import Misuse
@@ -158,11 +157,6 @@ ROWS = [
         "attack-aggregates",
         lambda: messages.exchange(aggregator=messages.mimic(0.2)),
         "aggregator must be an aggregator such as",
-    ),
-    Misuse(
-        "attack-checked-as-aggregator",
-        lambda: testing.check_aggregator(messages.mimic(0.2)),
-        "must be an aggregator such as",
     ),
     Misuse("delay-cut", lambda: messages.bounded_delay(5, 0), "depth must be at least 5"),
     Misuse("delay-fixed-cut", lambda: messages.fixed_delay([1, 3], 2), "depth must be at least 3"),

@@ -8,7 +8,8 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation
-from fedjax_admm.testing import SOLVER_CHECKS, check_solver
+from fedjax_admm.testing import check_solver
+from fedjax_admm.testing._solvers import SOLVER_CHECKS
 from tests.bits import TOLERANCE
 from tests.builders import builders
 from tests.solvers.conformance import SOLVERS
