@@ -24,9 +24,9 @@ from fedjax_admm.capabilities import (
     Prox,
     check_capabilities,
     has,
-    members,
     needs,
 )
+from fedjax_admm.capabilities._needs import members
 from tests.solvers.conformance import SOLVERS
 
 
