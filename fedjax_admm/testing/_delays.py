@@ -1,4 +1,4 @@
-"""Checks of a delay: whole waits, a static depth, and links that deliver in time."""
+"""Checks of a delay: whole waits and a static depth."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm.messages import Exchange
-from fedjax_admm.testing._parts import FOR_ALL, Bench, fresh, normal
-from fedjax_admm.testing._shared import both_precisions, demand, demand_close, doing
+from fedjax_admm.testing._parts import FOR_ALL, Bench, fresh
+from fedjax_admm.testing._shared import both_precisions, demand, doing
 
 _ROUNDS = 16
 
@@ -78,51 +77,4 @@ def _waits(b: Delay) -> None:
     )
 
 
-@jax.jit
-def _deliver(exchange: Exchange, links: Any, sent: tuple) -> Any:
-    """Return the values, the weights and the arrivals of all rounds."""
-
-    def one_round(links, now):
-        values, weights, sends, index = now
-        key = jax.random.fold_in(fresh(1), index)
-        post, links = exchange.send_up(key, index, links, values, sends, weights)
-        return links, (post.values, post.weights, post.arrived)
-
-    return jax.lax.scan(one_round, links, sent)[1]
-
-
-def _links(b: Delay) -> None:
-    rng = np.random.default_rng(0)
-    values = normal((_ROUNDS, b.senders, 2))
-    weights = jnp.asarray(rng.uniform(0.5, 2, (_ROUNDS, b.senders)), jnp.float32)
-    sends = rng.random((_ROUNDS, b.senders)) < 0.7
-    exchange = Exchange(delay=b.part)
-    with doing(f"Messages on links with {b.name}"):
-        links = exchange.init_up(fresh(0), values[0], weights[0])
-        rounds = jnp.arange(_ROUNDS, dtype=jnp.int32)
-        delivered = _deliver(exchange, links, (values, weights, jnp.asarray(sends), rounds))
-    arrives, heavy, arrived = map(np.asarray, delivered)
-    newest, depth = np.full(b.senders, -1), b.part.depth
-    for now, sender in np.ndindex(_ROUNDS, b.senders):
-        if arrived[now, sender]:
-            same = np.all(np.asarray(values[:, sender]) == arrives[now, sender], -1)
-            origin = np.flatnonzero(same & sends[:, sender])
-            what = f"The message of sender {sender} in round {now} on links with {b.name}"
-            demand(
-                origin.size == 1 and now - depth <= origin[0] <= now,
-                f"{what} must have been sent in one of the last {depth} rounds or now, but it was "
-                "not; the longest wait must be the depth.",
-            )
-            demand(origin[0] > newest[sender], f"{what} must be newer than the one before it.")
-            pair = weights[origin[0], sender], heavy[now, sender]
-            demand_close(f"The weights of sender {sender}, sent and heard,", *pair, 0.0, 0.0)
-            newest[sender] = origin[0]
-        due = now - depth
-        demand(
-            b.part.loses or due < 0 or not sends[due, sender] or newest[sender] >= due,
-            f"{b.name} has loses=False, but of what sender {sender} said in round {due} nothing is "
-            f"heard by round {now}, and nothing newer, with a depth of {depth}.",
-        )
-
-
-DELAY_CHECKS = {"kind": _kind, "waits": _waits, "links": _links, **FOR_ALL}
+DELAY_CHECKS = {"kind": _kind, "waits": _waits, **FOR_ALL}

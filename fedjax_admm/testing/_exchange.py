@@ -71,7 +71,6 @@ def check_exchange_part(
     A delay (`depth`, `loses`, `in_order` and `draw(key, index, number)`):
 
     - `waits`: none is negative, nor longer than the depth if no message is lost.
-    - `links`: a message arrives within the depth, newer than the one before it, with its weight.
 
     Args:
       part: a pytree, as `messages.qsgd(4)` is.

@@ -246,5 +246,5 @@ def check_penalty(
     if not all(map(callable, methods)) or isinstance(penalty, type):
         raise unfit("penalty", penalty, "an object with the methods value, prox and optimality")
     demand_pytree("penalty", penalty)
-    bench = bench_of(prox_of, value_of, (penalty,), points, steps, kinks, False, convex)
+    bench = bench_of(prox_of, value_of, (penalty,), points, steps, kinks, convex)
     make(bench, PENALTY_CHECKS, only)

@@ -66,7 +66,6 @@ def check_prox(
     points: ArrayLike = POINTS,
     steps: Sequence[float] = STEPS,
     kinks: ArrayLike | Sequence[float] = (),
-    separable: bool | None = None,
     convex: bool = False,
     limit: float = np.inf,
     only: str | Sequence[str] | None = None,
@@ -77,7 +76,7 @@ def check_prox(
     - `minimises`: no point of a grid (or, where g is not separable, of many random ones at all
       distances) is better than the result, in float64, at every step.
     - `jit`: the same numbers under `jax.jit`, also where step and parameters are traced.
-    - `vmap`: the same numbers under `jax.vmap`, over rows, or over entries where g is separable.
+    - `vmap`: the same numbers under `jax.vmap`, over rows.
     - `derivatives`: away from kinks, those by the point, the step and the parameters are those of
       finite differences, in float64.
     - `kinks`: at zero of both signs, at `kinks` and at minus `kinks` they are finite, in float32
@@ -88,15 +87,13 @@ def check_prox(
 
     Args:
       prox: of arrays of one or two axes: elementwise, or along the last axis.
-      value: `value(x, *parameters)`, g itself: as many values as entries if it is separable, or
-        their sum; infinite where x is not allowed.
+      value: `value(x, *parameters)`, g itself: as many values as entries if it is separable, else
+        one; infinite where x is not allowed.
       *parameters: numbers, arrays, or pytrees of them.
       points: shape (rows, dim): where the map is checked.
       steps: positive.
       kinks: where the map has a kink or a jump; derivatives are checked there and not compared
         beside them.
-      separable: whether entries do not depend on each other; found from the shape of `value` if
-        None.
       convex: whether g is convex.
       limit: of the entries of points in `range`, for a g that is not finite further out.
       only: names of the checks to make; all if None.
@@ -108,7 +105,7 @@ def check_prox(
     for name, function in (("prox", prox), ("value", value)):
         if not callable(function):
             raise unfit(name, function, "a function")
-    bench = bench_of(prox, value, parameters, points, steps, kinks, separable, convex, limit)
+    bench = bench_of(prox, value, parameters, points, steps, kinks, convex, limit)
     make(bench, PROX_CHECKS, only)
 
 
@@ -119,7 +116,6 @@ def bench_of(
     points: ArrayLike,
     steps: Sequence[float],
     kinks: ArrayLike | Sequence[float],
-    separable: bool | None,
     convex: bool,
     limit: float = np.inf,
 ) -> Bench:
@@ -134,10 +130,9 @@ def bench_of(
     special = np.append(np.unique(np.concatenate([special, -special])), -0.0)
     rows = np.resize(special, (-(-special.size // dim), dim))
     rows = np.concatenate([rows, np.zeros((1, dim))])
-    if separable is None:
-        with doing(f"{name_of(value)} of an array"):
-            shape = np.shape(value(jnp.asarray(points[0]), *parameters))
-        separable = shape == (dim,) and dim > 1
+    with doing(f"{name_of(value)} of an array"):
+        shape = np.shape(value(jnp.asarray(points[0]), *parameters))
+    separable = shape == (dim,) and dim > 1
     numbers = tuple(float(step) for step in steps)
     return Bench(prox, value, parameters, points, numbers, rows, separable, convex, limit)
 
@@ -275,21 +270,10 @@ def _vmap(b: Bench) -> None:
     points = jnp.asarray(b.points)
     step = jnp.asarray(b.steps[0], points.dtype)
     alone = _prox(b.prox, points, step, b.parameters)
-    one = partial(b.prox)
-
-    def by_row(points, step, parameters):
-        return jax.vmap(lambda row: one(row, step, *parameters))(points)
-
-    if b.separable:
-        mapped = jax.vmap(by_row, (0, None, None))
-        rows = points.reshape(*points.shape, 1)
-    else:
-        mapped, rows = by_row, points
     with doing(f"{b.name} under jax.vmap"):
-        result = jax.jit(mapped)(rows, step, b.parameters).reshape(points.shape)
-    demand_close(
-        f"Results of {b.name} with and without jax.vmap", result, alone, *_close(points.dtype)
-    )
+        rows = jax.vmap(lambda row: b.prox(row, step, *b.parameters))(points)
+    where = f"Results of {b.name} with and without jax.vmap"
+    demand_close(where, rows, alone, *_close(points.dtype))
 
 
 def _derivatives(b: Bench) -> None:

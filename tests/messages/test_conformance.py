@@ -22,7 +22,7 @@ QUICK = {
 KIN = ("bits", "rows")
 # `jit` is for one of each kind: numbers that differ in a batch are traced as well. `vmap` is for
 # parts with loops, searches or a memory. Slopes of aggregators are compared with differences in
-# test_aggregators.py, links with the drawn waits in test_delays.py.
+# test_aggregators.py.
 EXAMPLES = {
     ("channel", "vmap"): ("qsgd", "low_rank", "error_feedback, top_k"),
     ("aggregator", "vmap"): ("trimmed_mean", "geometric_median", "krum"),
@@ -33,7 +33,6 @@ EXAMPLES = {
     ("attack", "jit"): ("scaled_noise",),
     ("delay", "jit"): ("bounded_delay",),
     ("aggregator", "derivatives"): ("centred_clipping",),
-    ("delay", "links"): ("replay_delays",),
 }
 
 

@@ -315,11 +315,6 @@ BROKEN = {
         "waits",
         "has loses=False, but a message waits 4 rounds, which is more than its depth of 2",
     ),
-    ("delay", "messages that nobody hears"): (
-        {"draw": drawn(lambda waits, *_: waits + 1)},
-        "links",
-        "of what sender . said in round . nothing is heard by round ., and nothing newer",
-    ),
     ("delay", "draws of its own"): (
         {"draw": drawn(lambda waits, *_: waits * np.int32(RNG.integers(9)))},
         "keys",

@@ -190,9 +190,8 @@ def test_clients_that_should_move_but_do_not_are_told():
         ({"problem": 3}, "needs a problem with"),
         ({"rounds": 7}, "rounds must be even, but it is 7"),
         ({"rounds": 0}, "rounds must be at least 2"),
-        ({"key": 5}, "key must be a typed key"),
         ({"clients": 3}, "clients must be a function of the state"),
-        ({"tolerance": -1.0}, "tolerance must be at least 0"),
+        ({"bits": -1.0}, "bits must be at least 0"),
         ({"only": ("keys", "speed")}, "only must be one of 'needs', 'traffic'"),
     ],
 )
