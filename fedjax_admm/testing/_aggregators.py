@@ -134,22 +134,10 @@ def _groups(b: Aggregator) -> None:
             demand_close(where, several[group], alone[0], 1e-9, 1e-9)
 
 
-def _permuted(b: Aggregator) -> None:
-    with jax.enable_x64(True):
-        rule, values, weights, groups, number, previous = b.wide(3)
-        order = np.random.default_rng(3).permutation(len(groups))
-        one = _called(b, "vectors", rule, values, weights, groups, number, previous)
-        shuffled = values[order], weights[order], groups[order]
-        other = _called(b, "vectors", rule, *shuffled, number, previous)
-        where = f"{b.name} of vectors in another order, and in the first one,"
-        demand_close(where, other, one, 1e-9, 1e-9)
-
-
 AGGREGATOR_CHECKS = {
     "kind": _kind,
     "absent": _absent,
     "empty": _empty,
     "groups": _groups,
-    "permuted": _permuted,
     **{name: check for name, check in FOR_SMOOTH.items() if name != "keys"},
 }

@@ -60,13 +60,11 @@ def check_exchange_part(
     - `absent`: vectors of weight 0 do not matter, even if they are not finite.
     - `empty`: a group in which nobody is present keeps its previous vector.
     - `groups`: many groups give the same as one by one.
-    - `permuted`: the order of vectors does not matter.
 
     An attack (`who`, `init` and a call that returns the messages and the memory):
 
     - `who`: bool, one per sender; one sender at least is honest.
     - `rows`: only present Byzantine senders send anything false; absent rows do not matter.
-    - `some`: it can be called for some senders, with their rows of the memory.
 
     A delay (`depth`, `loses`, `in_order` and `draw(key, index, number)`):
 

@@ -10,7 +10,6 @@ import numpy as np
 from fedjax_admm._run import difference
 from fedjax_admm.capabilities import (
     ClippedGradients,
-    DifferenceOfConvex,
     Gradients,
     Minimizers,
     Prox,
@@ -261,28 +260,6 @@ def _memory(b: Bench) -> None:
         )
 
 
-def _difference(b: Bench) -> None:
-    if not b.can(DifferenceOfConvex):
-        return
-    with jax.enable_x64(True):
-        problem, points = b.wide()
-        if b.can(Prox) and not b.is_exact(problem.prox_memory(points)):
-            return
-        other = points + jnp.asarray(np.random.default_rng(3).standard_normal(points.shape))
-        for number in (0.1, 2.0):
-            step = filled(points, number)
-            with doing(f"{b.name}.prox_convex_part"):
-                one, two = (ask("prox_convex_part")(problem, x, step) for x in (points, other))
-            along = np.asarray(jnp.sum((one - two) * (points - other), -1))
-            k = int(np.argmin(along))
-            demand(
-                along[k] >= -1e-9,
-                f"A proximal map is monotone, but between {row_text(points[k])} and "
-                f"{row_text(other[k])} {b.name}.prox_convex_part of client {k} at step {number:g} "
-                f"moves against the difference of the points: their product is {along[k]:.6g}.",
-            )
-
-
 def _minimizers(b: Bench) -> None:
     if not b.can(Minimizers, Values):
         return
@@ -312,6 +289,5 @@ LOSS_CHECKS = {
     "smoothed": _smoothed,
     "prox": _prox,
     "memory": _memory,
-    "difference": _difference,
     "minimizers": _minimizers,
 }

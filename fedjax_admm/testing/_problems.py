@@ -221,7 +221,6 @@ def check_problem(
     - `prox`: `f(w) + |w - v|^2 / (2 step)` is nowhere lower among many points, nor after steps
       along its gradient; that of an inexact prox, which has a memory, is not above that of v.
     - `memory`: the prox keeps the structure, shapes and dtypes of its memory.
-    - `difference`: the proximal map of the convex part is monotone, as every exact one is.
     - `minimizers`: no point nearby is better.
     - `projection`: projecting twice is projecting once.
     - `take`: the problem of some clients returns their rows, draws from a key included.

@@ -51,8 +51,8 @@ class _Bench(NamedTuple):
         return tuple(self.solver.participants(self.problem))
 
     def run(self, rounds=None, process=None, start=None):
-        """Return the run; who takes part is drawn anew in each round unless `process` is given."""
-        process = on_and_off() if process is None else process
+        """Return a run, in which clients come and go unless `process` is given."""
+        process = participation.markov_on_off(0.3, 0.3) if process is None else process
         rounds = self.rounds if rounds is None else rounds
         return run(
             self.solver, self.problem, self.key, rounds=rounds, participation=process, start=start
@@ -97,7 +97,6 @@ def check_solver(
     - `vmap`: the same numbers in a batch of keys, under `jax.jit` and `jax.vmap`, as one by one.
     - `gradients`: derivatives by all hyper-parameters are finite, and not all zero.
     - `resumes`: half of the rounds and the other half are all rounds, to the same bits.
-    - `replayed`: the steps one by one, with recorded masks, are the run.
     - `keys`: no random key is used twice.
 
     Args:
@@ -138,11 +137,6 @@ def check_solver(
             value=problem,
         )
     make(bench, SOLVER_CHECKS, only)
-
-
-def on_and_off() -> participation.Participation:
-    """Return the process of most runs, whose programs compile once."""
-    return participation.markov_on_off(0.3, 0.3)
 
 
 @jax.jit
@@ -348,7 +342,7 @@ def _traces(b: _Bench) -> None:
 
 
 def _vmap(b: _Bench) -> None:
-    process = on_and_off()
+    process = participation.markov_on_off(0.3, 0.3)
     keys = jax.random.split(jax.random.key(1), 3)
 
     def estimate(key):
@@ -406,18 +400,6 @@ def _resumes(b: _Bench) -> None:
         demand_close(where, found, wanted, 0.0, b.bits * float(size), remedy)
 
 
-def _replayed(b: _Bench) -> None:
-    masks = np.random.default_rng(0).random((b.rounds, *b.mask)) < 0.5
-    with doing(f"A run of {b.name} with recorded masks"):
-        replayed = b.run(process=participation.replay(masks))
-        state = b.run(0).state.solver
-    for index, mask in enumerate(masks):
-        state = _step(b.solver, b.problem, state, b.info(mask, index))
-    where = f"Estimates of {b.name} after a run with recorded masks, and after its steps one by one"
-    found, wanted = map(b.solver.estimate, (replayed.state.solver, state))
-    demand_close(where, found, wanted, _CLOSE, _CLOSE)
-
-
 def _keys(b: _Bench) -> None:
     # A key that is used twice raises while a program is traced, inside a scan too.
     with jax.debug_key_reuse(True), doing(f"A run of {b.name} with 2 clients per round"):
@@ -443,6 +425,5 @@ SOLVER_CHECKS = {
     "vmap": _vmap,
     "gradients": _gradients,
     "resumes": _resumes,
-    "replayed": _replayed,
     "keys": _keys,
 }

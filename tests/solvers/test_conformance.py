@@ -31,10 +31,7 @@ EXAMPLES = {
 # In the thorough one: of every solver, and of these kinds. Rounds, masks and keys are the work of
 # one harness per topology, of which each kind has its own; dtypes of all solvers are traced below.
 MORE = ("absent",)
-KINDS = (
-    *("nobody", "dtype", "traces", "gradients", "structure", "vmap", "replayed"),
-    *("resumes", "keys"),
-)
+KINDS = (*("nobody", "dtype", "traces", "gradients", "structure", "vmap", "resumes", "keys"),)
 
 
 def rows():

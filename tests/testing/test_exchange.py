@@ -229,15 +229,6 @@ BROKEN = {
         "groups",
         "of group 0 among 3, and alone, differ",
     ),
-    ("aggregator", "the first counts more"): (
-        {
-            "votes": lambda self, weights: (
-                weights * (1 + jnp.arange(weights.shape[0], dtype=weights.dtype))
-            )
-        },
-        "permuted",
-        "of vectors in another order, and in the first one, differ",
-    ),
     ("aggregator", "a branch on values"): (
         {"__call__": called(Powered, lambda result, *_: result if result[0, 0] > -9 else -result)},
         "jit",
@@ -279,11 +270,6 @@ BROKEN = {
         "rows",
         "must change the rows of present Byzantine senders alone, but it changes row 0, which is "
         "absent",
-    ),
-    ("attack", "a number of senders that is fixed"): (
-        {"lies": lambda self, values, *_: values * jnp.arange(8, dtype=values.dtype)[:, None]},
-        "some",
-        "MineLouder of 3 senders of 8 raised",
     ),
     ("attack", "a root of zero"): (
         {"lies": spread},

@@ -77,14 +77,6 @@ BROKEN = {
         "smoothed",
         "smoothed_gradients with mu = 1e-6 must be nearly the gradients",
     ),
-    "a convex part that turns around": (
-        {
-            "prox_convex_part": lambda self, points, step: -points,
-            "prox_concave_part": lambda self, points, step, mu: points,
-        },
-        "difference",
-        "A proximal map is monotone, but between .* moves against the difference",
-    ),
     "minimisers that are none": (
         {"minimizers": lambda self: jnp.zeros_like(self.x[:, 0])},
         "minimizers",
