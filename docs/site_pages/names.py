@@ -44,7 +44,7 @@ class Name(NamedTuple):
         """Return the folder of its room in which it is defined, "" for the room itself."""
         inner = self.home.removeprefix(self.room).strip(".").split(".")
         inside = len(inner) > 1 and self.home.startswith(self.room) and inner[0][0] != "_"
-        return inner[0] if inside else ""
+        return inner[0] if inside and f"{self.room}.{inner[0]}" not in rooms() else ""
 
 
 @cache
