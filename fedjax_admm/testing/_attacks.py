@@ -6,13 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm.testing._parts import FOR_SMOOTH, Bench, demand_same_state, fresh, normal
+from fedjax_admm.testing._parts import FOR_SMOOTH, Bench, fresh, normal
 from fedjax_admm.testing._shared import (
     both_precisions,
     demand,
     demand_close,
     demand_finite,
     demand_kind,
+    demand_same_form,
+    demand_stacked,
     doing,
 )
 
@@ -84,17 +86,12 @@ def _kind(b: Attack) -> None:
         values = b.messages(dtype)
         with doing(f"{b.name}.init"):
             memory = attack.init(values)
-        for path, leaf in jax.tree.leaves_with_path(memory):
-            demand(
-                leaf.shape[:1] == (b.senders,),
-                f"{b.name}.init must return a memory that is stacked over {b.senders} senders, "
-                f"but {jax.tree_util.keystr(path) or 'it'} has shape {leaf.shape}.",
-            )
+        demand_stacked(f"{b.name}.init, the memory of senders,", memory, b.senders)
         with doing(f"{b.name} of values of dtype {np.dtype(dtype).name}"):
             result, new = _attack(attack, values, *b.masks, memory, fresh(0))
         demand_kind(b.name, result, values.shape, dtype)
         demand_finite(f"The messages of {b.name}", result)
-        demand_same_state(b.name, "a memory", memory, new)
+        demand_same_form(b.name, "a memory", memory, new)
 
 
 def _rows(b: Attack) -> None:

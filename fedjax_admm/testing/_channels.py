@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm.messages import from_bytes, to_bytes
-from fedjax_admm.testing._parts import FOR_SMOOTH, Bench, demand_same_state, fresh, normal
+from fedjax_admm.testing._parts import FOR_SMOOTH, Bench, fresh, normal
 from fedjax_admm.testing._shared import (
     both_precisions,
     demand,
     demand_close,
     demand_finite,
     demand_kind,
+    demand_same_form,
     doing,
 )
 
@@ -83,7 +84,7 @@ def _kind(b: Bench) -> None:
         )
         demand_kind(where, pair[0], b.shape, dtype)
         demand_finite(where, pair[0])
-        demand_same_state(where, "a state", state, pair[1])
+        demand_same_form(where, "a state", state, pair[1])
 
 
 def _bits(b: Bench) -> None:

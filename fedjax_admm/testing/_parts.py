@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._run import difference
 from fedjax_admm.testing._shared import (
     NO_BRANCH,
     SAFE,
@@ -71,16 +70,6 @@ def fresh(number: int) -> jax.Array:
 def normal(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> jax.Array:
     """Return normal numbers, the same for one seed in either precision."""
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), dtype)
-
-
-def demand_same_state(where: str, what: str, old: Any, new: Any) -> None:
-    """Demand that a state keeps its structure, shapes and dtypes."""
-    change = difference(old, new)
-    demand(
-        not change,
-        f"{where} must return {what} with the structure, shapes and dtypes of the one that it is "
-        f"given, for jax.lax.scan, but {change}.",
-    )
 
 
 def _scaled(part: Any, factor: float) -> Any:

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._run import difference
 from fedjax_admm.capabilities import (
     ClippedGradients,
     Gradients,
@@ -23,6 +22,8 @@ from fedjax_admm.testing._shared import (
     demand_close,
     demand_finite,
     demand_kind,
+    demand_same_form,
+    demand_stacked,
     doing,
     dtype_of,
     row_text,
@@ -246,18 +247,8 @@ def _memory(b: Bench) -> None:
     with doing(f"{b.name}.prox"):
         memory = b.problem.prox_memory(points)
         _, kept = ask("prox")(b.problem, points, filled(points, 0.7), memory)
-    change = difference(memory, kept)
-    demand(
-        not change,
-        f"{b.name}.prox must return a memory with the structure, shapes and dtypes of the one that "
-        f"it is given, but {change}.",
-    )
-    for path, leaf in jax.tree.leaves_with_path(memory):
-        demand(
-            leaf.shape[:1] == (b.clients,),
-            f"The memory of {b.name}.prox must be stacked over clients, but "
-            f"{jax.tree_util.keystr(path)} has shape {leaf.shape}.",
-        )
+    demand_same_form(f"{b.name}.prox", "a memory", memory, kept)
+    demand_stacked(f"The memory of clients of {b.name}.prox", memory, b.clients)
 
 
 def _minimizers(b: Bench) -> None:

@@ -30,6 +30,7 @@ from fedjax_admm.testing._shared import (
     demand_close,
     demand_finite,
     demand_kind,
+    demand_stacked,
     doing,
     make,
     unfit,
@@ -145,12 +146,7 @@ def _parameters(b: Bench) -> None:
     points = b.usual()
     with doing(f"{b.name}.parameters"):
         stacked = b.problem.parameters(points)
-    for path, leaf in jax.tree.leaves_with_path(stacked):
-        demand(
-            leaf.shape[:1] == (b.clients,),
-            f"{b.name}.parameters of stacked models must be stacked, but "
-            f"{jax.tree_util.keystr(path)} has shape {leaf.shape}.",
-        )
+    demand_stacked(f"{b.name}.parameters of the models of clients", stacked, b.clients)
     leaves = jax.tree.leaves(stacked)
     flat = np.concatenate([np.asarray(leaf).reshape(b.clients, -1) for leaf in leaves], 1)
     for k in range(b.clients):

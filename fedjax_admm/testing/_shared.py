@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, one_line, one_of
+from fedjax_admm._run import difference
 
 Check = Callable[[Any], None]
 SAFE = (
@@ -117,6 +118,26 @@ def demand_kind(where: str, array: Any, shape: tuple[int, ...], dtype: Any) -> N
         f"{array.dtype}; take the dtype of constants from the arguments, as "
         "jnp.asarray(1.0, points.dtype) does.",
     )
+
+
+def demand_same_form(where: str, what: str, old: Any, new: Any) -> None:
+    """Demand that a state keeps its structure, shapes and dtypes."""
+    change = difference(old, new)
+    demand(
+        not change,
+        f"{where} must return {what} with the structure, shapes and dtypes of the one that it is "
+        f"given, for jax.lax.scan, but {change}.",
+    )
+
+
+def demand_stacked(where: str, tree: Any, number: int) -> None:
+    """Demand that all leaves have a leading axis of a length, that of clients or senders."""
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        demand(
+            leaf.shape[:1] == (number,),
+            f"{where} must be stacked over {number} of them, but "
+            f"{jax.tree_util.keystr(path) or 'it'} has shape {leaf.shape}.",
+        )
 
 
 def demand_close(

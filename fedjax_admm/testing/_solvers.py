@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_admm import participation
 from fedjax_admm._checks import InputError, count, scalar
-from fedjax_admm._run import check_methods, difference, run
+from fedjax_admm._run import check_methods, run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.protocol import RoundInfo
@@ -19,6 +19,7 @@ from fedjax_admm.testing._shared import (
     demand_close,
     demand_finite,
     demand_no_static_numbers,
+    demand_same_form,
     doing,
     dtype_of,
     is_float,
@@ -211,19 +212,11 @@ def _traffic(b: _Bench) -> None:
 def _structure(b: _Bench) -> None:
     with doing(f"{b.name}.init"):
         state = b.solver.init(b.problem, jax.random.key(0))
-    for how, step in (
-        ("without jax.jit", lambda *a: a[0].step(*a[1:])),
-        ("under jax.jit", _step),
-    ):
+    for how, step in (("without jax.jit", type(b.solver).step), ("under jax.jit", _step)):
         remedy = "Take jnp.where or jax.lax.cond in place of an if on values."
         with doing(f"{b.name}.step {how}", remedy if "under" in how else ""):
             new = step(b.solver, b.problem, state, b.info(True, 0))
-        found = difference(state, new)
-        demand(
-            not found,
-            f"{b.name}.step {how} must return a state with the structure, shapes and dtypes of the "
-            f"one that it is given, but {found}.",
-        )
+        demand_same_form(f"{b.name}.step {how}", "a state", state, new)
         demand_finite(f"The state after {b.name}.step {how}", new)
     with doing(f"{b.name}.estimate"):
         estimate = b.solver.estimate(new)
@@ -233,11 +226,11 @@ def _structure(b: _Bench) -> None:
         dim = start.shape[-1]
         shapes = ((dim,), (b.mask[-1], dim))
     if shapes is not None:
-        found = getattr(estimate, "shape", None)
+        shape = getattr(estimate, "shape", None)
         demand(
-            found in [tuple(shape) for shape in shapes],
+            shape in [tuple(one) for one in shapes],
             f"{b.name}.estimate must be a model, of shape {' or '.join(map(str, shapes))}, but its "
-            f"shape is {found}; pass shapes if models have another one.",
+            f"shape is {shape}; pass shapes if models have another one.",
         )
 
 

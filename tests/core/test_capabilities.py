@@ -168,32 +168,11 @@ def test_a_measure_reads_what_it_declares_and_no_more(measure):
     jax.eval_shape(lambda *given: measure(*given), *guards)
 
 
-DIRECT = {
-    direct.local_models: (),
-    direct.pooled_model: (),
-    direct.cluster_oracle: ([0, 0, 1],),
-    direct.cluster_models: ([0, 0, 1],),
-    direct.global_mean: (),
-    direct.user_means: (),
-    direct.item_means: (),
-    direct.damped_biases: (),
-    direct.alternating_least_squares: (jax.random.key(0),),
-}
-
-
 def test_every_direct_method_declares_what_it_needs():
     public = [getattr(direct, name) for name in direct.__all__]
     assert all(function.requires for function in public)
-    assert set(public) - set(DIRECT) == {direct.locate_centrally}
-
-
-@pytest.mark.parametrize("method", DIRECT, ids=lambda method: method.__name__)
-def test_a_direct_method_tells_what_a_problem_lacks(method):
-    options = {"clusters": 2} if "cluster" in method.__name__ else {}
-    with pytest.raises(InputError, match=f"^{method.__name__} needs a problem with"):
-        method(localization(), *DIRECT[method], **options)
-    with pytest.raises(InputError, match="locate_centrally needs a problem with anchors"):
-        direct.locate_centrally(SOLVERS["IFCA"].problem())
+    with pytest.raises(InputError, match=r"^pooled_model needs a problem with"):
+        direct.pooled_model(localization())
 
 
 # --- sentences ------------------------------------------------------------------------------------

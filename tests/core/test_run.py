@@ -86,21 +86,6 @@ def test_two_halves_are_the_whole_bit_for_bit(process):
     np.testing.assert_array_equal(second.trace["round"], np.arange(21, 41))
 
 
-@pytest.mark.thorough
-def test_grid_over_omega_and_beta_is_the_runs_one_by_one():
-    omegas, betas = jnp.array([5.0, 10.0, 50.0]), jnp.array([100.0, 200.0])
-    place = problem()
-
-    def error(omega, beta):
-        return final_error(fa.solvers.fsmdm(omega=omega, beta=beta), place)
-
-    grid = jax.jit(jax.vmap(jax.vmap(error, (None, 0)), (0, None)))(omegas, betas)
-    assert grid.shape == (3, 2)
-    one_by_one = [[float(error(o, b)) for b in betas] for o in omegas]
-    np.testing.assert_allclose(grid, one_by_one, rtol=2e-4)
-    assert np.ptp(grid) > 1e-2  # the grid does change the outcome
-
-
 def test_stacked_solver_is_a_grid():
     solvers = [fa.solvers.fsmdm(omega=omega) for omega in (5.0, 50.0)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *solvers)

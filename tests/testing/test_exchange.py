@@ -259,7 +259,7 @@ BROKEN = {
     ("attack", "one memory for all"): (
         {"init": lambda self, values: jnp.zeros((), jnp.int32)},
         "kind",
-        r"must return a memory that is stacked over 8 senders, but it has shape \(\)",
+        r"memory of senders, must be stacked over 8 of them, but it has shape \(\)",
     ),
     ("attack", "the absent speak"): (
         {
