@@ -8,10 +8,10 @@ minimum by duality is, over weights l_j >= 0 whose sum is 1,
 
     max_l  <c, l> - step / 2 ||sum_j l_j g_j||^2     at z = v - step sum_j l_j g_j
 
-Every l gives a lower bound of phi, so that `best value - bound` is a gap that the best point has at
-most. A round finds l, evaluates phi at the model's minimiser or halfway between it and the best
-point, in turns, and takes the plane from there; it stands in the place of the lightest one, which
-is merged with the next lightest, so that the bound does not fall.
+Every l gives a lower bound of phi, so that the gap of the best point is at most `best value -
+bound`. A round finds l, evaluates phi at the model's minimiser or halfway between it and the best
+point, in turns, and takes the plane from there. The new plane replaces the one of least weight,
+which is merged with that of the next weight, so that the bound does not fall.
 
 Reference: K. C. Kiwiel, "Proximity control in bundle methods for convex nondifferentiable
 minimization", Mathematical Programming 46 (1990); aggregation of planes and the dual problem.
@@ -25,11 +25,11 @@ import jax.numpy as jnp
 
 from fedjax_admm._linear_algebra import positive_inverse
 
-# As many planes are remembered: dim + 1 determine a point, and one is new.
+# Number of planes at most: dim + 1 determine a point, and one is new.
 _PLANES = 24
-# A gap is small enough at this share of phi.
+# Largest gap of a solved problem, relative to phi.
 _RELATIVE = 1e-4
-# What differs by so many units of rounding is equal.
+# Numbers are equal that differ by so many units of rounding.
 _ROUNDING = 16
 
 
@@ -52,7 +52,7 @@ def minimize_by_planes(
     tolerance: jax.Array,
     rounds: int | jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the best point (dim,) that was found, and whether its gap is small enough, shape ().
+    """Return the best point (dim,), and whether its gap is small enough, shape ().
 
     Args:
       value_and_slope: phi and its slope at a point (dim,).
@@ -63,7 +63,7 @@ def minimize_by_planes(
       tolerance: shape (): the search ends as soon as the gap is at most this and at most 1e-4 of
         phi; at once where the start's gap, step / 2 ||slope||^2, is at most this. In the end
         either of the two is small enough.
-      rounds: how many at most; each takes one evaluation.
+      rounds: largest number of rounds, of one evaluation each.
     """
     number = min(start.shape[-1] + 2, _PLANES)
     value, slope = known
@@ -161,7 +161,7 @@ def _dual(slopes, heights, step, weights) -> jax.Array:
 
 
 def _replaced(slopes, heights, weights, slope, height) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the planes with a new one in the place of the lightest, merged with the next one."""
+    """Return the planes with a new one in place of the lightest, which is merged with the next."""
     light, next_one = jax.lax.top_k(-weights, 2)[1]
     both = weights[light] + weights[next_one]
     share = jnp.where(both > 0, weights[light] / jnp.where(both > 0, both, 1), 0)

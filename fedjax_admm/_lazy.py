@@ -1,4 +1,4 @@
-"""Names that load when they are first used (PEP 562), listed once in a stub beside the package.
+"""Names that load at their first use (PEP 562), listed once in the stub beside a package.
 
 Type checkers read `__init__.pyi`; so does `attach`, when the package is imported.
 """
@@ -20,7 +20,7 @@ def attach(
       file: its `__file__`; `__init__.pyi` beside it holds `from MODULE import NAME as NAME` only.
 
     Returns:
-      The three; a name that is a module stands for itself.
+      The three. A name from the package itself is its module.
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text())
     home = {

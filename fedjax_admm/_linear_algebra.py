@@ -1,8 +1,8 @@
-"""Linear algebra that runs anywhere: in a batch, on several devices of one CPU, on a GPU.
+"""Linear algebra without LAPACK: in a batch, on several devices of one CPU, on a GPU.
 
 LAPACK's eigenvalue, singular value, LU and Cholesky routines, as JAX 0.10 calls them on a CPU, can
-wait for ever when several devices of one process solve batches of problems at once; what is here is
-made of sums and products only, like `fedjax_admm.kernels.eigh_by_rotations`.
+hang when several devices of one process solve batches of problems at once. These functions use sums
+and products only, like `fedjax_admm.kernels.eigh_by_rotations`.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from fedjax_admm.kernels import eigh_by_rotations, safe_norm, safe_ratio, svd_by_rotations
 
-# A relative gap of 2^-40 between the two largest eigenvalues is still told apart, nearly.
+# Squarings resolve a relative gap of about 2^-40 between the two largest eigenvalues.
 _SQUARINGS = 40
 
 
@@ -20,8 +20,8 @@ def top_eigenvector(matrix: jax.Array) -> jax.Array:
     """Return the unit eigenvector of the largest eigenvalue of a positive semidefinite matrix.
 
     The matrix is squared again and again, P <- P^2 / trace(P^2): after s squarings the share of an
-    eigenvalue l in P is l^(2^s), so that P becomes the projector onto the top eigenvector. Of an
-    eigenspace of several dimensions, one vector is returned.
+    eigenvalue l in P is l^(2^s), so that P becomes the projector onto the top eigenvector. For an
+    eigenspace of several dimensions, the result is one of its vectors.
 
     Args:
       matrix: shape (n, n), symmetric, positive semidefinite.
@@ -69,7 +69,7 @@ def positive_inverse(matrix: jax.Array) -> jax.Array:
         row, column = jnp.take(a, k, axis=-2), jnp.take(a, k, axis=-1)
         here = places == k
         pivot = jnp.take(row, k, axis=-1)[..., None]
-        # The pivot's own row and column take those of the inverse.
+        # The row and the column of the pivot become those of the inverse.
         scaled = jnp.where(here, 1, row) / pivot
         rest = jnp.where(here[:, None], 0, a)
         rest = jnp.where(here, 0, rest)
@@ -115,9 +115,9 @@ def eigh_in_any_units(matrix: jax.Array, *, lifted: bool) -> tuple[jax.Array, ja
 def solve_least_norm(matrix: jax.Array, right: jax.Array) -> jax.Array:
     """Solve `matrix x = right` for the shortest x, where matrix and right side come from data.
 
-    Up to 128 unknowns the matrix is decomposed, and eigenvalues that are rounding alone are left
-    out. Larger ones are solved with a small ridge that is iterated away: directions whose
-    eigenvalues are below a millionth of the mean one (a thirtieth in float32) are not resolved.
+    Up to 128 unknowns the matrix is decomposed without the eigenvalues that are rounding alone.
+    Larger systems are solved with a small ridge and refined: directions whose eigenvalues are below
+    a millionth of the mean one (a thirtieth in float32) are not resolved.
 
     Args:
       matrix: shape (n, n), symmetric and positive semidefinite; it may be singular.
@@ -133,7 +133,7 @@ def solve_least_norm(matrix: jax.Array, right: jax.Array) -> jax.Array:
     eps = jnp.finfo(matrix.dtype).eps
     if size <= _DECOMPOSED:
         spectrum, vectors = eigh_in_any_units(matrix, lifted=False)
-        # What is left of the directions that are none is below the square of the rounding.
+        # Eigenvalues that should be 0 are below the square of the rounding.
         seen = spectrum > eps**2 * jnp.max(spectrum)
         scaled = vectors * safe_ratio(1.0, jnp.where(seen, spectrum, 0))[None]
         inverse, steps = jnp.matmul(scaled, vectors.T, precision=highest), 3
@@ -155,10 +155,10 @@ _DECOMPOSED = 128
 def compensated_sum(
     carry: tuple[jax.Array, jax.Array], term: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Add a term to a sum without losing what rounding cuts off.
+    """Add a term to a sum with compensated rounding.
 
-    `(total, lost)` stands for `total + lost`, with `lost` below the rounding of `total`: the error
-    of millions of additions is that of a few.
+    `(total, lost)` stands for `total + lost`, with `lost` below the rounding of `total`: millions
+    of additions are as accurate as a few.
 
     Reference: D. E. Knuth, "The Art of Computer Programming", volume 2, 3rd edition, section 4.2.2,
     theorem B (the exact error of an addition).
@@ -169,7 +169,7 @@ def compensated_sum(
 
 
 def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the rounded sum and what was cut off."""
+    """Return the rounded sum and its rounding error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -201,7 +201,7 @@ def conjugate_gradients(
         x, r, direction, residual, steps = carry
         bent = apply(direction)
         bend = jnp.vdot(direction, bent)
-        # A direction without curvature ends the search: the length 0 leaves everything as it is.
+        # A direction without curvature ends the search with a step of length 0.
         length = jnp.where(bend > 0, residual / jnp.where(bend > 0, bend, 1), 0)
         x, r = x + length * direction, r - length * bent
         new = jnp.where(bend > 0, jnp.vdot(r, r), 0)

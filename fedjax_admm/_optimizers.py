@@ -3,12 +3,11 @@
     sparse = fa.as_gradient_transformation(fa.penalties.l1(1e-3), 0.1)
     optimizer = optax.chain(optax.sgd(0.1), sparse)
 
-With u the update of the links before, which has the learning rate in it already, the parameters
-become
+With u the update of the links before, which contains the learning rate, the parameters become
 
     x <- Prox_g(x + u; learning rate)
 
-and the link gives what is added to them, `Prox_g(x + u; learning rate) - x`.
+and the link returns the update `Prox_g(x + u; learning rate) - x`.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,9 +28,9 @@ LeafProx: TypeAlias = Callable[..., Any] | Any
 
 @short_repr
 class ProximalState(NamedTuple):
-    """What the link remembers."""
+    """State of the link."""
 
-    updates: jax.Array  # shape=(), int32: how many there were
+    updates: jax.Array  # shape=(), int32: number of updates so far
 
 
 def as_gradient_transformation(
@@ -42,8 +41,8 @@ def as_gradient_transformation(
     `optax.chain(optax.sgd(0.1), as_gradient_transformation(penalties.l1(1e-3), 0.1))` is proximal
     gradient descent: its limits are stationary points of the loss plus the penalty. The learning
     rate is that of the links before, and the step of the map. After a link that scales every entry
-    by itself, as Adam does, the map is still the plain one (Prox-SGD as most write it): zeros are
-    as exact, but limits are those of the scaled gradients, which weigh the penalty otherwise.
+    by itself, as Adam does, the map is not scaled (the usual Prox-SGD): zeros are as exact, but the
+    limits are those of the scaled gradients, which weigh the penalty differently.
 
     Entries that the map makes zero are zero after `optax.apply_updates`: `x + (0 - x)` is exact.
     Other entries are those of the map up to a rounding.
@@ -52,21 +51,17 @@ def as_gradient_transformation(
       prox: `prox(v, step)` for every leaf, such as those of `fedjax_admm.kernels`; a penalty of
         `fedjax_admm.penalties`; or a mapping from patterns of leaves' paths to such or None, as in
         `kernels.tree_prox`: `{"*/kernel": penalties.l1(1e-3), "*/bias": None}`.
-      learning_rate: a number, or what the links before have: an optax schedule, or another function
-        of the count of updates from 0. A schedule of `fedjax_admm.schedules` counts from 1.
+      learning_rate: a number, an optax schedule, or another function of the count of updates from
+        0, as in the links before. A schedule of `fedjax_admm.schedules` counts from 1.
 
     Returns:
       The link; its `update` needs the parameters.
-
-    Raises:
-      InputError: `prox` is no map, or the learning rate is negative or no schedule; in `update`,
-        the parameters are missing.
 
     Reference: N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization
     1(3), 2014, section 4.2 (proximal gradient method).
     """
     maps = (
-        {pattern: _leaf_prox(found) for pattern, found in prox.items()}
+        {pattern: _leaf_prox(leaf_prox) for pattern, leaf_prox in prox.items()}
         if isinstance(prox, Mapping)
         else _leaf_prox(prox)
     )
@@ -98,11 +93,7 @@ def as_gradient_transformation(
 
 
 def _leaf_prox(prox: Any) -> Callable[..., Any] | None:
-    """Return the map of a leaf.
-
-    Raises:
-      InputError: it is neither a function nor a penalty.
-    """
+    """Return the map of a leaf; None leaves it unchanged."""
     if hasattr(prox, "prox"):
 
         def prox_of_penalty(v: jax.Array, step: jax.Array) -> jax.Array:

@@ -1,9 +1,9 @@
-"""Docstrings as plain text: what stands between backticks, or indented, is code.
+"""Docstrings as plain text, in which backticks and indentation mark code.
 
 Sphinx reads docstrings as reStructuredText, in which `*`, `|` and a trailing `_` are marks and an
-indented paragraph is a quotation. Ours are read in a terminal first: formulas stand in them as they
-are written. So marks outside backticks are escaped here and an indented paragraph becomes a block
-of code; napoleon takes the sections ("Args:", "Returns:") apart.
+indented paragraph is a quotation. Ours are plain text for a terminal, with formulas. This module
+escapes marks outside backticks and turns an indented paragraph into a block of code; napoleon reads
+the sections ("Args:", "Returns:").
 """
 
 import inspect
@@ -27,8 +27,8 @@ ITEM = re.compile(r"^([-*] |\d+\. )")
 
 def plain_docstrings(app, what, name, obj, options, lines: list[str]) -> None:
     """Turn a docstring of plain text into reStructuredText, in place."""
-    told = [*lines, *_fields(obj)] if what in ("class", "exception") else lines
-    read = "\n".join(_read(told)).split("\n")
+    text = [*lines, *_fields(obj)] if what in ("class", "exception") else lines
+    read = "\n".join(_read(text)).split("\n")
     # Napoleon takes the first colon of a property for the end of its type: ours are sentences.
     kind = "method" if what in ("property", "attribute") else what
     lines[:] = GoogleDocstring(read, SECTIONS, app, kind, name, obj, options).lines()
@@ -40,21 +40,21 @@ def purpose(obj: object) -> str:
 
 
 def without_protocol_signature(app, what, name, obj, options, signature, returned):
-    """Leave out the signature of a protocol: nobody calls one."""
+    """Leave out the signature of a protocol, which is never called."""
     return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
 
 
 def hide_field_numbers(app, what, name, obj, skip, options) -> bool | None:
-    """Leave out what a NamedTuple says of its fields, which are told with the class."""
+    """Leave out the fields of a NamedTuple, which the class documents."""
     return True if type(obj).__name__ == "_tuplegetter" else None
 
 
 def _fields(cls: type) -> Iterator[str]:
     """Yield the fields of a class as a section of its docstring."""
-    told = {name: words for name, words in field_comments(cls).items() if words}
-    if told:
+    comments = {name: words for name, words in field_comments(cls).items() if words}
+    if comments:
         yield from ("", "Fields:")
-        yield from (f"  {name}: {words}" for name, words in told.items())
+        yield from (f"  {name}: {words}" for name, words in comments.items())
 
 
 def _read(lines: list[str]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def _read(lines: list[str]) -> Iterator[str]:
 
 
 def _kinds() -> Callable[[str], str]:
-    """Return a function that says of each line, from the first on, what it is part of."""
+    """Return a function that gives the kind of each line, called from the first line on."""
     kind, blank = "text", True
 
     def of(line: str) -> str:

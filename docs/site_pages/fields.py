@@ -1,6 +1,6 @@
-"""The fields of classes and the constants of modules, from what stands beside them in the source.
+"""The comments of classes' fields and of modules' constants, read from the source.
 
-Every field of ours carries a comment: shape, dtype, unit, what it is. A comment may go on in lines
+Every field of ours has a comment with shape, dtype, unit and meaning, which may continue in lines
 of its own below the field. A constant has a comment, or a text below it.
 """
 
@@ -33,7 +33,7 @@ def field_comments(cls: type) -> dict[str, str]:
 
 
 def constant_comment(module: str, name: str) -> str:
-    """Return what stands beside or below a constant of a module, "" if nothing does."""
+    """Return the comment beside or below a constant of a module, "" without one."""
     tree, comments = _parsed(find_spec(module).origin)
     for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
         if name not in _assigned(node):
@@ -46,7 +46,7 @@ def constant_comment(module: str, name: str) -> str:
 
 
 def _assigned(node: ast.stmt) -> set[str]:
-    """Return the names that a statement of a module gives values to."""
+    """Return the names that a statement of a module assigns."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     parts = (part for target in targets if target is not None for part in ast.walk(target))
     return {part.id for part in parts if isinstance(part, ast.Name)}
@@ -61,7 +61,7 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
 
 
 def _comment(comments: dict[int, tuple[bool, str]], line: int) -> Iterator[str]:
-    """Yield the words beside a line, and of the comments that go on below it."""
+    """Yield the comment beside a line, and its continuation below."""
     if line not in comments:
         return
     yield comments[line][1]
@@ -71,7 +71,7 @@ def _comment(comments: dict[int, tuple[bool, str]], line: int) -> Iterator[str]:
 
 @cache
 def _parsed(file: str) -> tuple[ast.Module, dict[int, tuple[bool, str]]]:
-    """Return a file's tree, and its comments by line: whether it stands alone there, its words."""
+    """Return a file's tree, and its comments by line: whether it is alone there, its words."""
     text = Path(file).read_text("utf-8")
     lines = text.splitlines()
     comments = {}

@@ -1,8 +1,8 @@
-"""The public names: which rooms there are, and where each name is told.
+"""The public names: the rooms, and the room in which each name is documented.
 
-A room is what can be reached from `fedjax_admm` by public names that are modules. Its names stand
-in its stub, `__init__.pyi`, or are what a single module defines. A name that several rooms offer
-(the few that users meet at the root, say) is told in the innermost of them, and once.
+A room is a module that public names reach from `fedjax_admm`. Its names are those of its stub,
+`__init__.pyi`, or the definitions of a single module. A name that several rooms offer (such as the
+few at the root) is documented once, in the innermost of them.
 """
 
 import ast
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 
 class Name(NamedTuple):
-    """A public name, as the room has it in which it is told."""
+    """A public name in the room that documents it."""
 
     room: str  # fedjax_admm.solvers
     name: str  # fsmdm
@@ -29,38 +29,38 @@ class Name(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """Return what it names."""
+        """Return its object."""
         return getattr(import_module(self.room), self.name)
 
     @property
     def kind(self) -> str:
-        """Return what autodoc calls it."""
+        """Return its kind in the words of autodoc."""
         if inspect.isclass(self.value):
             return "exception" if issubclass(self.value, BaseException) else "class"
         return "function" if inspect.isroutine(self.value) else "data"
 
     @property
     def folder(self) -> str:
-        """Return the folder of its room in which it is defined, "" for the room itself."""
+        """Return the folder of its room that defines it, "" for the room itself."""
         inner = self.home.removeprefix(self.room).strip(".").split(".")
         inside = len(inner) > 1 and self.home.startswith(self.room) and inner[0][0] != "_"
-        return inner[0] if inside else ""
+        return inner[0] if inside and f"{self.room}.{inner[0]}" not in rooms() else ""
 
 
 @cache
 def rooms() -> dict[str, dict[str, str]]:
     """Return the public names of each room, and the module that defines each."""
-    found: dict[str, dict[str, str]] = {}
-    waiting = ["fedjax_admm"]
-    while waiting:
-        room = waiting.pop(0)
+    offered: dict[str, dict[str, str]] = {}
+    queue = ["fedjax_admm"]
+    while queue:
+        room = queue.pop(0)
         names = dict(_offered(import_module(room)))
         inner = [
             name for name in names if isinstance(getattr(import_module(room), name), ModuleType)
         ]
-        waiting += [f"{room}.{name}" for name in inner]
-        found[room] = {name: home for name, home in names.items() if name not in inner}
-    return found
+        queue += [f"{room}.{name}" for name in inner]
+        offered[room] = {name: home for name, home in names.items() if name not in inner}
+    return offered
 
 
 def _offered(module: ModuleType) -> Iterator[tuple[str, str]]:
@@ -85,13 +85,13 @@ def public_names() -> tuple[Name, ...]:
     for room, names in rooms().items():
         for name, home in names.items():
             home = _home(getattr(import_module(room), name), home)
-            told = innermost.get((name, home))
-            if told is None or len(room) > len(told.room):
+            other = innermost.get((name, home))
+            if other is None or len(room) > len(other.room):
                 innermost[name, home] = Name(room, name, home)
     return tuple(sorted(innermost.values()))
 
 
 def _home(value: Any, home: str) -> str:
-    """Return the module that defines a value, where it can tell."""
+    """Return the module that defines a value, if the value knows it."""
     tells = inspect.isroutine(value) or inspect.isclass(value)
     return getattr(value, "__module__", home) if tells else home

@@ -24,8 +24,8 @@ def reference_pages() -> Iterator[tuple[str, str]]:
 
 
 def _index() -> str:
-    """Return the page that leads to the rooms."""
-    told = {name.room for name in public_names()}
+    """Return the page with links to all rooms."""
+    documented = {name.room for name in public_names()}
     return "\n".join(
         [
             *_title("Reference", "="),
@@ -34,7 +34,7 @@ def _index() -> str:
             ".. toctree::",
             "   :maxdepth: 1",
             "",
-            *(f"   {room}" for room in rooms() if room in told),
+            *(f"   {room}" for room in rooms() if room in documented),
             "   /generated/commands",
             "   /results",
             "",
@@ -43,13 +43,13 @@ def _index() -> str:
 
 
 def _room(room: str, names: list[Name]) -> Iterator[str]:
-    """Yield the lines of a room's page: what is in it at a glance, then each name."""
+    """Yield the lines of a room's page: a table of its names, then each name."""
     yield from _title(room, "=")
     yield f".. automodule:: {room}\n   :no-members:\n"
     also = [name for name in public_names() if name.room != room and name.name in rooms()[room]]
     if also:
         links = ", ".join(f":py:obj:`~{name.full}`" for name in also)
-        yield f"To be had here too, and told in their own rooms: {links}.\n"
+        yield f"Also available here, and documented in their own rooms: {links}.\n"
     by_folder = sorted(names, key=lambda name: (name.folder, name.name))
     for folder, inside in groupby(by_folder, key=lambda name: name.folder):
         inside = list(inside)
@@ -58,7 +58,7 @@ def _room(room: str, names: list[Name]) -> Iterator[str]:
             yield f".. automodule:: {room}.{folder}\n   :no-members:\n   :no-index:\n"
         yield from _glance(inside)
         if room != KERNELS:
-            yield from (_told(name) for name in inside)
+            yield from (_entry(name) for name in inside)
 
 
 def _glance(names: Iterable[Name]) -> Iterator[str]:
@@ -81,11 +81,11 @@ def _kernel(name: Name) -> str:
             "   :class: kernel",
             "",
         ]
-    return "\n".join([*lines, _told(name)])
+    return "\n".join([*lines, _entry(name)])
 
 
-def _told(name: Name) -> str:
-    """Return the directive that tells a name."""
+def _entry(name: Name) -> str:
+    """Return the directive that documents a name."""
     if name.kind == "data":
         value = repr(name.value)
         shown = f"   :value: {value}\n" if len(value) <= _SHORT and "<" not in value else ""
@@ -96,7 +96,7 @@ def _told(name: Name) -> str:
 
 
 def _constant(name: Name) -> str:
-    """Return what is said of a constant."""
+    """Return the comment of a constant."""
     return plain(" ".join(constant_comment(name.home, name.name).split()))
 
 

@@ -1,8 +1,8 @@
-"""Checks of what people give: numbers, arrays, counts, texts, functions, and their sizes.
+"""Checks of a user's arguments: numbers, arrays, counts, texts, functions, and their sizes.
 
-scalar("rho", rho, above=0)            a number as an array, or one sentence that names the argument
-count("rounds", rounds)                a static whole number
-instance("tree", tree, Tree, "a tree") what an argument must be
+scalar("rho", rho, above=0)             a number as an array, or one sentence with the argument
+count("rounds", rounds)                 a static whole number
+instance("tree", tree, Tree, "a tree")  an object of a class
 """
 
 from fedjax_admm._lazy import attach

@@ -10,15 +10,13 @@ from fedjax_admm._checks._declared import (
     ranged as ranged,
 )
 from fedjax_admm._checks._kinds import (
+    countable as countable,
     flag as flag,
     function_of as function_of,
     instance as instance,
+    largest_squarable as largest_squarable,
     several as several,
     shapes_of as shapes_of,
-)
-from fedjax_admm._checks._sizes import (
-    countable as countable,
-    largest_squarable as largest_squarable,
     squarable as squarable,
 )
 from fedjax_admm._checks._values import (

@@ -1,4 +1,4 @@
-"""Fields that declare what may be given for them: range, kind and default.
+"""Fields that declare the range, the kind and the default of a builder's argument.
 
     weight: jax.Array = positive()
     block: int = counted()
@@ -32,8 +32,8 @@ def declared(
 
     Args:
       check: `(name, value) -> value`, which raises `InputError`.
-      argument: what a builder calls it, if not as the field.
-      curvature: where None is allowed, what it stands for, of the largest curvature, shape ().
+      argument: the builder's name of it, if it is not that of the field.
+      curvature: the value that None stands for, as a function of the largest curvature, shape ().
       static: whether it is a part of the structure.
       default: of the field.
     """
@@ -121,10 +121,7 @@ def flagged() -> Any:
 def build(cls: type[Class], **arguments: Any) -> Class:
     """Build an object from a user's arguments, checked and converted as its fields declare.
 
-    A builder passes on `**locals()`; what is no field is left out.
-
-    Raises:
-      InputError: an argument is out of range or of another kind.
+    A builder passes on `**locals()`; names that are no fields are left out.
     """
     values = {}
     for each in fields(cls):  # pyright: ignore[reportArgumentType]

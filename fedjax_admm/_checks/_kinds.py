@@ -1,42 +1,34 @@
-"""Checks that an argument is of the kind that is wanted: anything else would fail far away."""
+"""Checks of an argument's kind, and of sizes, which would fail far from the mistake otherwise."""
 
 import inspect
+import math
 import os
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks._values import InputError, listed, one_line
+from fedjax_admm._checks._values import (
+    LARGEST_COUNT,
+    InputError,
+    is_concrete,
+    listed,
+    one_line,
+    wider,
+)
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return True or False, as it was given: the text "False" would count as True.
-
-    Raises:
-      InputError: the value is neither.
-    """
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(
-            f"must be True or False, but it is {one_line(value)}", argument=name, value=value
-        )
+    """Return True or False; the text "False" would count as True."""
+    instance(name, value, (bool, np.bool_), "True or False")
     return bool(value)
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:
-    """Check that an argument is an object of a class.
-
-    Args:
-      name: what the argument is called.
-      value: what was given.
-      kind: the class, or several.
-      wanted: what is wanted, with its article, such as "a graph of fedjax_admm.graphs".
-
-    Raises:
-      InputError: the argument is something else, such as the class itself.
-    """
+    """Check that an argument is an object of a class, which `wanted` names with its article."""
     if not isinstance(value, kind):
         raise InputError(
             f"must be {wanted}, but it is {one_line(value)}", argument=name, value=value
@@ -44,30 +36,14 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) 
 
 
 def several(name: str, value: Any, of: str) -> None:
-    """Check that an argument is a list, a tuple or an array with an axis.
-
-    Args:
-      name: what the argument is called.
-      value: what was given.
-      of: what it holds, such as "one array per client".
-
-    Raises:
-      InputError: the argument is something else, such as a mapping, a text or a generator.
-    """
-    listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    if not (listed or (hasattr(value, "__array__") and np.ndim(value) > 0)):
-        raise InputError(
-            f"must be a list of {of}, but it is {one_line(value)}", argument=name, value=value
-        )
+    """Check that an argument is a list, a tuple or an array with an axis; `of` names its parts."""
+    sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    if not (sequence or (hasattr(value, "__array__") and np.ndim(value) > 0)):
+        instance(name, value, (), f"a list of {of}")
 
 
 def function_of(name: str, value: Any, *arguments: str) -> None:
-    """Check that an argument is a function that can be called with so many arguments.
-
-    Raises:
-      InputError: the argument cannot be called, or not so.
-    """
-    called = f"{name}({', '.join(arguments)})"
+    """Check that an argument is a function that can be called with so many arguments."""
     fits = callable(value)
     try:
         inspect.signature(value).bind(*arguments)
@@ -76,28 +52,19 @@ def function_of(name: str, value: Any, *arguments: str) -> None:
     except ValueError:  # built in, without a signature
         pass
     if not fits:
-        raise InputError(
-            f"must be a function {called}, but it is {one_line(value)}", argument=name, value=value
-        )
-
-
-def _place(function: Any, error: Exception) -> str:
-    """Return where in the file of a function an error was raised, empty if nowhere there."""
-    file = getattr(getattr(function, "__code__", None), "co_filename", None)
-    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == file]
-    return f" in line {lines[-1]} of {os.path.basename(str(file))}" if lines else ""
+        instance(name, value, (), f"a function {name}({', '.join(arguments)})")
 
 
 def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
-    """Return the shapes of what a user's function returns, without computing it.
+    """Return the shapes of the result of a user's function, by `jax.eval_shape`.
 
     Args:
-      name: what the function is called.
+      name: the name of the function.
       function: of the arguments, in their order.
-      arguments: by what they are, such as "parameters"; arrays or their shapes.
+      arguments: by a word for each, such as "parameters"; arrays or their shapes.
 
     Raises:
-      InputError: the function raises; the sentence tells what, and the shapes of its arguments.
+      InputError: the function raises; the sentence has its line and the shapes of its arguments.
     """
     try:
         return jax.eval_shape(function, *arguments.values())
@@ -108,11 +75,61 @@ def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
             f"{what} of shape {one_line(jax.tree.map(np.shape, value))}"
             for what, value in arguments.items()
         ]
-        told = " ".join(str(error).split()).removesuffix(".")
-        told = told if len(told) <= 300 else f"{told[:297]}..."
+        file = getattr(getattr(function, "__code__", None), "co_filename", None)
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == file]
+        place = f" in line {lines[-1]} of {os.path.basename(str(file))}" if lines else ""
+        text = " ".join(str(error).split()).removesuffix(".")
+        text = text if len(text) <= 300 else f"{text[:297]}..."
         raise InputError(
-            f"raises {type(error).__name__}{_place(function, error)} for {listed(shapes)}: {told}",
+            f"raises {type(error).__name__}{place} for {listed(shapes)}: {text}",
             argument=name,
             value=function,
             remedy="change it, or what it is given",
         ) from error
+
+
+def countable(**counts: int) -> None:
+    """Check that the product of whole numbers, each checked by `count`, fits into int32."""
+    product = math.prod(counts.values())
+    if product > LARGEST_COUNT:
+        names = " times ".join(f"{{{name}}}" for name in counts)
+        raise InputError(
+            f"{names} must be at most {LARGEST_COUNT}, but it is {product}",
+            value=product,
+            remedy="take less",
+            others=counts.keys(),
+        )
+
+
+def squarable(name: str, value: jax.Array, *, small: bool = True) -> None:
+    """Check that squares and sums of products of data stay within the range of their dtype.
+
+    Args:
+      name: the name of the data.
+      value: as `finite_array` returns it; traced data pass.
+      small: whether data are refused, too, whose squares all vanish.
+
+    Raises:
+      InputError: an entry is larger than the limit, 1e15 in float32 and 1e123 in float64, or all
+        are smaller than its inverse and not all are 0.
+    """
+    if not is_concrete(value) or not value.size:
+        return
+    dtype = np.dtype(value.dtype)
+    limit = largest_squarable(dtype)
+    largest = float(np.max(np.abs(np.asarray(value, np.float64))))
+    if largest > limit:
+        rule = f"must not exceed {limit:g}, so that squares stay within {dtype}, but it holds"
+    elif small and 0 < largest < 1 / limit:
+        rule = f"must reach {1 / limit:g}, so that squares do not vanish in {dtype}, but it reaches"
+    else:
+        return
+    raise InputError(f"{rule} {largest:g}", argument=name, value=value, remedy=wider(dtype))
+
+
+def largest_squarable(dtype: np.dtype) -> float:
+    """Return the limit of data whose squares are summed: 1e15 in float32, 1e123 in float64."""
+    if dtype == np.float16:
+        return 200.0
+    return 10.0 ** int(0.4 * math.log10(float(jnp.finfo(dtype).max)))

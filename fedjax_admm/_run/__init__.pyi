@@ -3,11 +3,10 @@ from fedjax_admm._run._checks import (
     check_methods as check_methods,
     difference as difference,
 )
-from fedjax_admm._run._key_uses import (
-    key_reuse_allowed as key_reuse_allowed,
+from fedjax_admm._run._noise import (
+    check_wrapped as check_wrapped,
     key_use as key_use,
 )
-from fedjax_admm._run._noise import check_wrapped as check_wrapped
 from fedjax_admm._run._rounds import (
     Measure as Measure,
     RoundState as RoundState,

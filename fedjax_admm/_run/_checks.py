@@ -1,4 +1,4 @@
-"""Checks of what a run is given, before it traces, and of what it is given back while it does."""
+"""Checks of a run's arguments before it traces, and of users' functions while it does."""
 
 import inspect
 import re
@@ -17,12 +17,7 @@ _RECORDED = ("round", "messages")
 
 
 def check_methods(solver: Any, problem: Any) -> None:
-    """Check that a solver is one.
-
-    Raises:
-      InputError: the solver is the function that builds one, a class, the problem, or has not all
-        methods that a run calls.
-    """
+    """Check that a solver has all methods of one, and is no function, class or problem."""
     missing = [name for name in _METHODS if not hasattr(solver, name)]
     if not missing and not isinstance(solver, type):
         return
@@ -45,21 +40,12 @@ def check_methods(solver: Any, problem: Any) -> None:
 
 
 def check_function(name: str, function: Any) -> None:
-    """Check that a measure or a residual is a function.
-
-    Raises:
-      InputError: the measure or the residual cannot be called with these.
-    """
+    """Check that a measure or a residual can be called with solver, problem and state."""
     function_of(name, function, "solver", "problem", "state")
 
 
 def check_arrays(name: str, value: Any) -> None:
-    """Check that an argument is a pytree of arrays.
-
-    Raises:
-      InputError: the argument's class is not registered as a pytree, or a leaf of it is neither an
-        array nor a number, or has been deleted.
-    """
+    """Check that an argument is a pytree of arrays, none of which has been deleted."""
     not_deleted(name, value)
     for path, leaf in jax.tree.leaves_with_path(value):
         try:
@@ -76,12 +62,9 @@ def check_arrays(name: str, value: Any) -> None:
 
 
 def check_range(solver: Any, problem: Any) -> None:
-    """Check that the numbers of a solver are numbers in the dtype of the problem's data, too.
+    """Check that no number of a solver vanishes or overflows in the dtype of the problem's data.
 
-    A solver that was built in float64 may go with data in float32, to which a run casts it.
-
-    Raises:
-      InputError: a number vanishes there or becomes infinite.
+    A solver that was built in float64 may run on data in float32, to which it is cast.
     """
     kinds = {jnp.result_type(leaf) for leaf in jax.tree.leaves(problem)}
     kinds = {kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)}
@@ -108,11 +91,7 @@ def check_range(solver: Any, problem: Any) -> None:
 
 
 def measured(measure, solver, problem, state) -> dict[str, Any]:
-    """Return what is measured, while it is traced; nothing where there is no measure.
-
-    Raises:
-      InputError: the measure returns no dict, or one with a name that the run records itself.
-    """
+    """Return the traced values of the measure; an empty dict without one."""
     if measure is None:
         return {}
     seen = measure(solver, problem, state)
@@ -137,11 +116,7 @@ def measured(measure, solver, problem, state) -> dict[str, Any]:
 
 
 def traced_residual(residual, solver, problem, state) -> jax.Array:
-    """Return the residual, shape (), while it is traced; a measure of one number is one.
-
-    Raises:
-      InputError: the residual is not one floating number.
-    """
+    """Return the traced residual, shape (); a measure of one number serves as one."""
     seen = residual(solver, problem, state)
     if isinstance(seen, Mapping) and len(seen) == 1:
         seen = next(iter(seen.values()))
@@ -164,27 +139,23 @@ def traced_residual(residual, solver, problem, state) -> jax.Array:
 
 
 def check_kept(maker: Any, method: str, old: Any, new: Any) -> None:
-    """Check that a step, or a draw, returns a state like the one it was given.
-
-    Raises:
-      InputError: the structure, a shape or a dtype has changed; the sentence names the first leaf.
-    """
-    found = difference(old, new)
-    if found:
+    """Check that a step, or a draw, keeps the structure, shapes and dtypes of its state."""
+    change = difference(old, new)
+    if change:
         raise InputError(
             f"{type(maker).__name__}.{method} must return a state with the structure, shapes and "
-            f"dtypes of the one that it is given, but {found}",
+            f"dtypes of the one that it is given, but {change}",
             value=maker,
         )
 
 
 def difference(old: Any, new: Any) -> str:
-    """Tell in what two states differ: their structure, a shape or a dtype; "" if in nothing."""
+    """Return the first difference of structure, shape or dtype of two states; "" if none."""
     import chex  # a tenth of a second that only a process that runs something pays
 
     try:
         chex.assert_trees_all_equal_shapes_and_dtypes(*jax.tree.map(jax.typeof, (old, new)))
     except AssertionError as error:
-        told = " ".join(str(error).partition("failed:")[2].split()).removesuffix(".")
-        return re.sub(r"^Trees( \(arrays\))? 0 and 1", "they", told)
+        text = " ".join(str(error).partition("failed:")[2].split()).removesuffix(".")
+        return re.sub(r"^Trees( \(arrays\))? 0 and 1", "they", text)
     return ""

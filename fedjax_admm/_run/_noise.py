@@ -1,13 +1,14 @@
-"""Solvers that hide something by what they draw, alone and inside other solvers.
+"""Private solvers, alone and inside other solvers.
 
 The noise of a private solver covers how far one sample moves the messages of that solver. A solver
-around it may have them move further (parts of a model that stay with a client are fitted to the
-sample, too), or publish more (an extrapolation mixes models without noise into what is sent).
+around it may move them further (parts of a model that stay with a client are fitted to the sample,
+too), or publish more (an extrapolation mixes models without noise into the messages).
 """
 
 import inspect
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -15,19 +16,19 @@ import jax
 from fedjax_admm._checks import InputError
 
 
-def hides(solver: Any) -> bool:
-    """Return whether a solver, or one inside it, hides something by what it draws."""
-    return any(getattr(part, "noisy", hasattr(part, "release")) for part in _parts(solver))
+def key_use(solver: Any, *run: Any, **options: Any) -> Any:
+    """Return the use of a key by a private run, which can be remembered; None for other solvers."""
+    if not any(getattr(part, "noisy", hasattr(part, "release")) for part in _parts(solver)):
+        return None
+    # Solvers stand above runs: their record of keys is looked up when one of them is private.
+    record = import_module("fedjax_admm.solvers.private._key_uses")
+    return record.key_use(solver, *run, **options)
 
 
 def check_wrapped(solver: Any) -> None:
-    """Check that no private solver is inside another one that does not say what it hides itself.
-
-    Raises:
-      InputError: one inside is `noisy` or holds a release, and the solver has no `noisy`.
-    """
+    """Check that no private solver is inside another one that has no `noisy` of its own."""
     inner = [part for part in _parts(solver) if part is not solver and _is_private(part)]
-    # What is passed on to the solver inside says nothing of the one around it.
+    # An attribute that is passed on from the solver inside says nothing of the one around it.
     if inner and inspect.getattr_static(solver, "noisy", None) is None:
         around, inside = type(solver).__name__, type(inner[0]).__name__
         raise InputError(
@@ -45,7 +46,7 @@ def _is_private(part: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Yield an object and everything that it is made of, static fields included."""
+    """Yield an object and all of its parts, static fields included."""
     yield value
     if is_dataclass(value) and not isinstance(value, type):
         inside = [getattr(value, field.name) for field in fields(value)]

@@ -42,8 +42,7 @@ from fedjax_admm._run._checks import (
     measured,
     traced_residual,
 )
-from fedjax_admm._run._key_uses import key_use
-from fedjax_admm._run._noise import check_wrapped
+from fedjax_admm._run._noise import check_wrapped, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr

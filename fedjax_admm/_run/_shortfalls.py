@@ -1,4 +1,4 @@
-"""How many inexact proximal steps of clients fell short, as the inner solvers in a state count."""
+"""The number of inexact proximal steps that fell short, which inner solvers count in a state."""
 
 import warnings
 from typing import Any
@@ -10,13 +10,13 @@ from fedjax_admm._checks import is_concrete
 
 
 def unsolved(state: Any) -> jax.Array:
-    """Return how many steps fell short since the first round, shape (), int32."""
+    """Return the number of steps that fell short since the first round, shape (), int32."""
     counts = [jnp.sum(node.short, dtype=jnp.int32) for node in _counting(state)]
     return sum(counts, jnp.zeros((), jnp.int32))
 
 
 def tell_unsolved(state: Any, number: jax.Array) -> None:
-    """Warn of steps that fell short, where they are counted and the number is known."""
+    """Warn of steps that fell short, unless the number is traced."""
     if _counting(state) and is_concrete(number) and int(number):
         warnings.warn(
             f"{int(number)} proximal steps of clients fell short of their accuracy, so that the "
@@ -27,9 +27,6 @@ def tell_unsolved(state: Any, number: jax.Array) -> None:
 
 
 def _counting(state: Any) -> list[Any]:
-    """Return what the inner solvers of clients remember in a state."""
-
-    def counts(node: Any) -> bool:
-        return hasattr(node, "short")
-
-    return [node for node in jax.tree.leaves(state, is_leaf=counts) if counts(node)]
+    """Return the memories of inner solvers in a state."""
+    nodes = jax.tree.leaves(state, is_leaf=lambda node: hasattr(node, "short"))
+    return [node for node in nodes if hasattr(node, "short")]

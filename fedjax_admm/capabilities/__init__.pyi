@@ -1,8 +1,6 @@
 from fedjax_admm.capabilities._needs import (
-    Needs as Needs,
     check_capabilities as check_capabilities,
     has as has,
-    members as members,
     needs as needs,
 )
 from fedjax_admm.capabilities._problems import (
@@ -35,17 +33,4 @@ from fedjax_admm.capabilities._problems import (
     TypicalNorm as TypicalNorm,
     Values as Values,
     first_model as first_model,
-)
-from fedjax_admm.capabilities._states import (
-    CopiesState as CopiesState,
-    FactorPenalties as FactorPenalties,
-    FactorState as FactorState,
-    FlowState as FlowState,
-    FlowSteps as FlowSteps,
-    FreshUsers as FreshUsers,
-    LinearizedCopies as LinearizedCopies,
-    ReleaseCounts as ReleaseCounts,
-    Releasing as Releasing,
-    RoundCount as RoundCount,
-    TreeState as TreeState,
 )

@@ -1,4 +1,4 @@
-"""Declaring what is needed, and checking it: one sentence says what is missing and who has it."""
+"""Declared needs of functions and solvers; one sentence tells what lacks and who has it."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 @short_repr
 class Needs(NamedTuple):
-    """What a function needs of its arguments `problem`, `solver` and `state`."""
+    """The capabilities that a function needs of its arguments `problem`, `solver` and `state`."""
 
     problem: tuple[type, ...] = ()
     solver: tuple[type, ...] = ()
@@ -25,9 +25,7 @@ class Needs(NamedTuple):
 def needs(
     *problem: type, solver: Sequence[type] = (), state: Sequence[type] = ()
 ) -> Callable[[Callable[Arguments, Answer]], Callable[Arguments, Answer]]:
-    """Declare what a measure or a direct method needs; it is checked at every call.
-
-    A run checks it before anything is traced, too.
+    """Declare the needs of a measure or a direct method; calls check them, and so does a run.
 
     Args:
       *problem: capabilities of the argument called `problem`.
@@ -45,10 +43,10 @@ def needs(
 
         @wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
-            for role, wanted in declared._asdict().items():
-                if wanted and role in given:
-                    _check(who, role, given[role], wanted)
+            arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+            for role, capabilities in declared._asdict().items():
+                if capabilities and role in arguments:
+                    _check(who, role, arguments[role], capabilities)
             return function(*args, **kwargs)
 
         checked.requires = problem  # pyright: ignore[reportAttributeAccessIssue]
@@ -59,19 +57,16 @@ def needs(
 
 
 def check_capabilities(solver: Any, problem: Any, *functions: Callable | None) -> None:
-    """Check that a problem can do all that a solver and its parts need, and what is measured.
+    """Check that a problem has the capabilities that a solver, its parts and measures need.
 
     Args:
       solver: with `requires`; a field that is an object with `requires` of its own adds to it.
       problem: any.
-      *functions: measures and residuals; what `needs` declared of them is checked too.
-
-    Raises:
-      InputError: something is missing; the sentence names it, and which problems have it.
+      *functions: measures and residuals, whose declared needs are checked too.
     """
     parts = (solver, *getattr(solver, "__dict__", {}).values())
-    wanted = [capability for part in parts for capability in getattr(part, "requires", ())]
-    _check(type(solver).__name__, "problem", problem, wanted)
+    capabilities = [capability for part in parts for capability in getattr(part, "requires", ())]
+    _check(type(solver).__name__, "problem", problem, capabilities)
     for function in functions:
         while isinstance(function, partial):
             function = function.func
@@ -93,16 +88,16 @@ def has(thing: Any, *capabilities: type) -> bool:
 
 def members(capability: type) -> tuple[str, ...]:
     """Return the names of the methods and data that make up a capability."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for base in reversed(capability.__mro__):
         if base not in (object, Protocol, Generic):
-            names = (*inspect.get_annotations(base), *vars(base))
-            found |= dict.fromkeys(name for name in names if not name.startswith("_"))
-    return tuple(found)
+            own = (*inspect.get_annotations(base), *vars(base))
+            names |= dict.fromkeys(name for name in own if not name.startswith("_"))
+    return tuple(names)
 
 
 def _missing(thing: Any, capabilities: Iterable[type]) -> dict[str, str]:
-    """Return what is missing, member -> the first capability that asks for it."""
+    """Return the missing members, each with the first capability that asks for it."""
     asked = {}
     for capability in capabilities:
         for name in members(capability):
@@ -118,16 +113,16 @@ def _offers(thing: Any, name: str) -> bool:
     return computed or getattr(thing, name, None) is not None
 
 
-def _check(who: str, role: str, thing: Any, wanted: Sequence[type]) -> None:
+def _check(who: str, role: str, thing: Any, capabilities: Sequence[type]) -> None:
     """Check one argument of a function, or the problem of a solver."""
-    missing = _missing(thing, wanted)
+    missing = _missing(thing, capabilities)
     if not missing:
         return
     groups: dict[str, list[str]] = {}
     for name, capability in missing.items():
         groups.setdefault(capability, []).append(name)
-    told = [f"{listed(names)} ({capability})" for capability, names in groups.items()]
-    what = told[0] if len(told) == 1 else f"{', '.join(told[:-1])}, and {told[-1]}"
+    parts = [f"{listed(names)} ({capability})" for capability, names in groups.items()]
+    what = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, and {parts[-1]}"
     kind = thing if isinstance(thing, type) else type(thing)
     them = "it" if len(missing) == 1 else "them"
     if not isinstance(thing, type) and all(hasattr(thing, name) for name in missing):
@@ -135,7 +130,7 @@ def _check(who: str, role: str, thing: Any, wanted: Sequence[type]) -> None:
         remedy = f"give {them} to what builds the {role}"
         sentence = f"but {are} None in this {kind.__name__}; {remedy}."
     else:
-        owners = _owners(role, wanted)
+        owners = _owners(role, capabilities)
         have = "has" if len(owners) == 1 else "have"
         where = _ROOMS[role] if len(owners) != 1 else _ROOMS[role].replace("those", "that")
         rest = f"; {where}{listed(owners)} {have} {them}" if owners else ""
@@ -143,26 +138,25 @@ def _check(who: str, role: str, thing: Any, wanted: Sequence[type]) -> None:
     raise InputError(f"{who} needs a {role} with {what}, {sentence}")
 
 
-# Which room to look into, and how the sentence calls it.
+# The room of the owners, as the sentence calls it.
 _ROOMS = {"problem": "problems.", "solver": "solvers.", "state": "those of solvers."}
 
 
-def _owners(role: str, wanted: Sequence[type]) -> list[str]:
-    """Return the builders in the room of problems or solvers whose classes have all that is asked.
+def _owners(role: str, capabilities: Sequence[type]) -> list[str]:
+    """Return the builders of the room whose classes have all capabilities.
 
-    A class is found by looking at what the room publishes; it is told by the functions that build
-    it from a user's arguments, and by its own name where there is none.
+    A class counts by the functions that build it from a user's arguments, else by its own name.
     """
     room = import_module("fedjax_admm.problems" if role == "problem" else "fedjax_admm.solvers")
     public = {name: getattr(room, name) for name in room.__all__}
-    # What a solver runs on has clients, and what runs has rounds.
+    # Problems have clients, and solvers have rounds.
     mark = "num_clients" if role == "problem" else "step"
     owners = []
     for name, kind in public.items():
         if not isinstance(kind, type) or not hasattr(kind, mark):
             continue
-        looked_at = _state_of(kind) if role == "state" else kind
-        if looked_at is not None and has(looked_at, *wanted):
+        owner = _state_of(kind) if role == "state" else kind
+        if owner is not None and has(owner, *capabilities):
             owners += [n for n, made in public.items() if _builds(n, made, kind)] or [name]
     return owners
 

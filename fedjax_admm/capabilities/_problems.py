@@ -1,7 +1,7 @@
-"""What the clients of a problem can do, and what is known of them.
+"""Capabilities of the clients of a problem, and known data about them.
 
-Points are stacked, `(clients, dim)`: row l is the point of client l, and so is row l of what comes
-back.
+Points are stacked, `(clients, dim)`: row l is the point of client l, and row l of a result is its
+answer.
 """
 
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-# --- where clients stand --------------------------------------------------------------------------
+# --- topologies -----------------------------------------------------------------------------------
 
 
 class Clients(Protocol):
@@ -19,7 +19,7 @@ class Clients(Protocol):
 
 
 class OnStar(Clients, Protocol):
-    """Clients that can hang at one server, with the models that a search starts from."""
+    """Clients that can share one server, with the first models."""
 
     start: jax.Array  # shape=(dim,): the first model of all; or (clients, dim): of each
 
@@ -37,20 +37,20 @@ class OnGraph(OnStar, Protocol):
 
 
 class Access(Protocol):
-    """Clients of whom some may hold their data back; the loss of these is zero."""
+    """Clients some of which may hold their data back; their loss is zero."""
 
-    accessible: jax.Array  # shape=(clients,), bool: whose data can be used
+    accessible: jax.Array  # shape=(clients,), bool: whether its data can be used
 
 
 class Subset(Clients, Protocol):
-    """Clients of whom some can be looked at without the others."""
+    """Clients some of which make a problem without the others."""
 
     def take(self, clients: jax.Array) -> Any:
         """Return the problem of some clients only.
 
         Args:
-          clients: shape (count,), int32: their numbers; they are the clients of the new problem in
-            this order. What they draw from a key is what they would draw among all.
+          clients: shape (count,), int32: their numbers, in the order of the new problem. They draw
+            the same from a key as among all.
 
         Returns:
           A problem with the same methods and `count` clients.
@@ -79,7 +79,7 @@ class PrivateParts(Clients, Protocol):
 
 
 class Scores(Clients, Protocol):
-    """Models that are judged by a score of each sample, such as whether its class is right."""
+    """Models with a score of each sample, such as whether its class is right."""
 
     def scores(self, points: jax.Array) -> jax.Array:
         """Return the mean score of every client's model: (clients, dim) to (clients,)."""
@@ -94,7 +94,7 @@ class Parameters(Protocol):
         ...
 
 
-# --- what clients know of their losses ------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 
 
 class Values(Protocol):
@@ -113,8 +113,8 @@ class Gradients(Protocol):
 
         Args:
           points: shape (clients, dim).
-          key: a typed key; with it, the gradient is that of a minibatch where the problem has them.
-            A problem without minibatches does not look at it.
+          key: a typed key; with it, the gradient is that of a minibatch. A problem without
+            minibatches ignores it.
 
         Returns:
           Shape (clients, dim).
@@ -126,15 +126,15 @@ class Minibatches(Gradients, Protocol):
     """Gradients of minibatches, of which several steps share a key."""
 
     def batches(self, key: jax.Array, steps: int) -> Any:
-        """Return what `gradients` takes for a key in each of some steps, stacked: (steps,).
+        """Return the keys of `gradients` in a number of steps, stacked: (steps,).
 
-        Steps of one key can take every sample once before any comes again.
+        Steps of one key can use every sample once before any is used again.
         """
         ...
 
 
 class ClippedGradients(Protocol):
-    """Gradients to which no sample contributes much, for private solvers."""
+    """Gradients with a bounded contribution of each sample, for private solvers."""
 
     sizes: jax.Array  # shape=(clients,), int32: samples of each client
 
@@ -143,9 +143,9 @@ class ClippedGradients(Protocol):
     ) -> jax.Array:
         """Return every client's gradient with that of each sample clipped to a norm.
 
-        A mean over a client's samples to which each contributes a vector no longer than the norm,
-        whatever it holds, NaN and infinity included; `losses.clipped_mean` is that mean, and noise
-        covers its rounding.
+        A mean over a client's samples, each of which contributes a vector no longer than the norm,
+        also if it holds NaN or infinity; `losses.clipped_mean` is that mean, and noise covers its
+        rounding.
 
         Args:
           points: shape (clients, dim).
@@ -171,10 +171,10 @@ class Prox(Protocol):
     """Proximal maps of the losses."""
 
     def prox_memory(self, start: jax.Array) -> Any:
-        """Return what the prox remembers before the first round, for models (clients, dim).
+        """Return the memory of the prox before the first round, for models (clients, dim).
 
-        The empty tuple of an exact prox; of an inexact one its warm start (the models that it
-        returned last) and the state of its optimiser, stacked over clients.
+        The memory of an exact prox is the empty tuple; that of an inexact one is its warm start
+        (its last models) and the state of its optimiser, stacked over clients.
         """
         ...
 
@@ -184,7 +184,7 @@ class Prox(Protocol):
         Args:
           points: shape (clients, dim): x.
           step: shape (clients,), positive.
-          memory: what the last call returned, or `prox_memory`.
+          memory: that of the last call, or `prox_memory`.
 
         Returns:
           The models, shape (clients, dim), and the memory for the next call.
@@ -205,7 +205,7 @@ class DifferenceOfConvex(Protocol):
 
 
 class Minimizers(Protocol):
-    """What every client would learn on its own."""
+    """Models that clients learn on their own."""
 
     def minimizers(self) -> jax.Array:
         """Return a minimiser of each loss, shape (clients, dim); 0 where there are no data."""
@@ -216,7 +216,7 @@ class TypicalNorm(Protocol):
     """The size of a client's model."""
 
     def typical_norm(self) -> jax.Array:
-        """Return about how long a model is that a client learns on its own, shape ()."""
+        """Return the approximate norm of a model that a client learns on its own, shape ()."""
         ...
 
 
@@ -224,7 +224,7 @@ class Projection(Protocol):
     """A constraint that all clients share."""
 
     def project(self, points: jax.Array) -> jax.Array:
-        """Return the nearest points that obey the constraint, row by row, shape (..., dim)."""
+        """Return the nearest points that satisfy the constraint, row by row, shape (..., dim)."""
         ...
 
 
@@ -234,7 +234,7 @@ class LinearModels(Protocol):
     features: jax.Array  # shape=(clients, samples, dim): zero for padding
     shares: jax.Array  # shape=(clients, samples): 1 / samples of the client, 0 for padding
     loss: Any  # of `fedjax_admm.losses`
-    l1: jax.Array  # shape=(): weight of ||w||_1, of which each client has its share
+    l1: jax.Array  # shape=(): weight of ||w||_1, divided among the clients
     l2: jax.Array  # shape=(): weight of ||w||^2, likewise
 
     def predictions(self, points: jax.Array) -> jax.Array:
@@ -275,21 +275,21 @@ class FactorData(Clients, Protocol):
 
     num_items: int
     users_per_client: int  # of the largest client
-    by_user: Any  # `ratings.ClientRatings`: what is learnt from, sorted by user
+    by_user: Any  # `ratings.ClientRatings`: training data, sorted by user
     by_item: Any  # the same, sorted by item
-    here: jax.Array  # shape=(clients, users_per_client), bool: which users there are
-    mean: jax.Array  # shape=(): of the ratings that are learnt from
+    here: jax.Array  # shape=(clients, users_per_client), bool: whether a user is there
+    mean: jax.Array  # shape=(): of the training data
     places: jax.Array  # shape=(users,), int32: client * users_per_client + number within it
 
 
 class HeldOut(Protocol):
-    """Ratings by which predictions are judged."""
+    """Ratings for the evaluation of predictions."""
 
     held_out: Any  # `ratings.ClientRatings`
-    deviation: jax.Array  # shape=(): of the ratings that are learnt from, in their own units
+    deviation: jax.Array  # shape=(): of the training data, in their own units
 
 
-# --- what is known of the answer ------------------------------------------------------------------
+# --- known answers --------------------------------------------------------------------------------
 
 
 class KnownTarget(Protocol):

@@ -29,15 +29,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_concrete, is_real, one_line
-from fedjax_admm.capabilities import (
-    FlowState,
-    FlowSteps,
-    NodeLosses,
-    OnGraph,
-    Prox,
-    Values,
-    needs,
-)
+from fedjax_admm._states import FlowState, FlowSteps
+from fedjax_admm.capabilities import NodeLosses, OnGraph, Prox, Values, needs
 from fedjax_admm.protocol import RoundInfo
 
 

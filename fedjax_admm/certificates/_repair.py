@@ -48,7 +48,8 @@ import jax
 import jax.numpy as jnp
 from jax.ops import segment_sum
 
-from fedjax_admm.capabilities import FlowState, FlowSteps, NodeLosses, OnGraph, Values, needs
+from fedjax_admm._states import FlowState, FlowSteps
+from fedjax_admm.capabilities import NodeLosses, OnGraph, Values, needs
 from fedjax_admm.certificates._gap import check_conjugates, gtv_objective
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm, safe_ratio

@@ -9,14 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import (
-    Clients,
-    KnownOptimum,
-    ReleaseCounts,
-    Releasing,
-    Values,
-    needs,
-)
+from fedjax_admm._states import ReleaseCounts, Releasing
+from fedjax_admm.capabilities import Clients, KnownOptimum, Values, needs
 from fedjax_admm.measures._shared import total_loss
 
 

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.capabilities import KnownTruth, RoundCount, TreeState, needs
+from fedjax_admm._states import RoundCount, TreeState
+from fedjax_admm.capabilities import KnownTruth, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.measures._shared import adjusted_rand_index, transitive_closure
 

@@ -12,16 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import (
+from fedjax_admm._states import (
     CopiesState,
-    FactorData,
     FactorPenalties,
     FactorState,
     FreshUsers,
-    HeldOut,
     LinearizedCopies,
-    needs,
 )
+from fedjax_admm.capabilities import FactorData, HeldOut, needs
 from fedjax_admm.kernels import gram_gradient, safe_norm
 from fedjax_admm.ratings import ClientRatings, Factors, item_gradients, user_quadratics
 

@@ -1,13 +1,12 @@
-"""Our conformance suite, for what is your own: solvers, problems, penalties, channels and so on.
+"""Conformance checks for a user's own solvers, problems, penalties, kernels and exchange parts.
 
-One line in a test of yours makes all checks of a kind:
+One line in a test makes all checks of a kind:
 
     def test_my_solver():
         fa.testing.check_solver(my_solver(), my_problem())
 
-A check that fails raises `AssertionError` with a sentence that says what is wrong, with which
-numbers, and what to repair. `only` picks some of them by name, to parametrise a test over
-`SOLVER_CHECKS` and the like, or to leave one out. Arguments that do not fit raise `InputError`.
+A failed check raises `AssertionError` with a sentence that names the failure, its numbers and the
+repair. `only` picks some checks by name. Arguments that do not fit raise `InputError`.
 """
 
 from fedjax_admm._lazy import attach

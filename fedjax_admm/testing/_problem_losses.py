@@ -1,160 +1,201 @@
-"""Checks of what clients know of their losses: values, gradients and proximal maps."""
+"""Checks of clients' losses: values, gradients and proximal maps, against each other."""
+
+from functools import cache
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._run import difference
 from fedjax_admm.capabilities import (
     ClippedGradients,
-    DifferenceOfConvex,
     Gradients,
     Minimizers,
     Prox,
     SmoothedGradients,
     Values,
-)
-from fedjax_admm.testing._problem_bench import (
-    Bench,
-    ask_clipped,
-    ask_convex_part,
-    ask_costs,
-    ask_gradients,
-    ask_many_gradients,
-    ask_prox,
-    ask_smoothed,
-    ask_values,
-    full,
-    is_exact,
-    told,
+    has,
 )
 from fedjax_admm.testing._shared import (
+    cast,
     demand,
     demand_close,
     demand_finite,
     demand_kind,
+    demand_same_form,
+    demand_stacked,
     doing,
     dtype_of,
+    row_text,
 )
 
 _DRAWS = 256
 
 
-def check_gradients(b: Bench) -> None:
-    """Check gradients against one-sided difference quotients of values."""
+class Bench(NamedTuple):
+    """A problem, with the points at which it is looked at."""
+
+    problem: Any
+    points: np.ndarray  # shape=(clients, dim)
+    key: jax.Array
+    exact: bool | None
+    steps: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the problem in sentences."""
+        return type(self.problem).__name__
+
+    @property
+    def clients(self) -> int:
+        """Return the number of clients."""
+        return self.problem.num_clients
+
+    def can(self, *capabilities: type) -> bool:
+        """Return whether the problem has capabilities."""
+        return has(self.problem, *capabilities)
+
+    def usual(self) -> jax.Array:
+        """Return the points in the dtype of the data."""
+        return jnp.asarray(self.points, dtype_of(self.problem))
+
+    def wide(self) -> tuple[Any, jax.Array]:
+        """Return the problem and the points in float64."""
+        return cast(self.problem, np.float64), jnp.asarray(self.points, np.float64)
+
+    def is_exact(self, memory: Any) -> bool:
+        """Return whether the prox is exact: as the caller said, or because it has no memory."""
+        return not jax.tree.leaves(memory) if self.exact is None else self.exact
+
+
+@cache
+def ask(method: str) -> Any:
+    """Return a method of a problem as a function that is compiled once per class."""
+    return jax.jit(lambda problem, *arguments: getattr(problem, method)(*arguments))
+
+
+@jax.jit
+def _many_gradients(problem, points, keys):
+    return jax.vmap(lambda key: problem.gradients(points, key))(keys)
+
+
+@jax.jit
+def _costs(problem, candidates, points, step):
+    """Return the objectives of the prox of candidates (tries, clients, dim), (tries, clients)."""
+    values = jax.lax.map(problem.values, candidates)
+    return values + jnp.sum((candidates - points[None]) ** 2, -1) / (2 * step)[None]
+
+
+def filled(points: jax.Array, number: float) -> jax.Array:
+    """Return a number for every client, in the dtype of the points."""
+    return jnp.full(points.shape[0], number, points.dtype)
+
+
+def _gradients(b: Bench) -> None:
     if not b.can(Values, Gradients):
         return
+    rng = np.random.default_rng(1)
     with jax.enable_x64(True):
         problem, points = b.wide()
-        rng = np.random.default_rng(1)
         places = [points]
         if getattr(problem, "start", None) is not None:
             places.append(jnp.broadcast_to(problem.start, points.shape))
         for x in places:
             with doing(f"{b.name}.gradients"):
-                slopes = ask_gradients(problem, x)
+                slopes = ask("gradients")(problem, x)
             for _ in range(4):
-                direction = jnp.asarray(rng.standard_normal(x.shape))
-                _between(b, problem, x, slopes, direction)
+                _between(b, problem, x, slopes, jnp.asarray(rng.standard_normal(x.shape)))
 
 
 def _between(b: Bench, problem, x, slopes, direction) -> None:
+    """Demand a slope between the difference quotients of both sides."""
     width = 1e-6 * (1 + float(jnp.max(jnp.abs(x))))
-    values = [np.asarray(ask_values(problem, x + s * direction)) for s in (-width, 0.0, width)]
-    behind, ahead = (values[1] - values[0]) / width, (values[2] - values[1]) / width
+    ends = [np.asarray(ask("values")(problem, x + s * direction)) for s in (-width, 0.0, width)]
+    behind, ahead = (ends[1] - ends[0]) / width, (ends[2] - ends[1]) / width
     low, high = np.minimum(behind, ahead), np.maximum(behind, ahead)
     slope = np.asarray(jnp.sum(slopes * direction, -1))
-    rounding = 8e-16 * max(np.max(np.abs(value)) for value in values) / width
+    rounding = 8e-16 * max(np.max(np.abs(end)) for end in ends) / width
     room = 1e-5 * (1e-2 + np.maximum(np.abs(low), np.abs(high))) + rounding
     off = ~((slope >= low - room) & (slope <= high + room))
     if np.any(off):
         k = int(np.argmax(off))
         smooth = np.abs(ahead[k] - behind[k]) <= 2e-4 * (1e-2 + np.abs(high[k]))
-        wanted = f"{ahead[k]:.6g}" if smooth else f"between {low[k]:.6g} and {high[k]:.6g}"
+        quotient = f"{ahead[k]:.6g}" if smooth else f"between {low[k]:.6g} and {high[k]:.6g}"
         hint = " Is its sign wrong?" if abs(slope[k] + high[k]) < 1e-2 * abs(high[k]) else ""
         raise AssertionError(
             f"{b.name}.gradients must be the derivative of values, but for client {k} at "
-            f"{told(x[k])} along {told(direction[k])} it gives {slope[k]:.6g}, and the values have "
-            f"{wanted}.{hint} Let jax.grad take it where you can."
+            f"{row_text(x[k])} along {row_text(direction[k])} it gives {slope[k]:.6g}, and the "
+            f"values have {quotient}.{hint} Let jax.grad take it where you can."
         )
 
 
-def check_minibatches(b: Bench) -> None:
-    """Check that gradients with a key are right in the mean."""
+def _minibatches(b: Bench) -> None:
     if not b.can(Gradients):
         return
     with jax.enable_x64(True):
         problem, points = b.wide()
         keys = jax.random.split(b.key, _DRAWS)
         with doing(f"{b.name}.gradients with a key"):
-            draws = np.asarray(ask_many_gradients(problem, points, keys))
-            again = ask_gradients(problem, points, keys[0])
-        demand_close(
-            f"{b.name}.gradients with one key, twice",
-            again,
-            draws[0],
-            1e-9,
-            1e-9,
-            "All that is drawn must come from the key.",
-        )
-        full = np.asarray(ask_gradients(problem, points))
-        apart = np.abs(draws.mean(0) - full)
+            draws = np.asarray(_many_gradients(problem, points, keys))
+            again = ask("gradients")(problem, points, keys[0])
+        where, remedy = f"{b.name}.gradients with one key, twice", "Draw everything from the key."
+        demand_close(where, again, draws[0], 1e-9, 1e-9, remedy)
+        exact = np.asarray(ask("gradients")(problem, points))
+        apart = np.abs(draws.mean(0) - exact)
         error = draws.std(0, ddof=1) / np.sqrt(_DRAWS)
-        room = 6 * error + 1e-8 * (1 + np.abs(full))
+        room = 6 * error + 1e-8 * (1 + np.abs(exact))
         place = np.unravel_index(np.argmax(apart - room), apart.shape)
         demand(
             np.all(apart <= room),
             f"{b.name}.gradients with a key must be right in the mean, but entry {place[1]} of "
             f"client {place[0]} is {draws.mean(0)[place]:.6g} over {_DRAWS} draws, with the "
-            f"standard error {error[place]:.2g}, and the full gradient has {full[place]:.6g}; "
+            f"standard error {error[place]:.2g}, and the full gradient has {exact[place]:.6g}; "
             "divide by the size of the batch and draw all samples equally often.",
         )
 
 
-def check_clipped(b: Bench) -> None:
-    """Check that the data's part of a clipped gradient is no longer than the clip."""
+def _clipped(b: Bench) -> None:
     if not b.can(ClippedGradients):
         return
     with jax.enable_x64(True):
         problem, points = b.wide()
+        clipped = ask("clipped_gradients")
         with doing(f"{b.name}.clipped_gradients"):
-            none = ask_clipped(problem, points, jnp.asarray(1e-12))
-            for clip in (1e-3, 0.1, 10.0):
-                found = ask_clipped(problem, points, jnp.asarray(clip))
-                lengths = np.linalg.norm(np.asarray(found - none), axis=-1)
-                k = int(np.argmax(lengths))
-                demand(
-                    lengths[k] <= clip * (1 + 1e-6) + 1e-9,
-                    f"{b.name}.clipped_gradients must clip the gradient of every sample to "
-                    f"{clip:g} before the mean, but the data of client {k} move it by "
-                    f"{lengths[k]:.6g}.",
-                )
-            most = [ask_clipped(problem, points, jnp.asarray(clip)) for clip in (1e12, 1e13)]
+            without_data = clipped(problem, points, jnp.asarray(1e-12))
+        for clip in (1e-3, 0.1, 10.0):
+            moved = clipped(problem, points, jnp.asarray(clip)) - without_data
+            lengths = np.linalg.norm(np.asarray(moved), axis=-1)
+            k = int(np.argmax(lengths))
+            demand(
+                lengths[k] <= clip * (1 + 1e-6) + 1e-9,
+                f"{b.name}.clipped_gradients must clip the gradient of every sample to {clip:g} "
+                f"before the mean, but the data of client {k} move it by {lengths[k]:.6g}.",
+            )
+        wide, wider = (clipped(problem, points, jnp.asarray(clip)) for clip in (1e12, 1e13))
         where = f"{b.name}.clipped_gradients with clips of 1e12 and 1e13"
-        demand_close(where, most[0], most[1], 1e-6, 1e-9)
+        demand_close(where, wide, wider, 1e-6, 1e-9)
 
 
-def check_smoothed(b: Bench) -> None:
-    """Check that little smoothing leaves the gradients."""
+def _smoothed(b: Bench) -> None:
     if not b.can(SmoothedGradients, Gradients):
         return
     with jax.enable_x64(True):
         problem, points = b.wide()
         with doing(f"{b.name}.smoothed_gradients"):
-            found = ask_smoothed(problem, points, full(points, 1e-6))
-        exact = ask_gradients(problem, points)
-        lengths = np.linalg.norm(np.asarray(found - exact), axis=-1)
+            smooth = ask("smoothed_gradients")(problem, points, filled(points, 1e-6))
+        exact = ask("gradients")(problem, points)
+        lengths = np.linalg.norm(np.asarray(smooth - exact), axis=-1)
         room = 1e-2 * (1 + np.linalg.norm(np.asarray(exact), axis=-1))
         k = int(np.argmax(lengths - room))
         demand(
             lengths[k] <= room[k],
             f"{b.name}.smoothed_gradients with mu = 1e-6 must be nearly the gradients, but for "
-            f"client {k} at {told(points[k])} they are {told(found[k])} and {told(exact[k])}.",
+            f"client {k} at {row_text(points[k])} they are {row_text(smooth[k])} and "
+            f"{row_text(exact[k])}.",
         )
 
 
-def check_proximal(b: Bench) -> None:
-    """Check that no point that is tried is better than the prox."""
+def _prox(b: Bench) -> None:
     if not b.can(Prox, Values):
         return
     with jax.enable_x64(True):
@@ -162,15 +203,16 @@ def check_proximal(b: Bench) -> None:
         with doing(f"{b.name}.prox_memory"):
             memory = problem.prox_memory(points)
         for number in b.steps:
-            step = full(points, number)
+            step = filled(points, number)
             with doing(f"{b.name}.prox at step {number:g}"):
-                found, kept = ask_prox(problem, points, step, memory)
-                if not is_exact(b, memory):
-                    for _ in range(3):
-                        found, kept = ask_prox(problem, points, step, kept)
-            demand_finite(f"{b.name}.prox at step {number:g}", found)
-            others = _others(b, problem, points, step, found, memory)
-            costs = np.asarray(ask_costs(problem, jnp.stack([found, *others]), points, step))
+                result, kept = ask("prox")(problem, points, step, memory)
+                for _ in range(0 if b.is_exact(memory) else 3):
+                    result, kept = ask("prox")(problem, points, step, kept)
+            demand_finite(f"{b.name}.prox at step {number:g}", result)
+            others = [points]
+            if b.is_exact(memory):
+                others += _others(b, problem, points, step, result)
+            costs = np.asarray(_costs(problem, jnp.stack([result, *others]), points, step))
             lowest = np.nanmin(costs[1:], 0)
             excess = costs[0] - lowest - 1e-9 * (1 + np.abs(lowest))
             k = int(np.argmax(excess))
@@ -178,96 +220,65 @@ def check_proximal(b: Bench) -> None:
             demand(
                 excess[k] <= 0,
                 f"{b.name}.prox must minimise f(w) + |w - v|^2 / (2 step), but for client {k} at "
-                f"v = {told(points[k])} and step = {number:g} it returns {told(found[k])} with the "
-                f"objective {costs[0, k]:.9g}, while {told(better)} has {lowest[k]:.9g}. Is the "
-                "step multiplied where it should divide? An inexact prox is checked with "
-                "exact=False.",
+                f"v = {row_text(points[k])} and step = {number:g} it returns "
+                f"{row_text(result[k])} with the objective {costs[0, k]:.9g}, while "
+                f"{row_text(better)} has {lowest[k]:.9g}. Is the step multiplied where it should "
+                "divide? An inexact prox is checked with exact=False.",
             )
 
 
-def _others(b: Bench, problem, points, step, found, memory) -> list[jax.Array]:
-    """Return the points which the prox must not be worse than."""
-    if not is_exact(b, memory):
-        return [points]
+def _others(b: Bench, problem, points, step, result) -> list[jax.Array]:
+    """Return points that must not be better than an exact prox."""
     rng = np.random.default_rng(2)
-    tries = [points, 0 * points]
-    tries += [found + t * (points - found) for t in (1e-3, 1e-2, 0.1, 0.5, -1e-2, -0.1)]
-    tries += [
-        found + scale * jnp.asarray(rng.standard_normal(points.shape))
-        for scale in (1e-4, 1e-2, 1.0)
-        for _ in range(12)
-    ]
+    tries = [0 * points]
+    tries += [result + t * (points - result) for t in (1e-3, 1e-2, 0.1, 0.5, -1e-2, -0.1)]
+    for scale in (1e-4, 1e-2, 1.0):
+        tries += [result + scale * rng.standard_normal(points.shape) for _ in range(12)]
     if b.can(Gradients):
-        slope = ask_gradients(problem, found) + (found - points) / step[:, None]
-        tries += [found - length * slope for length in 10.0 ** np.arange(-5, 1)]
+        slope = ask("gradients")(problem, result) + (result - points) / step[:, None]
+        tries += [result - length * slope for length in 10.0 ** np.arange(-5, 1)]
     return tries
 
 
-def check_memory(b: Bench) -> None:
-    """Check that the prox keeps the form of its memory."""
+def _memory(b: Bench) -> None:
     if not b.can(Prox):
         return
-    points = jnp.asarray(b.points, dtype_of(b.problem))
+    points = b.usual()
     with doing(f"{b.name}.prox"):
         memory = b.problem.prox_memory(points)
-        _, kept = ask_prox(b.problem, points, full(points, 0.7), memory)
-    found = difference(memory, kept)
-    demand(
-        not found,
-        f"{b.name}.prox must return a memory with the structure, shapes and dtypes of the one that "
-        f"it is given, but {found}.",
-    )
-    for path, leaf in jax.tree.leaves_with_path(memory):
-        demand(
-            leaf.shape[:1] == (b.clients,),
-            f"The memory of {b.name}.prox must be stacked over clients, but "
-            f"{jax.tree_util.keystr(path)} has shape {leaf.shape}.",
-        )
+        _, kept = ask("prox")(b.problem, points, filled(points, 0.7), memory)
+    demand_same_form(f"{b.name}.prox", "a memory", memory, kept)
+    demand_stacked(f"The memory of clients of {b.name}.prox", memory, b.clients)
 
 
-def check_difference(b: Bench) -> None:
-    """Check that the prox of the convex part is monotone."""
-    if not b.can(DifferenceOfConvex):
-        return
-    with jax.enable_x64(True):
-        problem, points = b.wide()
-        if b.can(Prox) and not is_exact(b, problem.prox_memory(points)):
-            return
-        rng = np.random.default_rng(3)
-        for number in (0.1, 2.0):
-            step = full(points, number)
-            other = points + jnp.asarray(rng.standard_normal(points.shape))
-            with doing(f"{b.name}.prox_convex_part"):
-                ends = [ask_convex_part(problem, x, step) for x in (points, other)]
-            along = np.asarray(jnp.sum((ends[0] - ends[1]) * (points - other), -1))
-            k = int(np.argmin(along))
-            demand(
-                along[k] >= -1e-9,
-                f"A proximal map is monotone, but between {told(points[k])} and {told(other[k])} "
-                f"{b.name}.prox_convex_part of client {k} at step {number:g} moves against the "
-                f"difference of the points: their product is {along[k]:.6g}.",
-            )
-
-
-def check_minimizers(b: Bench) -> None:
-    """Check that no point near a minimiser is better."""
+def _minimizers(b: Bench) -> None:
     if not b.can(Minimizers, Values):
         return
     with jax.enable_x64(True):
         problem, points = b.wide()
         with doing(f"{b.name}.minimizers"):
-            found = jax.jit(lambda p: p.minimizers())(problem)
-        demand_kind(f"{b.name}.minimizers", found, points.shape, points.dtype)
+            result = ask("minimizers")(problem)
+        demand_kind(f"{b.name}.minimizers", result, points.shape, points.dtype)
         rng = np.random.default_rng(4)
-        best = np.asarray(ask_values(problem, found))
-        for scale in (1e-3, 0.1, 1.0):
-            for _ in range(8):
-                other = found + scale * jnp.asarray(rng.standard_normal(points.shape))
-                values = np.asarray(ask_values(problem, other))
-                worse = best - values - 1e-6 * (1 + np.abs(best))
-                k = int(np.argmax(worse))
-                demand(
-                    worse[k] <= 0,
-                    f"{b.name}.minimizers must minimise each client's loss, but client {k} has the "
-                    f"value {best[k]:.9g} there and {values[k]:.9g} at {told(other[k])}.",
-                )
+        best = np.asarray(ask("values")(problem, result))
+        for scale in (1e-3, 0.1, 1.0) * 8:
+            other = result + scale * jnp.asarray(rng.standard_normal(points.shape))
+            values = np.asarray(ask("values")(problem, other))
+            worse = best - values - 1e-6 * (1 + np.abs(best))
+            k = int(np.argmax(worse))
+            demand(
+                worse[k] <= 0,
+                f"{b.name}.minimizers must minimise each client's loss, but client {k} has the "
+                f"value {best[k]:.9g} there and {values[k]:.9g} at {row_text(other[k])}.",
+            )
+
+
+LOSS_CHECKS = {
+    "gradients": _gradients,
+    "minibatches": _minibatches,
+    "clipped": _clipped,
+    "smoothed": _smoothed,
+    "prox": _prox,
+    "memory": _memory,
+    "minimizers": _minimizers,
+}

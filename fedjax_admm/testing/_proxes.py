@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_real
+from fedjax_admm._checks import is_real
 from fedjax_admm._shown import short_repr
 from fedjax_admm.testing._shared import (
+    NO_BRANCH,
+    SAFE,
+    both_precisions,
     cast,
     demand,
     demand_close,
@@ -21,6 +24,7 @@ from fedjax_admm.testing._shared import (
     is_float,
     make,
     name_of,
+    row_text,
     unfit,
 )
 
@@ -31,7 +35,6 @@ POINTS = np.array(
 STEPS = (1e-3, 0.4, 5.0, 1e3)
 _GRID = 2001
 _HALF = (np.float16, jnp.bfloat16, np.float32)
-_WHERE = "Both branches of a jnp.where are differentiated; no 0/0 may stand in either."
 
 
 @short_repr
@@ -39,7 +42,7 @@ class Bench(NamedTuple):
     """What is checked of a proximal map."""
 
     prox: Callable[..., jax.Array]
-    value: Callable[..., jax.Array] | None
+    value: Callable[..., jax.Array]
     parameters: tuple[Any, ...]
     points: np.ndarray  # shape=(rows, dim)
     steps: tuple[float, ...]
@@ -63,7 +66,6 @@ def check_prox(
     points: ArrayLike = POINTS,
     steps: Sequence[float] = STEPS,
     kinks: ArrayLike | Sequence[float] = (),
-    separable: bool | None = None,
     convex: bool = False,
     limit: float = np.inf,
     only: str | Sequence[str] | None = None,
@@ -74,7 +76,7 @@ def check_prox(
     - `minimises`: no point of a grid (or, where g is not separable, of many random ones at all
       distances) is better than the result, in float64, at every step.
     - `jit`: the same numbers under `jax.jit`, also where step and parameters are traced.
-    - `vmap`: the same numbers under `jax.vmap`, over rows, or over entries where g is separable.
+    - `vmap`: the same numbers under `jax.vmap`, over rows.
     - `derivatives`: away from kinks, those by the point, the step and the parameters are those of
       finite differences, in float64.
     - `kinks`: at zero of both signs, at `kinks` and at minus `kinks` they are finite, in float32
@@ -85,15 +87,13 @@ def check_prox(
 
     Args:
       prox: of arrays of one or two axes: elementwise, or along the last axis.
-      value: `value(x, *parameters)`, g itself: as many values as entries if it is separable, or
-        their sum; infinite where x is not allowed.
+      value: `value(x, *parameters)`, g itself: as many values as entries if it is separable, else
+        one; infinite where x is not allowed.
       *parameters: numbers, arrays, or pytrees of them.
       points: shape (rows, dim): where the map is checked.
       steps: positive.
       kinks: where the map has a kink or a jump; derivatives are checked there and not compared
         beside them.
-      separable: whether entries do not depend on each other; found from the shape of `value` if
-        None.
       convex: whether g is convex.
       limit: of the entries of points in `range`, for a g that is not finite further out.
       only: names of the checks to make; all if None.
@@ -105,58 +105,36 @@ def check_prox(
     for name, function in (("prox", prox), ("value", value)):
         if not callable(function):
             raise unfit(name, function, "a function")
-    make(
-        bench_of(prox, value, parameters, points, steps, kinks, separable, convex, limit),
-        _CHECKS,
-        only,
-    )
+    bench = bench_of(prox, value, parameters, points, steps, kinks, convex, limit)
+    make(bench, PROX_CHECKS, only)
 
 
 def bench_of(
     prox: Callable[..., jax.Array],
-    value: Callable[..., jax.Array] | None,
+    value: Callable[..., jax.Array],
     parameters: tuple[Any, ...],
     points: ArrayLike,
     steps: Sequence[float],
-    kinks: ArrayLike | Sequence[float] = (),
-    separable: bool | None = None,
-    convex: bool = False,
+    kinks: ArrayLike | Sequence[float],
+    convex: bool,
     limit: float = np.inf,
 ) -> Bench:
-    """Return what is checked, its arguments looked at.
-
-    Raises:
-      InputError: an argument does not fit.
-    """
+    """Return the bench of checked arguments."""
     if not is_real(points) or np.ndim(points) != 2 or not np.all(np.isfinite(points)):
         raise unfit("points", points, "finite numbers of shape (rows, dim)")
-    for step in steps:
-        if not is_real(step) or not np.isfinite(step) or not step > 0:
-            raise InputError(
-                f"must be positive, but one of them is {step!r}", argument="steps", value=steps
-            )
-    found = np.asarray(points, float)
-    dim = found.shape[1]
+    if not all(is_real(step) and np.isfinite(step) and step > 0 for step in steps):
+        raise unfit("steps", steps, "positive")
+    points = np.asarray(points, float)
+    dim = points.shape[1]
     special = np.concatenate([[0.0], np.ravel(np.asarray(kinks, float))])
-    special = np.unique(np.concatenate([special, -special]))
-    special = np.concatenate([special, [-0.0]])
+    special = np.append(np.unique(np.concatenate([special, -special])), -0.0)
     rows = np.resize(special, (-(-special.size // dim), dim))
     rows = np.concatenate([rows, np.zeros((1, dim))])
-    if separable is None and value is not None:
-        with doing(f"{name_of(value)} of an array"):
-            shape = np.shape(value(jnp.asarray(found[0]), *parameters))
-        separable = shape == (dim,) and dim > 1
-    return Bench(
-        prox,
-        value,
-        parameters,
-        found,
-        tuple(float(step) for step in steps),
-        rows,
-        bool(separable),
-        convex,
-        limit,
-    )
+    with doing(f"{name_of(value)} of an array"):
+        shape = np.shape(value(jnp.asarray(points[0]), *parameters))
+    separable = shape == (dim,) and dim > 1
+    numbers = tuple(float(step) for step in steps)
+    return Bench(prox, value, parameters, points, numbers, rows, separable, convex, limit)
 
 
 # Compiled once for each function, whatever is checked of it.
@@ -216,29 +194,28 @@ def _dtype(b: Bench) -> None:
             points, step = jnp.asarray(b.points, dtype), jnp.asarray(b.steps[0], dtype)
             where = f"{b.name} of points of dtype {np.dtype(dtype).name}"
             with doing(where):
-                found = _prox(b.prox, points, step, cast(b.parameters, dtype))
-            demand_kind(where, found, points.shape, dtype)
+                result = _prox(b.prox, points, step, cast(b.parameters, dtype))
+            demand_kind(where, result, points.shape, dtype)
 
 
 def _minimises(b: Bench) -> None:
-    demand(b.value is not None, f"{b.name} has no value to minimise.")
     with jax.enable_x64(True):
         points, parameters = _wide(b)
         for step in b.steps:
             with doing(f"{b.name} at step {step:g}"):
-                found = _prox(b.prox, points, jnp.asarray(step), parameters)
-            demand_finite(f"The result of {b.name} at step {step:g}", found)
-            (_entry_by_entry if b.separable else _row_by_row)(b, points, found, step, parameters)
+                result = _prox(b.prox, points, jnp.asarray(step), parameters)
+            demand_finite(f"The result of {b.name} at step {step:g}", result)
+            (_entry_by_entry if b.separable else _row_by_row)(b, points, result, step, parameters)
 
 
-def _entry_by_entry(b: Bench, points, found, step: float, parameters) -> None:
+def _entry_by_entry(b: Bench, points, result, step: float, parameters) -> None:
     reach = 1.5 * float(jnp.max(jnp.abs(points))) + 1
     grid = np.unique(
-        np.concatenate([np.linspace(-reach, reach, _GRID), points.ravel(), found.ravel()])
+        np.concatenate([np.linspace(-reach, reach, _GRID), points.ravel(), result.ravel()])
     )
     values = np.asarray(_entries(b.value, jnp.asarray(grid), parameters))
-    here = np.asarray(_entries(b.value, found, parameters))
-    v, x = np.asarray(points).ravel(), np.asarray(found).ravel()
+    here = np.asarray(_entries(b.value, result, parameters))
+    v, x = np.asarray(points).ravel(), np.asarray(result).ravel()
     with np.errstate(over="ignore", invalid="ignore"):
         best = here.ravel() + (x - v) ** 2 / (2 * step)
         costs = values[None] + (grid[None] - v[:, None]) ** 2 / (2 * step)
@@ -248,22 +225,17 @@ def _entry_by_entry(b: Bench, points, found, step: float, parameters) -> None:
         k = int(np.argmax(np.where(np.isfinite(best - lowest), worse * (best - lowest), 0)))
         k = k if worse[k] else int(np.flatnonzero(worse)[0])
         other = grid[int(np.nanargmin(costs[k]))]
-        raise AssertionError(
-            f"{b.name} must minimise g(x) + |x - v|^2 / (2 step), but at v = {v[k]:g} and step = "
-            f"{step:g} it returns {x[k]:.6g} with the objective {best[k]:.9g}, while x = "
-            f"{other:.6g} has {lowest[k]:.9g}. Is the step multiplied where it should divide, or a "
-            "branch missing?"
-        )
+        raise _no_minimum(b, v[k], step, x[k], best[k], other, lowest[k])
 
 
-def _row_by_row(b: Bench, points, found, step: float, parameters) -> None:
+def _row_by_row(b: Bench, points, result, step: float, parameters) -> None:
     rng = np.random.default_rng(0)
     scales = (1e-4, 1e-2, 0.1, 1.0, 10.0)
     others = [points, 0 * points, -points, *(s * points for s in (0.1, 0.5, 0.9, 1.1))]
-    others += [s * found for s in (0.5, 0.9, 0.99, 1.01, 1.1)]
-    others += [found + t * (points - found) for t in (1e-3, 1e-2, 0.1, 0.5)]
-    others += [found + s * rng.standard_normal(points.shape) for s in scales for _ in range(40)]
-    tries = jnp.asarray(np.stack([np.asarray(other) for other in (found, *others)]))
+    others += [s * result for s in (0.5, 0.9, 0.99, 1.01, 1.1)]
+    others += [result + t * (points - result) for t in (1e-3, 1e-2, 0.1, 0.5)]
+    others += [result + s * rng.standard_normal(points.shape) for s in scales for _ in range(40)]
+    tries = jnp.asarray(np.stack([np.asarray(other) for other in (result, *others)]))
     costs = np.asarray(_costs(b.value, tries, points, jnp.asarray(step), parameters))
     demand_finite(f"The objective at the result of {b.name} at step {step:g}", costs[0])
     lowest = np.nanmin(costs[1:], 0)
@@ -271,12 +243,16 @@ def _row_by_row(b: Bench, points, found, step: float, parameters) -> None:
     row = int(np.argmax(excess))
     if not excess[row] <= 1e-10 * (1 + abs(lowest[row])):
         other = tries[1 + int(np.nanargmin(costs[1:, row])), row]
-        raise AssertionError(
-            f"{b.name} must minimise g(x) + |x - v|^2 / (2 step), but at v = "
-            f"{_row(points[row])} and step = {step:g} it returns {_row(found[row])} with the "
-            f"objective {costs[0, row]:.9g}, while x = {_row(other)} has {lowest[row]:.9g}. Is "
-            "the step multiplied where it should divide, or a branch missing?"
-        )
+        raise _no_minimum(b, points[row], step, result[row], costs[0, row], other, lowest[row])
+
+
+def _no_minimum(b: Bench, v, step, result, cost, other, lowest) -> AssertionError:
+    return AssertionError(
+        f"{b.name} must minimise g(x) + |x - v|^2 / (2 step), but at v = {row_text(v)} and step = "
+        f"{step:g} it returns {row_text(result)} with the objective {cost:.9g}, while x = "
+        f"{row_text(other)} has {lowest:.9g}. Is the step multiplied where it should divide, or a "
+        "branch missing?"
+    )
 
 
 def _jit(b: Bench) -> None:
@@ -284,7 +260,7 @@ def _jit(b: Bench) -> None:
     for step in b.steps:
         with doing(f"{b.name} with numbers, outside jax.jit"):
             alone = b.prox(points, step, *b.parameters)
-        with doing(f"{b.name} under jax.jit", "Take jnp.where in place of an if on values."):
+        with doing(f"{b.name} under jax.jit", NO_BRANCH):
             inside = _prox(b.prox, points, jnp.asarray(step, points.dtype), b.parameters)
         where = f"Results of {b.name} with and without jax.jit at step {step:g}"
         demand_close(where, inside, alone, *_close(points.dtype))
@@ -294,21 +270,10 @@ def _vmap(b: Bench) -> None:
     points = jnp.asarray(b.points)
     step = jnp.asarray(b.steps[0], points.dtype)
     alone = _prox(b.prox, points, step, b.parameters)
-    one = partial(b.prox)
-
-    def by_row(points, step, parameters):
-        return jax.vmap(lambda row: one(row, step, *parameters))(points)
-
-    if b.separable:
-        mapped = jax.vmap(by_row, (0, None, None))
-        rows = points.reshape(*points.shape, 1)
-    else:
-        mapped, rows = by_row, points
     with doing(f"{b.name} under jax.vmap"):
-        found = jax.jit(mapped)(rows, step, b.parameters).reshape(points.shape)
-    demand_close(
-        f"Results of {b.name} with and without jax.vmap", found, alone, *_close(points.dtype)
-    )
+        rows = jax.vmap(lambda row: b.prox(row, step, *b.parameters))(points)
+    where = f"Results of {b.name} with and without jax.vmap"
+    demand_close(where, rows, alone, *_close(points.dtype))
 
 
 def _derivatives(b: Bench) -> None:
@@ -325,7 +290,7 @@ def _derivatives(b: Bench) -> None:
             arguments = (points, jnp.asarray(step), parameters)
             with doing(f"The derivative of {b.name} at step {step:g}"):
                 slopes = _slopes(b.prox, *arguments, weights)
-            demand_finite(f"The derivative of {b.name} at step {step:g}", slopes, _WHERE)
+            demand_finite(f"The derivative of {b.name} at step {step:g}", slopes, SAFE)
             for (path, slope), leaf in zip(
                 jax.tree.leaves_with_path(slopes), jax.tree.leaves(arguments), strict=True
             ):
@@ -355,55 +320,45 @@ def _compare(b: Bench, arguments, path, slope, leaf, weights) -> None:
     what = ("the point", "the step", "the parameters")[path[0].idx]
     leaf_name = jax.tree_util.keystr(path[1:])
     what = f"{what} ({leaf_name})" if leaf_name else what
-    told = f"The derivative of {b.name} by {what} at step {float(arguments[1]):g}"
+    name = f"The derivative of {b.name} by {what} at step {float(arguments[1]):g}"
+    where = f"{name} and its finite difference"
     remedy = "Is it cut off by jax.lax.stop_gradient, or a custom derivative wrong?"
     if mine is not None:
-        found, wanted = np.where(smooth, mine, 0), np.where(smooth, central, 0)
-        where = f"{told} and its finite difference"
-        demand_close(where, found, wanted, 1e-4, 1e-5 + 8 * float(rounding.max()), remedy)
-        total = float(jnp.sum(weights * mine))
-        demand_close(
-            f"{told} forward and in reverse",
-            jnp.sum(slope * direction),
-            jnp.asarray(total),
-            1e-6,
-            1e-6,
-        )
+        result, quotient = np.where(smooth, mine, 0), np.where(smooth, central, 0)
+        demand_close(where, result, quotient, 1e-4, 1e-5 + 8 * float(rounding.max()), remedy)
+        where, total = f"{name} forward and in reverse", jnp.sum(weights * mine)
+        demand_close(where, jnp.sum(slope * direction), total, 1e-6, 1e-6)
     elif np.all(smooth):
-        total = float(np.sum(np.asarray(weights) * central))
+        total = np.sum(np.asarray(weights) * central)
         scale = 1e-5 + 1e-6 * float(np.sum(np.abs(central))) + 8 * float(rounding.sum())
-        where = f"{told} and its finite difference"
-        demand_close(where, jnp.sum(slope * direction), jnp.asarray(total), 1e-4, scale, remedy)
+        demand_close(where, jnp.sum(slope * direction), total, 1e-4, scale, remedy)
 
 
 def _kinks(b: Bench) -> None:
-    for dtype in (np.float32, np.float64):
-        with jax.enable_x64(dtype is np.float64):
-            points, parameters = jnp.asarray(b.kinks, dtype), cast(b.parameters, dtype)
-            for step in (*b.steps[:1], 1.0):
-                arguments = (points, jnp.asarray(step, dtype), parameters)
-                where = f"The derivative of {b.name} at its kinks, at step {step:g}"
-                with doing(where):
-                    reverse = _slopes(b.prox, *arguments, jnp.ones_like(points))
-                    forward = _forward(b.prox, *arguments, jnp.ones_like(points))
-                names = {"point": reverse[0], "step": reverse[1], "parameters": reverse[2]}
-                demand_finite(where, names, _WHERE)
-                demand_finite(f"{where}, in forward mode,", forward, _WHERE)
+    for dtype, points, parameters in both_precisions(b.kinks, b.parameters):
+        for step in (*b.steps[:1], 1.0):
+            arguments = (points, jnp.asarray(step, dtype), parameters)
+            where = f"The derivative of {b.name} at its kinks, at step {step:g}"
+            with doing(where):
+                reverse = _slopes(b.prox, *arguments, jnp.ones_like(points))
+                forward = _forward(b.prox, *arguments, jnp.ones_like(points))
+            names = {"point": reverse[0], "step": reverse[1], "parameters": reverse[2]}
+            demand_finite(where, names, SAFE)
+            demand_finite(f"{where}, in forward mode,", forward, SAFE)
 
 
 def _range(b: Bench) -> None:
-    for dtype in (np.float32, np.float64):
-        with jax.enable_x64(dtype is np.float64):
-            info = jnp.finfo(dtype)
-            sizes = [min(float(info.max) / 8, b.limit), float(info.tiny)]
-            points = np.array([[sign * size for size in sizes] for sign in (1.0, -1.0)], dtype)
-            rows = jnp.asarray(np.resize(points.ravel(), (4, b.points.shape[1])), dtype)
-            for step in b.steps:
-                where = f"The result of {b.name} at points between {sizes[1]:g} and {sizes[0]:g}"
-                with doing(where):
-                    found = _prox(b.prox, rows, jnp.asarray(step, dtype), cast(b.parameters, dtype))
-                remedy = "Scale before squaring, as kernels.safe_norm does."
-                demand_finite(f"{where}, at step {step:g},", found, remedy)
+    for dtype, parameters in both_precisions(b.parameters):
+        largest, least = float(jnp.finfo(dtype).max) / 8, float(jnp.finfo(dtype).tiny)
+        largest = min(largest, b.limit)
+        points = np.array([largest, least, -largest, -least], dtype)
+        rows = jnp.asarray(np.resize(points, (4, b.points.shape[1])), dtype)
+        for step in b.steps:
+            where = f"The result of {b.name} at points between {least:g} and {largest:g}"
+            with doing(where):
+                result = _prox(b.prox, rows, jnp.asarray(step, dtype), parameters)
+            remedy = "Scale before squaring, as kernels.safe_norm does."
+            demand_finite(f"{where}, at step {step:g},", result, remedy)
 
 
 def _monotone(b: Bench) -> None:
@@ -415,8 +370,8 @@ def _monotone(b: Bench) -> None:
                 reach = 1.5 * float(jnp.max(jnp.abs(points))) + 1
                 line = jnp.linspace(-reach, reach, points.size * 20)
                 shape = (-1, points.shape[1])
-                found = _prox(b.prox, line.reshape(shape), jnp.asarray(step), parameters)
-                falls = np.diff(np.asarray(found).ravel())
+                result = _prox(b.prox, line.reshape(shape), jnp.asarray(step), parameters)
+                falls = np.diff(np.asarray(result).ravel())
                 k = int(np.argmin(falls))
                 demand(
                     falls[k] >= -1e-9,
@@ -435,12 +390,9 @@ def _monotone(b: Bench) -> None:
                     left[k] <= right[k] + 1e-10 * (1 + left[k]),
                     f"The prox of a convex function is firmly nonexpansive, but for {b.name} at "
                     f"step {step:g} |Tx - Ty|^2 is {float(left[k]):.6g} and <Tx - Ty, x - y> is "
-                    f"{float(right[k]):.6g} at x = {_row(points[k])} and y = {_row(other[k])}.",
+                    f"{float(right[k]):.6g} at x = {row_text(points[k])} and y = "
+                    f"{row_text(other[k])}.",
                 )
-
-
-def _row(numbers: Any) -> str:
-    return np.array2string(np.asarray(numbers), precision=4, separator=", ", threshold=6)
 
 
 def _close(dtype: Any) -> tuple[float, float]:
@@ -448,7 +400,7 @@ def _close(dtype: Any) -> tuple[float, float]:
     return 64 * eps, 16 * eps
 
 
-_CHECKS = {
+PROX_CHECKS = {
     "dtype": _dtype,
     "minimises": _minimises,
     "jit": _jit,
@@ -458,5 +410,3 @@ _CHECKS = {
     "range": _range,
     "monotone": _monotone,
 }
-PROX_CHECKS: tuple[str, ...] = tuple(_CHECKS)
-"""The names of the checks that `check_prox` makes."""

@@ -1,4 +1,4 @@
-"""What all checks share: which are made, how a failure is told, and how numbers are compared."""
+"""Parts of all checks: selection, failures as sentences, and comparison of numbers."""
 
 import dataclasses
 import math
@@ -11,16 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, one_line, one_of
+from fedjax_admm._run import difference
 
 Check = Callable[[Any], None]
+SAFE = (
+    "Both branches of a jnp.where are differentiated: no 0/0 and no root of 0 may stand in either; "
+    "kernels.safe_norm and kernels.safe_ratio have none."
+)
+NO_BRANCH = "Take jnp.where in place of an if on values."
 
 
 def make(bench: Any, checks: Mapping[str, Check], only: str | Sequence[str] | None) -> None:
-    """Make all checks of a kind, or those that `only` names.
-
-    Raises:
-      InputError: there is no check of that name.
-    """
+    """Make all checks of a kind, or those that `only` names."""
     names = list(checks) if only is None else [only] if isinstance(only, str) else list(only)
     for name in names:
         one_of("only", name, checks)
@@ -30,39 +32,29 @@ def make(bench: Any, checks: Mapping[str, Check], only: str | Sequence[str] | No
 
 @contextmanager
 def doing(what: str, remedy: str = "") -> Iterator[None]:
-    """Tell an error of the code that is checked as a failure of what was tried.
-
-    Args:
-      what: a clause such as "MySolver.step of a round without anybody".
-      remedy: what to do about it.
-
-    Raises:
-      AssertionError: anything was raised.
-    """
+    """Turn an error of the checked code into a failure of `what`."""
     try:
         yield
     except AssertionError:
         raise
     except Exception as error:
-        told = " ".join(str(error).split())
-        told = told if len(told) <= 400 else f"{told[:397]}..."
-        rest = f" {remedy}" if remedy else ""
-        sentence = f"{what} raised {type(error).__name__}: {told.removesuffix('.')}.{rest}"
-        raise AssertionError(sentence) from error
+        text = " ".join(str(error).split())
+        text = text if len(text) <= 400 else f"{text[:397]}..."
+        if isinstance(error, jax.errors.KeyReuseError):
+            remedy = "Split keys with jax.random.split, one part for every use."
+            raise AssertionError(f"{what} uses a random key twice: {text}. {remedy}") from error
+        sentence = f"{what} raised {type(error).__name__}: {text.removesuffix('.')}. {remedy}"
+        raise AssertionError(sentence.rstrip()) from error
 
 
 def demand(holds: Any, sentence: str) -> None:
-    """Assert; the sentence says what is wrong and what to repair.
-
-    Raises:
-      AssertionError: it does not hold.
-    """
+    """Assert; the sentence names the failure and its repair."""
     if not bool(holds):
         raise AssertionError(sentence)
 
 
 def name_of(thing: Any) -> str:
-    """Return what a function, or the class of an object, is called."""
+    """Return the name of a function, or of the class of an object."""
     return getattr(thing, "__name__", type(thing).__name__)
 
 
@@ -76,64 +68,83 @@ def with_floats(tree: Any, change: Callable[[Any], Any]) -> Any:
     return jax.tree.map(lambda leaf: change(leaf) if is_float(leaf) else leaf, tree)
 
 
-def static_numbers(part: Any) -> list[str]:
-    """Return the fields of a dataclass that hold floats and are part of its structure."""
-    if not dataclasses.is_dataclass(part) or isinstance(part, type):
-        return []
-    found = []
-    for field in dataclasses.fields(part):
-        value = getattr(part, field.name)
-        if not isinstance(value, float | np.floating) or not math.isfinite(value):
-            continue
-        other = dataclasses.replace(part, **{field.name: 1.5 * value + 1})
-        if jax.tree.structure(other) != jax.tree.structure(part):
-            found.append(field.name)
-    return found
-
-
 def cast(tree: Any, dtype: Any) -> Any:
     """Return a pytree whose floating leaves have a dtype."""
     return with_floats(tree, lambda leaf: jnp.asarray(leaf, dtype))
 
 
+def both_precisions(*trees: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield a dtype, float32 and float64 with x64 enabled, and the pytrees cast to it."""
+    for dtype in (np.float32, np.float64):
+        with jax.enable_x64(dtype is np.float64):
+            yield (dtype, *(cast(tree, dtype) for tree in trees))
+
+
 def dtype_of(tree: Any) -> np.dtype:
-    """Return the dtype of the floating leaves of a pytree, the session's where there are none."""
+    """Return the dtype of the floating leaves of a pytree; without any, that of the session."""
     with jax.numpy_dtype_promotion("standard"):
         dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(tree) if is_float(leaf)]
         return np.dtype(jnp.result_type(*dtypes)) if dtypes else default_float()
 
 
-def demand_kind(where: str, found: Any, shape: tuple[int, ...], dtype: Any) -> None:
-    """Demand an array of a shape and a dtype.
+def demand_no_static_numbers(part: Any) -> None:
+    """Demand that no float of a dataclass is a part of its structure."""
+    for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
+        value = getattr(part, field.name)
+        if not isinstance(value, float | np.floating) or not math.isfinite(value):
+            continue
+        other = dataclasses.replace(part, **{field.name: 1.5 * value + 1})
+        demand(
+            jax.tree.structure(other) == jax.tree.structure(part),
+            f"{name_of(part)}.{field.name} is a static number ({value:g}): another value compiles "
+            "again, and has no derivative; register it as a leaf, and keep static what counts or "
+            "chooses.",
+        )
 
-    Raises:
-      AssertionError: it is another one.
-    """
+
+def demand_kind(where: str, array: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Demand an array of a shape and a dtype."""
     demand(
-        hasattr(found, "shape") and hasattr(found, "dtype"),
-        f"{where} must return an array, but it returns {one_line(found)}.",
+        hasattr(array, "shape") and hasattr(array, "dtype"),
+        f"{where} must return an array, but it returns {one_line(array)}.",
     )
     demand(
-        found.shape == tuple(shape),
-        f"{where} must return an array of shape {tuple(shape)}, but its shape is {found.shape}.",
+        array.shape == tuple(shape),
+        f"{where} must return an array of shape {tuple(shape)}, but its shape is {array.shape}.",
     )
     demand(
-        found.dtype == dtype,
+        array.dtype == dtype,
         f"{where} must return {np.dtype(dtype).name} where its arguments are, but it returns "
-        f"{found.dtype}; take the dtype of constants from the arguments, as "
+        f"{array.dtype}; take the dtype of constants from the arguments, as "
         "jnp.asarray(1.0, points.dtype) does.",
     )
 
 
-def demand_close(
-    where: str, found: Any, wanted: Any, rtol: float, atol: float, remedy: str = ""
-) -> None:
-    """Demand that two pytrees of arrays agree, entry by entry, to `atol + rtol |wanted|`.
+def demand_same_form(where: str, what: str, old: Any, new: Any) -> None:
+    """Demand that a state keeps its structure, shapes and dtypes."""
+    change = difference(old, new)
+    demand(
+        not change,
+        f"{where} must return {what} with the structure, shapes and dtypes of the one that it is "
+        f"given, for jax.lax.scan, but {change}.",
+    )
 
-    Raises:
-      AssertionError: they do not; the sentence names the leaf, the entry and both numbers.
-    """
-    pairs = zip(jax.tree.leaves_with_path(found), jax.tree.leaves(wanted), strict=True)
+
+def demand_stacked(where: str, tree: Any, number: int) -> None:
+    """Demand that all leaves have a leading axis of a length, that of clients or senders."""
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        demand(
+            leaf.shape[:1] == (number,),
+            f"{where} must be stacked over {number} of them, but "
+            f"{jax.tree_util.keystr(path) or 'it'} has shape {leaf.shape}.",
+        )
+
+
+def demand_close(
+    where: str, result: Any, expected: Any, rtol: float, atol: float, remedy: str = ""
+) -> None:
+    """Demand that two pytrees agree, entry by entry, to `atol + rtol |expected|`."""
+    pairs = zip(jax.tree.leaves_with_path(result), jax.tree.leaves(expected), strict=True)
     for (path, one), other in pairs:
         one, other = plain(one), plain(other)
         shapes = f"their shapes are {one.shape} and {other.shape}"
@@ -146,47 +157,74 @@ def demand_close(
             off = (apart & (one != other)) | (np.isnan(one) != np.isnan(other))
         if np.any(off):
             place = tuple(int(i) for i in np.argwhere(off)[0])
-            leaf = jax.tree_util.keystr(path)
-            entry = f"entry {place} of {leaf}" if leaf else f"entry {place}"
-            if not leaf and not place:
-                entry = "the number"
-            raise AssertionError(
-                f"{where} differ: {entry} is {one[place]:.9g} and {other[place]:.9g}."
-                + (f" {remedy}" if remedy else "")
-            )
+            leaf = f" of {jax.tree_util.keystr(path)}" if path else ""
+            entry = f"entry {place}{leaf}" if leaf or place else "the number"
+            sentence = f"{where} differ: {entry} is {one[place]:.9g} and {other[place]:.9g}."
+            raise AssertionError(f"{sentence} {remedy}".rstrip())
 
 
 def demand_finite(where: str, tree: Any, remedy: str = "") -> None:
-    """Demand that all floating leaves are finite.
-
-    Raises:
-      AssertionError: one is not; the sentence names the leaf and the entry.
-    """
+    """Demand that all floating leaves are finite."""
     for path, leaf in jax.tree.leaves_with_path(tree):
         if not is_float(leaf):
             continue
-        seen = plain(leaf)
-        if not np.all(np.isfinite(seen)):
-            place = tuple(int(i) for i in np.argwhere(~np.isfinite(seen))[0])
+        array = plain(leaf)
+        if not np.all(np.isfinite(array)):
+            place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
             at = f" {jax.tree_util.keystr(path)}" if path else ""
             at += f" at {place}" if place else ""
-            raise AssertionError(
-                f"{where} must be finite, but{at} it is {seen[place]}."
-                + (f" {remedy}" if remedy else "")
-            )
+            sentence = f"{where} must be finite, but{at} it is {array[place]}."
+            raise AssertionError(f"{sentence} {remedy}".rstrip())
+
+
+def demand_under_vmap(where: str, call: Callable[[Any], Any], arguments: Any, rtol: float) -> None:
+    """Demand the same numbers of stacked arguments under `jax.vmap` as of one by one."""
+    with doing(f"{where} under jax.vmap, over arguments and numbers"):
+        together = jax.jit(jax.vmap(call))(stack(arguments()))
+    with doing(where):
+        alone = stack([call(one) for one in arguments()])
+    demand_close(f"{where} under jax.vmap and one by one", together, alone, rtol, rtol)
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Stack pytrees along a new first axis."""
+
+    def together(*leaves: Any) -> jax.Array:
+        if not jnp.issubdtype(jnp.result_type(leaves[0]), jax.dtypes.prng_key):
+            return jnp.stack(leaves)
+        # A key that is stacked counts as used.
+        return jax.random.wrap_key_data(jnp.stack([jax.random.key_data(key) for key in leaves]))
+
+    return jax.tree.map(together, *trees)
 
 
 def plain(leaf: Any) -> np.ndarray:
     """Return a leaf as a NumPy array that can be compared; typed keys as their data."""
     if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    seen = np.asarray(leaf)
-    known = seen.dtype.kind in "biuf"
-    return seen if known and seen.dtype != np.float16 else seen.astype(np.float64)
+    array = np.asarray(leaf)
+    known = array.dtype.kind in "biuf"
+    return array if known and array.dtype != np.float16 else array.astype(np.float64)
 
 
-def unfit(argument: str, value: Any, wanted: str) -> InputError:
+def row_text(numbers: Any) -> str:
+    """Write a row of numbers."""
+    return np.array2string(np.asarray(numbers), precision=4, separator=", ", threshold=6)
+
+
+def unfit(argument: str, value: Any, expected: str) -> InputError:
     """Return the mistake of a wrong argument of a check."""
     return InputError(
-        f"must be {wanted}, but it is {one_line(value)}", argument=argument, value=value
+        f"must be {expected}, but it is {one_line(value)}", argument=argument, value=value
     )
+
+
+def demand_pytree(argument: str, value: Any) -> None:
+    """Refuse an object whose class is not registered as a pytree."""
+    if jax.tree_util.all_leaves([value]):
+        raise InputError(
+            f"must be a pytree, but {name_of(value)} is registered as none",
+            argument=argument,
+            value=value,
+            remedy="decorate the class with fedjax_admm.pytree_dataclass",
+        )

@@ -69,31 +69,6 @@ def test_one_update_is_the_map_of_the_point_after_the_step():
     np.testing.assert_allclose(found["bias"], [0.3 * (1 - 0.1 * RATE) - 0.5 * RATE], rtol=1e-6)
 
 
-@pytest.mark.thorough
-def test_a_network_is_trained_sparse_in_two_lines():
-    x, y = (jnp.asarray(part, jnp.float32) for part in lasso())
-    rng = np.random.default_rng(1)
-    params = {
-        f"layer{i}": {
-            "kernel": jnp.asarray(rng.standard_normal(shape) / 4, jnp.float32),
-            "bias": jnp.full(shape[1], 0.01),
-        }
-        for i, shape in enumerate([(12, 8), (8, 1)])
-    }
-
-    def loss(p):
-        hidden = jnp.tanh(x @ p["layer0"]["kernel"] + p["layer0"]["bias"][None])
-        out = hidden @ p["layer1"]["kernel"] + p["layer1"]["bias"][None]
-        return jnp.mean((out[:, 0] - y) ** 2)
-
-    sparse = as_gradient_transformation({"*/kernel": penalties.l1(0.3)}, 0.01)
-    found = trained(optax.chain(optax.adam(0.01), sparse), params, loss, 200)
-    zeros = jnp.mean(found["layer0"]["kernel"] == 0)
-    assert zeros > 0.3
-    assert loss(found) < 0.1 * loss(params)
-    assert jnp.all(found["layer0"]["bias"] != 0)
-
-
 def test_the_zeros_are_exact_whatever_the_parameters():
     params = jnp.asarray(np.random.default_rng(2).standard_normal(1000), jnp.float32)
     link = as_gradient_transformation(lambda v, step: jnp.where(v > 0.4, v, 0), 1.0)
@@ -162,11 +137,8 @@ def test_mistakes_get_a_sentence():
         "params must be given, since a proximal map needs the point itself; call "
         "optimizer.update(gradients, state, params)."
     )
-    for wrong in (None, 0.1, {"*": 0.1}):
-        with pytest.raises(InputError, match=r"^prox must be a function prox\(v, step\), a pen"):
-            as_gradient_transformation(wrong, 0.1)
-    with pytest.raises(InputError, match=r"^learning_rate must be at least 0, but it is -1\.$"):
-        as_gradient_transformation(prox_l1, -1.0)
+    with pytest.raises(InputError, match=r"^prox must be a function prox\(v, step\), a pen"):
+        as_gradient_transformation({"*": 0.1}, 0.1)
     astray = as_gradient_transformation({"kernel": prox_l1}, 0.1)
     with pytest.raises(ValueError, match="'kernel' fits no leaf; the leaves are ''"):
         astray.update(params, astray.init(params), params)

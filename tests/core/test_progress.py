@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import InputError, graphs, losses, participation, privacy, solvers
-from fedjax_admm._run import key_reuse_allowed
+from fedjax_admm import (
+    InputError,
+    graphs,
+    key_reuse_allowed,
+    losses,
+    participation,
+    privacy,
+    solvers,
+)
 from tests.bits import same_bits
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 

@@ -63,9 +63,3 @@ def test_leaves_static_fields_and_paths_survive():
     np.testing.assert_array_equal(back.weight, node.weight)
     np.testing.assert_array_equal(jax.vmap(lambda f: f(2.0))(node), [8.0, 16.0])
     assert jax.grad(lambda f: f(2.0))(Scaled(1.0, 3)).weight == 8.0
-
-
-def test_a_compiled_function_keeps_classes_apart():
-    apply = jax.jit(lambda function, x: function(x))
-    assert apply(Scaled(jnp.float32(3.0)), jnp.float32(2.0)) == 6.0
-    assert apply(Shifted(jnp.float32(3.0)), jnp.float32(2.0)) == 5.0

@@ -11,7 +11,6 @@ import optax
 import pytest
 
 from fedjax_admm import schedules
-from fedjax_admm.testing import SCHEDULE_CHECKS, check_schedule
 from tests.builders import builders
 
 COUNTS = np.array([[1, 2, 3], [4, 100, 7]], np.int32)
@@ -56,9 +55,35 @@ def case(request):
     return SCHEDULES[request.param]
 
 
-@pytest.mark.parametrize("only", SCHEDULE_CHECKS)
-def test_schedule(case, only):
-    check_schedule(case.build(), counts=COUNTS, only=only)
+def scaled(schedule, factor):
+    return jax.tree.map(lambda leaf: leaf * factor, schedule)
+
+
+def test_one_trace_and_one_batch_serve_all_numbers(case):
+    one = case.build()
+    other = scaled(one, 0.9)
+    traces = []
+
+    @jax.jit
+    def traced(schedule, counts):
+        traces.append(schedule)
+        return schedule(counts)
+
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), one, other)
+    batch = jax.vmap(lambda schedule: schedule(jnp.asarray(COUNTS)), axis_size=2)(stacked)
+    for schedule, mapped in zip((one, other), batch, strict=True):
+        expected = np.asarray([schedule(jnp.int32(count)) for count in COUNTS.ravel()])
+        for values in (traced(schedule, jnp.asarray(COUNTS)), mapped):
+            np.testing.assert_allclose(np.ravel(values), expected, rtol=1e-4)
+    assert len(traces) == 1
+
+
+def test_its_derivative_is_that_of_its_formula(case, x64):
+    def total(factor):
+        return jnp.sum(scaled(case.build(), factor)(jnp.asarray(COUNTS)))
+
+    quotient = (total(1 + 1e-6) - total(1 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(jax.grad(total)(1.0), quotient, rtol=1e-6, atol=1e-6)
 
 
 def test_it_is_its_formula(case, dtype):

@@ -2,7 +2,7 @@
 
 from tests.faults.prepared import finished, unfinished
 from tests.faults.row import DONE, Row
-from tests.faults.rows_results import COMPARE, DRAWN, PLOT, SOURCE, plots, resumes
+from tests.faults.rows_results import COMPARE, DRAWN, PLOT, plots, resumes
 from tests.faults.tampering import edited
 
 
@@ -69,22 +69,10 @@ ROWS = [
         check=unmarked,
     ),
     resumes("planted", planted(in_folder, unfinished), "was begun with other contents"),
-    Row("plot-named-nothing", (*PLOT, "--experiment", ""), "no experiment ''", prepare=finished),
     Row(
         "plot-named-gone",
         (*PLOT, "--experiment", "gone.py"),
         "there is no file gone.py",
         prepare=finished,
-    ),
-    Row(
-        "plot-named-long",
-        (*PLOT, "--experiment", "a" * 500 + ".py"),
-        "cannot read a+.py: File name too long",
-        prepare=finished,
-    ),
-    plots(
-        "long-file",
-        edited(source=SOURCE | {"file": "/" + "a" * 5000, "again": "/" + "a" * 5000}),
-        "a program that is run only where it is named",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Misuse of the Python interface ends in one sentence, and the tables are as large as they say."""
+"""The 100 likeliest misuses of the Python interface end in one sentence each."""
 
 import re
 
@@ -20,6 +20,5 @@ def test_misuse(name):
     assert re.fullmatch(r"[^\n]+[.?]?", str(raised.value))
 
 
-def test_enough_rows():
-    assert len(tables("rows")) >= 300
-    assert len(ROWS) >= 137
+def test_these_are_the_hundred_likeliest():
+    assert len(ROWS) == 100

@@ -6,6 +6,8 @@ import pytest
 
 from fedjax_admm import messages
 from fedjax_admm.messages import Exchange
+from fedjax_admm.testing import check_exchange_part
+from fedjax_admm.testing._exchange import EXCHANGE_CHECKS
 from tests.messages.conformance import KINDS
 
 # In the run that everybody makes: one of each kind.
@@ -18,10 +20,9 @@ QUICK = {
 
 # Of a builder's second row and further ones: what depends on its settings, and is cheap.
 KIN = ("bits", "rows")
-# What can be mapped over trials with numbers of their own can be compiled with numbers that are
-# traced: `jit` is for one of each kind, and a scan for those who remember. A map over trials is for
-# the parts with loops, searches or a memory. Gradients of aggregators
-# are compared with differences in test_aggregators.py, links with what was drawn in test_delays.py.
+# `jit` is for one of each kind: numbers that differ in a batch are traced as well. `vmap` is for
+# parts with loops, searches or a memory. Slopes of aggregators are compared with differences in
+# test_aggregators.py.
 EXAMPLES = {
     ("channel", "vmap"): ("qsgd", "low_rank", "error_feedback, top_k"),
     ("aggregator", "vmap"): ("trimmed_mean", "geometric_median", "krum"),
@@ -31,19 +32,16 @@ EXAMPLES = {
     ("aggregator", "jit"): ("trimmed_mean",),
     ("attack", "jit"): ("scaled_noise",),
     ("delay", "jit"): ("bounded_delay",),
-    ("channel", "scan"): ("differences, top_k", "error_feedback, top_k"),
-    ("attack", "scan"): ("stale_replay",),
     ("aggregator", "derivatives"): ("centred_clipping",),
-    ("delay", "links"): ("replay_delays",),
 }
 
 
 def rows():
     """Yield the kind, the name and a check, for all that is made."""
-    for kind, (_, table, _, checks) in KINDS.items():
+    for kind, (_, table) in KINDS.items():
         seen = set()
         for name, case in table.items():
-            for only in checks:
+            for only in EXCHANGE_CHECKS[kind]:
                 examples = EXAMPLES.get((kind, only), (name,))
                 if name in examples and (case.builder not in seen or only in KIN):
                     yield kind, name, only
@@ -52,12 +50,12 @@ def rows():
 
 def test_every_check_is_made_of_something():
     made = {(kind, only) for kind, _, only in rows()}
-    assert made == {(kind, only) for kind, (*_, checks) in KINDS.items() for only in checks}
+    assert made == {(kind, only) for kind, checks in EXCHANGE_CHECKS.items() for only in checks}
 
 
 def test_everything_public_is_in_a_table():
     """Every function of `messages` that makes something of a kind, and something is made by it."""
-    listed = [case.builder for _, table, _, _ in KINDS.values() for case in table.values()]
+    listed = [case.builder for _, table in KINDS.values() for case in table.values()]
     names = {builder.__name__ for builder in listed}
     assert names == {
         name
@@ -87,6 +85,5 @@ def has(one: type, member: str) -> bool:
     [pytest.param(*row, marks=[] if row in QUICK else [pytest.mark.thorough]) for row in rows()],
 )
 def test_part(kind, name, only):
-    _, table, check, _ = KINDS[kind]
-    case = table[name]
-    check(case.part(), **case.options, only=only)
+    case = KINDS[kind][1][name]
+    check_exchange_part(case.part(), **case.options, only=only)

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import CopiesState, FactorData, LinearizedCopies, needs
+from fedjax_admm._states import CopiesState, LinearizedCopies
+from fedjax_admm.capabilities import FactorData, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.ratings import gram_matrix
 

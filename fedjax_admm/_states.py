@@ -1,4 +1,4 @@
-"""What measures read of a solver and of its state, besides what every solver has."""
+"""Capabilities that measures need of a solver and of its state, beyond those of every solver."""
 
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ class Releasing(Protocol):
 
 
 class ReleaseCounts(Protocol):
-    """A state that counts releases, and what they have spent of the privacy."""
+    """A state that counts releases, and the privacy that they have spent."""
 
     releases: jax.Array  # shape=(clients,), int32
     spent: jax.Array  # shape=(clients,): sum of 1 / z_n^2

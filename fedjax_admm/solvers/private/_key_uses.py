@@ -1,13 +1,13 @@
-"""Which keys have hidden something in this process, and what.
+"""A record of the keys from which private runs of this process have drawn noise.
 
-The noise of a round follows from the key and the number of the round. Whoever gets the messages of
-two runs that had the same noise takes their difference, and the noise is gone: with two clipping
-norms c and 2 c, whose noise is that of one and twice that, `2 v - v'` is exact. So a key serves for
-one course of events: the same solver, problem and participation in the same rounds. To repeat that
-is harmless, since the messages are the same.
+The noise of a round follows from the key and the number of the round. Subtracting the messages of
+two runs with the same noise cancels it: with two clipping norms c and 2 c, whose noise is that of
+one and twice that, `2 v - v'` is exact. So a key serves for one course of events: the same solver,
+problem and participation in the same rounds. A repetition is harmless, since its messages are the
+same.
 
-Seen are concrete calls of this process. Traced keys, solvers, problems and states cannot be told
-apart, nor do other processes tell; and the last `_KEYS` keys are remembered.
+The record sees concrete calls of this process: neither traced keys, solvers, problems and states
+nor other processes. It remembers the last `_KEYS` keys.
 """
 
 import contextlib
@@ -25,7 +25,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
-from fedjax_admm._run._noise import hides
 from fedjax_admm._shown import short_repr
 
 _KEYS, _USES = 1024, 64
@@ -39,7 +38,7 @@ _ALLOWED: ContextVar[bool] = ContextVar("key_reuse_allowed", default=False)
 _SEEN: dict[int, tuple[weakref.ref, bytes]] = {}
 
 Course = tuple[tuple[Digest, int], ...]
-"""What ran, and from which round; before a state of unknown origin, the digest of the state."""
+"""Digests of what ran, with first rounds; of a state of unknown origin, that of the state first."""
 
 
 @short_repr
@@ -72,10 +71,10 @@ class KeyUse:
 def key_reuse_allowed() -> Iterator[None]:
     """Allow a key to be used again by private runs: for synthetic data, and for tests.
 
-    Elsewhere two private runs of one process whose noise is the same and whose messages are not
-    are refused, since the difference of their messages shows what the noise hides. What is seen:
-    calls with concrete arrays, in one process, of the last 1024 keys. Inside `jax.jit`, `jax.vmap`
-    and trials nothing is seen, and nothing of other processes.
+    Elsewhere a private run is refused whose noise is that of another run of this process and whose
+    messages are not, since the difference of their messages cancels the noise. The record sees
+    calls with concrete arrays, in one process, of the last 1024 keys; it sees nothing inside
+    `jax.jit`, `jax.vmap` and trials, and nothing of other processes.
 
     Inside this context nothing is refused, and nothing is remembered:
 
@@ -98,40 +97,29 @@ def key_use(
     rounds: int,
     total: bool = False,
 ) -> KeyUse | None:
-    """Return the use that a run makes of its key; None where there is nothing to see.
+    """Return the use of the key by a private run; None if it is allowed or cannot be seen.
 
-    Args:
-      solver: of the run.
-      problem: of the run.
-      key: of the run.
-      participation: of the run.
-      start: of the run.
-      rounds: how many there will be; with `total`, those before the start included.
-      total: see there.
+    `rounds` is the number of this call; with `total`, that of the rounds before the start, too.
 
     Raises:
       InputError: the same noise has been used in another course of events.
     """
-    given = (solver, problem, key, participation, start)
-    if not hides(solver) or _ALLOWED.get():
-        return None
-    if not is_concrete(given) or not _readable(given):
+    arguments = (solver, problem, key, participation, start)
+    if _ALLOWED.get() or not is_concrete(arguments) or not _readable(arguments):
         return None
     first = 0 if start is None else int(start.index)
     last = max(rounds if total else first + rounds, first)
     if last == first:
         return None
-    made = _digest((solver, problem, participation))
-    name = _digest(key)
+    current, name = _digest((solver, problem, participation)), _digest(key)
     with _LOCK:
         uses = list(_USED.get(name, ()))
     course: Course = ()
     if start is not None:
         origin = _digest(start._replace(fingerprint=None))
-        found = [use.course for use in uses if origin in use.ends]
-        course = found[0] if found else ((origin, first),)
-    if not course or course[-1][0] != made:
-        course = (*course, (made, first))
+        course = next((use.course for use in uses if origin in use.ends), ((origin, first),))
+    if not course or course[-1][0] != current:
+        course = (*course, (current, first))
     for use in uses:
         if use.first < last and first < use.last and use.course != course:
             again = max(first, use.first) + 1
@@ -148,7 +136,7 @@ def key_use(
 
 
 def _readable(tree: Any) -> bool:
-    """Tell whether all arrays can be read here: some of several processes' cannot."""
+    """Return whether all arrays can be read in this process."""
     return all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(tree))
 
 

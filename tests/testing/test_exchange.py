@@ -1,4 +1,4 @@
-"""Channels, aggregators, attacks and delays that are wrong in one way each, and good ones."""
+"""Channels, aggregators, attacks and delays that break one rule each, and good ones."""
 
 from dataclasses import field
 from typing import Any
@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm import InputError, messages, testing
+from fedjax_admm import InputError, messages
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.testing import check_exchange_part
+from fedjax_admm.testing._exchange import EXCHANGE_CHECKS
 from tests.testing.own import changed
 
 
@@ -101,8 +103,6 @@ GOOD = {
     "attack": (Louder, 2.0),
     "delay": (Sometimes, 0.3),
 }
-CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in GOOD}
-NAMES = {kind: getattr(testing, f"{kind.upper()}_CHECKS") for kind in GOOD}
 
 
 def mine(kind, **members):
@@ -111,7 +111,7 @@ def mine(kind, **members):
 
 
 def sent(change):
-    """Return an encode that changes what arrives."""
+    """Return an encode with a change of the decoded message."""
 
     def encode(self, message, state, key):
         arrives, state = Dithered.encode(self, message, state, key)
@@ -120,20 +120,11 @@ def sent(change):
     return encode
 
 
-def found(change):
-    """Return a rule that changes what is found."""
+def called(base, change):
+    """Return a call of an aggregator or an attack, with a change of its result."""
 
-    def __call__(self, *given):  # noqa: N807
-        return change(Powered.__call__(self, *given), *given)
-
-    return __call__
-
-
-def told(change):
-    """Return an attack that changes what is told."""
-
-    def __call__(self, *given):  # noqa: N807
-        return change(Louder.__call__(self, *given), *given)
+    def __call__(self, *arguments):  # noqa: N807
+        return change(base.__call__(self, *arguments), *arguments)
 
     return __call__
 
@@ -160,35 +151,10 @@ def spread(self, values, bad, present, memory, key):
 
 
 BROKEN = {
-    ("channel", "a dtype of its own"): (
-        {"encode": sent(lambda arrives, *_: arrives.astype(jnp.float32))},
-        "kind",
-        r"MineDithered.encode of a message of shape \(6,\) must return float64 where",
-    ),
     ("channel", "a state that grows"): (
         {"encode": lambda self, message, state, key: (message, (state, state))},
         "kind",
         "must return a state with the structure, shapes and dtypes of the one that it is given",
-    ),
-    ("channel", "an order that is an array"): (
-        {"in_order": jnp.ones((), bool)},
-        "kind",
-        "in_order must be True or False, a part of the structure",
-    ),
-    ("channel", "one thing is returned"): (
-        {"encode": lambda self, message, state, key: message},
-        "kind",
-        r"must return what arrives and the state, but it returns a ArrayImpl",
-    ),
-    ("channel", "bits that are no whole number"): (
-        {"bits": lambda self, shape: 0.5 * shape[0]},
-        "bits",
-        r"bits\(\(6,\)\) must be a whole Python number that is not negative, but it is 3.0",
-    ),
-    ("channel", "bits that are not those of the layout"): (
-        {"layout": lambda self, shape: messages.Number(shape)},
-        "bits",
-        r"bits\(\(6,\)\) must be the bits of its layout, 192, but it is 96",
     ),
     ("channel", "a code that is not what arrives"): (
         {
@@ -200,7 +166,7 @@ BROKEN = {
             "bits": lambda self, shape: 32 * int(np.prod(shape)),
         },
         "bits",
-        "What is read of the bytes of MineDithered, and what arrives, differ",
+        "that is read from the bytes of MineDithered, and the decoded one, differ",
     ),
     ("channel", "zeros that are not"): (
         {"encode": sent(lambda arrives, message, *_: arrives / jnp.max(jnp.abs(message)))},
@@ -225,37 +191,17 @@ BROKEN = {
     ("channel", "a key that is used twice"): (
         {"encode": noise_twice},
         "keys",
-        "encode .*Split keys with jax.random.split|encode raised KeyReuseError",
-    ),
-    ("channel", "draws of its own"): (
-        {"encode": sent(lambda arrives, *_: arrives * np.float32(RNG.random()))},
-        "keys",
-        "Two calls of MineDithered.encode with the same key differ: .* must follow from the key",
-    ),
-    ("channel", "a constant that is too small"): (
-        {"omega": lambda self, shape: 0.001},
-        "constants",
-        "mean squared error of MineDithered for .* must be at most 0.001 times",
+        "encode uses a random key twice: .* Split keys with jax.random.split",
     ),
     ("channel", "a bias"): (
         {"encode": sent(lambda arrives, *_: 1.1 * arrives), "omega": lambda self, shape: 1.0},
         "constants",
         "MineDithered has an omega, and must be right on average, but the entry",
     ),
-    ("channel", "a contraction that is none"): (
-        {"omega": lambda self, shape: None, "contraction": lambda self, shape: 1.0},
-        "constants",
-        r"must be at most 0 times the square of the message, by contraction\(\(6,\)\) = 1",
-    ),
     ("aggregator", "one vector for all groups"): (
-        {"__call__": found(lambda result, *_: result[0])},
+        {"__call__": called(Powered, lambda result, *_: result[0])},
         "kind",
         r"of 1 groups must return an array of shape \(1, 3\), but its shape is \(3,\)",
-    ),
-    ("aggregator", "too few for it"): (
-        {"check": lambda self, number: [][number]},
-        "kind",
-        "check of a group of 7 raised IndexError",
     ),
     ("aggregator", "absent vectors that count"): (
         {"rows": lambda self, values, votes: values},
@@ -264,10 +210,11 @@ BROKEN = {
     ),
     ("aggregator", "nobody is zero"): (
         {
-            "__call__": found(
+            "__call__": called(
+                Powered,
                 lambda result, values, weights, groups, number, previous: jnp.where(
                     result == previous, 0, result
-                )
+                ),
             )
         },
         "empty",
@@ -282,27 +229,8 @@ BROKEN = {
         "groups",
         "of group 0 among 3, and alone, differ",
     ),
-    ("aggregator", "the first counts more"): (
-        {
-            "votes": lambda self, weights: (
-                weights * (1 + jnp.arange(weights.shape[0], dtype=weights.dtype))
-            )
-        },
-        "permuted",
-        "of vectors in another order, and in the first one, differ",
-    ),
-    ("aggregator", "vectors that are shortened"): (
-        {"__call__": found(lambda result, *_: 0.9 * result)},
-        "alone",
-        "of one vector alone must return it; the two differ: .* Pass alone=False",
-    ),
-    ("aggregator", "no shift is followed"): (
-        {"__call__": found(lambda result, *_: result**3)},
-        "translates",
-        "and the result moved by as much, differ: .* Pass translates=False",
-    ),
     ("aggregator", "a branch on values"): (
-        {"__call__": found(lambda result, *_: result if result[0, 0] > -9 else -result)},
+        {"__call__": called(Powered, lambda result, *_: result if result[0, 0] > -9 else -result)},
         "jit",
         "MinePowered under jax.jit raised",
     ),
@@ -313,10 +241,11 @@ BROKEN = {
     ),
     ("aggregator", "roots of distances"): (
         {
-            "__call__": found(
+            "__call__": called(
+                Powered,
                 lambda result, values, *_: (
                     result + jnp.sqrt(jnp.sum((values[:1] - values[2:3]) ** 2))
-                )
+                ),
             )
         },
         "derivatives",
@@ -327,86 +256,69 @@ BROKEN = {
         "who",
         "who must leave one sender honest, but in 64 of 64 draws all 8 are Byzantine",
     ),
-    ("attack", "liars that are numbers"): (
-        {"who": lambda self, key, number: jnp.ones(number, jnp.int32)},
-        "who",
-        r"who must return a bool array of shape \(8,\), but it returns int32 of shape \(8,\)",
-    ),
     ("attack", "one memory for all"): (
         {"init": lambda self, values: jnp.zeros((), jnp.int32)},
         "kind",
-        r"must return what is remembered of each of 8 senders, stacked, but it has shape \(\)",
-    ),
-    ("attack", "a memory that changes its dtype"): (
-        {"__call__": told(lambda both, *_: (both[0], both[1].astype(jnp.float32)))},
-        "kind",
-        "must return a memory with the structure, shapes and dtypes",
+        r"memory of senders, must be stacked over 8 of them, but it has shape \(\)",
     ),
     ("attack", "the absent speak"): (
         {
-            "__call__": told(
-                lambda both, values, bad, *_: (jnp.where(bad[:, None], 9, values), both[1])
+            "__call__": called(
+                Louder, lambda both, values, bad, *_: (jnp.where(bad[:, None], 9, values), both[1])
             )
         },
         "rows",
         "must change the rows of present Byzantine senders alone, but it changes row 0, which is "
         "absent",
     ),
-    ("attack", "the honest lie"): (
-        {"__call__": told(lambda both, *_: (both[0] + 1, both[1]))},
-        "rows",
-        "but it changes row 0, which is absent|row 2, which is not Byzantine",
-    ),
-    ("attack", "statistics of the absent"): (
-        {"lies": lambda self, values, *_: values - jnp.sum(values, 0)[None]},
-        "rows",
-        "with 1000 in absent rows, and without, differ: .* present & ~byzantine",
-    ),
-    ("attack", "a number of senders that is fixed"): (
-        {"lies": lambda self, values, *_: values * jnp.arange(8, dtype=values.dtype)[:, None]},
-        "some",
-        "MineLouder of 3 senders of 8 raised",
-    ),
     ("attack", "a root of zero"): (
         {"lies": spread},
         "derivatives",
-        "The derivative of what MineLouder tells of equal values must be finite, but .*nan",
+        "The derivative of MineLouder of equal values must be finite, but .*nan",
     ),
-    ("attack", "a key that is used twice"): ({"lies": lies_twice}, "keys", "MineLouder .*[kK]ey"),
+    ("attack", "a key that is used twice"): (
+        {"lies": lies_twice},
+        "keys",
+        "MineLouder uses a random key twice: .* Split keys with jax.random.split",
+    ),
+    ("attack", "a branch on values"): (
+        {"__call__": called(Louder, lambda both, values, *_: both if values[0, 0] > -9 else None)},
+        "jit",
+        "MineLouder under jax.jit raised",
+    ),
+    ("attack", "a number that is fixed"): (
+        {"lies": lambda self, values, *_: values * float(self.factor)},
+        "vmap",
+        "MineLouder under jax.vmap, over arguments and numbers raised",
+    ),
     ("delay", "waits of one half"): (
         {"draw": lambda self, key, index, number: jnp.full(number, 0.5)},
         "kind",
-        r"draw must return int32 of shape \(5,\), whole rounds, but it returns float32",
-    ),
-    ("delay", "losses that are a number"): ({"loses": 0}, "kind", "loses must be True or False"),
-    ("delay", "waits before the message"): (
-        {"draw": drawn(lambda waits, *_: waits - 1)},
-        "waits",
-        "must let messages wait 0 rounds or more, but one waits -1",
+        r"draw must return int32 of shape \(8,\), whole rounds, but it returns float32",
     ),
     ("delay", "waits beyond the depth"): (
         {"draw": drawn(lambda waits, *_: 2 * waits)},
         "waits",
         "has loses=False, but a message waits 4 rounds, which is more than its depth of 2",
     ),
-    ("delay", "messages that nobody hears"): (
-        {"draw": drawn(lambda waits, *_: waits + 1)},
-        "links",
-        "of what sender . said in round . nothing is heard by round ., and nothing newer",
-    ),
-    ("delay", "a round that is a Python number"): (
-        {"draw": drawn(lambda waits, key, index: waits if int(index) < 99 else 0 * waits)},
-        "links",
-        "Messages on links with MineSometimes raised",
-    ),
     ("delay", "draws of its own"): (
         {"draw": drawn(lambda waits, *_: waits * np.int32(RNG.integers(9)))},
         "keys",
-        "Two calls of MineSometimes.draw with the same key differ",
+        "Two calls of MineSometimes.draw with the same key differ: .* must follow from the key",
+    ),
+    ("delay", "a branch on values"): (
+        {"draw": drawn(lambda waits, *_: waits if waits[0] else 0 * waits)},
+        "jit",
+        "MineSometimes.draw under jax.jit raised",
+    ),
+    ("delay", "a number that is fixed"): (
+        {"draw": drawn(lambda waits, *_: np.asarray(waits))},
+        "vmap",
+        "MineSometimes.draw under jax.vmap, over arguments and numbers raised",
     ),
 }
-# In the run that everybody makes, one of each kind.
-QUICK = ("bits that are no whole number", "too few for it", "all lie", "losses that are a number")
+# In the run that everybody makes: one of each kind.
+QUICK = ("a state that grows", "absent vectors that count", "all lie", "waits of one half")
 
 
 @pytest.mark.parametrize(
@@ -419,38 +331,19 @@ QUICK = ("bits that are no whole number", "too few for it", "all lie", "losses t
 def test_a_broken_one_is_caught(kind, name):
     members, check, message = BROKEN[kind, name]
     with pytest.raises(AssertionError, match=f"(?s){message}"):
-        CHECKS[kind](mine(kind, **members), only=check)
+        check_exchange_part(mine(kind, **members), only=check)
+
+
+def test_every_rule_has_a_broken_example():
+    rules = {(kind, rule) for kind, checks in EXCHANGE_CHECKS.items() for rule in checks}
+    assert {(kind, check) for (kind, _), (_, check, _) in BROKEN.items()} == rules
+    assert all(f"`{rule}`" in (check_exchange_part.__doc__ or "") for _, rule in rules)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", GOOD)
 def test_good_ones_pass(kind):
-    CHECKS[kind](mine(kind))
-
-
-@pytree_dataclass
-class Fixed(Dithered):
-    """The same with a number that is part of the structure."""
-
-    noise: float = field(default=0.1, metadata={"static": True})
-
-
-def test_a_static_number_is_caught():
-    with pytest.raises(AssertionError, match=r"Fixed.noise is a static number \(0.1\)"):
-        testing.check_channel(Fixed(), only="jit")
-
-
-@pytree_dataclass
-class Deep(Sometimes):
-    """The same with a depth that is a number."""
-
-    depth: Any = 2
-
-
-def test_a_depth_that_is_traced_is_caught():
-    message = "Deep.depth of a delay that is traced must be a whole Python number .* a static field"
-    with pytest.raises(AssertionError, match=message):
-        testing.check_delay(Deep(jnp.asarray(0.3)), only="kind")
+    check_exchange_part(mine(kind))
 
 
 class Bare(Dithered):
@@ -458,29 +351,18 @@ class Bare(Dithered):
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "message"),
+    ("change", "message"),
     [
-        ("channel", {"channel": messages.qsgd}, r"channel must be a channel such as messages.qsgd"),
-        ("channel", {"channel": Dithered}, "channel must be a channel"),
-        ("channel", {"channel": Bare(0.1)}, "channel must be a pytree, but Bare is registered as"),
-        ("channel", {"shapes": ()}, r"shapes must be shapes of messages such as \(\(6,\), \(2, 3"),
-        ("channel", {"only": "speed"}, "only must be one of 'kind'"),
-        ("aggregator", {"aggregator": 3}, r"aggregator must be an aggregator such as messages.co"),
-        ("aggregator", {"values": np.ones(3)}, r"values must have the axes \(vectors, dim\)"),
-        ("aggregator", {"alone": "no"}, "alone must be True or False"),
-        ("attack", {"attack": 0.2}, "attack must be an attack such as messages.sign_flip"),
-        ("attack", {"senders": 4}, "senders must be at least 5"),
-        ("delay", {"delay": 3}, "delay must be a delay such as messages.bounded_delay"),
-        ("delay", {"rounds": 3}, "rounds must be even"),
-        ("delay", {"rounds": 1}, "rounds must be at least 2"),
+        ({"part": 3}, "part must be a channel, an aggregator, an attack or a delay, as"),
+        ({"part": Dithered}, "part must be a channel"),
+        ({"part": messages.qsgd}, "part must be a pytree, but qsgd is registered as none"),
+        ({"part": Bare(0.1)}, "decorate the class with fedjax_admm.pytree_dataclass"),
+        ({"values": np.ones(3)}, r"values must have the axes \(vectors, dim\)"),
+        ({"senders": 4}, "senders must be at least 5"),
+        ({"only": "speed"}, "only must be one of 'kind'"),
     ],
 )
-def test_wrong_arguments_are_input_errors(kind, given, message):
-    options = {kind: mine(kind)} | given
+def test_wrong_arguments_are_input_errors(change, message):
+    options = {"part": mine("channel")} | change
     with pytest.raises(InputError, match=message):
-        CHECKS[kind](options.pop(kind), **options)
-
-
-@pytest.mark.parametrize("kind", GOOD)
-def test_the_docstring_names_every_check(kind):
-    assert all(f"`{name}`" in (CHECKS[kind].__doc__ or "") for name in NAMES[kind])
+        check_exchange_part(options.pop("part"), **options)
