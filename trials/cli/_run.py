@@ -63,9 +63,7 @@ def run(
     fail_on_nan: Annotated[
         bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
     ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Write a profiler trace and a table of rates.")
-    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Write a profiler trace.")] = False,
     coordinator: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT|auto", help="Where process 0 of several waits."),
@@ -86,7 +84,7 @@ def run(
         raise InputError(told, argument="overwrite", remedy="give both", others=["out"])
     from jax.errors import JaxRuntimeError
 
-    from fedjax_admm.trials import folders, profiling, running
+    from fedjax_admm.trials import folders, running
     from fedjax_admm.trials.engine import hosts
     from fedjax_admm.trials.experiments import find
     from fedjax_admm.trials.figures import figure_files
@@ -155,7 +153,7 @@ def run(
     if results is not None:
         typer.echo(running.summary(results, folder))
         if profile:
-            typer.echo(profiling.written_profile(Path(folder)))
+            typer.echo(f"A profiler trace is in {folder}/profile; open it at ui.perfetto.dev.")
 
 
 def _how_to_go_on(name: str, folder: str) -> str:
