@@ -60,8 +60,6 @@ READ_BY_XLA = {
     "file": ("nonsense", 'Could not open file "nonsense"'),
 }
 LAUNCHERS = {
-    "slurm-text": ({"SLURM_STEP_NUM_TASKS": "abc"}, "SLURM_STEP_NUM_TASKS must be a whole number"),
-    "slurm-negative": ({"SLURM_STEP_NUM_TASKS": "-2"}, "SLURM_STEP_NUM_TASKS must be a whole"),
     "slurm-alone": ({"SLURM_STEP_NUM_TASKS": "2"}, "could not be joined at the coordinator"),
     "jax-address": ({"JAX_COORDINATOR_ADDRESS": "nowhere"}, "must be HOST:PORT, but it is"),
     "jax-processes": (

@@ -69,7 +69,7 @@ def run_experiment(
 ) -> Results | None:
     """Run an experiment and write its files into `out`.
 
-    With several processes (`hosts.join`), all call this alike, and the first one alone reads and
+    With several processes (`hosts.joined`), all call this alike, and the first one alone reads and
     writes files.
 
     Args:
