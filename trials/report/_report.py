@@ -1,13 +1,11 @@
 """One page that shows runs side by side: figures, tables, findings, configurations."""
 
-import base64
-import io
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._plots import svg_address
 from fedjax_admm.trials import files, folders
 from fedjax_admm.trials.experiments import find_again
 from fedjax_admm.trials.figures import differences_figure, usual_figure
@@ -91,7 +89,7 @@ def _run(
     return {
         "folder": folder,
         "results": results,
-        "picture": _picture(figure),
+        "picture": svg_address(figure),
         "notes": [note for note in notes if note],
         "overviews": [first, *(overview(results, metric=name) for name in others)],
     }
@@ -117,18 +115,7 @@ def _comparison(
         comparison = compare_results(places, results, metric=metric)
     except InputError as error:
         return {"comparison": None, "no_comparison": str(error)}
-    return {"comparison": comparison, "differences": _picture(differences_figure(comparison))}
-
-
-def _picture(figure: "Figure") -> str:
-    """Return a figure as the address of an SVG image; the same figure gives the same bytes."""
-    import matplotlib
-
-    file = io.BytesIO()
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "fedjax-admm"}):
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return {"comparison": comparison, "differences": svg_address(differences_figure(comparison))}
 
 
 def _configuration(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
