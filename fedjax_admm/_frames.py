@@ -15,9 +15,6 @@ def optional(module: str, use: str) -> Any:
     Args:
       module: "pandas" or "xarray".
       use: what asks for it, as a user wrote it.
-
-    Raises:
-      InputError: it is not installed.
     """
     try:
         return import_module(module)
@@ -37,9 +34,6 @@ def tidy_frame(axes: Mapping[str, Any], columns: Mapping[str, Any], use: str) ->
 
     Returns:
       A column per axis and one per array.
-
-    Raises:
-      InputError: pandas is not installed.
     """
     pandas = optional("pandas", use)
     places = np.meshgrid(*(np.asarray(each) for each in axes.values()), indexing="ij")
@@ -97,9 +91,6 @@ def dataset(
       arrays: by name; further axes are called after the array.
       about: attributes.
       use: what asks for it.
-
-    Raises:
-      InputError: xarray is not installed.
     """
     xarray = optional("xarray", use)
     shared = tuple(axes)

@@ -52,9 +52,6 @@ def prepare(
         anything switches it off too).
       devices: CPU devices that the process needs; one for every core if None.
       start: start JAX's devices too; where several processes are joined, that comes first.
-
-    Raises:
-      InputError: a variable of the environment does not fit, or JAX does not start.
     """
     import jax
 
@@ -77,11 +74,7 @@ def prepare(
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Start JAX's devices, after what the caller does before.
-
-    Raises:
-      InputError: they do not start.
-    """
+    """Start JAX's devices, after what the caller does before."""
     import jax
 
     from fedjax_admm._checks import InputError

@@ -204,9 +204,6 @@ def launch_arguments(
       coordinator: as in `joined`.
       processes: as in `joined`.
       process: as in `joined`.
-
-    Raises:
-      InputError: an argument or a variable is missing or does not fit.
     """
     names = ("--coordinator", "--num-processes", "--process-id")
     address, *numbers = coordinator, processes, process
@@ -259,11 +256,7 @@ def alone() -> bool:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Do what needs all processes.
-
-    Raises:
-      LostProcessError: one of them is gone.
-    """
+    """Do what needs all processes."""
     try:
         yield
     except Exception as error:
@@ -311,9 +304,6 @@ def agreed(content: Any) -> None:
 
     Args:
       content: what JSON can hold.
-
-    Raises:
-      InputError: a process has something else.
     """
     text = json.dumps(content)
     if anybody(text != from_first(lambda: text)):
@@ -349,9 +339,6 @@ def exchanged(flag: bool, number: float = 0.0, content: np.ndarray | None = None
       flag: whether this process has to stop.
       number: any number.
       content: uint8, one-dimensional, as many bytes in every process; none if None.
-
-    Raises:
-      LostProcessError: a process is gone.
     """
     content = np.zeros(0, np.uint8) if content is None else content
     if alone():
@@ -382,9 +369,6 @@ def gathered(
 
     Returns:
       The result of the exchange, and the first `used` rows of all shards, in order.
-
-    Raises:
-      LostProcessError: a process is gone.
     """
     shards = mesh.shape["trials"]
     if alone():
