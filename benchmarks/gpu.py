@@ -14,9 +14,8 @@ drawn, and states made, before the clock starts; medians over repeats; compile t
 run time; every timing waits for its results. What does not fit into the memory by the compiled
 program's own analysis is left out before anything is allocated. The width that the engine chooses
 by itself is among those of `--widths`, and the kernel's answers are held against the scan's before
-it is timed. What is expected of an H100 stands in `benchmarks/gpu.md`, row by row. The share of the
-memory's speed is that of `fedjax_admm.trials.profiling`: traffic by its model over the measured
-copy. No compilation cache.
+it is timed. What is expected of an H100 stands in `benchmarks/gpu.md`, row by row. No
+compilation cache.
 """
 
 import json
@@ -69,7 +68,6 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
     begin(platform)
     import jax
 
-    from fedjax_admm.trials import profiling
     from fedjax_admm.trials.engine import memory
 
     family = FAMILIES[name]
@@ -91,11 +89,9 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
     if free is not None and needed > free:
         return {"needed": needed, "free": free}
 
-    rates = profiling.machine_rates(*mesh.devices.flat)
     drawn = drawing(keys)
     states = _spread(begun, mesh, 1)(drawn, keys)
     run = _median(lambda: compiled(drawn, keys, states), repeats)
-    done = profiling.count_operations(program, problems, keys, starts)
     return {
         "needed": needed,
         "compile": compile_seconds,
@@ -103,10 +99,6 @@ def run_family(name: str, scale: int, rounds: int, repeats: int, platform: str) 
         "round": run / rounds,
         "trials": family.trials,
         "per_second": family.trials / (run / rounds * family.rounds),
-        "memory": done.bytes / run / rates.copy,
-        "arithmetic": done.flops / run / rates.matrix,
-        "copy": rates.copy,
-        "matrix": rates.matrix,
         **device(),
     }
 
@@ -257,8 +249,7 @@ def report_families(names: list[str], scales: list[int], given: Any, platforms: 
         print(f"| {name} | {family.size(1)} | {family.grows} | {family.trials} |")
     print(
         "\n| family, size | device | compile (s) | one round (ms) | trials per second "
-        "| share of the memory's speed (%) | of the matrix product's (%) | memory (MiB) "
-        "| two CPU cores take (times) |\n|---|---|---|---|---|---|---|---|---|"
+        "| memory (MiB) | two CPU cores take (times) |\n|---|---|---|---|---|---|---|"
     )
     for name in names:
         for scale in scales:
@@ -294,14 +285,12 @@ def _family_row(title: str, row: Mapping[str, Any], rows: Mapping[str, Mapping])
     ratio = "" if row is rows["cpu"] or beside is None else f"{beside / row['round']:.2f}"
     return (
         f"| {title} | {_short(row)} | {row['compile']:.2f} | {1e3 * row['round']:.4g} "
-        f"| {row['per_second']:.4g} | {100 * row['memory']:.3g} | {100 * row['arithmetic']:.3g} "
-        f"| {mebibytes:,.0f} | {ratio} |"
+        f"| {row['per_second']:.4g} | {mebibytes:,.0f} | {ratio} |"
     )
 
 
 def _short(row: Mapping[str, Any]) -> str:
-    name = f"{CPU_CORES} CPU cores" if row["platform"] == "cpu" else row["kind"]
-    return f"{name}, copy {row['copy'] / 1e9:.0f} GB/s, product {row['matrix'] / 1e9:.0f} GFLOP/s"
+    return f"{CPU_CORES} CPU cores" if row["platform"] == "cpu" else row["kind"]
 
 
 def report_widths(ways: list[str], given: Any, platforms: list[str]) -> None:

@@ -1,52 +1,100 @@
-"""Where nodes of graphs and trees stand in a picture, and small pictures as SVG.
-
-The SVG takes the colour of the text around it, so that it reads on light and on dark pages; it
-needs nothing but NumPy.
-"""
+"""Colours of figures, and layouts of graphs and trees."""
 
 from collections.abc import Sequence
-from html import escape
-from typing import Any
 
 import numpy as np
 
 # Hues of Okabe and Ito's palette, darker: each has a contrast of 3 to 1 with white, and any two are
 # told apart in grey, and by readers without red, green or blue cones (tests/trials/figures).
 COLOURS = ("#274671", "#A33400", "#24A877", "#A9628A", "#C6730C", "#000000", "#0A71AF")
-LARGEST_LAYOUT = 1500  # nodes of a graph whose places are computed: eigenvectors of a dense matrix
-_LARGEST_PICTURE, _MOST_LINKS = 400, 3000  # nodes and links in a small picture
-_MOST_NUMBERS = 1_000_000  # of runs of which a small picture shows the median
-_WIDTH, _HEIGHT, _MARGIN = 320, 160, 8  # pixels
+_DENSE = 1500  # nodes of a component whose eigenvectors are those of a dense matrix
+_SWEEPS = 300  # of simultaneous iteration for larger ones
 
 
-def spectral_positions(
+def graph_positions(
     heads: np.ndarray, tails: np.ndarray, weights: np.ndarray, num_nodes: int
 ) -> np.ndarray:
-    """Return places at which neighbours are near: eigenvectors of the normalised Laplacian.
+    """Return positions at which neighbours are close, components side by side.
 
-    `L = I - D^(-1/2) A D^(-1/2)`; the coordinates are those eigenvectors of the second and third
-    smallest eigenvalue, over the square roots of the degrees.
+    In a component, the coordinates are the eigenvectors of the second and third smallest
+    eigenvalue of the normalised Laplacian `L = I - D^(-1/2) A D^(-1/2)`, over the square roots of
+    the degrees; the mean with their ranks spreads tight groups. Nodes without neighbours are in
+    rows below.
 
     Args:
       heads: shape (edges,), int.
       tails: shape (edges,), int.
-      weights: shape (edges,), floating; 0 for an edge that is not there.
-      num_nodes: at most `LARGEST_LAYOUT`.
+      weights: shape (edges,), floating; 0 for an edge that is absent.
+      num_nodes: the number of nodes.
 
     Returns:
       Shape (num_nodes, 2), float64.
     """
-    adjacency = np.zeros((num_nodes, num_nodes))
-    np.add.at(adjacency, (heads, tails), weights)
-    np.fill_diagonal(adjacency, 0)
-    adjacency += adjacency.T
-    scale = 1 / np.sqrt(np.maximum(adjacency.sum(1), 1e-12 * max(adjacency.max(initial=0), 1)))
-    scale[adjacency.sum(1) == 0] = 0
-    vectors = np.linalg.eigh(np.eye(num_nodes) - scale[:, None] * adjacency * scale)[1]
+    present = weights != 0
+    heads, tails, weights = heads[present], tails[present], weights[present]
+    labels = _components(heads, tails, num_nodes)
+    names, sizes = np.unique(labels, return_counts=True)
     places = np.zeros((num_nodes, 2))
-    found = vectors[:, 1:3] * np.where(scale > 0, scale, 1)[:, None]
-    places[:, : found.shape[1]] = found
+    corner, shelf, width = np.zeros(2), 0.0, 1.6 * np.sqrt(sizes[sizes > 1].sum())
+    for name in names[np.argsort(-sizes, kind="stable")]:
+        members = np.flatnonzero(labels == name)
+        if len(members) == 1:
+            continue
+        side = np.sqrt(len(members))
+        if corner[0] > 0 and corner[0] + side > width:
+            corner, shelf = np.array([0.0, corner[1] - 1.2 * shelf]), 0.0
+        shelf = shelf or side
+        inside = labels[heads] == name
+        local = np.searchsorted(members, np.stack([heads[inside], tails[inside]]))
+        places[members] = corner + side * (_spectral(len(members), local, weights[inside]) - [0, 1])
+        corner[0] += 1.2 * side
+    alone = np.flatnonzero(np.isin(labels, names[sizes == 1]))
+    row, column = np.divmod(np.arange(len(alone)), max(int(width), 10))
+    places[alone] = np.stack([column, places[:, 1].min() - 1.5 - row], axis=1)
     return places
+
+
+def _components(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Return the smallest node of every node's component, shape (num_nodes,)."""
+    labels, before = np.arange(num_nodes), None
+    while not np.array_equal(labels, before):
+        before = labels.copy()
+        low = np.minimum(labels[heads], labels[tails])
+        np.minimum.at(labels, heads, low)
+        np.minimum.at(labels, tails, low)
+        labels = labels[labels]
+    return labels
+
+
+def _spectral(size: int, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return positions of a connected graph in the unit square; edges have the shape (2, edges)."""
+    if size == 2:
+        return np.array([[0.2, 0.5], [0.8, 0.5]])
+    scale = 1 / np.sqrt(np.bincount(edges.ravel(), np.tile(weights, 2), size))
+    if size <= _DENSE:
+        adjacency = np.zeros((size, size))
+        np.add.at(adjacency, (*edges,), weights)
+        adjacency = (adjacency + adjacency.T) * scale[:, None] * scale
+        vectors = np.linalg.eigh(np.eye(size) - adjacency)[1][:, 1:3]
+    else:
+        vectors = _iterated(size, edges, weights, scale)
+    vectors = vectors * scale[:, None]
+    vectors = vectors * np.where(vectors[0] < 0, -1, 1)
+    spread = np.ptp(vectors, axis=0)
+    ranks = vectors.argsort(0, kind="stable").argsort(0) / (size - 1)
+    return ((vectors - vectors.min(0)) / np.where(spread > 0, spread, 1) + ranks) / 2
+
+
+def _iterated(size: int, edges: np.ndarray, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return two vectors near the eigenvectors, shape (size, 2), without a square matrix."""
+    vectors = np.random.default_rng(0).standard_normal((size, 3))
+    vectors[:, 0] = 1 / scale
+    for _ in range(_SWEEPS):
+        vectors = np.linalg.qr(vectors)[0]
+        scaled = (vectors * scale[:, None])[edges[::-1].ravel()] * np.tile(weights, 2)[:, None]
+        summed = np.stack([np.bincount(edges.ravel(), part, size) for part in scaled.T], axis=1)
+        vectors = vectors + summed * scale[:, None]
+    return np.linalg.qr(vectors)[0][:, 1:]
 
 
 def tree_positions(
@@ -91,82 +139,3 @@ def _path(parents: np.ndarray, server: int) -> list[int]:
     while parents[way[-1]] >= 0:
         way.append(int(parents[way[-1]]))
     return way[::-1]
-
-
-def curve_svg(x: Any, y: Any, name: str) -> str:
-    """Return a curve, logarithmic upwards where all is positive; "" where there is none to draw.
-
-    Args:
-      x: shape (..., records): batched runs have the same, and their median is drawn.
-      y: shape (..., records).
-      name: what the curve shows; it stands above with the first and the last number.
-    """
-    if np.size(y) > _MOST_NUMBERS:
-        return ""
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    if x.shape != y.shape or np.any(x != x[0]):
-        return ""
-    name += " (median)" * (len(x) > 1)
-    x, y = x[0], np.ma.median(np.ma.masked_invalid(y), 0).filled(np.nan)
-    kept = np.isfinite(y)
-    if kept.sum() < 2:
-        return ""
-    x, y = x[kept], y[kept]
-    told = f"{name}: {y[0]:.4g} to {y[-1]:.4g}"
-    y = np.log10(y) if np.all(y > 0) else y
-    keep = np.unique(np.linspace(0, len(x) - 1, 200).astype(int))
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in _fitted(np.stack([x, y], 1)[keep]))
-    line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
-    text = f'<text x="{_WIDTH - _MARGIN}" y="12" text-anchor="end" font-size="11"'
-    return _svg(f'{line}{text} fill="currentColor">{escape(told)}</text>')
-
-
-def graph_svg(heads: Any, tails: Any, weights: Any, num_nodes: int) -> str:
-    """Return a graph, "" where it is too large for a small picture, or where there are several."""
-    small = 0 < num_nodes <= _LARGEST_PICTURE and len(heads) <= _MOST_LINKS
-    if not small or np.ndim(heads) != 1:
-        return ""
-    heads, tails, weights = map(np.asarray, (heads, tails, weights))
-    there = weights != 0
-    known = np.nan_to_num(weights, nan=1.0, posinf=1.0)
-    places = spectral_positions(heads, tails, known, num_nodes)
-    return _links_svg(places, np.stack([heads[there], tails[there]], 1))
-
-
-def tree_svg(client_parents: Any, server_parents: Sequence[Any], level_sizes: Sequence[int]) -> str:
-    """Return a tree, "" where it is too large for a small picture."""
-    if len(client_parents) + sum(level_sizes) > _LARGEST_PICTURE:
-        return ""
-    parents = [np.asarray(each) for each in server_parents]
-    return _links_svg(*tree_positions(np.asarray(client_parents), parents, level_sizes))
-
-
-def _links_svg(places: np.ndarray, links: np.ndarray) -> str:
-    """Return nodes and links."""
-    fitted = _fitted(places)
-    lines = "".join(
-        f"M{fitted[a][0]:.1f} {fitted[a][1]:.1f}L{fitted[b][0]:.1f} {fitted[b][1]:.1f}"
-        for a, b in links
-    )
-    dots = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2"/>' for a, b in fitted)
-    return _svg(
-        f'<path d="{lines}" fill="none" stroke="currentColor" stroke-width="0.5" opacity="0.4"/>'
-        f'<g fill="currentColor">{dots}</g>'
-    )
-
-
-def _fitted(points: np.ndarray) -> np.ndarray:
-    """Return points in pixels, upwards as figures have it."""
-    low, size = points.min(0), np.ptp(points, 0)
-    share = (points - low) / np.where(size > 0, size, 1)
-    share[:, 1] = 1 - share[:, 1]
-    return _MARGIN + share * (np.array([_WIDTH, _HEIGHT]) - 2 * _MARGIN)
-
-
-def _svg(inner: str) -> str:
-    """Return a picture of these elements."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{inner}</svg>'
-    )

@@ -1,19 +1,43 @@
 """Figures of runs, graphs and trees; matplotlib is imported when one is drawn."""
 
+import base64
+import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._drawings import COLOURS, LARGEST_LAYOUT, spectral_positions, tree_positions
+from fedjax_admm._drawings import COLOURS, graph_positions, tree_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+LARGEST_PICTURE = 400  # nodes of a graph or a tree that has a picture in a notebook
 _COUNTS = ("round", "messages")  # of a trace, besides what was measured
 _LINES = ("-", "--", ":", "-.")
+
+
+def picture(draw: Callable[["Axes"], object]) -> str:
+    """Return a small picture for a notebook; `draw(axes)` draws it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 2.4), layout="constrained")
+    draw(figure.add_subplot())
+    return f'<br/><img src="{svg_address(figure)}"/>'
+
+
+def svg_address(figure: "Figure") -> str:
+    """Return a figure as the address of an SVG image; the same figure gives the same address."""
+    import matplotlib
+
+    file = io.BytesIO()
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "fedjax-admm"}):
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def plot_trace(
@@ -63,13 +87,13 @@ def plot_trace(
         warnings.simplefilter("ignore", RuntimeWarning)  # of rounds where no run is finite
         low, middle, high = np.nanquantile(np.where(finite, runs, np.nan), [0.1, 0.5, 0.9], 0)
     lost = np.sum(~finite.all(1))
-    told = f"median of what is finite ({lost} of {len(runs)} runs are not)" if lost else "median"
+    median = f"median of what is finite ({lost} of {len(runs)} runs are not)" if lost else "median"
     several, earlier = len(runs) > 1, len(axes.lines)
     colour, line = COLOURS[earlier % len(COLOURS)], _LINES[earlier % len(_LINES)]
     if label is not None:
-        name = f"{label} ({told}, 10 to 90 %)" if several else label
+        name = f"{label} ({median}, 10 to 90 %)" if several else label
     else:
-        name = told if several else metric
+        name = median if several else metric
     axes.plot(x, middle, color=colour, linestyle=line, label=name)
     if several:
         band = axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -92,23 +116,15 @@ def plot_graph(graph: Any, values: Any, positions: Any, axes: "Axes | None") -> 
     heads, tails, weights = (np.asarray(each) for each in (graph.heads, graph.tails, graph.weights))
     number = graph.num_nodes
     if positions is None:
-        if number > LARGEST_LAYOUT:
-            raise InputError(
-                f"must be given for a graph of more than {LARGEST_LAYOUT} nodes, and this one has "
-                f"{number}",
-                argument="positions",
-                value=None,
-                remedy="pass an array of shape (nodes, 2)",
-            )
-        positions = spectral_positions(heads, tails, weights, number)
+        positions = graph_positions(heads, tails, weights, number)
     positions = _of_shape("positions", positions, (number, 2))
     values = None if values is None else _of_shape("values", values, (number,))
     axes = _axes(axes)
     from matplotlib.collections import LineCollection
 
-    there = weights != 0
-    ends = np.stack([positions[heads[there]], positions[tails[there]]], 1)
-    share = weights[there] / max(np.max(weights[there], initial=0), 1e-300)
+    present = weights != 0
+    ends = np.stack([positions[heads[present]], positions[tails[present]]], 1)
+    share = weights[present] / max(np.max(weights[present], initial=0), 1e-300)
     lines = LineCollection(
         list(ends), colors="0.6", linewidths=list(0.2 + 0.6 * share), alpha=0.6, zorder=1
     )
@@ -142,7 +158,7 @@ def plot_tree(tree: Any, axes: "Axes | None") -> "Axes":
 
 
 def _axes(axes: "Axes | None") -> "Axes":
-    """Return the axes that were given, or new ones, which a notebook shows."""
+    """Return the axes, or new ones, which a notebook shows."""
     if axes is not None:
         return axes
     import matplotlib.pyplot as plt
@@ -151,14 +167,10 @@ def _axes(axes: "Axes | None") -> "Axes":
 
 
 def _of_shape(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of float64 of a shape.
-
-    Raises:
-      InputError: it has another one.
-    """
-    found = np.asarray(value, np.float64)
-    if found.shape != shape:
+    """Return an array of float64, if it has the shape."""
+    array = np.asarray(value, np.float64)
+    if array.shape != shape:
         raise InputError(
-            f"must have the shape {shape}, but it has {found.shape}", argument=name, value=value
+            f"must have the shape {shape}, but it has {array.shape}", argument=name, value=value
         )
-    return found
+    return array

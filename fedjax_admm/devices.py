@@ -45,10 +45,6 @@ def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None
 
     Returns:
       The mesh, for `jax.set_mesh` or for `monte_carlo`.
-
-    Raises:
-      InputError: `trials` times `clients` is more than the number of devices, or one of the two
-        is not a positive whole number.
     """
     trials, clients = count("trials", trials), count("clients", clients)
     if devices is not None:
@@ -80,9 +76,6 @@ def over_clients(problem: Arrays) -> Arrays:
 
     Returns:
       The problem, with sharding constraints; the same object where no mesh spreads clients.
-
-    Raises:
-      InputError: the mesh has another axis along which devices would repeat the same work.
     """
     if clients_axis() == 1:
         return problem
@@ -185,11 +178,7 @@ def spread_clients(problem: Arrays, mesh: Mesh) -> Arrays:
 
 
 def clients_axis() -> int:
-    """Return over how many devices the partitioner may spread clients here; 1 without a mesh.
-
-    Raises:
-      InputError: the mesh has another axis along which devices would repeat the same work.
-    """
+    """Return over how many devices the partitioner may spread clients here; 1 without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     # Inside shard_map an axis is Manual: the work is apart already.
     free = {

@@ -20,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, instance, one_line
-from fedjax_admm._drawings import tree_svg
-from fedjax_admm._plots import plot_tree
+from fedjax_admm._plots import LARGEST_PICTURE, picture, plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
 
 __all__ = ["Tree", "from_counts", "from_nested", "from_parents", "star"]
@@ -56,7 +55,8 @@ class Tree:
 
     def _picture(self) -> str:
         """Return a small picture for a notebook, "" for a large tree."""
-        return tree_svg(self.client_parents, self.server_parents, self.level_sizes)
+        small = self.num_clients + sum(self.level_sizes) <= LARGEST_PICTURE
+        return picture(lambda axes: plot_tree(self, axes)) if small else ""
 
     @property
     def num_clients(self) -> int:

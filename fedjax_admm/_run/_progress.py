@@ -1,29 +1,24 @@
-"""Runs in blocks, between which the host tells how far they are and can be interrupted.
+"""Runs in blocks of rounds: the host shows progress between blocks, and can be interrupted there.
 
-A block is a run of some rounds that goes on from the one before, so that all blocks have the bits
-of one run. A run of given rounds has about twenty, all of one length but the first: two programs
-are compiled instead of one. A run until a residual is small has blocks of about a second, whose end
-is an input of the program.
+Each block starts from the state of the one before, so that all blocks give the bits of one run. A
+run of given rounds has about twenty blocks, all of one length but the first: two programs are
+compiled instead of one. A run until a residual is small has blocks of about a second, whose end is
+an input of the program.
 """
 
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, is_concrete
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 Advance = Callable[[Any, int], Any]
 """`advance(state, length)` returns the Run of so many rounds after a state, or from None."""
-Show = Callable[[int, str], None]
-"""`show(done, left)` shows how many rounds are done, and the time left in words."""
 Trace = Mapping[str, jax.Array]
 
 _BLOCKS = 20
@@ -34,11 +29,7 @@ _LINES = 4  # of a log
 
 
 def check_untraced(*arguments: Any) -> None:
-    """Check that a run is called with numbers, and outside of what is traced.
-
-    Raises:
-      InputError: an argument is traced, or the call stands inside `jax.jit`.
-    """
+    """Refuse `progress` inside `jax.jit`, `jax.vmap` or `jax.grad`."""
     if not is_concrete((arguments, jnp.zeros(()))):
         raise InputError(
             "shows rounds while they are computed, but this run is traced (inside jax.jit, "
@@ -54,12 +45,9 @@ def scan_in_blocks(advance: Advance, start: Any, rounds: int, every: int) -> Any
 
     Args:
       advance: runs a block.
-      start: the state to go on from, or None.
+      start: the state to start from, or None.
       rounds: a multiple of `every`.
       every: rounds per record.
-
-    Raises:
-      KeyboardInterrupt: the run was interrupted before the first block was done.
     """
     lengths = (records * every for records in _even(rounds // every))
     return _in_blocks(
@@ -81,12 +69,9 @@ def loop_in_blocks(
     Args:
       advance: `advance(state, end, fresh)` runs a block until a residual is small, at most to the
         round `end`; with `fresh` it does not look at the residual of the state.
-      start: the state to go on from, or None.
+      start: the state to start from, or None.
       max_rounds: where the run ends, rounds before the start included; a multiple of `every`.
       every: rounds per look at the residual.
-
-    Raises:
-      KeyboardInterrupt: the run was interrupted before the first block was done.
     """
     total = max(max_rounds - _index(start), 0)
 
@@ -114,16 +99,16 @@ def _in_blocks(
     join: Callable[[Sequence[Trace]], dict[str, jax.Array]],
     go_on: str,
 ) -> Any:
-    """Return the Run of all blocks, or of those that were done when one interrupted it."""
+    """Return the Run of all blocks, or of those before an interruption."""
     run, traces, begun = None, (), _index(start)
     try:
-        with _display(total) as tell:
+        with _display(total) as show:
             for length in lengths:
                 new = jax.block_until_ready(advance(start if run is None else run.state, length))
                 if run is not None and bool(run.status.nonfinite):
                     new = new._replace(status=new.status._replace(nonfinite=run.status.nonfinite))
                 run, traces = new, (*traces, new.trace)
-                tell(_index(run.state) - begun)
+                show(_index(run.state) - begun)
                 if finished(run):
                     break
     except KeyboardInterrupt:
@@ -131,7 +116,7 @@ def _in_blocks(
             raise
         done = _index(run.state) - begun
         print(
-            f"Interrupted after {done} of {total} rounds; what is done is returned, and "
+            f"Interrupted after {done} of {total} rounds; these are returned, and "
             f"{go_on.format(left=total - done)} goes on from there.",
             file=sys.stderr,
         )
@@ -153,7 +138,7 @@ def _even(records: int) -> Iterator[int]:
 
 
 def _timed(looks: int) -> Iterator[int]:
-    """Yield lengths of blocks of about a second, as the time until the next one is asked for."""
+    """Yield lengths of blocks of about a second, by the time that the last one took."""
     length = 1
     while True:
         began = time.perf_counter()
@@ -181,82 +166,31 @@ def _the_last(traces: Sequence[Trace]) -> dict[str, jax.Array]:
 
 @contextmanager
 def _display(total: int) -> Iterator[Callable[[int], None]]:
-    """Yield `tell(done)`, which shows how far a run is: in a terminal, a notebook or a log."""
+    """Yield `show(done)`: a bar with the time left in a terminal, four lines elsewhere."""
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    way = _in_notebook if console.is_jupyter else _in_terminal
-    way = way if console.is_jupyter or console.is_terminal else _in_log
-    way = way if jax.process_index() == 0 else _nowhere
-    marks: list[tuple[int, float]] = []
+    console = Console(stderr=True, force_jupyter=False)
+    if jax.process_index() > 0:
+        yield lambda done: None
+    elif console.is_terminal:
+        columns = (
+            TextColumn("rounds"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} of {task.total:.0f},"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+        )
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("rounds", total=total)
+            yield lambda done: bar.update(task, completed=done)
+    else:
+        quarters = {0}
 
-    with way(console, total) as show:
+        def show(done: int) -> None:
+            quarter = _LINES * done // max(total, 1)
+            if quarter > max(quarters):
+                console.out(f"{done} of {total} rounds", highlight=False)
+                quarters.add(quarter)
 
-        def tell(done: int) -> None:
-            marks.append((done, time.perf_counter()))
-            show(done, _time_left(marks, total))
-
-        yield tell
-
-
-def _time_left(marks: Sequence[tuple[int, float]], total: int) -> str:
-    """Return the time left in words, by what was done since both programs were compiled."""
-    done, now = marks[-1]
-    if done >= total:
-        return "done"
-    if len(marks) < 3:
-        return "compiling"
-    first, since = marks[1]
-    minutes, seconds = divmod(round((now - since) / (done - first) * (total - done)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
-
-
-@contextmanager
-def _in_terminal(console: "Console", total: int) -> Iterator[Show]:
-    """Show a bar, which disappears at the end."""
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn("rounds"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f}, {task.fields[left]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("rounds", total=total, left="compiling")
-        yield lambda done, left: bar.update(task, completed=done, left=left)
-
-
-@contextmanager
-def _in_notebook(console: "Console", total: int) -> Iterator[Show]:
-    """Show one line that changes; the bar of rich would need ipywidgets there."""
-    from IPython.display import DisplayHandle
-
-    handle = DisplayHandle()
-    handle.display(_line(0, total, "compiling"), raw=True)
-    yield lambda done, left: handle.update(_line(done, total, left), raw=True)
-
-
-def _line(done: int, total: int, left: str) -> dict[str, str]:
-    return {"text/plain": f"{done} of {total} rounds, {left}"}
-
-
-@contextmanager
-def _in_log(console: "Console", total: int) -> Iterator[Show]:
-    """Write a line whenever another quarter of the rounds is done."""
-    written = 0
-
-    def show(done: int, left: str) -> None:
-        nonlocal written
-        reached = _LINES * done // max(total, 1)
-        if reached > written:
-            console.out(f"{done} of {total} rounds, {left}", highlight=False)
-            written = reached
-
-    yield show
-
-
-@contextmanager
-def _nowhere(console: "Console", total: int) -> Iterator[Show]:
-    """Show nothing: another process does."""
-    yield lambda done, left: None
+        yield show

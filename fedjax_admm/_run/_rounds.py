@@ -28,10 +28,9 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
-from fedjax_admm._drawings import curve_svg
 from fedjax_admm._frames import trace_dataset, trace_frame
 from fedjax_admm._host import compiled
-from fedjax_admm._plots import plot_trace
+from fedjax_admm._plots import picture, plot_trace
 from fedjax_admm._run._checks import (
     check_arrays,
     check_function,
@@ -134,8 +133,7 @@ class Run(NamedTuple):
 
     def _picture(self) -> str:
         """Return the curve of the first metric for a notebook."""
-        name = next((name for name in self.trace if name not in ("round", "messages")), None)
-        return curve_svg(self.trace["round"], self.trace[name], name) if name else ""
+        return picture(lambda axes: plot_trace(self.trace, None, None, axes))
 
 
 def run(

@@ -29,8 +29,7 @@ from fedjax_admm._checks import (
     real_array,
     several,
 )
-from fedjax_admm._drawings import graph_svg
-from fedjax_admm._plots import plot_graph
+from fedjax_admm._plots import LARGEST_PICTURE, picture, plot_graph
 from fedjax_admm._pytrees import pytree_dataclass
 
 _GRAPH = "a graph of fedjax_admm.graphs"
@@ -55,14 +54,16 @@ class Graph:
 
         Args:
           values: shape (nodes,): what colours the nodes; one colour for all if None.
-          positions: shape (nodes, 2); from the Laplacian if None, up to 1500 nodes.
+          positions: shape (nodes, 2); eigenvectors of the Laplacian if None.
           axes: what to draw into; new ones if None.
         """
         return plot_graph(self, values, positions, axes)
 
     def _picture(self) -> str:
         """Return a small picture for a notebook, "" for a large graph."""
-        return graph_svg(self.heads, self.tails, self.weights, self.num_nodes)
+        if self.num_nodes > LARGEST_PICTURE or self.heads.ndim > 1:
+            return ""
+        return picture(lambda axes: plot_graph(self, None, None, axes))
 
     @property
     def num_edges(self) -> int:

@@ -19,21 +19,6 @@ SMALL = [sys.executable, "-c", _SMALL.format(root=str(Path(__file__).parents[2])
 """The same program, but its only experiment is `consensus`, which compiles in a second."""
 
 
-_COUNTING = """
-import atexit
-import jax
-found = []
-jax.monitoring.register_event_listener(lambda event, **_: found.append(event))
-def write():
-    asked, hits = (found.count(f"/jax/compilation_cache/{name}") for name in
-                   ("compile_requests_use_cache", "cache_hits"))
-    open("cached", "w").write(f"{hits} of {asked}")
-atexit.register(write)
-"""
-COUNTING = [*SMALL[:-1], _COUNTING + SMALL[-1]]
-"""The same; in the end it writes into `cached` how many of its programs were in the cache."""
-
-
 _SIGNALLING = """
 import builtins, os
 from pathlib import Path

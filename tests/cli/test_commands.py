@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from fedjax_admm.trials.cli import _environment as environment
-from fedjax_admm.trials.experiments import _finding, all_experiments, find
+from fedjax_admm.trials.experiments import all_experiments, find
 from tests.cli.outcomes import called, stand_aside
 from tests.trials.results.made import edit
 
@@ -104,20 +104,6 @@ def test_run_plot_and_compare(ran, command, tmp_path):
     assert all(re.search(r" \+\d", row) for row in rows)
 
 
-def test_the_planted_non_finite_trials_are_told(command, monkeypatch):
-    from tests.trials.small import EXPERIMENT, FAULT_ROUND
-
-    monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
-    outcome = command("run", "consensus", "--trials", 10, "--batch", 2, "--set", "share=0,1")
-    assert outcome.code == 0, outcome.err
-    assert (
-        f"fragile: 10 of 20 runs turned non-finite, the first in round {FAULT_ROUND}; "
-        "they are left out of the means and counted in summary.csv." in outcome.out
-    )
-    assert "steady:" not in outcome.out
-    assert "results/consensus/figure.png" in outcome.out
-
-
 @pytest.mark.thorough
 def test_compare_of_two_runs_pairs_equal_methods(command, finished, tmp_path):
     for name in ("one", "two"):
@@ -162,35 +148,20 @@ TINY = (*RUN, "--trials", "2", "--rounds", "2")
     ("words", "sentence"),
     [
         (("run", "no-such-thing"), "no experiment 'no-such-thing'.*fsmdm-outliers, fsmdm-cauchy"),
-        (("show", "no-such-thing"), "no experiment 'no-such-thing'"),
         (("run",), "EXPERIMENT"),
         (("rum", "fsmdm-outliers"), "No such command 'rum'"),
         ((*RUN, "--colour", "red"), "No such option.*--colour"),
         ((*RUN, "--trials", "0"), "--trials must be at least 1, but it is 0"),
-        ((*RUN, "--trials", "-5"), "--trials must be at least 1, but it is -5"),
         ((*RUN, "--trials", "ten"), "--trials.* whole number|--trials.* integer"),
-        ((*RUN, "--trials", "2.5"), "--trials.* whole number|--trials.* integer"),
-        ((*RUN, "--trials"), "--trials.* requires an argument"),
-        ((*RUN, "--rounds", "0"), "--rounds must be at least 1, but it is 0"),
-        ((*RUN, "--seed", "-1"), "--seed must be at least 0, but it is -1"),
         # A larger one would be cut to 32 bits: another seed, the same draws.
         ((*TINY, "--seed", "4294967296"), "--seed must be at most 4294967295"),
-        ((*RUN, "--seed", "99999999999999999999"), "--seed must be at most 4294967295"),
-        ((*RUN, "--batch", "0"), "--batch must be at least 1, but it is 0"),
-        ((*RUN, "--devices", "0"), "--devices must be at least 1, but it is 0"),
         ((*RUN, "--devices", "99"), "--devices must be at most 2 here, but it is 99"),
         ((*RUN, "--set", "colour=red"), "no setting 'colour'; it has .*omega"),
         ((*RUN, "--set", "clients=many"), "clients must be a whole number, but it is 'many'"),
         ((*RUN, "--set", "omega=1O"), "omega must be a number, but it is '1O'"),
-        ((*RUN, "--set", "omega=-1"), "omega must be greater than 0, but it is -1"),
-        ((*RUN, "--set", "half_width=inf"), "half_width must be finite, but it is"),
-        ((*RUN, "--set", "probability=0.1,nan"), "probability must be finite, but it is"),
         ((*TINY, "--set", "probability=0.1,2"), "probability must be at most 1, but it is"),
-        ((*RUN, "--set", "clients=0"), "clients must be at least 1, but it is 0"),
-        ((*RUN, "--set", "active=2"), "must be at most 1, but it is 2"),
         ((*RUN, "--set", "omega"), "--set must be NAME=VALUE, but it is 'omega'"),
         ((*RUN, "--out", "file"), "--out file is a file, not a folder"),
-        ((*RUN, *SMALL, "--out", "file/deeper"), "file/deeper.*choose another"),
         ((*RUN, "--resume"), "no unfinished run of fsmdm-outliers"),
         (("plot", "nowhere"), "nowhere/config.json does not exist"),
         (("compare", "nowhere"), "nowhere/config.json does not exist"),

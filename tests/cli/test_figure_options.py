@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shutil
 
 import pytest
 
@@ -118,14 +117,3 @@ def test_what_does_not_exist_is_refused_before_anything_is_written(
 ):
     assert command(*RUN, "--out", "out", *words).mistake().startswith(sentence)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.thorough
-def test_a_damaged_style_is_told(command, tmp_path):
-    assert command(*RUN, "--out", "out").code == 0
-    for figure in (5, {"style": "paper"}, {"style": "a", "columns": 7, "formats": ["png"]}):
-        shutil.rmtree(tmp_path / "other", ignore_errors=True)
-        folder = shutil.copytree(tmp_path / "out", tmp_path / "other")
-        config = config_of(folder) | {"figure": figure}
-        (folder / "config.json").write_text(json.dumps(config))
-        assert "its figure must be an object" in command("plot", "other").mistake()

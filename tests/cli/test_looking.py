@@ -61,12 +61,6 @@ def test_summary_fits_and_says_how_many_trials_there_are(command, folders):
     assert everything(folders) == before
 
 
-def test_a_wide_terminal_is_used(command, folders, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    outcome = command("summary", "begun")
-    assert len(outcome.out.splitlines()[0]) > 80
-
-
 @pytest.mark.thorough
 def test_an_unfinished_figure_lies_apart(command, folders):
     begun = folders / "begun"

@@ -5,14 +5,10 @@ import importlib
 import json
 import re
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
-from fedjax_admm.trials.cli import _new
 from fedjax_admm.trials.experiments import find
-from tests.package.sources import ROOT
 
 KINDS = {"experiment": (), "solver": ("test_mine.py",), "kernel": ("test_mine.py",)}
 
@@ -39,15 +35,6 @@ def test_short_files_are_written_under_the_name(new, tmp_path, kind):
         assert "mine" in text
         assert not re.search("own_|Own", text)
         ast.parse(text)
-
-
-def test_another_folder(command, tmp_path):
-    outcome = command("new", "kernel", "mine", "--out", "deeper/still")
-    assert outcome.out == (
-        "Wrote deeper/still/mine.py and deeper/still/test_mine.py; check it: pytest "
-        "deeper/still/test_mine.py\n"
-    )
-    assert len(list((tmp_path / "deeper/still").iterdir())) == 2
 
 
 @pytest.mark.parametrize(("name", "title"), [("my_way", "MyWay"), ("Way", "WaySolver")])
@@ -86,15 +73,6 @@ def test_what_is_missing_is_told(command):
     assert "NAME" in command("new", "kernel").mistake()
     assert "No such command 'loss'" in command("new", "loss", "mine").mistake()
     assert "Usage:" in command("new", "--help").out
-
-
-def test_the_wheel_holds_what_is_written():
-    folder = Path(_new.__file__).parent
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    patterns = config["tool"]["setuptools"]["package-data"]["fedjax_admm.trials.cli"]
-    held = {path for pattern in patterns for path in folder.glob(pattern)}
-    assert held == set((folder / "new-files").iterdir())
-    assert len(held) == 5
 
 
 def test_the_experiment_is_found(new, command):

@@ -287,14 +287,6 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
             .replace("jnp.median, distance)}", "jnp.median, distance)]"),
             r"`methods` of middle must return a dict of methods by name, but it returns \[Direct",
         ),
-        (
-            FILE.replace("return SHIFT", "exit(4)\n    return SHIFT"),
-            r"^SystemExit\(4\) in /.*/my.py, line 10, would end the command, which is not for an",
-        ),
-        (
-            FILE.replace("return SHIFT", "raise GeneratorExit\n    return SHIFT"),
-            r"^GeneratorExit\(\) in /.*/my.py, line 10, would end the command",
-        ),
         ("raise GeneratorExit", r"my.py cannot be imported: GeneratorExit in line 1\.$"),
         (
             FILE.replace("trials=6,", "trials=6, statement=lambda settings, rounds: 3,"),

@@ -1,7 +1,5 @@
 """Runs that tell how far they are: the same bits, interruptions, what is shown where."""
 
-import builtins
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -98,26 +96,7 @@ def test_blocks_have_the_bits_of_one_run(family, capsys):
     same_bits(shown, whole)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
-    assert lines[-1] == f"{ROUNDS} {LINE}, done"
-
-
-@pytest.mark.thorough
-@pytest.mark.bits
-def test_a_run_that_goes_on_has_the_bits_too():
-    arguments = (solvers.fsmdm(), on_star(), jax.random.key(3))
-    start = fa.run(*arguments, rounds=6).state
-    whole = fa.run(*arguments, rounds=ROUNDS, start=start, measure=estimate)
-    shown = fa.run(*arguments, rounds=ROUNDS, start=start, measure=estimate, progress=True)
-    same_bits(shown, whole)
-    assert shown.trace["round"][-1] == 6 + ROUNDS
-
-
-@pytest.mark.kin(2)
-@pytest.mark.parametrize("rounds", [0, 1, 5])
-def test_short_runs_have_few_blocks(rounds):
-    arguments = (solvers.extra(0.05), on_graph(), jax.random.key(3))
-    whole = fa.run(*arguments, rounds=rounds, measure=estimate)
-    same_bits(whole, fa.run(*arguments, rounds=rounds, measure=estimate, progress=True))
+    assert lines[-1] == f"{ROUNDS} {LINE}"
 
 
 @pytest.mark.bits
@@ -170,7 +149,7 @@ def test_an_interrupted_run_gives_what_is_done_and_goes_on(blocks, interrupt_aft
     done = int(part.state.index)
     assert 0 < done < ROUNDS
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"Interrupted after {done} of {ROUNDS} rounds; what is done is returned, and "
+        f"Interrupted after {done} of {ROUNDS} rounds; these are returned, and "
         f"start=run.state, rounds={ROUNDS - done} goes on from there."
     )
     np.testing.assert_array_equal(part.trace["round"], np.arange(1, done + 1))
@@ -259,15 +238,4 @@ def test_a_terminal_has_a_bar(monkeypatch, capsys):
     fa.run(solvers.fsmdm(), on_star(), jax.random.key(3), rounds=ROUNDS, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"{ROUNDS} of {ROUNDS}, done" in err
-
-
-def test_a_notebook_has_a_line_that_changes(monkeypatch, capsys):
-    class ZMQInteractiveShell:
-        """What rich takes for a notebook."""
-
-    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
-    fa.run(solvers.fsmdm(), on_star(), jax.random.key(3), rounds=ROUNDS, progress=True)
-    shown = capsys.readouterr().out
-    assert f"0 {LINE}, compiling" in shown
-    assert f"{ROUNDS} {LINE}, done" in shown
+    assert f"{ROUNDS} of {ROUNDS}," in err

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.docs.browser import Browser
 from tests.package.sources import ROOT
-from tests.trials.report.browser import Browser
 
 pytestmark = pytest.mark.thorough
 SITE = Path(os.environ.get("FEDJAX_ADMM_SITE") or ROOT / "docs" / "_build" / "html")

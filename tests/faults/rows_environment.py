@@ -30,7 +30,6 @@ def later(name, words, says, variables, **more):
 
 
 LAUNCHERS = {
-    "slurm-text": ({"SLURM_STEP_NUM_TASKS": "abc"}, "SLURM_STEP_NUM_TASKS must be a whole number"),
     "slurm-alone": ({"SLURM_STEP_NUM_TASKS": "2"}, "could not be joined at the coordinator"),
     "jax-address": ({"JAX_COORDINATOR_ADDRESS": "nowhere"}, "must be HOST:PORT, but it is"),
     "jax-process": (
@@ -65,13 +64,7 @@ OUTPUTS = {"list": LIST, "help": ("--help",), "new": NEW}
 
 ROWS = [
     started(
-        *("jax-x64", LIST, "JAX does not take the variable JAX_ENABLE_X64 "),
-        {"JAX_ENABLE_X64": "maybe"},
-        small=False,
-    ),
-    started(
-        *("xla-unknown", LIST, "take the variable XLA_FLAGS .Unknown flag in XLA_FLAGS"),
-        {"XLA_FLAGS": "--nonsense"},
+        *("jax-x64", LIST, "JAX does not start .*(?i:JAX_ENABLE_X64)", {"JAX_ENABLE_X64": "maybe"}),
         small=False,
     ),
     *(later(f"launcher-{name}", RUN, told, set_) for name, (set_, told) in LAUNCHERS.items()),

@@ -12,11 +12,6 @@ import typer
 from fedjax_admm.trials.cli import _environment as environment
 
 _PACKAGES = ("fedjax-admm", "jax", "jaxlib", "numpy", "optax", "chex", "matplotlib")
-_DURATIONS = (
-    "measured on two cores of an Intel Xeon (Sapphire Rapids) with nothing beside it, and at most",
-    "fedjax-admm run fsmdm-outliers   11 to 21 s (a busy AMD without AVX-512)",
-    "pytest                           4 to 15 min (the Xeon beside four to six busy processes)",
-)
 _OPTIONAL = {
     "jax_cuda13_plugin": "NVIDIA GPUs (pip install 'fedjax-admm[cuda13]')",
     "jupyterlab": "notebooks (pip install 'fedjax-admm[notebooks]')",
@@ -39,7 +34,6 @@ def examine() -> str:
         size = f", {memory / 2**30:.1f} GiB" if memory else ""
         lines.append(f"  {device} ({device.device_kind}{size})")
     lines += ["", "Compilation cache", *(f"  {line}" for line in _cache())]
-    lines += ["", "Durations", *(f"  {line}" for line in _DURATIONS)]
     data = os.environ.get("FEDJAX_ADMM_DATA")
     lines += [
         "",

@@ -1,82 +1,30 @@
-"""What the command line sets up before JAX starts: devices, precision, the compilation cache.
+"""Setup of JAX before a command computes: devices, precision, the compilation cache."""
 
-JAX and XLA read the environment while they are imported and started, and XLA ends the process over
-what it does not know. What they would not take is told before.
-"""
-
-import inspect
 import os
-import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 NO_CACHE = "FEDJAX_ADMM_NO_CACHE"
 NUM_CPU_DEVICES = "JAX_NUM_CPU_DEVICES"
 DATA = "FEDJAX_ADMM_DATA"
-_WRITTEN = [
-    *("cache_key", "compile_time_secs", "module_name"),
-    *("backend", "executable", "host_callbacks"),
-]  # what JAX 0.10 tells the function that writes a compiled program into its cache
 MOST_CPU_DEVICES = 4096
 """XLA takes minutes to start with tens of thousands."""
 
 until_the_end = ExitStack()
-"""What a command enters here is left when the command ends, before its exit code is decided."""
+"""Contexts of a command; they are left when it ends, before its exit code is decided."""
 
 
 def mistake() -> str | None:
-    """Return what is wrong in the environment, in a sentence, before JAX is imported; or None."""
-    if os.environ.get("XLA_FLAGS") and "jaxlib" not in sys.modules:
-        refused = _refused_by_xla()
-        if refused:
-            return f"XLA does not take the variable XLA_FLAGS ({refused}); correct or unset it"
+    """Return a sentence where JAX cannot be imported with this environment, else None."""
     try:
         import jax  # noqa: F401
     except ImportError:
         raise
     except Exception as error:
-        named = [name for name in os.environ if name.startswith("JAX_") and _about(name, error)]
-        variables = f"the variable {named[0]}" if named else "a variable of the environment"
-        return f"JAX does not take {variables} ({_short(error)}); correct or unset it"
-    backend = os.environ.get("MPLBACKEND", "")
-    if backend and backend.lower() != "agg" and not backend.startswith("module://"):
-        try:
-            import matplotlib  # noqa: F401
-        except ValueError:
-            return f"matplotlib does not take the variable MPLBACKEND, {backend!r}; unset it"
+        return f"JAX does not start ({_short(error)}); correct or unset the variable"
     return None
-
-
-def _about(variable: str, error: Exception) -> bool:
-    text = str(error)
-    return variable in text or f"{variable.lower()} " in f"{text} "
-
-
-def _refused_by_xla() -> str:
-    """Return why XLA would end this process over XLA_FLAGS; empty if it would not."""
-    if not hasattr(os, "fork"):
-        return ""
-    with tempfile.TemporaryFile() as told:
-        child = os.fork()
-        if not child:
-            try:
-                os.dup2(told.fileno(), 2)
-                from jaxlib import xla_client
-
-                xla_client.CompileOptions()  # reads the flags
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if status == 0:
-            return ""
-        told.seek(0)
-        lines = told.read().decode(errors="replace").splitlines()
-    first = next((line for line in lines if line[:1] in ("E", "F")), "")
-    return first.partition("] ")[2].rstrip(".") or "it ends when it reads them"
 
 
 def cache_folder() -> Path | None:
@@ -84,7 +32,7 @@ def cache_folder() -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     try:
         folder = Path(base or Path.home() / ".cache") / "fedjax-admm" / "compiled"
-    except RuntimeError:  # nobody knows where the user is at home
+    except RuntimeError:  # there is no home folder
         return None
     return folder if folder.is_absolute() else None
 
@@ -104,9 +52,6 @@ def prepare(
         anything switches it off too).
       devices: CPU devices that the process needs; one for every core if None.
       start: start JAX's devices too; where several processes are joined, that comes first.
-
-    Raises:
-      InputError: a variable of the environment does not fit, or JAX does not start.
     """
     import jax
 
@@ -119,7 +64,6 @@ def prepare(
         jax.config.update("jax_compilation_cache_dir", None if folder is None else str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-        _cached_by_every_process()
     used = jax.config.values["jax_compilation_cache_dir"]
     if used and "://" not in used and not _writable(Path(used)):
         jax.config.update("jax_compilation_cache_dir", None)
@@ -130,11 +74,7 @@ def prepare(
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Start JAX's devices, after what the caller does before.
-
-    Raises:
-      InputError: they do not start.
-    """
+    """Start JAX's devices, after what the caller does before."""
     import jax
 
     from fedjax_admm._checks import InputError
@@ -158,41 +98,6 @@ def use_x64(wide: bool) -> None:
     import jax
 
     jax.config.update("jax_enable_x64", wide)
-
-
-def _cached_by_every_process() -> None:
-    """Have every process of several keep on CPUs what it compiles, not the first one alone.
-
-    JAX lets process 0 alone write, for the others to read. On CPUs they never find it: a part of a
-    program's key is a fingerprint of the devices, which differs from process to process there, so
-    that all but the first would compile everything at every start. Because their keys differ, they
-    never write the same file. JAX has no public option for it; where this JAX writes in another way
-    than 0.10 does, it is left so.
-    """
-    import jax
-
-    try:
-        from jax._src import compilation_cache, compiler
-
-        usual, put = compiler._cache_write, compilation_cache.put_executable_and_time
-    except (ImportError, AttributeError):
-        return
-    if getattr(usual, "__module__", "") != compiler.__name__:  # it has been replaced already
-        return
-
-    def write(
-        key: str, seconds: float, name: str, backend: Any, executable: Any, callbacks: Any
-    ) -> None:
-        if jax.process_index() == 0 or backend.platform != "cpu" or callbacks:
-            usual(key, seconds, name, backend, executable, callbacks)
-            return
-        try:
-            put(key, name, executable, backend, int(seconds))
-        except OSError as error:  # as JAX does: the program is there all the same
-            warnings.warn(f"cannot keep the program {name}: {error}", stacklevel=2)
-
-    if list(inspect.signature(usual).parameters) == _WRITTEN:
-        compiler._cache_write = write
 
 
 def _check_variables() -> None:

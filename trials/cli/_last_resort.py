@@ -1,4 +1,4 @@
-"""What nobody foresaw: an error of fedjax-admm itself, kept in a file for whoever repairs it."""
+"""Errors of fedjax-admm itself: a report in a file."""
 
 import os
 import platform
@@ -22,57 +22,32 @@ def of_a_user(error: BaseException) -> bool:
     return any(_foreign(frame.filename) for frame in frames)
 
 
-def ended(error: BaseException) -> str:
-    """Return a sentence about others' code that ends the command; empty where ours does."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames and _within(frames[-1].filename, _ours()):
-        return ""
-    files = [frame for frame in frames if not frame.filename.startswith("<")]
-    last = [frame for frame in files if _foreign(frame.filename)][-1:] or files[-1:]
-    where = "".join(f" in {frame.filename}, line {frame.lineno}," for frame in last)
-    return (
-        f"{error!r}{where} would end the command, which is not for an experiment; raise another "
-        "error there, such as ValueError, or return"
-    )
-
-
 def _foreign(file: str) -> bool:
-    if file.startswith("<"):  # what Python itself made
+    """Return whether a file is neither Python's, nor installed, nor of this package."""
+    if file.startswith("<"):  # made by Python itself
         return False
-    installed = [
-        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    ]
-    return not _within(file, _ours() + installed)
-
-
-def _ours() -> list[str]:
-    """Return the folders of this package, wherever it is installed from."""
-    ours = [str(Path(__file__).parents[1])]  # fedjax_admm/trials
+    roots = [sysconfig.get_path("stdlib"), str(Path(__file__).parents[1])]  # fedjax_admm/trials
     for package in ("fedjax_admm", "fedjax_admm.kernels"):
-        module = sys.modules.get(package)
-        ours += list(module.__path__) if module is not None else []
-    return ours
-
-
-def _within(file: str, roots: list[str]) -> bool:
+        roots += sys.modules[package].__path__ if package in sys.modules else []
     path = Path(os.path.realpath(file))
-    return any(path.is_relative_to(os.path.realpath(root)) for root in roots)
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    return not any(path.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
 def kept(error: BaseException) -> str:
-    """Write what is needed to repair an error into a new file, and return a sentence about it."""
-    name = type(error).__name__
+    """Write the report of an error into a new file, and return a sentence about it."""
+    what = f"this is an error of fedjax-admm itself ({type(error).__name__}: {_short(error)})"
     try:
         path = _write(_report(error))
     except OSError as refused:
         return (
-            f"this is an error of fedjax-admm itself ({name}: {_short(error)}), and no file could "
-            f"be written about it ({refused.strerror}); please report it with the command and with "
-            "what `fedjax-admm doctor` says."
+            f"{what}, and no file could be written about it ({refused.strerror}); please report it "
+            "with the command and the output of `fedjax-admm doctor`."
         )
     return (
-        f"this is an error of fedjax-admm itself ({name}: {_short(error)}); please report it with "
-        f"{path}, which holds the command, the versions and where it happened."
+        f"{what}; please report it with {path}, which holds the command, the versions and where it "
+        "happened."
     )
 
 
@@ -88,23 +63,13 @@ def _report(error: BaseException) -> str:
             versions.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             versions.append(f"{package} is not installed")
-    return "\n".join(
-        [
-            f"command: {shlex.join(['fedjax-admm', *sys.argv[1:]])}",
-            *versions,
-            "",
-            "".join(traceback.format_exception(error)),
-        ]
-    )
+    command = f"command: {shlex.join(['fedjax-admm', *sys.argv[1:]])}"
+    return "\n".join([command, *versions, "", *traceback.format_exception(error)])
 
 
 def _write(text: str) -> str:
-    """Write into a new file that nobody else can read, in the temporary folder or in this one."""
-    try:
-        folder = tempfile.gettempdir()
-        descriptor, path = tempfile.mkstemp(".txt", "fedjax-admm-error-", folder)
-    except OSError:
-        descriptor, path = tempfile.mkstemp(".txt", "fedjax-admm-error-", os.getcwd())
+    """Write into a new temporary file that nobody else can read."""
+    descriptor, path = tempfile.mkstemp(".txt", "fedjax-admm-error-")
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     return path

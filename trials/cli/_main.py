@@ -40,14 +40,8 @@ def _code() -> int:
     except KeyboardInterrupt:
         _tell("interrupted")
         return INTERRUPTED
-    except (SystemExit, GeneratorExit) as stop:
-        from fedjax_admm.trials.cli import _last_resort as last_resort
-
-        told = last_resort.ended(stop)
-        if told:
-            return _tell(told)
-        code = getattr(stop, "code", FAILED)
-        return code if isinstance(code, int) else DONE if code is None else FAILED
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
     except BaseException as error:
         from fedjax_admm.trials.cli import _last_resort as last_resort
 

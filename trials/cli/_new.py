@@ -42,11 +42,7 @@ def new_kernel(name: Name, out: Folder = Path()) -> None:
 
 
 def _write(kind: str, name: str, out: Path, *, tested: bool) -> tuple[Path, ...]:
-    """Write the files of a kind under a new name, and return where they are.
-
-    Raises:
-      InputError: the name cannot be used, or a file is there already.
-    """
+    """Write the files of a kind under a new name, and return where they are."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise InputError(
             f"NAME must be a name as in Python, such as my_{kind}, but it is {name!r}", value=name

@@ -58,9 +58,6 @@ def guarded() -> Iterator[None]:
     """Guard both outputs; what was replaced by another object, as tests do, is left alone.
 
     What an encoding can't write is escaped. A closed output takes everything and shows nothing.
-
-    Raises:
-      OutputError: standard output can't be written.
     """
     _fill_closed_descriptors()
     replaced, guards = {}, {}

@@ -63,9 +63,7 @@ def run(
     fail_on_nan: Annotated[
         bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
     ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Write a profiler trace and a table of rates.")
-    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Write a profiler trace.")] = False,
     coordinator: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT|auto", help="Where process 0 of several waits."),
@@ -86,7 +84,7 @@ def run(
         raise InputError(told, argument="overwrite", remedy="give both", others=["out"])
     from jax.errors import JaxRuntimeError
 
-    from fedjax_admm.trials import folders, profiling, running
+    from fedjax_admm.trials import folders, running
     from fedjax_admm.trials.engine import hosts
     from fedjax_admm.trials.experiments import find
     from fedjax_admm.trials.figures import figure_files
@@ -110,16 +108,9 @@ def run(
     environment.prepare(x64=x64, cache=not no_cache, devices=devices, start=False)
     place = [] if out is None else [str(out)]  # known to the first process from the start, or later
 
-    def go_on() -> str:
-        return _how_to_go_on(name, place[-1]) if place else ""
-
     with environment.starting():
         environment.until_the_end.enter_context(
-            hosts.joined(
-                *(coordinator, num_processes, process_id),
-                seconds=join_timeout,
-                lost=lambda reason: _lost(reason, go_on()),
-            )
+            hosts.joined(coordinator, num_processes, process_id, seconds=join_timeout)
         )
     # JAX is ready now: a user's file may compute while it is imported.
     experiment = find(name)
@@ -149,13 +140,13 @@ def run(
         *(KeyboardInterrupt, hosts.StoppedElsewhereError, hosts.LostProcessError),
         *(running.NonFiniteError, JaxRuntimeError),
     ) as end:
-        _stopped(end, go_on())
+        _stopped(end, _how_to_go_on(name, place[-1]) if place else "")
     finally:
         folders.remove_empty(made)
     if results is not None:
         typer.echo(running.summary(results, folder))
         if profile:
-            typer.echo(profiling.written_profile(Path(folder)))
+            typer.echo(f"A profiler trace is in {folder}/profile; open it at ui.perfetto.dev.")
 
 
 def _how_to_go_on(name: str, folder: str) -> str:
@@ -176,14 +167,6 @@ def _how_to_go_on(name: str, folder: str) -> str:
     return f"go on with: {again}" if status == "running" else ""
 
 
-def _lost(reason: str, go_on: str) -> str:
-    """Return what is said where another process of this run was lost."""
-    why = f" ({reason.rstrip('.')})" if reason else ""
-    return f"fedjax-admm: another process of this run was lost{why}; " + (
-        go_on or "nothing was kept."
-    )
-
-
 def _stopped(end: BaseException, go_on: str) -> NoReturn:
     """Say why a run ended before it was finished, and how to go on."""
     from fedjax_admm.trials.engine import hosts
@@ -192,8 +175,6 @@ def _stopped(end: BaseException, go_on: str) -> NoReturn:
         told = f"Interrupted; {go_on}" if go_on else "Interrupted before anything was kept."
         typer.echo(told, err=True)
         raise SystemExit(130) from None
-    if isinstance(end, hosts.LostProcessError):
-        hosts.end_as_lost(end)
     if not isinstance(end, hosts.StoppedElsewhereError):
         typer.echo(f"fedjax-admm: {' '.join(str(end).split())}", err=True)
         if go_on:

@@ -53,19 +53,11 @@ class ChunkStore:
         self._identity: dict[str, Any] = {}
 
     def begun(self) -> bool:
-        """Return whether there are chunks.
-
-        Raises:
-          InputError: the folder cannot be read.
-        """
+        """Return whether there are chunks."""
         return bool(self._spans())
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what made the first chunk; nothing if there is none.
-
-        Raises:
-          InputError: the folder or that chunk cannot be read.
-        """
+        """Return what made the first chunk; nothing if there is none."""
         return next((self._told(*span).identity for span in self._spans()), {})
 
     def open(
@@ -77,9 +69,6 @@ class ChunkStore:
           identity: what makes trials, as JSON holds it: what is equal for two runs that may share
             their trials.
           trials: how many are wanted.
-
-        Raises:
-          InputError: something else has made a chunk, it is damaged, or there are more trials.
         """
         self._identity = dict(identity)
         remove_unfinished(self.folder, CHUNK_NAME)
@@ -103,10 +92,6 @@ class ChunkStore:
         Args:
           program: the digest of what makes the trials, as `begin` of `monte_carlo` is told it and
             config.json records it.
-
-        Raises:
-          InputError: the folder cannot be read, or a chunk is damaged or was made by another
-            program.
         """
         for span in self._spans():
             chunk = self._told(*span)

@@ -68,9 +68,6 @@ def plan(
     of its memory holds (not measured yet).
 
     Arguments are those of `monte_carlo`, but for `devices`, the size of the mesh axis "trials".
-
-    Raises:
-      InputError: `batch` is neither "auto" nor a positive whole number, or `chunk` is not one.
     """
     share = math.ceil(trials / devices)
     if batch == "auto":

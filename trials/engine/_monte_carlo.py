@@ -76,9 +76,6 @@ class MonteCarlo(NamedTuple):
         """Return a pandas DataFrame: a row per trial, a column per array of one number per trial.
 
         Further axes of an array make columns of their own, called after the array and the place.
-
-        Raises:
-          InputError: pandas is not installed.
         """
         columns = {}
         for name, array in self.arrays.items():
@@ -91,11 +88,7 @@ class MonteCarlo(NamedTuple):
         return tidy_frame({"trial": range(self._trials)}, columns, "to_dataframe()")
 
     def to_xarray(self) -> Any:
-        """Return an xarray Dataset with a variable per array over "trial" and the array's axes.
-
-        Raises:
-          InputError: xarray is not installed.
-        """
+        """Return an xarray Dataset with a variable per array over "trial" and the array's axes."""
         return dataset({"trial": range(self._trials)}, self.arrays, {}, "to_xarray()")
 
     @property
@@ -109,9 +102,6 @@ def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:
     Args:
       devices: how many to use in every process; all if None.
       clients: over how many of them each trial's clients are spread.
-
-    Raises:
-      InputError: there are not so many devices, or `clients` does not divide their number.
     """
     here = len(jax.local_devices())
     wanted = here if devices is None else count("devices", devices)

@@ -98,9 +98,6 @@ class Program:
         Args:
           begun: what `begin` has returned.
           stopping: returns, once they are computed, whether this process has to stop.
-
-        Raises:
-          LostProcessError: a process is gone.
         """
         lowered = self.lowered
         with hosts.together():
@@ -130,9 +127,6 @@ def compile_trials(
     device is too much, its width is cut too. A width or a chunk that is given stays as it is.
     Arguments are those of `monte_carlo`, but for `limit`, which is called `memory` there, and for
     `lowered`: what `lower_trials` returned for the same arguments, where that has been called.
-
-    Raises:
-      InputError: an argument does not fit, or the memory does not hold a chunk or all results.
     """
     clock = time.perf_counter()
     spent = 0.0 if lowered is None else lowered.seconds

@@ -14,12 +14,7 @@ Trial = Callable[[jax.Array], Mapping[str, Any]]
 
 
 def named_arrays(trial: Trial) -> Callable[[jax.Array], dict[str, jax.Array]]:
-    """Return a trial that returns arrays by name, in the trial's own order.
-
-    Raises:
-      InputError: (when it is called) the trial returns no dict, something that is no array, or one
-        name twice.
-    """
+    """Return a trial that returns arrays by name, in the trial's own order."""
 
     def named(key: jax.Array) -> dict[str, jax.Array]:
         returned = trial(key)

@@ -2,17 +2,19 @@
 
 Every process runs the same program. JAX's own runtime joins them; the mesh then spans the devices
 of all, each process computes its share of every chunk, and the first one alone reads and writes
-files. What only the first one can know, and whether anybody has to stop, is told to the others
+files. The processes exchange what only the first one knows, and whether one of them has to stop,
 between chunks, so that no process waits for one that has left.
 
-Whatever they tell each other is bytes in one array per call: on CPUs a collective costs some
+Every exchange is one collective on one array of bytes: on CPUs a collective costs some
 milliseconds, however little it carries.
 """
 
+import contextlib
 import json
 import math
 import os
 import re
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,26 +27,23 @@ from jax.sharding import Mesh, NamedSharding
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.engine._aborts import Farewell
-from fedjax_admm.trials.engine._listening import BIND, check_free, gloo_at, here
 
 HEARTBEAT_SECONDS = 30
-"""After how many seconds without a sign of life a process counts as lost."""
+"""A process that sends no sign of life for so many seconds counts as lost."""
 
 JOIN_SECONDS = 300
-"""How long processes wait for the others to come."""
+"""Seconds for which processes wait for each other to come."""
 
+_BIND = "JAX_COORDINATOR_BIND_ADDRESS"
 _ROOM = 1024  # bytes of the smallest message: most are smaller, and share one compiled program
 
 
-class _End:
-    """What the processes know of each other's end."""
-
-    known = False  # all know that this process ends, or why
-    farewell: Farewell | None = None  # None where this process is alone
+class _State:
+    joined = False  # whether there are other processes
+    end_is_known = False  # whether the others know that this process ends
 
 
-_end = _End()
+_state = _State()
 
 
 class StoppedElsewhereError(RuntimeError):
@@ -56,8 +55,7 @@ class LostProcessError(RuntimeError):
 
     def __init__(self, reason: str) -> None:
         """Keep the reason."""
-        super().__init__(f"another process of this run was lost ({reason}).")
-        self.reason = reason
+        super().__init__(f"another process of this run was lost ({reason})")
 
 
 @contextmanager
@@ -67,111 +65,51 @@ def joined(
     process: int | None,
     *,
     seconds: int | None = None,
-    lost: Callable[[str], str] = "another process of this run was lost ({}).".format,
 ) -> Iterator[None]:
     """Join the other processes of a run, if there are any, and part from them in the end.
 
-    Where another process is lost, this one says `lost(reason)` and ends with exit code 1, whatever
-    it is doing.
+    Enter it before JAX computes anything. Without arguments, JAX finds the others where a launcher
+    has set its variables: under Slurm (`srun` with more than one task), or JAX_COORDINATOR_ADDRESS
+    with JAX_NUM_PROCESSES and JAX_PROCESS_ID.
 
-    Args:
-      coordinator: as in `join`.
-      processes: as in `join`.
-      process: as in `join`.
-      seconds: as in `join`.
-      lost: returns what is said.
+    Process 0 listens at the address of the coordinator alone, and the collectives of CPUs at the
+    address from which this process reaches it. Where a launcher chooses the address, JAX listens
+    on every interface, unless the variable JAX_COORDINATOR_BIND_ADDRESS says otherwise.
 
-    Raises:
-      InputError: as `join`.
-    """
-    if launch_arguments(os.environ, coordinator, processes, process) is None:
-        yield
-        return
-    came: list[bool] = []
-    where = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or "auto"
-    waited = JOIN_SECONDS if seconds is None else seconds
-
-    def sentence(reason: str) -> str:
-        if came:
-            return lost(reason)
-        return (
-            f"fedjax-admm: the processes did not all join at {where} within {waited} seconds; "
-            "check that process 0 runs there and that all were started."
-        )
-
-    _end.known, _end.farewell = False, Farewell(sentence)
-    with _end.farewell.instead_of_aborts():
-        join(coordinator, processes, process, seconds=seconds)
-        came.append(True)
-        try:
-            yield
-        except BaseException:
-            if _end.known:
-                jax.distributed.shutdown()
-            raise
-        jax.distributed.shutdown()
-        _end.farewell = None
-
-
-def waited_for() -> bool:
-    """Return whether other processes wait for this one and do not know that it ends."""
-    return _end.farewell is not None and not _end.known
-
-
-def end_as_lost(error: LostProcessError) -> None:
-    """Say that another process was lost and end this one, if there are several."""
-    if _end.farewell is not None:
-        _end.farewell.end(str(error.reason))
-
-
-def join(
-    coordinator: str | None,
-    processes: int | None,
-    process: int | None,
-    *,
-    seconds: int | None = None,
-) -> bool:
-    """Join the other processes of a run; call it before JAX computes anything.
-
-    Without arguments, JAX finds them where a launcher has set its variables: under Slurm (`srun`
-    with more than one task), or JAX_COORDINATOR_ADDRESS with JAX_NUM_PROCESSES and JAX_PROCESS_ID.
-
-    Process 0 listens at the address of the coordinator alone, and what computes together on CPUs
-    at the address from which this process reaches it. Where a launcher chooses the address, JAX
-    listens on every interface, unless the variable JAX_COORDINATOR_BIND_ADDRESS says otherwise.
+    Where process 0 is lost, or the others do not come in time, JAX's runtime may end this process
+    with a message of its own.
 
     Args:
       coordinator: HOST:PORT of the first process, free there and reachable from the others; "auto"
         lets JAX ask the launcher (Slurm, Open MPI, Kubernetes, TPU).
-      processes: how many there are.
-      process: which one this is, from 0.
+      processes: the number of processes.
+      process: the number of this one, from 0.
       seconds: how long to wait for the others; `JOIN_SECONDS` if None.
-
-    Returns:
-      Whether there are others.
 
     Raises:
       InputError: an argument is missing or does not fit, the others did not come, or they have
         other numbers of devices.
     """
-    given = launch_arguments(os.environ, coordinator, processes, process)
-    if given is None:
-        return False
-    address = given.get("coordinator_address")
+    arguments = launch_arguments(os.environ, coordinator, processes, process)
+    if arguments is None:
+        yield
+        return
+    address = arguments.get("coordinator_address")
     if address is not None:
-        if not os.environ.get(BIND):
-            given["coordinator_bind_address"] = address
-            if given.get("process_id") == 0:
-                check_free(address)
-        gloo_at(here(address))
+        if not os.environ.get(_BIND):
+            arguments["coordinator_bind_address"] = address
+            if arguments.get("process_id") == 0:
+                _check_free(address)
+        _listen_towards(address)
+    _state.joined, _state.end_is_known = True, False
     try:
         jax.distributed.initialize(
-            **given,
+            **arguments,
             initialization_timeout=JOIN_SECONDS if seconds is None else seconds,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )
-    except Exception as error:  # of launchers' variables, as JAX reads them, too
+    except Exception as error:  # JAX reads variables of launchers, too
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, KeyError):
             reason = f"the variable {reason} is not set"
@@ -182,16 +120,75 @@ def join(
             remedy="check that process 0 runs there, that the port is free, and that all processes "
             "were started",
         ) from None
+    try:
+        _check_devices()
+        yield
+    except BaseException:
+        if _state.end_is_known:
+            jax.distributed.shutdown()
+        raise
+    jax.distributed.shutdown()
+    _state.joined = False
+
+
+def _check_devices() -> None:
     devices = Counter(device.process_index for device in jax.devices())
     if len(set(devices.values())) > 1:
-        found = ", ".join(str(devices[index]) for index in sorted(devices))
-        _end.known = True
+        numbers = ", ".join(str(devices[index]) for index in sorted(devices))
+        _state.end_is_known = True
         raise InputError(
-            f"every process must have the same number of devices, but they have {found}",
-            value=found,
+            f"every process must have the same number of devices, but they have {numbers}",
+            value=numbers,
             remedy="give --devices to each of them",
         )
-    return jax.process_count() > 1
+
+
+def waited_for() -> bool:
+    """Return whether other processes wait for this one and do not know that it ends."""
+    return _state.joined and not _state.end_is_known
+
+
+def _check_free(address: str) -> None:
+    """Check that process 0 can listen at an address, because JAX crashes where it cannot."""
+    host, _, port = address.rpartition(":")
+    try:
+        place = (host.strip("[]"), int(port))
+        socket.create_server(place, family=socket.getaddrinfo(*place)[0][0]).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise InputError(
+            f"process 0 cannot listen at {address} ({getattr(error, 'strerror', error)})",
+            value=address,
+            remedy="name a free port and an address of its machine, or set the variable "
+            f"{_BIND} to the one where it shall listen",
+        ) from None
+
+
+def _listen_towards(address: str) -> None:
+    """Have Gloo, which joins CPUs, listen where this machine reaches an address from.
+
+    JAX has no public option for it. By itself Gloo listens at the address that the machine's own
+    name stands for. Nothing changes where JAX makes its CPUs in another way than 0.10 does.
+    """
+    if jax.config.values["jax_cpu_collectives_implementation"] != "gloo":
+        return
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(ImportError, AttributeError, OSError, UnicodeError, OverflowError):
+        family, _, _, _, place = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(place)  # sends nothing
+            own = probe.getsockname()[0]
+        from jax._src import distributed, xla_bridge
+        from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
+
+        make, listen = xla_bridge.make_cpu_client, _jax.make_gloo_tcp_collectives
+
+        def client() -> Any:
+            service = distributed.global_state.client
+            return make(listen(distributed_client=service, hostname=own) if service else None)
+
+        xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
 
 
 def launch_arguments(
@@ -200,20 +197,18 @@ def launch_arguments(
     processes: int | None,
     process: int | None,
 ) -> dict[str, Any] | None:
-    """Return what `jax.distributed.initialize` is told; None if this process is alone.
+    """Return the arguments of `jax.distributed.initialize`; None if this process is alone.
 
     Args:
       environment: the variables that a launcher may have set.
-      coordinator: as in `join`.
-      processes: as in `join`.
-      process: as in `join`.
-
-    Raises:
-      InputError: an argument or a variable is missing or does not fit.
+      coordinator: as in `joined`.
+      processes: as in `joined`.
+      process: as in `joined`.
     """
+    names = ("--coordinator", "--num-processes", "--process-id")
+    address, *numbers = coordinator, processes, process
     if coordinator is None:
-        lost = {"--num-processes": processes, "--process-id": process}
-        for name, value in lost.items():
+        for name, value in zip(names[1:], numbers, strict=True):
             if value is not None:
                 raise InputError(
                     f"is {value}, but --coordinator is missing",
@@ -221,62 +216,32 @@ def launch_arguments(
                     value=value,
                     remedy="give HOST:PORT of process 0",
                 )
-        if environment.get("JAX_COORDINATOR_ADDRESS"):
-            return _from_variables(environment)
-        tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
-        if not tasks.isdecimal():
-            raise InputError(
-                f"must be a whole number, but it is {tasks!r}",
-                argument="the variable SLURM_STEP_NUM_TASKS",
-                value=tasks,
-                remedy="correct or unset it",
-            )
-        return {} if int(tasks) > 1 else None
-    if coordinator == "auto":
+        variables = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+        names = tuple(f"the variable {name}" for name in variables)
+        address, *texts = map(environment.get, variables)
+        if not address:
+            return None if environment.get("SLURM_STEP_NUM_TASKS", "1") == "1" else {}
+        numbers = [int(text) if text and text.isdecimal() else text for text in texts]
+    elif coordinator == "auto":
         return {}
-    if not coordinator.rpartition(":")[2].isdecimal() or coordinator.startswith(":"):
+    address = str(address)
+    if not address.rpartition(":")[2].isdecimal() or address.startswith(":"):
+        auto = "" if coordinator is None else " or auto"
         raise InputError(
-            f"must be HOST:PORT or auto, but it is {coordinator!r}",
-            argument="--coordinator",
-            value=coordinator,
+            f"must be HOST:PORT{auto}, but it is {address!r}", argument=names[0], value=address
         )
-    if processes is None or process is None:
+    if None in numbers:
+        if coordinator is None:
+            return {"coordinator_address": address}  # the launcher knows the numbers
         raise InputError(
-            f"{coordinator} needs --num-processes and --process-id",
-            argument="--coordinator",
-            value=coordinator,
+            f"{address} needs --num-processes and --process-id",
+            argument=names[0],
+            value=address,
             remedy="give both, or --coordinator auto under a launcher that knows them",
         )
-    return _numbered(coordinator, processes, process, ("--num-processes", "--process-id"))
-
-
-def _from_variables(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Read what JAX's own variables say; what they leave out, the launcher knows."""
-    address = environment["JAX_COORDINATOR_ADDRESS"]
-    if not address.rpartition(":")[2].isdecimal() or address.startswith(":"):
-        raise InputError(
-            f"must be HOST:PORT, but it is {address!r}",
-            argument="the variable JAX_COORDINATOR_ADDRESS",
-            value=address,
-        )
-    names = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
-    texts = [environment.get(name) for name in names]
-    if None in texts:
-        return {"coordinator_address": address}
-    for name, text in zip(names, texts, strict=True):
-        if not str(text).isdecimal():
-            raise InputError(
-                f"must be a whole number, but it is {text!r}",
-                argument=f"the variable {name}",
-                value=text,
-            )
-    return _numbered(address, int(str(texts[0])), int(str(texts[1])), names)
-
-
-def _numbered(address: str, processes: int, process: int, names: tuple[str, str]) -> dict[str, Any]:
-    processes = count(names[0], processes)
-    process = count(names[1], process, at_least=0, at_most=processes - 1)
-    return {"coordinator_address": address, "num_processes": processes, "process_id": process}
+    number = count(names[1], numbers[0])
+    place = count(names[2], numbers[1], at_least=0, at_most=number - 1)
+    return {"coordinator_address": address, "num_processes": number, "process_id": place}
 
 
 def first() -> bool:
@@ -291,11 +256,7 @@ def alone() -> bool:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Do what needs all processes.
-
-    Raises:
-      LostProcessError: one of them is gone.
-    """
+    """Do what needs all processes."""
     try:
         yield
     except Exception as error:
@@ -306,7 +267,7 @@ def together() -> Iterator[None]:
 
 
 def from_first(action: Callable[[], Any]) -> Any:
-    """Do something in the first process only, and tell the result to all.
+    """Do something in the first process only, and send the result to all.
 
     Args:
       action: returns what JSON can hold; it may raise `InputError`.
@@ -328,13 +289,13 @@ def from_first(action: Callable[[], Any]) -> Any:
         except InputError as error:
             failure = error
     content = np.frombuffer(text.encode(), np.uint8)
-    size = told(failure is not None, content.size)
+    size = exchanged(failure is not None, content.size)
     if failure is not None:
         raise failure
     if size.anybody:
         raise StoppedElsewhereError
-    # The first process speaks; the others send as many zeros.
-    word = told(False, 0.0, content if first() else np.zeros(int(size.largest), np.uint8))
+    # The other processes send as many zeros.
+    word = exchanged(False, 0.0, content if first() else np.zeros(int(size.largest), np.uint8))
     return json.loads(bytes(word.contents[0]))
 
 
@@ -343,9 +304,6 @@ def agreed(content: Any) -> None:
 
     Args:
       content: what JSON can hold.
-
-    Raises:
-      InputError: a process has something else.
     """
     text = json.dumps(content)
     if anybody(text != from_first(lambda: text)):
@@ -357,33 +315,30 @@ def agreed(content: Any) -> None:
 
 def anybody(flag: bool) -> bool:
     """Return whether a flag is set in any process."""
-    return told(flag).anybody
+    return exchanged(flag).anybody
 
 
 def smallest(size: int | None) -> float:
     """Return the smallest of the processes' numbers; infinity where it is None everywhere."""
-    return -told(False, -math.inf if size is None else -float(size)).largest
+    return -exchanged(False, -math.inf if size is None else -float(size)).largest
 
 
 @short_repr
 class Word(NamedTuple):
-    """What the processes have told each other."""
+    """Result of an exchange between all processes."""
 
     anybody: bool  # whether a flag is set in any process
     largest: float  # of their numbers
     contents: np.ndarray  # (processes, bytes), uint8
 
 
-def told(flag: bool, number: float = 0.0, content: np.ndarray | None = None) -> Word:
-    """Tell all processes a flag, a number and some bytes, in one collective.
+def exchanged(flag: bool, number: float = 0.0, content: np.ndarray | None = None) -> Word:
+    """Exchange a flag, a number and some bytes between all processes, in one collective.
 
     Args:
       flag: whether this process has to stop.
       number: any number.
       content: uint8, one-dimensional, as many bytes in every process; none if None.
-
-    Raises:
-      LostProcessError: a process is gone.
     """
     content = np.zeros(0, np.uint8) if content is None else content
     if alone():
@@ -396,27 +351,24 @@ def told(flag: bool, number: float = 0.0, content: np.ndarray | None = None) -> 
         every = np.asarray(multihost_utils.process_allgather(room))
     heads = np.ascontiguousarray(every[:, : head.size]).view(np.float64)
     anybody = bool(heads[:, 0].any())
-    _end.known = _end.known or anybody
+    _state.end_is_known = _state.end_is_known or anybody
     return Word(anybody, float(heads[:, 1].max()), every[:, head.size : head.size + content.size])
 
 
 def gathered(
     results: Mapping[str, jax.Array], used: int, mesh: Mesh, flag: bool, number: float
 ) -> tuple[Word, dict[str, np.ndarray]]:
-    """Bring rows home that lie on the devices of all processes, in one collective.
+    """Collect rows that lie on the devices of all processes, in one collective.
 
     Args:
       results: arrays whose first axis is sharded over the mesh axis "trials".
-      used: how many rows of every shard are wanted.
+      used: rows of every shard that are returned.
       mesh: the mesh.
-      flag: as in `told`.
-      number: as in `told`.
+      flag: as in `exchanged`.
+      number: as in `exchanged`.
 
     Returns:
-      What the processes have told each other, and the wanted rows of all shards, in order.
-
-    Raises:
-      LostProcessError: a process is gone.
+      The result of the exchange, and the first `used` rows of all shards, in order.
     """
     shards = mesh.shape["trials"]
     if alone():
@@ -425,7 +377,7 @@ def gathered(
             name: host[name].reshape(shards, -1, *host[name].shape[1:])[:, :used]
             for name in results
         }
-        return told(flag, number), {name: _rows(array) for name, array in whole.items()}
+        return exchanged(flag, number), {name: _rows(array) for name, array in whole.items()}
     owned = _owned(mesh)
     most = max(map(len, owned))
     kinds = {
@@ -440,15 +392,15 @@ def gathered(
             place = owned[jax.process_index()].index((shard.index[0].start or 0) // length)
             own[place] = np.asarray(shard.data)[:used]
         parts.append(own.reshape(-1).view(np.uint8))
-    word = told(flag, number, np.concatenate(parts))
-    home, begin = {}, 0
+    word = exchanged(flag, number, np.concatenate(parts))
+    collected, begin = {}, 0
     for (name, (shape, dtype)), part in zip(kinds.items(), parts, strict=True):
-        home[name] = np.empty((shards, *shape[1:]), dtype)
+        collected[name] = np.empty((shards, *shape[1:]), dtype)
         for content, places in zip(word.contents, owned, strict=True):
             array = content[begin : begin + part.size].view(dtype).reshape(shape)
-            home[name][places] = array[: len(places)]
+            collected[name][places] = array[: len(places)]
         begin += part.size
-    return word, {name: _rows(array) for name, array in home.items()}
+    return word, {name: _rows(array) for name, array in collected.items()}
 
 
 def _owned(mesh: Mesh) -> list[list[int]]:

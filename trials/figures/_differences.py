@@ -117,11 +117,7 @@ def _spread(axes, means: np.ndarray) -> str:
 
 
 def save_picture(figure: "Figure", path: Path) -> None:
-    """Write a figure as one file, atomically, in the format that its name ends with.
-
-    Raises:
-      InputError: its name ends otherwise, or the file system refuses.
-    """
+    """Write a figure as one file, atomically, in the format that its name ends with."""
     kind = picture_format(path)
     about = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
     import matplotlib
@@ -133,11 +129,7 @@ def save_picture(figure: "Figure", path: Path) -> None:
 
 
 def picture_format(path: Path) -> str:
-    """Return the format that a picture's name asks for: one of `FORMATS`.
-
-    Raises:
-      InputError: it ends otherwise.
-    """
+    """Return the format that a picture's name asks for: one of `FORMATS`."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise InputError(

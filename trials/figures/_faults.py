@@ -41,9 +41,6 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
       results: of a finished run.
       metric: its mean over trials, with a band.
       attacks: which have a column.
-
-    Raises:
-      InputError: a method's name does not say its task or its attack.
     """
     tasks = {task: _by_aggregator(methods) for task, methods in tasks_in(results).items()}
     columns = (*attacks, _WORST)
@@ -137,11 +134,7 @@ def _variant_styles(names: Sequence[str]) -> dict[str, dict]:
 
 
 def _by_aggregator(methods: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Return aggregator -> attack -> name of the method.
-
-    Raises:
-      InputError: a name does not say its attack.
-    """
+    """Return aggregator -> attack -> name of the method."""
     rules: dict[str, dict[str, str]] = {}
     for bare, name in methods.items():
         rule, comma, attack = bare.rpartition(", ")

@@ -268,11 +268,7 @@ def ladder_figure(
 
 
 def _step(name: str) -> float:
-    """Return the number at the end of a method's name.
-
-    Raises:
-      InputError: there is none.
-    """
+    """Return the number at the end of a method's name."""
     with contextlib.suppress(ValueError):
         step = float(name.rpartition(", ")[2])
         if math.isfinite(step):

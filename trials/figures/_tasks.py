@@ -101,11 +101,7 @@ def task_sweep_figure(
 
 
 def tasks_in(results: Results) -> dict[str, dict[str, str]]:
-    """Return task -> bare name -> name of the method.
-
-    Raises:
-      InputError: a method's name does not say its task.
-    """
+    """Return task -> bare name -> name of the method."""
     tasks: dict[str, dict[str, str]] = {}
     for name in results.methods:
         task, separator, bare = name.partition(SEPARATOR)

@@ -1,2 +1,1 @@
-from fedjax_admm.trials.report._page import page_text as page_text
-from fedjax_admm.trials.report._writing import write_report as write_report
+from fedjax_admm.trials.report._report import write_report as write_report

@@ -25,7 +25,7 @@ from fedjax_admm.trials.engine import (
 )
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import PICTURES, figure_files, write_figure
-from fedjax_admm.trials.profiling import PROFILE, write_profile
+from fedjax_admm.trials.profiling import PROFILE, write_trace
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, collected
 from fedjax_admm.trials.running._configuration import (
     Request,
@@ -69,7 +69,7 @@ def run_experiment(
 ) -> Results | None:
     """Run an experiment and write its files into `out`.
 
-    With several processes (`hosts.join`), all call this alike, and the first one alone reads and
+    With several processes (`hosts.joined`), all call this alike, and the first one alone reads and
     writes files.
 
     Args:
@@ -198,8 +198,7 @@ def _run(
     if not finished:
         return None
     if request.profile:
-        total = finished[0].config["seconds"]["total"]
-        write_profile(out / PROFILE, trial, key, mesh, outcome, total)
+        write_trace(out / PROFILE, trial, key, mesh, outcome.layout.width)
     return finished[0]
 
 

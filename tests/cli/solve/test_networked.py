@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.graphs import chain, from_edges
+from fedjax_admm.graphs import from_edges
 from fedjax_admm.trials.solve.networked import (
     NetworkedSettings,
-    _figure as networked_figure,
     draw_networked,
     fit_networked,
 )
-from fedjax_admm.trials.solve.networked._figure import layout
 from fedjax_admm.trials.solve.networked._fit import clusters
 from fedjax_admm.trials.solve.networked._settings import PENALTIES
 from fedjax_admm.trials.solve.networked._splits import draw_splits, held_out_rows, rows_needed
@@ -499,22 +497,6 @@ def test_twin_nodes_are_joined_by_a_finite_weight(read):
 
 
 # The figure
-
-
-def test_the_layout_keeps_components_apart_and_neighbours_together(monkeypatch):
-    path = layout(chain(30))
-    steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
-    assert steps.max() < 0.3 * np.linalg.norm(np.ptp(path, axis=0))
-    edges = [(i, j) for k in (0, 6) for i in range(k, k + 6) for j in range(i + 1, k + 6)]
-    places = layout(from_edges(15, [*edges, (12, 13)]))
-    assert np.isfinite(places).all()
-    assert len(np.unique(places.round(6), axis=0)) == 15
-    boxes = [(places[part].min(0), places[part].max(0)) for part in (range(6), range(6, 12))]
-    assert (boxes[0][1] < boxes[1][0]).any() or (boxes[1][1] < boxes[0][0]).any()
-    assert places[14, 1] < places[:14, 1].min()
-    monkeypatch.setattr(networked_figure, "RELAXED", 0)
-    order = layout(chain(12))[:, 0]
-    assert (np.diff(order) > 0).all() or (np.diff(order) < 0).all()
 
 
 @pytest.mark.kin(1)

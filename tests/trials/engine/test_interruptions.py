@@ -1,7 +1,6 @@
 """A request to stop is held back, then obeyed; what was there before comes back."""
 
 import signal
-import threading
 
 import jax
 import numpy as np
@@ -46,26 +45,6 @@ def test_a_second_ctrl_c_stops_at_once():
             signal.raise_signal(signal.SIGINT)
 
 
-def test_the_handlers_come_back_after_an_error():
-    before = handlers()
-    with pytest.raises(ZeroDivisionError), held_back():
-        raise ZeroDivisionError
-    assert handlers() == before
-
-
-def test_a_handler_of_ones_own_comes_back():
-    seen = []
-    usual = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
-    try:
-        with held_back() as interruption:
-            signal.raise_signal(signal.SIGTERM)
-            assert (interruption.asked, seen) == (True, [])
-        signal.raise_signal(signal.SIGTERM)
-        assert seen == [signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, usual)
-
-
 def test_what_a_shell_has_switched_off_stays_off():
     """A job in the background of a script ignores Ctrl-C."""
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -75,19 +54,6 @@ def test_what_a_shell_has_switched_off_stays_off():
             assert not interruption.asked
     finally:
         signal.signal(signal.SIGINT, usual)
-
-
-def test_outside_the_main_thread_nothing_is_installed():
-    before, seen = handlers(), []
-
-    def work():
-        with held_back() as interruption:
-            seen.append((handlers(), interruption.asked))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen == [(before, False)]
 
 
 # In the engine
@@ -129,20 +95,3 @@ def test_a_run_stops_after_the_chunk_that_has_begun(tmp_path, kind):
     assert handlers() == before
     arrays = simulate(ChunkStore(store.folder))
     np.testing.assert_array_equal(arrays["number"], simulate(None)["number"])
-
-
-def test_a_run_that_is_asked_twice_stops_in_the_chunk(tmp_path):
-    store = Asking(tmp_path / "chunks", signal.SIGINT, signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        simulate(store)
-    assert stored(store) == ["000000-000004.npz"]
-
-
-def test_without_a_store_nothing_is_held_back():
-    def stop(first, arrays):
-        signal.raise_signal(signal.SIGINT)
-
-    before = handlers()
-    with pytest.raises(KeyboardInterrupt):
-        monte_carlo(draw, jax.random.key(3), TRIALS, chunk=CHUNK, inspect=stop, progress=False)
-    assert handlers() == before

@@ -1,6 +1,5 @@
 """The engine: the width decides the bits, and nothing else does."""
 
-import re
 import shutil
 from typing import NamedTuple
 
@@ -55,9 +54,7 @@ def reference():
 
 
 @pytest.mark.bits
-@pytest.mark.parametrize(
-    ("chunk", "devices"), [(8, 1), (16, 1), (64, 1), (7, 1), (1, 1), (8, 2), (7, 2), (None, 2)]
-)
+@pytest.mark.parametrize(("chunk", "devices"), [(16, 1), (7, 1), (8, 2), (7, 2), (None, 2)])
 def test_chunks_and_devices_change_no_bit(reference, chunk, devices):
     arrays = simulate(chunk=chunk, mesh=default_mesh(devices)).arrays
     chex.assert_trees_all_equal(arrays, reference)
@@ -69,12 +66,6 @@ def test_another_width_differs_by_rounding_only(reference, width):
     chex.assert_trees_all_close(arrays, reference, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("trials", [1, 17])
-def test_a_trial_does_not_depend_on_how_many_there_are(reference, trials):
-    arrays = simulate(trials, chunk=8).arrays
-    chex.assert_trees_all_equal(arrays, {name: value[:trials] for name, value in reference.items()})
-
-
 def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
     def data(trial_key):
         return {"data": jax.random.key_data(trial_key)}
@@ -82,20 +73,6 @@ def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
     seen = simulate(trial=data, chunk=8).arrays["data"]
     expected = [jax.random.key_data(jax.random.fold_in(key(), t)) for t in range(TRIALS)]
     np.testing.assert_array_equal(seen, np.stack(expected))
-
-
-@pytest.mark.parametrize("around", [jax.disable_jit, lambda: jax.transfer_guard("disallow")])
-def test_it_compiles_and_transfers_whatever_is_around(around):
-    same, given = key(), {"batch": 1, "mesh": default_mesh(1), "progress": False}
-    usual = monte_carlo(spread, same, 3, **given)
-    with around():
-        found = monte_carlo(spread, same, 3, **given)
-    assert found.program == usual.program
-    chex.assert_trees_all_close(found.arrays, usual.arrays, rtol=1e-6)
-
-
-def spread(key):
-    return {"x": jax.random.uniform(key, (2,))}
 
 
 def test_padding_is_invisible_and_types_are_kept():
@@ -159,10 +136,6 @@ def flat(trial_key):
     return {"state": state}
 
 
-def hidden(trial_key):
-    return jax.jit(flat)(trial_key)
-
-
 def waiting(trial_key):
     return {
         "state": jax.lax.while_loop(
@@ -177,7 +150,7 @@ def loopless(trial_key):
 
 @pytest.mark.parametrize(
     ("trial", "expected"),
-    [(nested, 12 * SIZE), (flat, 4 * SIZE), (hidden, 4 * SIZE), (waiting, 4 * SIZE), (loopless, 0)],
+    [(nested, 12 * SIZE), (flat, 4 * SIZE), (waiting, 4 * SIZE), (loopless, 0)],
 )
 def test_the_largest_loop_is_found(trial, expected):
     assert loop_bytes(trial, key()) == expected
@@ -187,11 +160,9 @@ def test_the_largest_loop_is_found(trial, expected):
     ("trials", "devices", "cache", "width"),
     [
         (1000, 1, 4 * SIZE * 25, 25),
-        (1000, 1, 4 * SIZE * 25 + 4 * SIZE - 1, 25),
         (1000, 2, 1, 1),
         (10, 1, 10**9, 10),
         (11, 2, 10**9, 6),
-        (1, 2, 10**9, 1),
     ],
 )
 def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, cache, width):
@@ -208,7 +179,6 @@ def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, c
         (1000, 1, 4 * SIZE * 100, 64),  # 1024 trials in all, where 96 would compute 1056
         (1000, 1, 10**9, 112),  # 9 of them for 1008 trials; 128 would compute 1024
         (100, 2, 10**9, 32),  # two of 32 on each; 48 would compute 96 there
-        (31, 1, 10**9, 16),
         (15, 1, 10**9, 15),  # too few for lanes, and all of them fit the cache
         (1000, 1, 4 * SIZE * 15, 10),  # too large for lanes
     ],
@@ -251,11 +221,7 @@ def mesh(axes):
     ("options", "words"),
     [
         ({"trials": 0}, ("trials", "at least 1", "0")),
-        ({"trials": 2.5}, ("trials", "whole number", "2.5")),
-        ({"trials": True}, ("trials", "whole number", "True")),
-        ({"batch": 0}, ("batch", "at least 1", "0")),
         ({"batch": "large"}, ("batch", "'auto'", "'large'")),
-        ({"chunk": -1}, ("chunk", "at least 1", "-1")),
         ({"axes": {"clients": 2}}, ("mesh", "'trials'", "clients")),
         ({"axes": {"trials": 1, "models": 2}}, ("mesh", "size 1", "models")),
     ],
@@ -272,10 +238,9 @@ def test_a_mistake_is_told_in_one_sentence(options, words):
     assert message.endswith(".")
 
 
-@pytest.mark.parametrize(("devices", "words"), [(3, "at most 2 here.* 3"), (0, "at least 1.* 0")])
-def test_a_mesh_needs_devices_that_are_there(devices, words):
-    with pytest.raises(InputError, match=rf"^devices must be {words}\.$"):
-        default_mesh(devices)
+def test_a_mesh_needs_devices_that_are_there():
+    with pytest.raises(InputError, match=r"^devices must be at most 2 here.* 3\.$"):
+        default_mesh(3)
 
 
 # Memory
@@ -326,26 +291,10 @@ def test_memory_bounds_the_chunk_and_then_the_width(monkeypatch):
     assert least < less < most
 
 
-@pytest.mark.bits
-def test_a_smaller_chunk_changes_no_bit(reference):
-    program = compile_trials(walk, key(), TRIALS, batch=WIDTH, mesh=default_mesh(1))
-    fewer = compile_trials(walk, key(), TRIALS, batch=WIDTH, chunk=4, mesh=default_mesh(1))
-    limited = simulate(trial=walk, chunk=None, memory=(program.bytes + fewer.bytes) // 2)
-    assert limited.layout.chunk <= program.layout.chunk
-    chex.assert_trees_all_equal(limited.arrays, reference)
-
-
 def test_results_that_no_host_could_hold_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "host_bytes", lambda: 10**6)
     with pytest.raises(InputError, match=r"^the results of 2000 trials need .*; run fewer trials"):
         simulate(2000, trial=wide, batch=1, chunk=1)
-
-
-def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: None)
-    monkeypatch.setattr(memory, "container_room", lambda: None)
-    assert memory.free_bytes(jax.local_devices()[0]) is None
-    assert simulate(trials=3).arrays["final"].shape == (3, STATE)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +305,6 @@ def test_a_system_that_does_not_tell_its_memory_is_no_obstacle(monkeypatch):
             4000,
         ),
         ({"memory.max": "max", "memory.current": "1500", "memory.stat": "inactive_file 500"}, None),
-        ({"memory.max": "10", "memory.current": "1500", "memory.stat": "inactive_file 500"}, 0),
         (
             {
                 "memory/memory.limit_in_bytes": "9000",
@@ -373,14 +321,6 @@ def test_a_container_has_the_memory_that_its_limit_leaves(tmp_path, files, room)
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert memory.container_room(tmp_path) == room
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (3.5 * 2**30, "3.5 GiB")],
-)
-def test_sizes_are_shown_with_a_unit(size, text):
-    assert memory.shown(size) == text
 
 
 # The store
@@ -427,63 +367,6 @@ def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, l
     assert outcome.computed == sum(min(8, 50 - first) for first in lost)
 
 
-def test_a_run_stopped_by_an_error_goes_on(tmp_path, reference):
-    class Stopping(CountingStore):
-        def save(self, first, arrays):
-            if first == 24:
-                raise KeyboardInterrupt
-            super().save(first, arrays)
-
-    stopping = Stopping(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        simulate(chunk=8, store=stopping)
-    store = CountingStore(tmp_path)
-    chex.assert_trees_all_equal(simulate(chunk=8, store=store).arrays, reference)
-    assert (stopping.saved, store.saved) == ([0, 8, 16], [24, 32, 40, 48])
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda whole: b"", lambda whole: whole[: len(whole) // 2], lambda whole: b"PK\3\4x"]
-)
-def test_a_damaged_chunk_is_named(folder, damage):
-    broken = folder / "000016-000024.npz"
-    broken.write_bytes(damage(broken.read_bytes()))
-    with pytest.raises(InputError, match=re.escape(str(broken)) + " is damaged"):
-        simulate(chunk=8, store=ChunkStore(folder))
-
-
-def test_a_cleared_store_is_gone(folder):
-    store = ChunkStore(folder)
-    store.clear()
-    assert not store.folder.exists()
-    store.clear()
-
-
-def test_the_progress_bar_goes_to_standard_error_only(capsys):
-    simulate(chunk=8, progress=True)
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: 0, "key must be a typed key as jax.random.key makes it, but it is 0."),
-        (lambda: jax.random.split(jax.random.key(0), 3), "key must be one key, but it is a stack"),
-    ],
-)
-def test_a_key_is_one_typed_key(make, sentence):
-    with pytest.raises(InputError) as caught:
-        monte_carlo(walk, make(), 4, progress=False)
-    assert str(caught.value).startswith(sentence)
-
-
-def test_a_store_may_be_a_path(tmp_path):
-    first = simulate(8, chunk=4, store=str(tmp_path / "chunks"))
-    again = simulate(8, chunk=4, store=tmp_path / "chunks")
-    assert (first.computed, again.computed) == (8, 0)
-    chex.assert_trees_all_equal(again.arrays, first.arrays)
-
-
 # What is told before a run begins
 
 
@@ -516,23 +399,6 @@ def test_a_store_has_one_writer(tmp_path):
     assert simulate(chunk=8, store=tmp_path / "chunks").computed == 0
 
 
-def test_what_does_not_fit_begins_nothing():
-    def begin(layout, program):
-        raise AssertionError("told too early")
-
-    with small_memory("one trial needs"):
-        simulate(trial=wide, batch="auto", memory=2**20, begin=begin)
-
-
-def test_who_is_told_may_refuse(tmp_path):
-    def refuse(layout, program):
-        raise InputError(f"{layout.chunk} are too many.")
-
-    with pytest.raises(InputError, match="8 are too many"):
-        simulate(chunk=8, store=tmp_path / "chunks", begin=refuse)
-    assert not list(tmp_path.iterdir())
-
-
 # What a trial returns
 
 
@@ -558,33 +424,22 @@ def test_dicts_of_dicts_and_numbers_are_arrays():
     }
     np.testing.assert_array_equal(arrays["pair/first"], arrays["inner/own"])
     np.testing.assert_array_equal(arrays["two"], [[0, 1]] * 6)
+    assert list(arrays)[-2:] == ["pair/second", "two"]  # in the trial's order
 
 
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [
         (None, "a NoneType."),
-        (np.ones(2), "a ndarray."),
         ({"a": None}, "None as 'a'; leave it out."),
-        ({"a": {"b": None}}, "None as 'a/b'; leave it out."),
         ({"a": [1.0, 2.0]}, "a list as 'a'; make it one array, or a dict of arrays."),
-        ({"a": "text"}, "a str as 'a'; make it one array, or a dict of arrays."),
         ({3: 1.0}, "one with the key 3, which is no text."),
         ({"a": {"b": 1.0}, "a/b": 2.0}, "two arrays of the name 'a/b'."),
         ({"a": jax.random.key(0)}, "a key as 'a'; return jax.random.key_data of it."),
     ],
 )
-@pytest.mark.parametrize("batch", ["auto", 2])
-def test_what_is_no_array_is_told_in_one_sentence(returned, sentence, batch):
+def test_what_is_no_array_is_told_in_one_sentence(returned, sentence):
     with pytest.raises(InputError) as caught:
-        simulate(4, trial=lambda trial_key: returned, batch=batch)
+        simulate(4, trial=lambda trial_key: returned)
     assert str(caught.value) == f"trial must return a dict of arrays, but it returns {sentence}"
     assert caught.value.argument == "trial"
-
-
-def test_arrays_keep_the_order_of_the_trial():
-    def trial(key):
-        return {"z": jax.random.uniform(key), "a": jax.numpy.zeros(())}
-
-    arrays = monte_carlo(trial, jax.random.key(0), 4, progress=False).arrays
-    assert list(arrays) == ["z", "a"]

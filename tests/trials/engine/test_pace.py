@@ -2,12 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.engine import ChunkStore, Layout, _layout, default_mesh, monte_carlo
-from fedjax_admm.trials.engine._layout import CHUNK_SECONDS, Pace, bounded, plan
+from fedjax_admm.trials.engine._layout import CHUNK_SECONDS, Pace, bounded
 from fedjax_admm.trials.engine._program import Program
 
 
@@ -37,18 +36,9 @@ def test_a_chunk_is_never_larger_than_the_program_nor_smaller_than_a_micro_batch
     assert min(found[:-1]) == 20
 
 
-def test_chunks_whose_size_is_given_have_that_size():
-    assert lengths(Pace(Layout(10, 7), 2, given=True), 20, 1e9) == [7, 7, 6]
-
-
 def flat(key):
     state, _ = jax.lax.scan(lambda carry, _: (carry + 1, None), jnp.zeros(1000), length=3)
     return {"state": state * jax.random.uniform(key)}
-
-
-def test_a_run_has_four_chunks_at_least_where_there_are_micro_batches_for_them():
-    assert plan(flat, jax.random.key(0), 1000, batch=10, devices=2).chunk == 240
-    assert plan(flat, jax.random.key(0), 10, batch=10, devices=2).chunk == 20
 
 
 def test_results_bound_a_chunk_down_to_one_micro_batch(monkeypatch):
@@ -60,14 +50,6 @@ def test_results_bound_a_chunk_down_to_one_micro_batch(monkeypatch):
         *(flat, jax.random.key(0), 400), batch=2, mesh=default_mesh(2), progress=False
     )
     assert outcome.layout == Layout(2, 64)
-
-
-@pytest.mark.bits
-def test_measured_chunks_change_no_bit():
-    options = {"batch": 2, "mesh": default_mesh(2), "progress": False}
-    whole = monte_carlo(flat, jax.random.key(0), 41, chunk=44, **options).arrays
-    paced = monte_carlo(flat, jax.random.key(0), 41, **options).arrays
-    np.testing.assert_array_equal(paced["state"], whole["state"])
 
 
 def test_the_next_chunk_is_begun_before_one_is_stored(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """The store: every chunk is bound to what made it, and more trials can be added."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from jax.experimental.buffer_callback import buffer_callback
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import files
-from fedjax_admm.trials.engine import ChunkStore, Layout, _compilation, default_mesh, monte_carlo
+from fedjax_admm.trials.engine import Layout, _compilation, default_mesh, monte_carlo
 from fedjax_admm.trials.engine._program import lower_trials
 
 thorough = pytest.mark.thorough
@@ -74,15 +73,6 @@ def calls(trial):
 # What makes the trials
 
 
-def test_another_program_is_never_mixed_in(folder):
-    def other(key):
-        return {"b": 1.0 + jax.random.uniform(key)}
-
-    (folder / "000012-000016.npz").unlink()
-    told = refused(folder, "trial function", "another folder", trial=other)
-    assert told.startswith(f"{folder} holds trials of another run: ")
-
-
 LARGE = np.arange(5000, dtype=np.float32)
 
 
@@ -103,9 +93,6 @@ CHANGES = {
     "function": lambda key: {**draw(key), "a": jnp.float32(0)},
     "name": lambda key: dict(zip("cb", draw(key).values(), strict=True)),
     "order": lambda key: dict(reversed(draw(key).items())),
-    "one more": lambda key: {**draw(key), "c": 1.0},
-    "one less": lambda key: {"a": draw(key)["a"]},
-    "type": lambda key: jax.tree.map(lambda array: array.astype(jnp.bfloat16), draw(key)),
     "shape": lambda key: jax.tree.map(lambda array: array[None], draw(key)),
     "scalar": lambda key: jax.tree.map(lambda array: array * 1.5, draw(key)),
 }
@@ -130,13 +117,6 @@ def test_another_trial_function_is_refused(folder, change):
 )
 def test_other_circumstances_are_refused(folder, options, words):
     refused(folder, words, **options)
-
-
-@thorough
-def test_another_kind_of_key_is_refused(folder):
-    key = jax.random.wrap_key_data(np.zeros(4, np.uint32), impl="rbg")
-    with pytest.raises(InputError, match="its key is"):
-        monte_carlo(draw, key, TRIALS, batch=2, chunk=4, store=folder, progress=False)
 
 
 @thorough
@@ -174,28 +154,11 @@ def test_a_key_that_a_trial_closes_over_counts():
     assert first != second
 
 
-@thorough
-def test_a_constant_in_a_loop_counts():
-    def looped(constant):
-        def trial(key):
-            def body(carry, _):
-                return carry + jnp.sum(constant), None
-
-            return {"a": jax.lax.scan(body, jnp.float32(0), length=3)[0]}
-
-        return trial
-
-    assert digest(looped(jnp.asarray(LARGE))) != digest(looped(jnp.asarray(changed())))
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "<lambda>",
-        *(
-            pytest.param(name, marks=thorough)
-            for name in ("a b", 'a"b@c', "é", "a}\n  func.func private @b(")
-        ),
+        pytest.param("a}\n  func.func private @b(", marks=thorough),
     ],
 )
 def test_what_is_computed_in_a_function_counts_whatever_it_is_called(name):
@@ -309,10 +272,6 @@ def swapped(folder):
     (folder / "x").rename(second)
 
 
-def duplicated(folder):
-    shutil.copy(folder / "000000-000004.npz", folder / "000004-000008.npz")
-
-
 def added(folder):
     shutil.copy(folder / "000000-000004.npz", folder / "000016-000020.npz")
 
@@ -335,16 +294,9 @@ def foreign(folder):
 
 EDITS = {
     "swapped": swapped,
-    "duplicated": duplicated,
     "of another run": foreign,
-    "zeroed": edited(lambda arrays: {n: np.zeros_like(a) for n, a in arrays.items()}),
-    "renamed": edited(lambda arrays: {"c": arrays["a"], "b": arrays["b"]}),
     "in another order": edited(lambda arrays: dict(reversed(arrays.items()))),
-    "one array more": edited(lambda arrays: {**arrays, "c": arrays["a"]}),
-    "one array less": edited(lambda arrays: {"a": arrays["a"]}),
     "of another type": edited(lambda arrays: {n: a.astype("f8") for n, a in arrays.items()}),
-    "in another shape": edited(lambda arrays: {**arrays, "b": arrays["b"].reshape(4, 1, 3)}),
-    "one row less": edited(lambda arrays: {n: a[:-1] for n, a in arrays.items()}),
     "rows turned round": edited(lambda arrays: {n: a[::-1] for n, a in arrays.items()}),
     "without a digest": lambda folder: files.write_arrays(
         folder / "000004-000008.npz", files.read_arrays(folder / "000004-000008.npz")
@@ -366,15 +318,6 @@ def test_a_chunk_of_trials_that_nobody_asked_for_is_refused(folder):
     added(folder)
     refused(folder, "holds 20 trials, more than the 16")
     refused(folder, "000016-000020.npz does not hold the trials", trials=20)
-
-
-@thorough
-def test_what_is_no_chunk_is_left_alone(folder, made):
-    names = ("000000.npz", "x.npz", "0-4.npz", "layout.json", ".x.tmp", "000000-000004.npz.bak")
-    for name in names:
-        (folder / name).write_bytes(b"mine")
-    assert simulate(folder).computed == 0
-    assert {(folder / name).read_bytes() for name in names} == {b"mine"}
 
 
 # More trials
@@ -400,34 +343,11 @@ def test_the_width_is_read_from_the_chunks(folder, made):
     assert grown.program == made[1].program
 
 
-@thorough
-def test_trials_are_added_after_a_last_chunk_that_is_short(tmp_path):
-    simulate(tmp_path, trials=6)
-    grown = simulate(tmp_path, trials=9)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["000000-000004.npz", "000004-000006.npz", "000006-000009.npz"]
-    np.testing.assert_array_equal(grown.arrays["a"], simulate(None, trials=9).arrays["a"])
-
-
 # Names and types
 
 
 @thorough
-@pytest.mark.parametrize(
-    "name", ["file", "allow_pickle", "a.npy", "", "../x", "about.json", "\N{SNOWMAN}", "x" * 9000]
-)
-def test_a_metric_may_have_any_name(tmp_path, name):
-    def trial(key):
-        return {name: jax.random.normal(key), "a": jnp.float32(1)}
-
-    first, again = (simulate(tmp_path, trial=trial, trials=4) for _ in range(2))
-    assert again.computed == 0
-    assert list(again.arrays) == [name, "a"]
-    np.testing.assert_array_equal(again.arrays[name], first.arrays[name])
-
-
-@thorough
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4", "float16", "bool"])
+@pytest.mark.parametrize("name", ["bfloat16", "int4", "bool"])
 def test_a_metric_may_have_any_type(tmp_path, name):
     def trial(key):
         return {"a": (3 * jax.random.uniform(key, (2,))).astype(name)}
@@ -435,11 +355,3 @@ def test_a_metric_may_have_any_type(tmp_path, name):
     first, again = (simulate(tmp_path, trial=trial, trials=4) for _ in range(2))
     assert (again.computed, again.arrays["a"].dtype) == (0, np.dtype(name))
     np.testing.assert_array_equal(again.arrays["a"], first.arrays["a"])
-
-
-@thorough
-def test_a_store_is_not_a_file(tmp_path):
-    (tmp_path / "s").write_text("mine")
-    with pytest.raises(InputError, match="s is a file, not a folder"):
-        simulate(tmp_path / "s")
-    assert json.dumps(ChunkStore(tmp_path / "none").identity()) == "{}"

@@ -1,7 +1,6 @@
 """Styles, widths, formats and captions: nothing overlaps, is cut, or differs between two times."""
 
 import re
-import subprocess
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -181,20 +180,6 @@ def test_files_are_the_same_each_time_and_change_no_setting(tmp_path):
     assert pgf.count(b"{") == pgf.count(b"}")
 
 
-@pytest.mark.thorough
-def test_pgf_needs_no_latex(tmp_path, monkeypatch):
-    def refuse(*words, **more):
-        raise AssertionError(f"{words} was started")
-
-    monkeypatch.setattr(subprocess, "Popen", refuse)
-    figure = FIGURES["names of rows"]()
-    figure.axes[0].text(0.5, 0.5, "→ 50 % of x_1", transform=figure.axes[0].transAxes)
-    figures.save_figure(figure, tmp_path, formats=["pgf"])
-    text = (tmp_path / "figure.pgf").read_text()
-    assert r"$\rightarrow$ 50" in text
-    assert "→" not in text
-
-
 def test_a_caption_says_what_is_shown():
     sent = ["numbers_up in m", "error in m"]
     shown = results(METHODS[:2], paper="A. Author, a paper (2025)")
@@ -210,12 +195,6 @@ def test_a_caption_says_what_is_shown():
         "3 trials, 3000 rounds, seed 2025; data: a table of many ratings. "
         "After A. Author, a paper (2025).\n"
     )
-
-
-def test_a_caption_names_the_axes_that_panels_share():
-    told = figures.figure_caption(FIGURES["rows of three"](), results())
-    assert "(c) share of faulty trials: 0.1, mean ± standard error: error in m against" in told
-    assert told.count("against numbers sent, up and down") == 2
 
 
 def test_a_caption_is_made_from_the_title_of_a_figure_that_says_all():
@@ -248,29 +227,6 @@ def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, 
     assert figure.get_figheight() <= 1.05 * look.height
     # A figure that has room keeps the letters of its style.
     assert sizes == {look.letters} if name == "one's own" else 6 <= min(sizes) < look.letters
-
-
-@pytest.mark.thorough
-def test_letters_of_panels_stand_in_the_figure_and_the_caption(tmp_path):
-    figure = figures.cost_figure(results(METHODS[:2]), metric="error")
-    figures.save_figure(
-        figure, tmp_path, formats=["svg"], style=figures.FigureStyle(5.0, lettered=True)
-    )
-    titles = [axes.get_title() for axes in figure.axes]
-    assert [title[:3] for title in titles] == [f"({letter})" for letter in "abcdef"]
-    # What is said of all panels is said in the caption.
-    assert not any("standard error" in title for title in titles)
-
-
-@pytest.mark.thorough
-def test_a_style_scales_lines_with_letters(tmp_path):
-    widths = {}
-    for style in ("paper", "slides"):
-        figure = own_figure()
-        look = figures.figure_style(style, 1)
-        figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
-        widths[style] = figure.axes[0].lines[0].get_linewidth() / look.letters
-    assert widths["paper"] == pytest.approx(widths["slides"])
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,6 @@ def figure_style(name: str = "default", columns: int | None = None) -> FigureSty
       columns: 1 or 2 of a page with two: 3.5 and 7.16 inches, or half a slide and a whole one, 6.4
         and 13.33 inches. Without it, "default" keeps each figure's own size, and the others are as
         wide as the page or the slide.
-
-    Raises:
-      InputError: there is no such style, or no such number of columns.
     """
     if name not in _STYLES:
         told = f"must be one of {listed(STYLES)}, but it is {one_line(name)}"
@@ -76,11 +73,7 @@ def figure_style(name: str = "default", columns: int | None = None) -> FigureSty
 
 
 def checked_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """Return formats after checking that each can be written, each once.
-
-    Raises:
-      InputError: one of them cannot be, or there is none.
-    """
+    """Return formats after checking that each can be written, each once."""
     for kind in formats:
         if kind not in FORMATS:
             told = (
@@ -103,11 +96,7 @@ class FigureFiles:
     bands: str | None = None  # one of `BANDS`; None: as the figure is drawn by itself
 
     def __post_init__(self) -> None:
-        """Check the names.
-
-        Raises:
-          InputError: a style, a number of columns, a format or a kind of bands does not exist.
-        """
+        """Check the names."""
         figure_style(self.style, self.columns)
         checked_formats(self.formats)
         if self.bands is not None and self.bands not in BANDS:
@@ -163,9 +152,6 @@ def figure_files(
       columns: the same.
       format: formats with commas between them: "svg,pdf".
       bands: around means: "errors", "deviations" or "quantiles".
-
-    Raises:
-      InputError: what is asked for does not exist.
     """
     kept = dict((earlier or {}).get("figure") or {})
     asked: dict[str, Any] = {"style": style, "columns": columns, "bands": bands}

@@ -52,9 +52,6 @@ def save_figure(
         by the LaTeX that reads it, in its document's font; no LaTeX is needed to write it).
       style: how it looks; None leaves it as it was drawn.
       caption: what is written into `name.txt`.
-
-    Raises:
-      InputError: there is no such format, or the file system refuses.
     """
     import matplotlib
 
@@ -80,9 +77,6 @@ def write_figure(figure: "Figure", results: Results, folder: Path, chosen: Figur
       results: what it shows.
       folder: where the files go.
       chosen: which files they are.
-
-    Raises:
-      InputError: the file system refuses.
     """
     caption = figure_caption(figure, results)
     save_figure(figure, folder, formats=chosen.formats, style=chosen.look, caption=caption)

@@ -1,8 +1,5 @@
 """A page as a real browser shows it: its document after its scripts, its console, a picture."""
 
-import base64
-import hashlib
-import re
 import shutil
 import subprocess
 
@@ -47,34 +44,3 @@ class Browser:
         """Write a screenshot."""
         self._run(page, f"--screenshot={out}", *options, **size)
         assert out.stat().st_size > 10_000
-
-    def answer(self, page, script, **size):
-        """Return what an expression gives in a page, as text; its policy lets this script run."""
-        script = f"document.title = String({script});"
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        text = page.read_text()
-        assert text.count("script-src &#x27;sha256-") == 1
-        text = text.replace("script-src ", f"script-src &#x27;sha256-{digest}&#x27; ")
-        copy = self.folder / "asked.html"
-        copy.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
-        document, console = self.document(copy, **size)
-        assert console == []
-        return re.search("<title>(.*?)</title>", document, re.DOTALL)[1]
-
-    def overflow(self, page, width):
-        """Return by how many pixels a page is wider than a window of some width.
-
-        Windows have a least width, which a frame has not.
-        """
-        script = (
-            "parent.postMessage(document.documentElement.scrollWidth - innerWidth, '*') || "
-            "document.title"
-        )
-        self.answer(page, script)
-        frame = self.folder / "frame.html"
-        frame.write_text(
-            f"<iframe src=asked.html style='width:{width}px;height:800px;border:0'></iframe>"
-            "<script>onmessage = told => document.title = told.data</script>"
-        )
-        document, _ = self.document(frame)
-        return int(re.search("<title>(.*?)</title>", document)[1])
