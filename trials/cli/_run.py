@@ -131,7 +131,6 @@ def run(
             made.extend(folders.new_folder(Path("results"), experiment.name))
             return str(made[-1]), False
         chosen = out or running.unfinished_folder(experiment.name)
-        folders.checked_folder(chosen)
         if resume and running.holds_no_run(chosen):
             typer.echo(f"{chosen} holds no run to go on with: this one begins there.", err=True)
         return str(chosen), resume and running.resumed_x64(chosen)
