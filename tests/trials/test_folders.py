@@ -167,7 +167,7 @@ def test_files_of_a_result_are_listed_and_replaced(tmp_path):
     contents = snapshot(tmp_path)
     config = json.loads(contents.pop("config.json"))
     assert contents == {"a.csv": b"three", "notes": b"mine"}
-    assert config == {"texts": 1, "files": ["a.csv"]}
+    assert config == {"texts": 1, "files": ["a.csv", "config.json"]}
 
 
 def test_a_file_of_somebody_else_is_not_replaced_unless_it_is_asked_for(tmp_path):

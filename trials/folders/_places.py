@@ -30,8 +30,14 @@ def make_folder(folder: Path, argument: str = "out", *, owner_only: bool = False
                 if not path.is_dir():  # else another process was faster
                     raise
         if not folder.is_dir():
-            raise NotADirectoryError(None, "it is not a folder")
-    except (OSError, ValueError) as error:
+            raise InputError(
+                f"{folder} is a file, not a folder",
+                argument=argument,
+                value=folder,
+                remedy=f"choose another {{{argument}}}",
+                others=[argument],
+            )
+    except OSError as error:
         remove_empty(made)
         raise refused(folder, error, argument) from None
     return made

@@ -31,7 +31,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def write_config(folder: Path, config: Mapping[str, Any], names: Iterable[str] = ()) -> None:
     """Write config.json, which lists these files besides those that it lists already."""
-    known = {*read_config(folder).get(_FILES, ()), *names}
+    known = {*read_config(folder).get(_FILES, ()), *names, CONFIG}
     files.write_json(folder / CONFIG, {**config, _FILES: sorted(known)})
 
 
@@ -103,7 +103,7 @@ def publish(
       stage: what `staged(folder)` gave.
       folder: where they go; it is locked.
       config: what made them.
-      stale: files of an earlier result that this one has not; they are removed.
+      stale: files that this result has not; those of an earlier result are removed.
       inputs: files that the command reads.
       overwrite: replace files of the same names, whosever they are.
 
@@ -112,8 +112,8 @@ def publish(
     """
     names = _place(stage, folder, inputs, overwrite)
     known = read_config(folder)[_FILES]
-    remove(folder, [name for name in stale if overwrite or name in known])
-    files.write_json(folder / CONFIG, {**config, _FILES: names})
+    remove(folder, [name for name in stale if name in known])
+    files.write_json(folder / CONFIG, {**config, _FILES: [*names, CONFIG]})
 
 
 def rewrite(
