@@ -140,7 +140,8 @@ def run(
         folder, wide = hosts.from_first(folder_and_precision)
         place.append(folder)
         environment.use_x64(x64 or experiment.x64 or wide)
-        experiment = find(name)  # with arrays of that width, if its file makes some
+        if not x64 and (experiment.x64 or wide):
+            experiment = find(name)  # with arrays of that width, if its file makes some
         results = running.run_experiment(
             experiment, request, Path(folder), resume=resume, overwrite=overwrite
         )

@@ -16,9 +16,6 @@ def make_folder(folder: Path, argument: str = "out", *, owner_only: bool = False
       folder: the folder; a link to a folder serves too.
       argument: the name of the argument that gave it, for the message.
       owner_only: allow nobody but this user to look into a new one.
-
-    Raises:
-      InputError: the file system refuses.
     """
     made: list[Path] = []
     try:
@@ -55,9 +52,6 @@ def new_folder(base: Path, name: str) -> list[Path]:
 
     Returns:
       The folders that were made, the outermost first; the new folder is the last one.
-
-    Raises:
-      InputError: the file system refuses.
     """
     made, number = make_folder(base), 1
     while True:
@@ -90,9 +84,6 @@ def check_places(
       subfolders: the folders in which files may be written.
       inputs: the files that the command reads.
       argument: the name of the argument that gave `folder`, for the message.
-
-    Raises:
-      InputError: one of the names is taken by such a thing.
     """
     read = [status for path in inputs if (status := _status(path, follow=True)) is not None]
     for name in (*names, *subfolders):
@@ -114,11 +105,7 @@ def check_places(
 
 
 def check_new(path: Path, *, overwrite: bool, argument: str = "out") -> None:
-    """Check that the place of a file is free, or that the file there may be replaced.
-
-    Raises:
-      InputError: it is not.
-    """
+    """Check that the place of a file is free, or that the file there may be replaced."""
     check_places(path.parent, [path.name], argument=argument)
     if os.path.lexists(path) and not overwrite:
         remedy = f"choose another {{{argument}}}, or have it replaced with {{overwrite}}"
@@ -132,9 +119,6 @@ def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     Args:
       folder: where they go.
       texts: their contents by name.
-
-    Raises:
-      InputError: a name is taken, if only by a link to nothing, or the file system refuses.
     """
     made, written = make_folder(folder), []
     path = folder

@@ -36,11 +36,7 @@ def write_config(folder: Path, config: Mapping[str, Any], names: Iterable[str] =
 
 
 def check_empty(folder: Path, argument: str = "out") -> None:
-    """Check that a locked folder is empty.
-
-    Raises:
-      InputError: something is there.
-    """
+    """Check that a locked folder is empty."""
     there = sorted(path.name for path in folder.iterdir() if path.name != LOCK)
     if there:
         raise InputError(
@@ -53,11 +49,7 @@ def check_empty(folder: Path, argument: str = "out") -> None:
 
 
 def check_own(folder: Path, names: Iterable[str], argument: str = "out") -> None:
-    """Check that config.json lists those of some files that are there.
-
-    Raises:
-      InputError: somebody else has put one of them there.
-    """
+    """Check that config.json lists those of some files that are there."""
     known = read_config(folder).get(_FILES, ())
     for name in names:
         if name not in known and os.path.lexists(folder / name):
@@ -72,11 +64,7 @@ def check_own(folder: Path, names: Iterable[str], argument: str = "out") -> None
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """Give a hidden folder in which files wait for their places in `folder`, which is locked.
-
-    Raises:
-      InputError: the file system refuses.
-    """
+    """Give a hidden folder in which files wait for their places in `folder`, which is locked."""
     stage = folder / f".files{files.UNFINISHED}"
     try:
         stage.mkdir(0o700)
@@ -106,9 +94,6 @@ def publish(
       stale: files that this result has not; those of an earlier result are removed.
       inputs: files that the command reads.
       overwrite: replace files of the same names, whosever they are.
-
-    Raises:
-      InputError: a file of somebody else is in the way, or the file system refuses.
     """
     names = _place(stage, folder, inputs, overwrite)
     known = read_config(folder)[_FILES]
@@ -130,10 +115,6 @@ def rewrite(
       write: writes the files into the folder that it is given.
       overwrite: replace files of the same names, whosever they are.
       argument: the name of the argument that gave `folder`, for the message.
-
-    Raises:
-      InputError: a file of somebody else is in the way, another process writes there, or the file
-        system refuses.
     """
     with locked(folder, argument), staged(folder) as stage:
         write(stage)
@@ -141,11 +122,7 @@ def rewrite(
 
 
 def remove(folder: Path, names: Iterable[str]) -> None:
-    """Remove files of some names.
-
-    Raises:
-      InputError: the file system refuses.
-    """
+    """Remove files of some names."""
     for name in names:
         try:
             (folder / name).unlink(missing_ok=True)

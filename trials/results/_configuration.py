@@ -137,9 +137,6 @@ def check_configuration(path: Path, config: Mapping[str, Any]) -> None:
     Args:
       path: of the file, for the message.
       config: what was read from it.
-
-    Raises:
-      InputError: it is not what a run has written.
     """
     missing = [name for name in _REQUIRED if name not in config]
     if missing:

@@ -91,11 +91,7 @@ def overview(results: Results, *, metric: str | None = None, round: int | None =
 
 
 def metric_of(results: Results, metric: str | None, place: str = "this run") -> str:
-    """Return the metric of that name; if None, the error, or the first that the experiment names.
-
-    Raises:
-      InputError: it was not measured for any method.
-    """
+    """Return the metric of a name; if None, the error, or the first that the experiment names."""
     measured = {name.rpartition("/")[2]: None for name in results.arrays}
     if metric is None:
         named = [name for name in results.config["metrics"] if name in measured]

@@ -39,9 +39,6 @@ def run_to_resume(
     A finished run goes on if it has fewer trials than are asked for, or if its results are gone. A
     resumed run begins where there is none: a job that is queued again has one command line. If its
     configuration alone is gone, its chunks tell whether they belong to what is asked for.
-
-    Raises:
-      InputError: something in `out` would be lost, or no run there can go on.
     """
     if resume and overwrite:
         raise InputError(
@@ -113,11 +110,7 @@ def holds_no_run(out: Path) -> bool:
 
 
 def unfinished_folder(name: str) -> Path:
-    """Return the latest folder of `results/` that holds an unfinished run of an experiment.
-
-    Raises:
-      InputError: no folder of `results/` holds one.
-    """
+    """Return the latest folder of `results/` that holds an unfinished run of an experiment."""
     candidates = []
     for path in Path("results").glob(f"{glob.escape(name)}*/{CONFIG}"):
         config = folders.read_config(path.parent)

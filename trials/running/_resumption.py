@@ -35,11 +35,7 @@ def continued(experiment: Experiment, request: Request, earlier: Mapping[str, An
 
 
 def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path) -> None:
-    """Check that a resumed run is the run that was begun in `out`, of as many trials or more.
-
-    Raises:
-      InputError: it differs in its identity, its versions or its devices.
-    """
+    """Check that a resumed run is the run that was begun in `out`, of as many trials or more."""
     other = "choose another --out"
     if earlier["experiment"] == config["experiment"] and earlier["digest"] != config["digest"]:
         file = next(
@@ -75,11 +71,7 @@ def check_same(earlier: Mapping[str, Any], config: Mapping[str, Any], out: Path)
 
 
 def check_program(earlier: Mapping[str, Any], program: str, out: Path) -> None:
-    """Check that a resumed run computes what its configuration records.
-
-    Raises:
-      InputError: it does not: somebody has edited that file, or the data that it names.
-    """
+    """Check that a resumed run computes what its configuration records."""
     if earlier.get("program") != program:
         raise InputError(
             f"{out / CONFIG} or the data that it names has been changed since the run was begun: "

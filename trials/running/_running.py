@@ -208,11 +208,7 @@ def _check_finite(sweep: Sequence[float], first: int, arrays: Mapping[str, np.nd
 
 
 def _write(run: _Run, outcome: MonteCarlo) -> None:
-    """Write the results and their figure; if that cannot be drawn, the results stay.
-
-    Raises:
-      InputError: the file system refuses, or the experiment's own figure cannot be drawn.
-    """
+    """Write the results and their figure; if that cannot be drawn, the results stay."""
     experiment, config = run.experiment, _whole(run, outcome.layout, outcome.program)
     results = collected(config, outcome.arrays, experiment.recorded(config["rounds"]))
     if experiment.details is not None:
