@@ -27,9 +27,6 @@ def check_memory(what: str, size: int, remedy: str = "take less") -> None:
       what: what takes the memory, such as "the problem of a trial", as a sentence begins.
       size: in bytes.
       remedy: what to do about it.
-
-    Raises:
-      InputError: the memory of all devices together is smaller.
     """
     devices = jax.local_devices()
     free = memory.free_bytes(devices[0])
@@ -45,9 +42,6 @@ def check_time(what: str, numbers: float, remedy: str = "take less") -> None:
       what: what takes the time, such as "2000 trials of 10 rounds", as a sentence begins.
       numbers: how many numbers are computed, at least.
       remedy: what to do about it.
-
-    Raises:
-      InputError: it would take longer.
     """
     seconds = numbers / speed()
     if seconds > LONGEST:

@@ -16,13 +16,15 @@ import jax
 from fedjax_admm._checks import InputError
 
 
-def key_use(solver: Any, *run: Any, **options: Any) -> Any:
-    """Return the use of a key by a private run, which can be remembered; None for other solvers."""
-    if not any(getattr(part, "noisy", hasattr(part, "release")) for part in _parts(solver)):
-        return None
+def hides(solver: Any) -> bool:
+    """Return whether a solver, or one inside it, hides something by what it draws."""
+    return any(getattr(part, "noisy", hasattr(part, "release")) for part in _parts(solver))
+
+
+def key_use(*run: Any, **options: Any) -> Any:
+    """Return the use of a key by a run of a private solver, which can be remembered."""
     # Solvers stand above runs: their record of keys is looked up when one of them is private.
-    record = import_module("fedjax_admm.solvers.private._key_uses")
-    return record.key_use(solver, *run, **options)
+    return import_module("fedjax_admm.solvers.private._key_uses").key_use(*run, **options)
 
 
 def check_wrapped(solver: Any) -> None:

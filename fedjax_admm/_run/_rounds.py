@@ -10,11 +10,15 @@ Round `t` gets the key `fold_in(key, t)` with its absolute index, so that 2 x 20
 rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened.
 """
 
+import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
@@ -29,7 +33,7 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._frames import trace_dataset, trace_frame
-from fedjax_admm._host import compiled
+from fedjax_admm._host import KEPT, compiled
 from fedjax_admm._plots import picture, plot_trace
 from fedjax_admm._run._checks import (
     check_arrays,
@@ -41,7 +45,7 @@ from fedjax_admm._run._checks import (
     measured,
     traced_residual,
 )
-from fedjax_admm._run._noise import check_wrapped, key_use
+from fedjax_admm._run._noise import check_wrapped, hides, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
@@ -185,21 +189,20 @@ def run(
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds, at_least=0), count("every", every)
     multiple("rounds", rounds, "every", every)
-    if measure is not None:
-        check_function("measure", measure)
     if progress:
         check_untraced(solver, problem, key, participation, start)
-    _check(solver, problem, key, participation, measure, start, rounds)
-    use = key_use(solver, problem, key, participation, start, rounds)
+    arguments = (solver, problem, key, participation, start)
+    call = _checked(arguments, "measure", measure, rounds)
+    use = key_use(*arguments, rounds) if call.hides else None
 
     def advance(state: RoundState | None, length: int) -> Run:
-        arrays = (solver, problem, key, participation, state)
-        return _compiled_scan(*arrays, rounds=length, measure=measure, every=every)
+        return _compiled_scan(*arguments[:-1], state, rounds=length, measure=measure, every=every)
 
     result = scan_in_blocks(advance, start, rounds, every) if progress else advance(start, rounds)
     if use is not None:
         use.remember(result.state)
-    tell_unsolved(result.state.solver, result.status.unsolved)
+    if call.counts:
+        call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
     return result
 
 
@@ -250,16 +253,16 @@ def run_until(
     participation = Everyone() if participation is None else participation
     max_rounds, every = count("max_rounds", max_rounds), count("every", every)
     multiple("max_rounds", max_rounds, "every", every)
-    check_function("residual", residual)
     if progress:
         check_untraced(solver, problem, key, participation, start, tolerance)
-    _check(solver, problem, key, participation, residual, start, max_rounds, total=True)
+    arguments = (solver, problem, key, participation, start)
+    call = _checked(arguments, "residual", residual, max_rounds, total=True)
     tolerance = scalar("tolerance", tolerance, at_least=0)
-    use = key_use(solver, problem, key, participation, start, max_rounds, total=True)
+    use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
     def advance(state: RoundState | None, end: int, fresh: bool) -> Run:
         return _compiled_loop(
-            *(solver, problem, key, participation, state, tolerance, end),
+            *(*arguments[:-1], state, tolerance, end),
             residual=residual,
             every=every,
             fresh=fresh,
@@ -272,7 +275,8 @@ def run_until(
     )
     if use is not None:
         use.remember(result.state)
-    tell_unsolved(result.state.solver, result.status.unsolved)
+    if call.counts:
+        call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
     return result
 
 
@@ -417,7 +421,39 @@ def in_dtype_of(solver, problem):
     return jax.tree.map(cast, solver)
 
 
-def _check(solver, problem, key, participation, function, start, rounds, total=False) -> None:
+@dataclass
+class _Call:
+    """The last call of a structure whose arguments were right."""
+
+    arrays: tuple[weakref.ref, ...] = ()  # all that it was given, which never change
+    hides: bool = True  # whether its solver is private
+    counts: bool = True  # whether inner solvers in its state count their shortfalls
+
+
+@lru_cache(KEPT)
+def _last_call(structure, name, function, rounds) -> _Call:
+    return _Call()
+
+
+def _checked(arguments, name, function, rounds, total=False) -> _Call:
+    """Check the arguments of a call, unless they are those of the last one of its structure."""
+    leaves, structure = jax.tree.flatten(arguments)
+    known = function is None or callable(function)
+    call = _last_call(structure, name, function, rounds) if known else _Call()
+    if len(call.arrays) != len(leaves) or any(
+        array() is not leaf or leaf.is_deleted()
+        for array, leaf in zip(call.arrays, leaves, strict=True)
+    ):
+        if function is not None:
+            check_function(name, function)
+        _check(*arguments, function, rounds, total)
+        call.hides = hides(arguments[0])
+        if all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
+            call.arrays = tuple(map(weakref.ref, leaves))
+    return call
+
+
+def _check(solver, problem, key, participation, start, function, rounds, total) -> None:
     """Check what can be checked before tracing; `function` is the measure or the residual."""
     typed_key(key)
     check_methods(solver, problem)

@@ -15,15 +15,17 @@ def unsolved(state: Any) -> jax.Array:
     return sum(counts, jnp.zeros((), jnp.int32))
 
 
-def tell_unsolved(state: Any, number: jax.Array) -> None:
-    """Warn of steps that fell short, unless the number is traced."""
-    if _counting(state) and is_concrete(number) and int(number):
+def tell_unsolved(state: Any, number: jax.Array) -> bool:
+    """Warn of steps that fell short where the number is known; return whether they are counted."""
+    counted = bool(_counting(state))
+    if counted and is_concrete(number) and int(number):
         warnings.warn(
             f"{int(number)} proximal steps of clients fell short of their accuracy, so that the "
             "result may be off the optimum: give the problem a prox, or an inner solver with more "
             "steps, or the solver a shorter proximal step (a larger rho).",
             stacklevel=3,
         )
+    return counted
 
 
 def _counting(state: Any) -> list[Any]:

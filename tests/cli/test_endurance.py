@@ -151,25 +151,6 @@ def test_a_read_only_folder(command, resume, stopped):
         folder.chmod(0o700)
 
 
-@pytest.mark.thorough
-def test_a_folder_that_turned_read_only(resume, stopped, whole, monkeypatch):
-    def refuse(path, mode="r", **more):
-        if set(mode) & {"w", "x"}:
-            raise OSError(30, "Read-only file system")
-        return builtins.open(path, mode, **more)
-
-    monkeypatch.setattr(files, "open", refuse, raising=False)
-    before = content(stopped)
-    assert resume().mistake() == (
-        "cannot write run/chunks/000008-000012.npz: Read-only file system; choose another place or "
-        "make room and go on with --resume."
-    )
-    assert content(stopped) == before
-    monkeypatch.setattr(files, "open", builtins.open)
-    assert resume().code == 0
-    assert same_results(stopped, whole)
-
-
 # Files
 
 
@@ -214,29 +195,6 @@ def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
     assert refused > len(good) / 7 / 2
 
 
-@pytest.mark.kin(1)
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda arrays: {name: array[:-1] for name, array in arrays.items()},
-        lambda arrays: {name: array[..., None] for name, array in arrays.items()},
-        lambda arrays: {name: array.astype(np.float64) for name, array in arrays.items()},
-        lambda arrays: dict(list(arrays.items())[1:]),
-        lambda arrays: {**arrays, "stranger": arrays["steady/error"]},
-    ],
-)
-def test_a_chunk_that_was_changed_is_refused(resume, stopped, change):
-    path = stopped / "chunks/000004-000008.npz"
-    arrays, about = files.read_archive(path)
-    files.write_arrays(path, change(arrays), about)
-    before = content(stopped)
-    assert resume().mistake() == (
-        "run/chunks/000004-000008.npz has been changed since it was written; move it away to have "
-        "its trials computed again."
-    )
-    assert content(stopped) == before
-
-
 def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
     strangers = [stopped / "chunks" / name for name in ("notes.txt", "1x.npz", "x.npz")]
     strangers.append(stopped / "chunks/plots/deeper.npz")
@@ -252,8 +210,8 @@ def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
 @pytest.mark.parametrize(
     "name",
     [
-        "chunks/.000008-000012.npz.999999999.tmp",
-        ".trials.npz.999999999.tmp",
+        "chunks/.000008-000012.npz.999999999.fedjax-admm.tmp",
+        ".trials.npz.999999999.fedjax-admm.tmp",
     ],
 )
 def test_what_a_killed_process_had_begun_to_write_is_removed(resume, stopped, whole, name):
@@ -272,14 +230,6 @@ def test_lost_chunks_are_computed_again(resume, stopped, whole, lost):
     assert same_results(stopped, whole)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '"text"', "\0"])
-def test_a_damaged_configuration_is_named(resume, stopped, text):
-    (stopped / "config.json").write_text(text)
-    before = content(stopped)
-    assert "run/config.json cannot be read (" in resume().mistake()
-    assert content(stopped) == before
-
-
 # Circumstances
 
 
@@ -293,7 +243,7 @@ def test_a_damaged_configuration_is_named(resume, stopped, text):
         (("--quick", "--trials", "12"), None),
         (("--set", "rate=0.5"), "run was begun with the setting rate 0.25, not 0.5; resume"),
         (("--devices-per-trial", "2"), "run was begun with devices_per_trial 1, not 2; resume"),
-        (("--devices", "1"), "run was begun on several devices, but this is a run on one, whose"),
+        (("--devices", "1"), "run was begun on several devices, not one device; resume"),
     ],
 )
 def test_another_setting_does_not_go_on(resume, stopped, whole, words, sentence):
@@ -310,7 +260,7 @@ def test_another_setting_does_not_go_on(resume, stopped, whole, words, sentence)
 def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
     out = begin(tmp_path / "run", devices=1)
     told = resume("--devices", "2").mistake()
-    assert "run was begun on one device, but this is a run on several" in told
+    assert "run was begun on one device, not several devices" in told
     assert resume().code == 0  # on one device, unless told otherwise
     assert same_results(out, make(tmp_path / "whole", devices=1))
 
@@ -318,11 +268,11 @@ def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
 @pytest.mark.parametrize(
     ("name", "replacement", "sentence"),
     [
-        ("code_digest", lambda: "changed", "with the code of fedjax-admm as .*, but this is chang"),
+        ("code_digest", lambda: "changed", "with the code of fedjax-admm as .*, not chang"),
         (
             "installed_version",
             lambda package: "9.9",
-            r"with fedjax-admm .*, but this is 9\.9, whose bits",
+            r"with fedjax-admm .*, not 9\.9; resume",
         ),
     ],
 )
@@ -331,13 +281,6 @@ def test_another_version_does_not_go_on(resume, stopped, monkeypatch, name, repl
     before = content(stopped)
     assert re.search(sentence, resume().mistake())
     assert content(stopped) == before
-
-
-def test_another_kind_of_device_does_not_go_on(resume, stopped):
-    config = json.loads((stopped / "config.json").read_text())
-    config["device"]["kind"] = "a quick one"
-    (stopped / "config.json").write_text(json.dumps(config))
-    assert "run was begun on a quick one, but this is cpu, whose bits differ" in resume().mistake()
 
 
 def test_a_finished_run_is_not_touched(command, whole, tmp_path):
@@ -421,45 +364,3 @@ def test_lost_results_are_collected_from_the_chunks(resume, whole, tmp_path):
     assert resume().code == 0
     assert kept(out) == before
     assert same_results(out, whole)
-
-
-@pytest.mark.thorough
-def test_a_run_without_its_configuration_goes_on_if_it_is_asked_for_as_it_was_begun(
-    command, resume, stopped, whole
-):
-    (stopped / "config.json").unlink()
-    before = content(stopped)
-    assert command(*RUN, "--out", "run").mistake() == (
-        "run holds trials of a run whose config.json is gone; add --resume to its command to go on "
-        "with them, or choose another --out."
-    )
-    assert "run/chunks holds trials of another run: its trial function, or " in resume().mistake()
-    assert content(stopped) == before
-    assert command(*RUN, "--out", "run", "--resume").code == 0
-    assert same_results(stopped, whole)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("rounds", 21),
-        ("seed", 1),
-        ("settings", {"clients": 6}),
-        ("settings", {"rate": 0.5}),
-        ("settings", {"share": [0.0, 0.5]}),
-        ("width", 1),
-        ("trials", 7),
-        ("devices_per_trial", 2),
-        ("x64", True),
-        ("program", "0" * 64),
-    ],
-)
-def test_an_edited_configuration_is_refused(resume, stopped, name, value):
-    path = stopped / "config.json"
-    config = json.loads(path.read_text())
-    config[name] = {**config[name], **value} if isinstance(value, dict) else value
-    path.write_text(json.dumps(config))
-    before = content(stopped)
-    assert resume().mistake().startswith("run")
-    assert content(stopped) == before

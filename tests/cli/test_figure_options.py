@@ -65,7 +65,7 @@ def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
     assert pictures(out) == ["figure.png", "figure.svg", "figure.txt"]
     assert (out / "figure.png").read_text() == "mine"
     sentence = command("plot", "out", "--format", "png").mistake()
-    assert sentence.startswith("out/figure.png is not what was written there")
+    assert sentence.startswith("out/figure.png is not of this result")
 
 
 RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
@@ -91,14 +91,14 @@ def test_a_problem_from_a_file_is_drawn_as_it_is_asked_for(command, tmp_path):
     }
 
     # What is not drawn any more is removed where it was ours, and kept where it was not.
+    assert "out is not empty" in command(*solve, "--format", "png").mistake()
+    solve = (*solve, "--overwrite")
     assert command(*solve, "--format", "png").code == 0
     assert pictures(tmp_path / "out") == ["figure.png", "figure.txt"]
     (tmp_path / "out/figure.pdf").write_text("mine")
     assert command(*solve, "--format", "pgf").code == 0
     assert pictures(tmp_path / "out") == ["figure.pdf", "figure.pgf", "figure.txt"]
     assert (tmp_path / "out/figure.pdf").read_text() == "mine"
-    sentence = command(*solve).mistake()
-    assert sentence.startswith("out/figure.pdf is not what was written there")
     sentence = command(*solve, "--style", "poster").mistake()
     assert sentence == "--style must be one of default, paper and slides, but it is 'poster'."
 

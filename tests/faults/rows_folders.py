@@ -2,8 +2,6 @@
 
 import json
 import os
-import socket
-import subprocess
 from pathlib import Path
 
 from fedjax_admm.trials import files, folders
@@ -12,35 +10,17 @@ from tests.faults.row import DONE, Row
 
 RUN = ("run", "consensus", "--trials", "4", "--rounds", "20", "--batch", "2", "--set", "share=0.4")
 OUT = ("--out", "out")
-RUN_FILES = ("config.json", "trials.npz", "summary.csv", "figure.png", "figure.pdf", "figure.txt")
+FIGURES = ("figure.png", "figure.pdf", "figure.txt")
+RUN_FILES = ("trials.npz", "summary.csv", *FIGURES)
+WRITTEN = (*RUN_FILES, "config.json")
 
 RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
 SITES = ("--node", "site", "--target", "y", "--features", "a")
+CLIENTS = ("--client", "site", "--target", "y", "--features", "a", "--epsilon", "1", "--clip", "1")
 FAMILIES = {  # the words of a command, the name of a table, an option that names another input
     "localization": (("--rounds", "20"), "residuals.csv", ()),
-    "networked": (
-        (*SITES, "--threshold", "20"),
-        "comparison.csv",
-        (*SITES, "--graph", "out/comparison.csv"),
-    ),
-    "private": (
-        ("--client", "site", "--target", "y", "--features", "a", "--epsilon", "1", "--clip", "1"),
-        "curve.csv",
-        (
-            "--client",
-            "site",
-            "--target",
-            "y",
-            "--features",
-            "a",
-            "--epsilon",
-            "1",
-            "--clip",
-            "1",
-            "--edges",
-            "out/curve.csv",
-        ),
-    ),
+    "networked": ((*SITES, "--threshold", "20"), "comparison.csv", (*SITES, "--graph")),
+    "private": (CLIENTS, "curve.csv", (*CLIENTS, "--edges")),
     "ratings": (("--rank", "2"), "factors.npz", ()),
 }
 
@@ -88,68 +68,21 @@ def both(*makers):
     return make
 
 
-def lost(name):
-    return lambda folder: (folder / name).unlink()
-
-
-def lock(where="out", **changes):
-    """Return what puts the lock of this process into a folder, with changes."""
-
-    def make(folder: Path):
-        record = {
-            "process": os.getpid(),
-            "started": folders.started(os.getpid()),
-            "host": socket.gethostname(),
-            "boot": folders.boot(),
-            "since": "2026-11-22 14:03:12",
-        }
-        put(f"{where}/.lock", json.dumps(record | changes))(folder)
-
-    return make
-
-
-def left_lock(folder: Path, where="out"):
-    """Put the lock of a process that has ended into a folder."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    lock(where, process=process.pid)(folder)
-
-
-def left_while_compiling(folder: Path):
-    """Leave what a run leaves that was killed before it had written its config.json."""
-    left_lock(folder)
-    left_lock(folder, "out/chunks")
-
-
-def half_taken(folder: Path):
-    """Leave what a process leaves that was killed while it took the lock of `out`."""
-    left_lock(folder)
-    (folder / "out/.lock").rename(folder / "out/.lock.x2_y.7.tmp")
-
-
-def left_files(folder: Path):
+def left_by_others(folder: Path):
     """Put what others call temporary into `out`, beside what a run that was killed leaves."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    for name in (".notes.1.tmp", ".x.tmp", f".notes.{process.pid}.tmp", "chunks/.x.tmp"):
+    for name in (".notes.1.tmp", ".x.tmp", "chunks/.x.tmp"):
         put(f"out/{name}")(folder)
-    put(f"out/.trials.npz.{process.pid}.tmp")(folder)
-
-
-def swept(folder: Path):
-    assert not list((folder / "out").glob(".trials.npz.*"))
+    put(f"out/.trials.npz.7{files.UNFINISHED}")(folder)
+    put(f"out/{folders.LOCK}", "process 7 of another host")(folder)
 
 
 def solved(family):
-    """Return what puts an earlier result of a family into `out`, as its command leaves it."""
+    """Return what puts an earlier result of a family into `out`."""
 
     def make(folder: Path):
-        out, kind = folder / "out", {"family": family}
-        table = FAMILIES[family][1]
-        with folders.locked(out), folders.staged(out) as stage:
-            for name in ("models.csv", "figure.png", "figure.pdf", table):
-                files.write_text(stage / name, f"{name} as it was\n")
-            folders.publish(stage, out, {**kind, "result": 1}, kind)
+        for name in ("models.csv", "figure.png", FAMILIES[family][1]):
+            put(f"out/{name}", f"{name} as it was\n")(folder)
+        put("out/config.json", json.dumps({"family": family}))(folder)
 
     return make
 
@@ -167,27 +100,22 @@ def holds(name, text="mine"):
 
 
 def ours(name="out"):
-    """Return the check that a finished run is in a folder, all of it recorded, and nobody there."""
+    """Return the check that a finished run is in a folder, and nobody writes there."""
 
     def check(folder: Path):
         config = json.loads((folder / name / "config.json").read_text())
         assert config["status"] == "finished"
-        assert set(RUN_FILES) == set(config["files"])
-        for file in set(RUN_FILES) - {"config.json"}:
-            assert config["files"][file] == folders.digest(folder / name / file)
-        assert not (folder / name / ".lock").exists()
+        assert set(config["files"]) == set(WRITTEN)
+        assert not list((folder / name).glob(".*fedjax-admm*"))
 
     return check
 
 
 def located(folder: Path):
-    """Check that the result of a localization is in `out`, all of it recorded."""
+    """Check that the result of a localization is in `out`."""
     config = json.loads((folder / "out" / "config.json").read_text())
     assert config["family"] == "localization"
-    assert set(config["files"]) == {
-        *("models.csv", "residuals.csv", "config.json"),
-        *("figure.png", "figure.pdf", "figure.txt"),
-    }
+    assert set(config["files"]) == {"models.csv", "residuals.csv", "config.json", *FIGURES}
     assert (folder / "out" / "models.csv").read_text().startswith("method,x,y")
     assert not list((folder / "out").glob(".*"))
 
@@ -199,59 +127,48 @@ def gone(name):
     return check
 
 
-def refused_run(name, prepare, *words, says):
-    return Row(f"run-{name}", (*RUN, *words), prepare=prepare, says=says)
+# Places where a folder cannot be
 
-
-LONG = "x" * 300
-NO_PLACES = {  # where a folder cannot be: what is asked for, what makes it, what is said
-    "empty-name": ("", put("kept"), "--out.* is no name of a folder"),
-    "nul": ("a\0b", put("kept"), "--out.* is no name of a folder"),
-    "newline": ("a\nb", put("kept"), "--out.* is no name of a folder"),
-    "no-text": ("a\udcff", put("kept"), "--out.* is no name of a folder"),
-    "file": ("file", put("file"), "--out file is a file, not a folder"),
-    "below-a-file": ("file/deeper", put("file"), "--out file/deeper cannot be made"),
-    "device": ("/dev/null", put("kept"), "/dev/null is not a folder"),
-    "below-a-device": ("/dev/null/x", put("kept"), "/dev/null/x cannot be made"),
-    "long-name": (LONG, put("kept"), "File name too long; choose another --out"),
-    "long-path": ("a/" * 3000, put("kept"), "File name too long; choose another --out"),
-    "no-permission": ("/proc/results", put("kept"), "cannot write /proc/results"),
-    "link-to-nothing": ("there", link("there", "nowhere"), "--out there is a link to nothing"),
-    "below-a-link-to-nothing": ("there/x", link("there", "nowhere"), "is a link to nothing"),
-    "link-to-itself": ("there", link("there", "there"), "cannot write there"),
-    "link-to-a-file": (
-        "there",
-        both(put("file"), link("there", "file")),
-        "--out there is a file, not a folder",
-    ),
-    "pipe": ("pipe", piped("pipe"), "--out pipe is not a folder"),
-}
+NO_PLACES = [
+    ("no-text", "a\udcff", put("kept"), "--out.* is no name of a folder"),
+    ("file", "file", put("file"), "--out file is a file, not a folder"),
+    ("below-a-file", "file/deeper", put("file"), "cannot write file/deeper: Not a directory"),
+    ("device", "/dev/null", put("kept"), "/dev/null is a file, not a folder"),
+    ("long-name", "x" * 300, put("kept"), "File name too long; choose another --out"),
+    ("no-permission", "/proc/results", put("kept"), "cannot write /proc/results"),
+    ("link-to-nothing", "there", link("there", "nowhere"), "cannot write there"),
+]
 PLACES = [
-    Row(f"{kind}-{name}", (*words, "--out", out), prepare=prepare, says=says)
-    for kind, words in {
-        "run": RUN,
-        "solve": ("solve", "localization", "--input", "in.csv"),
-        "new": ("new", "kernel", "mine"),
-    }.items()
-    for name, (out, prepare, says) in NO_PLACES.items()
+    Row(f"run-{name}", (*RUN, "--out", out), prepare=prepare, says=says)
+    for name, out, prepare, says in NO_PLACES
 ]
 
-FOREIGN = "out is not empty and no earlier result of this command: it holds {}; .* --overwrite"
+
+# Runs
+
+FOREIGN = "out is not empty: it holds {}; .* --overwrite"
+
+
+def refused_run(name, prepare, *words, says, **options):
+    return Row(f"run-{name}", (*RUN, *words), prepare=prepare, says=says, **options)
+
+
+def resumed(name, prepare, *words, says, **options):
+    words = ("run", "consensus", *OUT, "--resume", *words)
+    return Row(f"resume-{name}", words, prepare=prepare, says=says, **options)
+
+
+def done(name, prepare, *words, check, **options):
+    return Row(f"run-{name}", (*RUN, *words), wanted=DONE, prepare=prepare, check=check, **options)
+
+
 RUNS = [
     refused_run("notes", put("out/notes.txt"), *OUT, says=FOREIGN.format("notes.txt")),
-    refused_run("hidden", put("out/.notes"), *OUT, says=FOREIGN.format(".notes")),
-    refused_run("deeper-folder", made("out/deeper"), *OUT, says=FOREIGN.format("deeper")),
-    refused_run("foreign-trials", put("out/trials.npz"), *OUT, says=FOREIGN.format("trials.npz")),
     refused_run("foreign-table", put("out/summary.csv"), *OUT, says=FOREIGN.format("summary.csv")),
     refused_run("foreign-chunk", put("out/chunks/7.npz"), *OUT, says=FOREIGN.format("chunks")),
-    refused_run("left-by-others", put("out/.x.tmp"), *OUT, says=FOREIGN.format(".x.tmp")),
-    refused_run("config-no-json", put("out/config.json"), *OUT, says="out/config.json"),
-    refused_run("config-list", put("out/config.json", "[1]"), *OUT, says="out/config.json"),
-    refused_run("config-other", put("out/config.json", "{}"), *OUT, says="out/config.json"),
-    refused_run("config-deep", put("out/config.json", "[" * 99999), *OUT, says="out/config.json"),
-    refused_run("config-folder", made("out/config.json"), *OUT, says="out/config.json is in the"),
-    refused_run("config-pipe", piped("out/config.json"), *OUT, says="out/config.json is in the"),
-    refused_run("of-solve", solved("localization"), *OUT, says="out/config.json"),
+    refused_run("config-no-json", put("out/config.json"), *OUT, says=FOREIGN.format("config.json")),
+    refused_run("config-folder", made("out/config.json"), *OUT, says="in the place of a file"),
+    refused_run("of-solve", solved("localization"), *OUT, says=FOREIGN.format("config.json")),
     refused_run(
         "finished-again",
         prepared.finished,
@@ -259,62 +176,23 @@ RUNS = [
         says="holds a finished run.*--resume --trials N.*--overwrite.*another --out",
     ),
     refused_run("unfinished-again", prepared.unfinished, *OUT, says="add --resume to go on"),
+    refused_run("overwrite-what", put("kept"), "--overwrite", says="--overwrite .* --out"),
     refused_run(
         "resume-and-overwrite",
         prepared.unfinished,
         *(*OUT, "--resume", "--overwrite"),
         says="--resume goes on with a run, and --overwrite replaces it",
     ),
-    refused_run("overwrite-what", put("kept"), "--overwrite", says="--overwrite .* --out"),
-    refused_run(
-        "lost-config",
-        both(prepared.unfinished, lost("out/config.json")),
-        *OUT,
-        says="trials of a run whose config.json is gone; add --resume",
+    resumed(
+        "over-a-foreign-figure",
+        both(prepared.unfinished, put("out/figure.png")),
+        says="out/figure.png is not of this result",
     ),
-    refused_run(
-        "lost-config-overwrite",
-        both(prepared.unfinished, lost("out/config.json")),
-        *(*OUT, "--overwrite"),
-        says="trials of a run whose config.json is gone; go on with them by --resume",
-    ),
-    refused_run(
-        "broken-config-overwrite",
-        both(prepared.unfinished, put("out/config.json", "[1]")),
-        *(*OUT, "--overwrite"),
-        says="trials of a run whose config.json is damaged; go on with them by --resume",
-    ),
-    refused_run("results-is-a-file", put("results"), says="--out results is a file, not a folder"),
-    refused_run(
-        "results-is-a-link-to-nothing", link("results", "nowhere"), says="is a link to nothing"
-    ),
-    Row(
-        "run-more-trials-over-an-edited-table",
-        ("run", "consensus", *OUT, "--resume", "--trials", "16"),
-        prepare=both(prepared.finished, put("out/summary.csv")),
-        says="out/summary.csv is not what was written there",
-    ),
-    Row(
-        "run-resume-over-a-foreign-figure",
-        ("run", "consensus", *OUT, "--resume"),
-        prepare=both(prepared.unfinished, put("out/figure.png")),
-        says="out/figure.png is not what was written there",
-    ),
-    Row(
-        "run-resume-through-a-link",
-        ("run", "consensus", *OUT, "--resume"),
-        prepare=both(prepared.unfinished, link("out/trials.npz", "../kept"), put("kept")),
+    resumed(
+        "through-a-link",
+        both(prepared.unfinished, link("out/trials.npz", "../kept"), put("kept")),
         says="out/trials.npz is a link",
         check=holds("kept"),
-    ),
-    *(
-        refused_run(
-            f"link-{name}",
-            both(link(f"out/{name}", "../elsewhere"), put("elsewhere")),
-            *(*OUT, "--overwrite"),
-            says=f"out/{name} is a link, and nothing is written through links",
-        )
-        for name in RUN_FILES
     ),
     refused_run(
         "link-chunks",
@@ -332,16 +210,7 @@ RUNS = [
         "chunks-is-a-file", put("out/chunks"), *OUT, "--overwrite", says="in the place of a folder"
     ),
     refused_run(
-        "figure-is-a-folder", made("out/figure.pdf"), *OUT, "--overwrite", says="place of a file"
-    ),
-    refused_run(
         "table-is-a-pipe", piped("out/summary.csv"), *OUT, "--overwrite", says="place of a file"
-    ),
-    refused_run(
-        "own-input",
-        put("out/trials.npz"),
-        *(*OUT, "--overwrite", "--set", "data=out/trials.npz"),
-        says="out/trials.npz would be written over, but it is read",
     ),
     refused_run(
         "own-input-by-a-link",
@@ -349,121 +218,54 @@ RUNS = [
         *(*OUT, "--overwrite", "--set", "data=data.npz"),
         says="out/trials.npz would be written over, but it is read",
     ),
-    # Locks
-    refused_run("locked", lock(), *OUT, says=r"in use by process \d+ of this machine since 2026"),
-    refused_run("locked-and-overwrite", lock(), *OUT, "--overwrite", says=r"in use by process \d+"),
     refused_run(
-        "locked-elsewhere",
-        lock(host="node7", boot="another"),
-        *OUT,
-        says=r"of the host node7 since 2026-11-22 14:03:12; .* delete out/\.lock if that process",
-    ),
-    Row(
-        "run-locked-resume",
-        ("run", "consensus", *OUT, "--resume"),
-        prepare=both(prepared.unfinished, lock()),
-        says=r"in use by process \d+ of this machine",
-    ),
-    refused_run("lock-foreign", put("out/.lock"), *OUT, says=r"out/\.lock is in the place of a"),
-    refused_run("lock-folder", made("out/.lock"), *OUT, says=r"out/\.lock is in the place of a"),
-    refused_run(
-        "lock-link", link("out/.lock", "../x"), *OUT, says=r"out/\.lock is in the place of a"
-    ),
-    refused_run("lock-empty", put("out/.lock", ""), *OUT, says=r"out is in use.* out/\.lock"),
-    # What is done
-    Row(
-        "run-lock-of-a-killed-process",
-        (*RUN, *OUT),
-        wanted=DONE,
-        prepare=left_lock,
-        changes=("out/.lock",),
-        check=ours(),
-    ),
-    Row(
-        "run-killed-while-compiling",
-        (*RUN, *OUT),
-        wanted=DONE,
-        prepare=left_while_compiling,
-        changes=("out/.lock", "out/chunks/.lock"),
-        check=ours(),
-    ),
-    Row(
-        "run-lock-that-was-half-taken",
-        (*RUN, *OUT),
-        wanted=DONE,
-        prepare=half_taken,
-        changes=("out/.lock.*",),
-        check=both(ours(), gone("out/.lock.x2_y.7.tmp")),
-    ),
-    Row(
-        "run-lock-of-a-reused-number",
-        (*RUN, *OUT),
-        wanted=DONE,
-        prepare=lock(started="12"),
-        changes=("out/.lock",),
-        check=ours(),
-    ),
-    Row(
-        "run-overwrite-keeps-the-rest",
-        (*RUN, *OUT, "--overwrite"),
-        wanted=DONE,
-        prepare=both(*(put(f"out/{name}") for name in (*RUN_FILES, "notes", "chunks/7.npz"))),
-        changes=tuple(f"out/{name}" for name in RUN_FILES),
-        check=both(ours(), holds("out/notes"), holds("out/chunks/7.npz")),
-    ),
-    Row(
-        "run-overwrite-a-finished-run",
-        (*RUN, *OUT, "--overwrite"),
-        wanted=DONE,
-        prepare=both(prepared.finished, put("out/notes")),
-        changes=("out/*",),
-        check=both(ours(), holds("out/notes")),
-    ),
-    Row(
-        "run-overwrite-an-unfinished-run",
-        (*RUN, *OUT, "--overwrite"),
-        wanted=DONE,
-        prepare=prepared.unfinished,
-        changes=("out/*",),
-        check=ours(),
-    ),
-    Row(
-        "run-overwrite-leaves-what-others-left",
-        (*RUN, *OUT, "--overwrite"),
-        wanted=DONE,
-        prepare=left_files,
-        changes=("out/.trials.npz.*.tmp",),
-        check=both(ours(), holds("out/.notes.1.tmp"), holds("out/chunks/.x.tmp"), swept),
-    ),
-    Row(
-        "run-into-a-link-to-a-folder",
-        (*RUN, *OUT),
-        wanted=DONE,
-        prepare=both(made("there"), link("out", "there")),
-        check=ours("there"),
-    ),
-    Row("run-into-an-empty-folder", (*RUN, *OUT), wanted=DONE, prepare=made("out"), check=ours()),
-    Row(
-        "run-beside-another",
-        RUN,
-        wanted=DONE,
-        prepare=put("results/consensus/notes"),
-        check=ours("results/consensus-2"),
-    ),
-    Row(
-        "run-overwrite-refused-loses-no-chunk",
-        (*RUN, *OUT, "--overwrite", "--memory", "1e-6"),
-        prepare=prepared.finished,
+        "overwrite-refused-loses-no-chunk",
+        prepared.finished,
+        *(*OUT, "--overwrite", "--memory", "1e-6"),
         says="memory|KiB",
     ),
-    Row(
-        "run-refused-leaves-no-folder",
-        (*RUN, "--memory", "1e-6"),
-        prepare=put("kept"),
+    refused_run(
+        "refused-leaves-no-folder",
+        put("kept"),
+        *("--memory", "1e-6"),
         says="memory|KiB",
         check=gone("results"),
     ),
+    # What is done
+    done(
+        "overwrite-keeps-the-rest",
+        both(
+            *(put(f"out/{name}") for name in (*RUN_FILES, "config.json", "notes", "chunks/7.npz"))
+        ),
+        *(*OUT, "--overwrite"),
+        changes=tuple(f"out/{name}" for name in WRITTEN),
+        check=both(ours(), holds("out/notes"), holds("out/chunks/7.npz")),
+    ),
+    done(
+        "overwrite-a-finished-run",
+        both(prepared.finished, put("out/notes")),
+        *(*OUT, "--overwrite"),
+        changes=("out/*",),
+        check=both(ours(), holds("out/notes")),
+    ),
+    done(
+        "overwrite-leaves-what-others-left",
+        left_by_others,
+        *(*OUT, "--overwrite"),
+        changes=(f"out/.*{files.UNFINISHED}", f"out/{folders.LOCK}"),
+        check=both(ours(), holds("out/.notes.1.tmp"), holds("out/chunks/.x.tmp")),
+    ),
+    done(
+        "into-a-link-to-a-folder",
+        both(made("there"), link("out", "there")),
+        *OUT,
+        check=ours("there"),
+    ),
+    done("beside-another", put("results/consensus/notes"), check=ours("results/consensus-2")),
 ]
+
+
+# Solutions
 
 
 def solve(family, name, *words, says, prepare, **options):
@@ -474,40 +276,9 @@ def solve(family, name, *words, says, prepare, **options):
 
 SOLVES = []
 for _family, (_words, _table, _other) in FAMILIES.items():
-    _another = next(name for name in FAMILIES if name != _family)
     SOLVES += [
         solve(_family, "notes", *_words, prepare=put("out/notes"), says=FOREIGN.format("notes")),
-        solve(
-            *(_family, "edited-table", *_words),
-            prepare=both(solved(_family), put(f"out/{_table}")),
-            says=f"out/{_table} is not what was written there.*--overwrite",
-        ),
-        solve(
-            *(_family, "edited-config", *_words),
-            prepare=both(
-                solved(_family),
-                lambda folder: files.write_json(
-                    folder / "out/config.json",
-                    {**json.loads((folder / "out/config.json").read_text()), "result": 2},
-                ),
-            ),
-            says="out/config.json is not what was written there",
-        ),
-        solve(
-            *(_family, "foreign-figure", *_words),
-            prepare=both(solved(_family), put("out/figure.png")),
-            says="out/figure.png is not what was written there",
-        ),
-        solve(
-            *(_family, "over-another-family", *_words),
-            prepare=solved(_another),
-            says=FOREIGN.format("config.json"),
-        ),
-        solve(
-            *(_family, "over-a-run", *_words),
-            prepare=prepared.finished,
-            says=FOREIGN.format("config.json"),
-        ),
+        solve(_family, "again", *_words, prepare=solved(_family), says="not empty.*--overwrite"),
         solve(
             *(_family, "link", *_words, "--overwrite"),
             prepare=link(f"out/{_table}", "../elsewhere"),
@@ -519,12 +290,11 @@ for _family, (_words, _table, _other) in FAMILIES.items():
             prepare=put(f"out/{_table}", RANGES),
             says=f"out/{_table} would be written over, but it is read by the same command",
         ),
-        solve(_family, "locked", *_words, prepare=lock(), says=r"in use by process \d+ of this"),
     ]
     if _other:
         SOLVES.append(
             solve(
-                *(_family, "other-input", *_other, "--overwrite"),
+                *(_family, "other-input", *_other, f"out/{_table}", "--overwrite"),
                 prepare=put(f"out/{_table}"),
                 says=f"out/{_table} would be written over, but it is read by the same command",
             )
@@ -537,34 +307,13 @@ def hard_link(folder: Path):
     os.link(folder / "figure.png", folder / "out/figure.png")
 
 
-def left_table(folder: Path):
-    """Put a table of ours into `out` that another family's command writes besides."""
-    solved("localization")(folder)
-    put("out/curve.csv")(folder)
-
-
 LOCATE = ("solve", "localization", "--rounds", "20", "--input")
-CHANGED = tuple(
-    f"out/{name}" for name in ("models.csv", "residuals.csv", "figure.*", "config.json", ".lock")
-)
 SOLVES += [
-    Row(
-        "localization-input-figure",
-        (*LOCATE, "figure.png", "--out", ".", "--overwrite"),
-        prepare=put("figure.png", RANGES),
-        says="figure.png would be written over, but it is read by the same command",
-    ),
     Row(
         "localization-input-by-a-hard-link",
         (*LOCATE, "figure.png", *OUT, "--overwrite"),
         prepare=hard_link,
         says="out/figure.png would be written over, but it is read by the same command",
-    ),
-    Row(
-        "localization-input-through-a-linked-folder",
-        (*LOCATE, "there/models.csv", *OUT, "--overwrite"),
-        prepare=both(put("out/models.csv", RANGES), link("there", "out")),
-        says="out/models.csv would be written over, but it is read by the same command",
     ),
     Row(
         "localization-usual-folder-taken",
@@ -580,77 +329,27 @@ SOLVES += [
         check=gone("new"),
     ),
     solve(
-        *("localization", "again", "--rounds", "20"),
-        wanted=DONE,
-        prepare=both(solved("localization"), put("out/notes")),
-        changes=CHANGED,
-        says="Wrote models.csv",
-        check=both(located, holds("out/notes")),
-    ),
-    solve(
         *("localization", "overwrite", "--rounds", "20", "--overwrite"),
         wanted=DONE,
-        prepare=both(*(put(f"out/{name}") for name in ("models.csv", "config.json", "notes"))),
-        changes=CHANGED,
+        prepare=both(solved("localization"), put("out/notes")),
+        changes=tuple(f"out/{name}" for name in ("models.csv", "residuals.csv", "f*", "config*")),
         says="Wrote models.csv",
         check=both(located, holds("out/notes")),
-    ),
-    solve(
-        *("localization", "table-of-others", "--rounds", "20"),
-        wanted=DONE,
-        prepare=left_table,
-        changes=CHANGED,
-        says="Wrote models.csv",
-        check=both(located, holds("out/curve.csv")),
-    ),
-    solve(
-        *("localization", "left-lock", "--rounds", "20"),
-        wanted=DONE,
-        prepare=left_lock,
-        changes=CHANGED,
-        says="Wrote models.csv",
-        check=located,
     ),
 ]
 
 NEW = [
-    *(
-        Row(
-            f"new-{kind}-there",
-            ("new", kind, "mine"),
-            prepare=put("mine.py"),
-            says="mine.py is there already; choose another NAME or --out",
-        )
-        for kind in ("experiment", "solver", "kernel")
-    ),
-    *(
-        Row(
-            f"new-{kind}-test-there",
-            ("new", kind, "mine"),
-            prepare=put("test_mine.py"),
-            says="test_mine.py is there already",
-        )
-        for kind in ("solver", "kernel")
-    ),
     Row(
-        "new-test-is-a-link-to-nothing",
-        ("new", "kernel", "mine"),
-        prepare=link("test_mine.py", "nowhere"),
-        says="test_mine.py is there already",
-        check=gone("nowhere"),
-    ),
-    Row(
-        "new-long-file-name",
-        ("new", "solver", "m" * 300),
-        prepare=put("kept"),
-        says="File name too long; choose another --out",
-    ),
-    Row(
-        "new-folder-of-that-name",
-        ("new", "solver", "mine"),
-        prepare=made("mine.py"),
-        says="mine.py is there already",
-    ),
+        f"new-{kind}-there",
+        ("new", kind, "mine"),
+        prepare=prepare,
+        says="mine.py is there already; choose another NAME or --out",
+    )
+    for kind, prepare in (
+        ("experiment", put("mine.py")),
+        ("solver", put("test_mine.py")),
+        ("kernel", link("test_mine.py", "nowhere")),
+    )
 ]
 
 ROWS = [*PLACES, *RUNS, *SOLVES, *NEW]

@@ -61,32 +61,11 @@ def test_arrays_may_have_any_name(tmp_path):
     assert [len(array) for array in found.values()] == list(range(len(NAMES)))
 
 
-def test_no_option_is_taken_for_an_array(tmp_path, monkeypatch):
-    """Before NumPy 2.2, every keyword of `savez` was the name of an array."""
-    usual, told = np.savez, []
-
-    def early(file, **arrays):
-        told.extend(arrays)
-        usual(file, **arrays)
-
-    monkeypatch.setattr(np, "savez", early)
-    files.write_arrays(tmp_path / "x.npz", {"a": np.ones(2)})
-    assert set(told) <= {"a"}
-    assert list(files.read_arrays(tmp_path / "x.npz")) == ["a"]
-
-
 def test_arrays_are_written_as_numpy_writes_them(tmp_path):
     arrays = {"a/error": np.arange(6.0).reshape(2, 3), "flag": np.array(True)}
     files.write_arrays(tmp_path / "ours.npz", arrays)
     np.savez(tmp_path / "theirs.npz", **arrays)
     assert (tmp_path / "ours.npz").read_bytes() == (tmp_path / "theirs.npz").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 60_001])
-def test_a_name_that_no_archive_holds_is_refused(tmp_path, name):
-    with pytest.raises(InputError, match=r"cannot be stored under the name .*; give it another"):
-        files.write_arrays(tmp_path / "x.npz", {name: np.ones(1)})
-    assert not list(tmp_path.iterdir())
 
 
 TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4", "uint2")
@@ -137,14 +116,13 @@ def npy(array):
     return file.getvalue()
 
 
-def claiming(shape, descr="<f4", version=b"\x01\x00"):
-    told = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
-    return b"\x93NUMPY" + version + len(told).to_bytes(2, "little") + told.encode()
+def claiming(shape):
+    told = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(told).to_bytes(2, "little") + told.encode()
 
 
 ARCHIVES = {
     "nothing": b"",
-    "text": b"hello",
     "one array": npy(np.ones(2)),
     "pickle": pickle.dumps(Loud()),
     "objects": {"a.npy": npy(np.array([Loud()]))},
@@ -152,19 +130,9 @@ ARCHIVES = {
     "a program": {"run.py": b"import os"},
     "too large a shape": {"a.npy": claiming("(1000000000000,)")},
     "a negative shape": {"a.npy": claiming("(-1,)")},
-    "an impossible shape": {"a.npy": claiming("(0, 10000000000000000000000)")},
-    "a shape of words": {"a.npy": claiming("'wide'")},
-    "no type": {"a.npy": claiming("(2,)", "nothing")},
-    "another version": {"a.npy": claiming("(0,)", version=b"\x09\x00")},
-    "a deep header": {"a.npy": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535},
     "more than it says": {"a.npy": claiming("(0,)") + b"more"},
     "deep": {"about.json": b"[" * 100_000},
     "types of nothing": {"about.json": b'{"dtypes": {"a": "int4"}}', "b.npy": npy(np.ones(2))},
-    "no such type": {"about.json": b'{"dtypes": {"a": "x"}}', "a.npy": npy(np.ones(2, "u1"))},
-    "another size": {
-        "about.json": b'{"dtypes": {"a": "bfloat16"}}',
-        "a.npy": npy(np.ones(2, "u1")),
-    },
 }
 
 
@@ -193,30 +161,13 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
         files.read_arrays(path)
 
 
-def test_sizes_that_a_file_cannot_hold_are_not_believed(tmp_path):
-    path = tmp_path / "x.npz"
-    files.write_arrays(path, {"a": np.zeros(64)})
-    whole = path.read_bytes()
-    size = len(npy(np.zeros(64))).to_bytes(4, "little")
-    assert size in whole
-    path.write_bytes(whole.replace(size, (2**31).to_bytes(4, "little")))
-    with pytest.raises(InputError, match=r"x\.npz is damaged"):
-        files.read_arrays(path)
-
-
 TEXTS = {
     "nothing": b"",
     "a list": b"[]",
     "half": b'{"a": 1',
     "deep": b'{"a":' * 100_000,
-    "deep and whole": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "no text": b"\xff\xfe{}",
-    "a name twice": b'{"a": 1, "a": 2}',
-    "nan": b'{"a": NaN}',
-    "infinity": b'{"a": -Infinity}',
-    "too large a number": b'{"a": 1e999}',
     "endless digits": b'{"a": ' + b"1" * 5000 + b"}",
-    "half a letter": b'{"a": "\\ud800"}',
 }
 
 

@@ -163,7 +163,7 @@ def _check_no_run(folder: Path) -> None:
     from fedjax_admm._checks import InputError
     from fedjax_admm.trials import folders
 
-    if "experiment" in (folders.read_config(folder) or {}):
+    if "experiment" in folders.read_config(folder):
         raise InputError(
             f"{folder} holds a run of its own",
             value=folder,

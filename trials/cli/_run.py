@@ -122,7 +122,6 @@ def run(
             made.extend(folders.new_folder(Path("results"), experiment.name))
             return str(made[-1]), False
         chosen = out or running.unfinished_folder(experiment.name)
-        folders.checked_folder(chosen)
         if resume and running.holds_no_run(chosen):
             typer.echo(f"{chosen} holds no run to go on with: this one begins there.", err=True)
         return str(chosen), resume and running.resumed_x64(chosen)
@@ -132,7 +131,8 @@ def run(
         folder, wide = hosts.from_first(folder_and_precision)
         place.append(folder)
         environment.use_x64(x64 or experiment.x64 or wide)
-        experiment = find(name)  # with arrays of that width, if its file makes some
+        if not x64 and (experiment.x64 or wide):
+            experiment = find(name)  # with arrays of that width, if its file makes some
         results = running.run_experiment(
             experiment, request, Path(folder), resume=resume, overwrite=overwrite
         )

@@ -47,9 +47,17 @@ class Chunk(NamedTuple):
 class ChunkStore:
     """Finished chunks of trials in a folder, one file each."""
 
-    def __init__(self, folder: Path | str):
-        """Keep chunks in `folder`; nothing is written yet."""
+    def __init__(self, folder: Path | str, *, locked: bool = False, replace: bool = False):
+        """Keep chunks in `folder`; nothing is written yet.
+
+        Args:
+          folder: where they are.
+          locked: the caller keeps other writers out.
+          replace: take no notice of the chunks that are there; `clear` removes them.
+        """
         self.folder = Path(folder)
+        self.locked = locked
+        self._replaces = replace
         self._identity: dict[str, Any] = {}
 
     def begun(self) -> bool:
@@ -71,7 +79,7 @@ class ChunkStore:
           trials: how many are wanted.
         """
         self._identity = dict(identity)
-        remove_unfinished(self.folder, CHUNK_NAME)
+        remove_unfinished(self.folder)
         spans = self._spans()
         if spans and spans[-1][1] > trials:
             raise InputError(
@@ -116,6 +124,7 @@ class ChunkStore:
 
     def clear(self) -> None:
         """Remove all chunks, and the folder if nothing else is there."""
+        self._replaces = False
         for _, _, path in self._spans():
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # somebody keeps files of their own there
@@ -123,6 +132,8 @@ class ChunkStore:
 
     def _spans(self) -> list[tuple[int, int, Path]]:
         """Return the spans of trials that there are, in their order."""
+        if self._replaces:
+            return []
         try:
             paths = list(self.folder.iterdir())
         except FileNotFoundError:

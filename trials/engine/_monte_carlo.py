@@ -210,7 +210,7 @@ def _alone(store: ChunkStore | None) -> Iterator[None]:
     with ExitStack() as held:
 
         def lock() -> None:
-            if store is not None:
+            if store is not None and not store.locked:
                 held.enter_context(folders.locked(store.folder, "store"))
 
         hosts.from_first(lock)

@@ -1,7 +1,7 @@
-"""What a folder of results may be: who writes there now, and which of its files are ours.
+"""Folders of results: one writer at a time, and nothing of somebody else's is lost.
 
-A command writes into a folder that is new, empty or provably its own, one process at a time, and
-replaces nothing that it has not written, unless it is told to.
+A command writes into a folder that is new or empty, unless it is told to go on with the result
+there or to replace it.
 """
 
 from fedjax_admm._lazy import attach

@@ -1,30 +1,22 @@
-from fedjax_admm.trials.folders._leftovers import remove_unfinished as remove_unfinished
-from fedjax_admm.trials.folders._lock import LOCK as LOCK, locked as locked
-from fedjax_admm.trials.folders._new_files import check_new as check_new, write_new as write_new
-from fedjax_admm.trials.folders._ownership import (
-    CONFIG as CONFIG,
-    FILES as FILES,
-    check_free as check_free,
-    check_own as check_own,
-    check_places as check_places,
-    clear as clear,
-    digest as digest,
-    is_recorded as is_recorded,
-    own_digest as own_digest,
-    read_config as read_config,
+from fedjax_admm.trials.folders._lock import (
+    LOCK as LOCK,
+    locked as locked,
+    remove_unfinished as remove_unfinished,
 )
 from fedjax_admm.trials.folders._places import (
-    checked_folder as checked_folder,
+    check_new as check_new,
+    check_places as check_places,
     new_folder as new_folder,
     remove_empty as remove_empty,
+    write_new as write_new,
 )
-from fedjax_admm.trials.folders._processes import (
-    boot as boot,
-    is_gone as is_gone,
-    started as started,
-)
-from fedjax_admm.trials.folders._publication import (
+from fedjax_admm.trials.folders._records import (
+    CONFIG as CONFIG,
+    check_empty as check_empty,
+    check_own as check_own,
     publish as publish,
+    read_config as read_config,
+    remove as remove,
     rewrite as rewrite,
     staged as staged,
     write_config as write_config,

@@ -1,81 +1,47 @@
-"""Where a folder of results may be."""
+"""Places of folders and files, and what may lie there already."""
 
 import contextlib
-import errno
 import os
 import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fedjax_admm._checks import InputError
 
 
-def checked_folder(folder: Path, argument: str = "out") -> Path:
-    """Return a folder after checking that there can be one in its place; nothing is written.
+def make_folder(folder: Path, argument: str = "out", *, owner_only: bool = False) -> list[Path]:
+    """Make a folder and its parents, and return those that were made, the outermost first.
 
     Args:
-      folder: what is asked for; a link to a folder will do.
-      argument: what it was called, for the message.
-
-    Raises:
-      InputError: something else is there, or the file system refuses.
+      folder: the folder; a link to a folder serves too.
+      argument: the name of the argument that gave it, for the message.
+      owner_only: allow nobody but this user to look into a new one.
     """
-    place = folder
-    while True:
-        try:
-            mode = os.stat(place).st_mode
-            break
-        except FileNotFoundError:
-            if place.is_symlink():
-                what = "is a link to nothing"
-                if place != folder:
-                    what = f"cannot be made, because {place} {what}"
-                raise _unusable(folder, what, argument) from None
-            place = place.parent
-        except NotADirectoryError:
-            place = place.parent
-        except (OSError, ValueError) as error:
-            raise refused(folder, error, argument) from None
-    if not stat.S_ISDIR(mode):
-        what = "is a file, not a folder" if stat.S_ISREG(mode) else "is not a folder"
-        if place != folder:
-            what = f"cannot be made, because {place} {what}"
-        raise _unusable(folder, what, argument)
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise refused(folder, PermissionError(errno.EACCES, "Permission denied"), argument)
-    return folder
-
-
-def made_folder(folder: Path, argument: str = "out", *, owner_only: bool = False) -> list[Path]:
-    """Make a folder and what it lies in.
-
-    Args:
-      folder: what is asked for.
-      argument: what it was called, for the message.
-      owner_only: whether nobody but this user may look into a new one.
-
-    Returns:
-      The folders that were made, the outermost first.
-
-    Raises:
-      InputError: the file system refuses.
-    """
-    checked_folder(folder, argument)
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     made: list[Path] = []
-    for path in reversed(missing):
-        try:
-            path.mkdir(0o700 if owner_only and path == folder else 0o777)
-            made.append(path)
-        except FileExistsError:  # another process was faster
-            pass
-        except OSError as error:
-            remove_empty(made)
-            raise refused(folder, error, argument) from None
+    try:
+        for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            try:
+                path.mkdir(0o700 if owner_only and path == folder else 0o777)
+                made.append(path)
+            except FileExistsError:
+                if not path.is_dir():  # else another process was faster
+                    raise
+        if not folder.is_dir():
+            raise InputError(
+                f"{folder} is a file, not a folder",
+                argument=argument,
+                value=folder,
+                remedy=f"choose another {{{argument}}}",
+                others=[argument],
+            )
+    except OSError as error:
+        remove_empty(made)
+        raise refused(folder, error, argument) from None
     return made
 
 
 def remove_empty(made: list[Path]) -> None:
-    """Remove the folders that `made_folder` or `new_folder` made, if nothing has come into them."""
+    """Remove the folders that `make_folder` or `new_folder` made if nothing has come into them."""
     for path in reversed(made):
         with contextlib.suppress(OSError):
             path.rmdir()
@@ -85,12 +51,9 @@ def new_folder(base: Path, name: str) -> list[Path]:
     """Make `BASE/NAME`, or `BASE/NAME-2`, ... if that is taken: of two processes each gets one.
 
     Returns:
-      The folders that were made, the outermost first: what is asked for is the last one.
-
-    Raises:
-      InputError: the file system refuses.
+      The folders that were made, the outermost first; the new folder is the last one.
     """
-    made, number = made_folder(base), 1
+    made, number = make_folder(base), 1
     while True:
         folder = base / (name if number == 1 else f"{name}-{number}")
         try:
@@ -101,6 +64,82 @@ def new_folder(base: Path, name: str) -> list[Path]:
         except OSError as error:
             remove_empty(made)
             raise refused(folder, error, "out") from None
+
+
+def check_places(
+    folder: Path,
+    names: Iterable[str],
+    *,
+    subfolders: Iterable[str] = (),
+    inputs: Iterable[Path] = (),
+    argument: str = "out",
+) -> None:
+    """Check that no link, no folder and no input of the command has the name of a file to write.
+
+    Not even `--overwrite` writes there.
+
+    Args:
+      folder: the folder to write into.
+      names: the files that may be written there.
+      subfolders: the folders in which files may be written.
+      inputs: the files that the command reads.
+      argument: the name of the argument that gave `folder`, for the message.
+    """
+    read = [status for path in inputs if (status := _status(path, follow=True)) is not None]
+    for name in (*names, *subfolders):
+        path, status = folder / name, _status(folder / name)
+        if status is None:
+            continue
+        told = None
+        if stat.S_ISLNK(status.st_mode):
+            told = f"{path} is a link, and nothing is written through links"
+        elif name in subfolders:
+            told = None if stat.S_ISDIR(status.st_mode) else f"{path} is in the place of a folder"
+        elif not stat.S_ISREG(status.st_mode):
+            told = f"{path} is in the place of a file and is none"
+        elif any(os.path.samestat(status, each) for each in read):
+            told = f"{path} would be written over, but it is read by the same command"
+        if told is not None:
+            remedy = f"choose another {{{argument}}}"
+            raise InputError(told, value=path, remedy=remedy, others=[argument])
+
+
+def check_new(path: Path, *, overwrite: bool, argument: str = "out") -> None:
+    """Check that the place of a file is free, or that the file there may be replaced."""
+    check_places(path.parent, [path.name], argument=argument)
+    if os.path.lexists(path) and not overwrite:
+        remedy = f"choose another {{{argument}}}, or have it replaced with {{overwrite}}"
+        told = f"{path} is there already"
+        raise InputError(told, value=path, remedy=remedy, others=[argument, "overwrite"])
+
+
+def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write new files, all of them or none, and make their folder if there is none.
+
+    Args:
+      folder: where they go.
+      texts: their contents by name.
+    """
+    made, written = make_folder(folder), []
+    path = folder
+    try:
+        for path in [folder / name for name in texts]:
+            with open(path, "x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(texts[path.name])
+    except OSError as error:
+        for each in written:
+            each.unlink(missing_ok=True)
+        remove_empty(made)
+        if not isinstance(error, FileExistsError):
+            raise refused(path, error, "out") from None
+        raise InputError(
+            f"{path} is there already",
+            value=path,
+            remedy="choose another NAME or {out}",
+            others=["out"],
+        ) from None
+    return written
 
 
 def refused(path: Path, error: Exception, argument: str) -> InputError:
@@ -115,11 +154,8 @@ def refused(path: Path, error: Exception, argument: str) -> InputError:
     )
 
 
-def _unusable(path: Path, what: str, argument: str) -> InputError:
-    return InputError(
-        f"{path} {what}",
-        argument=argument,
-        value=path,
-        remedy=f"choose another {{{argument}}}",
-        others=[argument],
-    )
+def _status(path: Path, follow: bool = False) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=follow)
+    except (OSError, ValueError):
+        return None

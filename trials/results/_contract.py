@@ -29,27 +29,16 @@ from fedjax_admm.trials.tables import csv_text
 CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"  # the files of a run
 MESSAGES = "messages"
 """The array that says how many messages a method sent."""
-COLUMNS = [
-    "experiment",
-    "method",
-    "parameter",
-    "value",
-    "round",
-    "metric",
-    "trials",
-    "mean",
-    "standard_error",
-    "median",
-    "q10",
-    "q90",
-    "nonfinite",
-]
+_COLUMNS = (
+    *("experiment", "method", "parameter", "value", "round", "metric", "trials"),
+    *("mean", "standard_error", "median", "q10", "q90", "nonfinite"),
+)
 
 
 @short_repr
 @dataclass(frozen=True)
 class Results:
-    """What a run left, or the trials that it has so far."""
+    """Results of a run, or of the trials that it has so far."""
 
     config: Mapping[str, Any]
     sweep: np.ndarray  # shape=(sweep,)
@@ -84,11 +73,7 @@ class Results:
         return f"{method}/{metric}" in self.arrays
 
     def values(self, method: str, metric: str) -> np.ndarray:
-        """Return the array (sweep, trial, round) of a metric.
-
-        Raises:
-          InputError: the method or the metric is unknown.
-        """
+        """Return the array (sweep, trial, round) of a metric."""
         if not self.has(method, metric):
             raise InputError(
                 f"there is no metric {metric!r} of {method!r} in these results; the metrics are "
@@ -98,11 +83,7 @@ class Results:
         return self.arrays[f"{method}/{metric}"]
 
     def label(self, metric: str) -> str:
-        """Return what a metric is called, with its unit.
-
-        Raises:
-          InputError: the experiment named no such metric.
-        """
+        """Return the label of a metric, with its unit."""
         if metric not in self.config["metrics"]:
             raise InputError(
                 f"these results do not say what the metric {metric!r} is called; they name "
@@ -112,33 +93,25 @@ class Results:
         return self.config["metrics"][metric]
 
     def detail(self, name: str, dimensions: int = 0) -> np.ndarray:
-        """Return what the figure shows besides metrics, an array of so many dimensions.
-
-        Raises:
-          InputError: there is nothing of that name, or it has another number of dimensions.
-        """
-        found = self.details.get(name)
-        if found is None or np.ndim(found) != dimensions:
-            has = "there is none" if found is None else f"it has {np.ndim(found)}"
+        """Return an array that the figure shows besides metrics, of so many dimensions."""
+        detail = self.details.get(name)
+        if detail is None or np.ndim(detail) != dimensions:
+            has = "there is none" if detail is None else f"it has {np.ndim(detail)}"
             raise InputError(
                 f"the figure needs {name!r} among the details of these results, with {dimensions} "
                 f"dimensions, but {has}",
                 value=name,
             )
-        return np.asarray(found)
+        return np.asarray(detail)
 
     def figure(self) -> Any:
-        """Return the experiment's own figure of these results, a matplotlib Figure.
-
-        Raises:
-          InputError: its experiment is not known here.
-        """
+        """Return the experiment's own figure of these results, a matplotlib Figure."""
         # Experiments lie above their results. This is the one call upwards, when somebody asks.
         experiments = import_module("fedjax_admm.trials.experiments")
         return experiments.find_again(self.config).draw(self)
 
     def _told(self) -> list[tuple[str, Any]]:
-        """Return what a notebook shows."""
+        """Return the lines that a notebook shows."""
         about = ("experiment", "title", "seed", "methods", "metrics")
         failed = {name: int(np.sum(each > 0)) for name, each in self.nonfinite.items()}
         return [
@@ -158,11 +131,8 @@ class Results:
         Args:
           summary: the rows of `summary.csv` if true, else a row per method, metric, sweep value,
             trial and round.
-          method: of which trials are wanted; all if None.
-          metric: of which trials are wanted; all if None.
-
-        Raises:
-          InputError: pandas is not installed, or there is no such method or metric.
+          method: the method whose trials are returned; all if None.
+          metric: the metric whose trials are returned; all if None.
         """
         if not summary:
             return trials_frame(self, method, metric)
@@ -172,10 +142,7 @@ class Results:
     def to_xarray(self) -> Any:
         """Return an xarray Dataset: a variable per metric over method, sweep, trial and round.
 
-        A method is `found["error"].loc["FSMDM"]`, for `sel` has an argument `method` of its own.
-
-        Raises:
-          InputError: xarray is not installed.
+        A method is `dataset["error"].loc["FSMDM"]`, for `sel` has an argument `method` of its own.
         """
         return trials_dataset(self)
 
@@ -198,14 +165,12 @@ def summary_text(results: Results) -> str:
 
 
 def _summary_rows(results: Results) -> Iterator[Sequence[str | int]]:
-    yield COLUMNS
+    yield _COLUMNS
     experiment, parameter = results.config["experiment"], results.config["parameter"]
     for name, values in results.arrays.items():
         method, metric = name.rsplit("/", 1)
         for one, value in zip(values, results.sweep, strict=True):
-            table = summarize(
-                one, axis=0
-            )  # one at a time: in float64 it takes several times as much
+            table = summarize(one, axis=0)  # one at a time, for it takes several times its memory
             for j, round_ in enumerate(results.rounds):
                 row = [column[j] for column in table]
                 yield [

@@ -11,7 +11,6 @@ from fedjax_admm._frames import dataset, optional, tidy_frame
 if TYPE_CHECKING:
     from fedjax_admm.trials.results._contract import Results
 
-_METHOD = "method"
 _ABOUT = ("experiment", "title", "parameter", "parameter_label", "seed")
 
 
@@ -28,44 +27,37 @@ def trials_frame(results: "Results", method: str | None, metric: str | None) -> 
             raise InputError(told, value=name)
     if method is not None and metric is not None:
         results.values(method, metric)  # which says so if it was not measured
-    chosen = {
-        name: array
-        for name, array in results.arrays.items()
-        if method in (None, name.rpartition("/")[0]) and metric in (None, name.rpartition("/")[2])
+    arrays = {
+        (own, name): array
+        for own, name, array in _by_method(results)
+        if method in (None, own) and metric in (None, name)
     }
-    pairs = [(own, of) for own, _, of in (name.rpartition("/") for name in chosen)]
-    categories = [list(dict.fromkeys(names)) for names in zip(*pairs, strict=True)]
+    categories = [list(dict.fromkeys(names)) for names in zip(*arrays, strict=True)]
     tables = []
-    for (own, of), array in zip(pairs, chosen.values(), strict=True):
+    for names, array in arrays.items():
         axes = {
             results.config["parameter"]: results.sweep,
             "trial": _smallest(np.arange(array.shape[1])),
             "round": _smallest(results.rounds),
         }
         table = tidy_frame(axes, {"value": _whole(array, results)}, "to_dataframe()")
-        for place, (name, told) in enumerate(((_METHOD, own), ("metric", of))):
-            codes = np.full(len(table), categories[place].index(told), np.int16)
-            table.insert(place, name, pandas.Categorical.from_codes(codes, categories[place]))
+        for place, column in enumerate(("method", "metric")):
+            codes = np.full(len(table), categories[place].index(names[place]), np.int16)
+            table.insert(place, column, pandas.Categorical.from_codes(codes, categories[place]))
         tables.append(table)
     return pandas.concat(tables, ignore_index=True)
 
 
-def _smallest(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers that are not negative in the smallest type that holds them."""
-    return numbers.astype(np.min_scalar_type(int(np.max(numbers, initial=0))))
-
-
 def trials_dataset(results: "Results") -> Any:
     """Return a Dataset with an array per metric over method, sweep value, trial and round."""
-    first = next(iter(results.arrays.values()))
+    shape = (len(results.sweep), results.trials, len(results.rounds))
     axes = {
-        _METHOD: results.methods,
+        "method": results.methods,
         "sweep": results.sweep,
-        "trial": np.arange(first.shape[1]),
+        "trial": np.arange(results.trials),
         "round": results.rounds,
     }
-    metrics = {name.rpartition("/")[2] for name in results.arrays}
-    absent = np.full((len(results.sweep), first.shape[1], len(results.rounds)), np.nan)
+    absent = np.full(shape, np.nan)
     arrays = {
         metric: np.stack(
             [
@@ -76,30 +68,41 @@ def trials_dataset(results: "Results") -> Any:
             ]
         )
         for metric in results.config["metrics"]
-        if metric in metrics
+        if any(results.has(method, metric) for method in results.methods)
     }
     about = {name: results.config[name] for name in _ABOUT if name in results.config}
-    found = dataset(axes, arrays, about, "to_xarray()")
+    table = dataset(axes, arrays, about, "to_xarray()")
     for metric in arrays:
-        found[metric].attrs["long_name"] = results.label(metric)
-    found["sweep"].attrs["long_name"] = results.config["parameter_label"]
-    return found
-
-
-def _whole(array: np.ndarray, results: "Results") -> np.ndarray:
-    """Return an array over all rounds: what has one number per trial stays what it is."""
-    return np.broadcast_to(array, (*array.shape[:2], len(results.rounds)))
+        table[metric].attrs["long_name"] = results.label(metric)
+    table["sweep"].attrs["long_name"] = results.config["parameter_label"]
+    return table
 
 
 def summary_frame(columns: Mapping[str, np.ndarray]) -> Any:
     """Return the columns of a `Summary` as a DataFrame: a row per entry, with its place."""
-    shape = np.shape(next(iter(columns.values())))
-    axes = {f"axis_{i}": np.arange(size) for i, size in enumerate(shape)} or {"axis_0": [0]}
-    return tidy_frame(axes, columns, "to_dataframe()")
+    return tidy_frame(_places(columns) or {"axis_0": [0]}, columns, "to_dataframe()")
 
 
 def summary_dataset(columns: Mapping[str, np.ndarray]) -> Any:
     """Return the columns of a `Summary` as a Dataset."""
+    return dataset(_places(columns), columns, {}, "to_xarray()")
+
+
+def _places(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
     shape = np.shape(next(iter(columns.values())))
-    axes = {f"axis_{i}": np.arange(size) for i, size in enumerate(shape)}
-    return dataset(axes, columns, {}, "to_xarray()")
+    return {f"axis_{i}": np.arange(size) for i, size in enumerate(shape)}
+
+
+def _by_method(results: "Results") -> list[tuple[str, str, np.ndarray]]:
+    """Return method, metric and array of every metric."""
+    return [(*name.rsplit("/", 1), array) for name, array in results.arrays.items()]
+
+
+def _smallest(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers that are not negative in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(np.max(numbers, initial=0))))
+
+
+def _whole(array: np.ndarray, results: "Results") -> np.ndarray:
+    """Return an array over all rounds; a metric of one number per trial is repeated."""
+    return np.broadcast_to(array, (*array.shape[:2], len(results.rounds)))

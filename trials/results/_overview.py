@@ -1,4 +1,4 @@
-"""What a run shows in a table: every method at every swept value, after some rounds."""
+"""Tables of runs: every method at every swept value, after some rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._summaries import Summary, summarize
 from fedjax_admm.trials.results._text_table import number_text, text_lines, text_table
 
-_HEADINGS = ("method", "mean", "standard error", "median", "non-finite")
 _SOME = 12  # recorded rounds that a mistake names
 
 
@@ -51,7 +50,7 @@ class Overview:
             )
             for row in self.rows
         ]
-        headings = (_HEADINGS[0], self.parameter, *_HEADINGS[1:])
+        headings = ("method", self.parameter, "mean", "standard error", "median", "non-finite")
         lines = text_lines([self.title], width)
         return "\n".join([*lines, "", text_table(headings, rows, width, names=0)])
 
@@ -61,55 +60,43 @@ def overview(results: Results, *, metric: str | None = None, round: int | None =
 
     Args:
       results: of a run, or of the trials that it has so far.
-      metric: which one; if None, the error, or what the experiment names first.
+      metric: its name; if None, the error, or the first that the experiment names.
       round: after how many rounds, one that was recorded; if None, after the last.
 
     Raises:
       InputError: the metric was not measured, or nothing was recorded after that round.
     """
-    metric = chosen_metric(results, metric)
+    metric, config = metric_of(results, metric), results.config
     rounds = results.rounds.tolist()
-    asked = int(rounds[-1] if round is None else round)
-    if asked not in rounds:
+    round = int(rounds[-1] if round is None else round)
+    if round not in rounds:
         some = rounds if len(rounds) <= _SOME else [*rounds[: _SOME - 2], "...", rounds[-1]]
         raise InputError(
-            f"must be one that was recorded ({listed(map(str, some))}), but it is {asked}",
+            f"must be one that was recorded ({listed(map(str, some))}), but it is {round}",
             argument="round",
-            value=asked,
+            value=round,
         )
     rows = []
     for method in results.methods:
-        if not results.has(method, metric):
-            continue
-        table = summarize(results.values(method, metric)[:, :, rounds.index(asked)], axis=1)
-        for i, value in enumerate(results.sweep):
-            rows.append(OverviewRow(method, value, Summary(*(column[i] for column in table))))
-    config = results.config
-    label = config["metrics"].get(metric, metric)
+        if results.has(method, metric):
+            values = results.values(method, metric)[:, :, rounds.index(round)]
+            table = summarize(values, axis=1)
+            for i, value in enumerate(results.sweep):
+                rows.append(OverviewRow(method, value, Summary(*(column[i] for column in table))))
     title = (
-        f"{config['experiment']}: {metric} ({label}) after {asked} rounds, {results.extent}; "
-        f"{config['parameter']}: {config['parameter_label']}"
+        f"{config['experiment']}: {metric} ({config['metrics'].get(metric, metric)}) after {round} "
+        f"rounds, {results.extent}; {config['parameter']}: {config['parameter_label']}"
     )
-    return Overview(metric, asked, title, config["parameter"], tuple(rows))
+    return Overview(metric, round, title, config["parameter"], tuple(rows))
 
 
-def chosen_metric(results: Results, metric: str | None, place: str = "this run") -> str:
-    """Return the metric that is meant: one that was measured for some method.
-
-    Args:
-      results: of a run.
-      metric: as a person named it; if None, the error, or what the experiment names first.
-      place: what the results are called in a mistake.
-
-    Raises:
-      InputError: no method has it.
-    """
+def metric_of(results: Results, metric: str | None, place: str = "this run") -> str:
+    """Return the metric of a name; if None, the error, or the first that the experiment names."""
     measured = {name.rpartition("/")[2]: None for name in results.arrays}
-    named = [name for name in results.config["metrics"] if name in measured]
     if metric is None:
+        named = [name for name in results.config["metrics"] if name in measured]
         return "error" if "error" in named else named[0]
     if metric not in measured:
-        raise InputError(
-            f"{place} has no metric {metric!r}; it has {listed(measured)}", value=metric
-        )
+        told = f"{place} has no metric {metric!r}; it has {listed(measured)}"
+        raise InputError(told, value=metric)
     return metric

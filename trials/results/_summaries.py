@@ -22,19 +22,11 @@ class Summary(NamedTuple):
     nonfinite: np.ndarray  # int: trials left out of the other columns
 
     def to_dataframe(self) -> Any:
-        """Return a pandas DataFrame: a row per entry, with its place on the axes.
-
-        Raises:
-          InputError: pandas is not installed.
-        """
+        """Return a pandas DataFrame: a row per entry, with its place on the axes."""
         return summary_frame(self._asdict())
 
     def to_xarray(self) -> Any:
-        """Return an xarray Dataset with a variable per statistic.
-
-        Raises:
-          InputError: xarray is not installed.
-        """
+        """Return an xarray Dataset with a variable per statistic."""
         return summary_dataset(self._asdict())
 
 
@@ -54,13 +46,13 @@ def summarize(values: np.ndarray, axis: int) -> Summary:
     # By a power of two, so that neither sums nor squares overflow or vanish: no bit is lost.
     largest = np.max(np.where(finite, np.abs(values), 0), axis=0, initial=0)
     exponent = np.frexp(largest)[1]
-    kept = np.where(finite, np.ldexp(np.where(finite, values, 0), -exponent), np.nan)
+    scaled = np.where(finite, np.ldexp(np.where(finite, values, 0), -exponent), np.nan)
     with warnings.catch_warnings():
         # All-NaN slices and single trials give NaN, which is what is meant.
         warnings.simplefilter("ignore", RuntimeWarning)
-        mean = np.nanmean(kept, axis=0)
-        error = np.nanstd(kept, axis=0, ddof=1) / np.sqrt(number)
-        quantiles = np.nanquantile(kept, [0.1, 0.5, 0.9], axis=0)
+        mean = np.nanmean(scaled, axis=0)
+        error = np.nanstd(scaled, axis=0, ddof=1) / np.sqrt(number)
+        quantiles = np.nanquantile(scaled, [0.1, 0.5, 0.9], axis=0)
     mean, error, q10, median, q90 = (np.ldexp(x, exponent) for x in (mean, error, *quantiles))
     trials = np.full(number.shape, values.shape[0])
     return Summary(trials, mean, error, median, q10, q90, trials - number)

@@ -1,10 +1,10 @@
 from fedjax_admm.trials.running._configuration import Request as Request
 from fedjax_admm.trials.running._folders import (
+    holds_no_run as holds_no_run,
     resumed_x64 as resumed_x64,
     unfinished_folder as unfinished_folder,
 )
 from fedjax_admm.trials.running._report import summary as summary
-from fedjax_admm.trials.running._resumption import holds_no_run as holds_no_run
 from fedjax_admm.trials.running._running import (
     NonFiniteError as NonFiniteError,
     run_experiment as run_experiment,

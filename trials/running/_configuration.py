@@ -41,18 +41,16 @@ class Request:
 
 
 def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
-    """Return all that is known of a run before it is cut into chunks, as JSON holds it.
-
-    Raises:
-      InputError: an argument, a setting or a swept value does not fit.
-    """
-    usual = {"trials": experiment.trials, "rounds": experiment.rounds, "seed": DEFAULT_SEED}
-    usual |= experiment.quick if request.quick else {}
-    given = {name: getattr(request, name) for name in usual}
-    chosen = usual | {name: value for name, value in given.items() if value is not None}
+    """Return all that is known of a run before it is cut into chunks, as JSON holds it."""
+    sizes = {"trials": experiment.trials, "rounds": experiment.rounds, "seed": DEFAULT_SEED}
+    sizes |= experiment.quick if request.quick else {}
+    sizes = {
+        name: size if getattr(request, name) is None else getattr(request, name)
+        for name, size in sizes.items()
+    }
     settings = experiment.resolve(request.settings or {})
-    rounds = count("rounds", chosen["rounds"])
-    trials = count("trials", chosen["trials"])
+    rounds = count("rounds", sizes["rounds"])
+    trials = count("trials", sizes["trials"])
     experiment.check_limits(settings, trials, rounds)
     traffic = experiment.traffic(settings, rounds)
     statement, data = experiment.words(settings, rounds)
@@ -62,12 +60,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "experiment": experiment.name,
         # Where it was found, and its file's digest, if it is not one of this package's own.
         "source": origin
-        and {
-            "asked": origin.asked,
-            "again": origin.again,
-            "file": origin.file,
-            "distribution": origin.distribution,
-        },
+        and {name: getattr(origin, name) for name in ("asked", "again", "file", "distribution")},
         "digest": origin and origin.digest,
         "title": experiment.title,
         "paper": experiment.paper,
@@ -79,7 +72,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "methods": list(traffic),
         "trials": trials,
         "rounds": rounds,
-        "seed": count("seed", chosen["seed"], at_least=0, at_most=2**32 - 1),
+        "seed": count("seed", sizes["seed"], at_least=0, at_most=2**32 - 1),
         "settings": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in settings.items()

@@ -1,50 +1,44 @@
-"""Where runs lie: which folder a run may write into, and which ones hold an unfinished run."""
+"""The folder of a run: the run that is there already, and how a new one begins in it."""
 
-import contextlib
 import glob
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from fedjax_admm._checks import InputError, listed
-from fedjax_admm.trials import folders
-from fedjax_admm.trials.engine import CHUNK_NAME, CHUNKS, ChunkStore, hosts
+from fedjax_admm._checks import InputError
+from fedjax_admm.trials import files, folders
+from fedjax_admm.trials.engine import CHUNKS, ChunkStore, hosts
 from fedjax_admm.trials.experiments import Experiment
-from fedjax_admm.trials.figures import PICTURES
+from fedjax_admm.trials.figures import PICTURES, figure_files
 from fedjax_admm.trials.profiling import PROFILE
-from fedjax_admm.trials.results import ARRAYS, CONFIG, SUMMARY
+from fedjax_admm.trials.results import ARRAYS, CONFIG, SUMMARY, check_configuration
 from fedjax_admm.trials.running._configuration import Request
 
-WRITTEN = (ARRAYS, SUMMARY, *PICTURES)
-"""What a finished run may leave besides its configuration, its chunks and perhaps a profile."""
+_WRITTEN = (ARRAYS, SUMMARY, *PICTURES)  # besides the configuration, chunks and perhaps a profile
 
 
 @contextmanager
 def locked_for_all(out: Path) -> Iterator[None]:
-    """Have the first process lock the folder of a run for all of them.
-
-    Raises:
-      InputError: another run writes there, or the file system refuses; in the first process.
-      StoppedElsewhereError: the same, in the others.
-    """
-    with ExitStack() as held:
+    """Have the first process lock the folder of a run for all of them."""
+    with ExitStack() as stack:
 
         def lock() -> None:
-            held.enter_context(folders.locked(out))
+            stack.enter_context(folders.locked(out))
 
         hosts.from_first(lock)
         yield
 
 
-def check_places(
-    out: Path, request: Request, inputs: list[Path], *, resume: bool, overwrite: bool
-) -> None:
-    """Check what nobody may ask for: to resume and replace, or to write over links and inputs.
+def run_to_resume(
+    experiment: Experiment, request: Request, out: Path, *, resume: bool, overwrite: bool
+) -> dict[str, Any] | None:
+    """Return the configuration of the run in `out` that goes on, or None where a new one begins.
 
-    Raises:
-      InputError: it is asked for.
+    A finished run goes on if it has fewer trials than are asked for, or if its results are gone. A
+    resumed run begins where there is none: a job that is queued again has one command line. If its
+    configuration alone is gone, its chunks tell whether they belong to what is asked for.
     """
     if resume and overwrite:
         raise InputError(
@@ -54,170 +48,72 @@ def check_places(
             others=["overwrite"],
         )
     subfolders = [CHUNKS, *([PROFILE] if request.profile else [])]
-    folders.check_places(out, (*WRITTEN, CONFIG), subfolders=subfolders, inputs=inputs)
-
-
-def check_ours(out: Path, pictures: Sequence[str], *, new: bool) -> None:
-    """Check that nothing of somebody else's would be lost, and remove what killed processes left.
-
-    Args:
-      out: the folder of a run; it is locked.
-      pictures: names of the files of the figure that will be written.
-      new: whether the run begins there.
-
-    Raises:
-      InputError: something would be.
-    """
-    if new:
-        folders.check_free(out, (CONFIG, *WRITTEN), None, subfolders=[CHUNKS])
-    elif folders.read_config(out) is None:
-        _check_trials_alone(out)
-    else:
-        folders.check_own(out, (ARRAYS, SUMMARY, *pictures))
-    _remove_unfinished(out)
-
-
-def _check_trials_alone(out: Path) -> None:
-    there = [name for name in WRITTEN if os.path.lexists(out / name)]
-    if there:
-        those = "those files" if len(there) > 1 else "that file"
+    inputs = inputs_of(experiment, request)
+    folders.check_places(out, (*_WRITTEN, CONFIG), subfolders=subfolders, inputs=inputs)
+    if overwrite:
+        return None
+    if not resume:
+        _check_new(out)
+        return None
+    if not os.path.lexists(out / CONFIG):
+        folders.check_own(out, _WRITTEN)
+        return None
+    config = files.read_json(out / CONFIG)
+    check_configuration(out / CONFIG, config)
+    folders.check_own(out, (ARRAYS, SUMMARY, *(request.figure or figure_files(config)).names))
+    finished = config["status"] == "finished" and (out / ARRAYS).exists()
+    if finished and request.trials in (None, config["trials"]):
         raise InputError(
-            f"{out} holds trials of a run whose {CONFIG} is gone, and beside them "
-            f"{listed(there)}, which nothing tells to be of that run",
+            f"{out} holds a finished run of {config['experiment']}",
             value=out,
-            remedy=f"move {those} away to go on with the trials, or choose another --out",
-        )
-
-
-def check_replaceable(out: Path) -> None:
-    """Check that `--overwrite` loses no trials whose run is not known; remove what is unfinished.
-
-    Raises:
-      InputError: they are there without a configuration.
-    """
-    config = folders.read_config(out) or {}
-    if "experiment" not in config and ChunkStore(out / CHUNKS).begun():
-        what = "is damaged" if os.path.lexists(out / CONFIG) else "is gone"
-        raise InputError(
-            f"{out} holds trials of a run whose {CONFIG} {what}",
-            value=out,
-            remedy="go on with them by --resume in the place of --overwrite, or choose another "
+            remedy=f"ask for more than its {config['trials']} with --trials or choose another "
             "--out",
         )
-    _remove_unfinished(out)
+    return config
 
 
-def clear_replaced(out: Path, pictures: Sequence[str]) -> None:
-    """Remove what a run replaces: files of the names that it writes, and those of an earlier run.
-
-    Args:
-      out: the folder of a run; it is locked.
-      pictures: names of the files of the figure that will be written.
-
-    Raises:
-      InputError: the file system refuses.
-    """
-    config = folders.read_config(out) or {}
-    others = [name for name in PICTURES if folders.is_recorded(config, out / name)]
-    folders.clear(out, dict.fromkeys((ARRAYS, SUMMARY, *pictures, *others)))
-
-
-@contextmanager
-def chunks_set_aside(out: Path, overwrite: bool) -> Iterator[Callable[[], None]]:
-    """Set the chunks aside of a run that `--overwrite` replaces, while the new one is prepared.
-
-    Gives what removes them, once the new run has begun; without that they are put back. Where the
-    process is killed, `put_chunks_back` does that for the next one.
-
-    Raises:
-      InputError: the file system refuses.
-    """
-    chunks, aside = out / CHUNKS, out / f".replaced.{os.getpid()}.tmp"
-    names: list[str] = []
-
-    def set_aside() -> None:
-        if overwrite and chunks.is_dir():
-            names.extend(path.name for path in chunks.iterdir() if is_chunk(path))
-        if names:
-            _move(names, chunks, aside, out)
-
-    def remove() -> None:
-        if names:
-            folders.clear(aside, names)
-            names.clear()
-            _remove_if_empty(aside)
-
-    try:
-        hosts.from_first(set_aside)
-        yield remove
-    finally:
-        if names:
-            _put_back(aside, names, out)
-
-
-def put_chunks_back(out: Path) -> None:
-    """Put chunks back that a killed process had set aside: no run has begun in their place.
-
-    Args:
-      out: the folder of a run; it is locked.
-
-    Raises:
-      InputError: the file system refuses.
-    """
-    for aside in sorted(out.glob(".replaced.*.tmp")):
-        found = re.fullmatch(r"\.replaced\.([1-9][0-9]{0,9})\.tmp", aside.name)
-        if found is None or aside.is_symlink() or not aside.is_dir():
-            continue
-        if int(found[1]) == os.getpid() or folders.is_gone(int(found[1])):
-            _put_back(aside, [path.name for path in aside.iterdir() if is_chunk(path)], out)
-
-
-def _put_back(aside: Path, names: list[str], out: Path) -> None:
-    chunks = out / CHUNKS
-    _move([name for name in names if not (chunks / name).exists()], aside, chunks, out)
-    _remove_if_empty(aside)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-
-
-def _move(names: list[str], source: Path, target: Path, out: Path) -> None:
-    try:
-        if names:
-            target.mkdir(exist_ok=True)
-        for name in names:
-            os.rename(source / name, target / name)
-    except OSError as error:
+def _check_new(out: Path) -> None:
+    """Check that a folder is empty; the sentence tells how to go on with a run that is there."""
+    config = folders.read_config(out)
+    if config.get("status") == "running":
+        kind, remedy = "an unfinished", "add --resume to go on, or --overwrite,"
+    else:
+        kind = "a finished"
+        remedy = "add trials with --resume --trials N, replace it with --overwrite"
+    if "experiment" in config:
         raise InputError(
-            f"cannot replace the chunks of {out}: {error.strerror}",
+            f"{out} holds {kind} run of {config['experiment']}",
             value=out,
-            remedy="choose another --out",
-        ) from None
+            remedy=f"{remedy} or choose another --out",
+        )
+    folders.check_empty(out)
 
 
-def is_chunk(path: Path) -> bool:
-    """Return whether a file is called as chunks are."""
-    return re.fullmatch(CHUNK_NAME, path.name) is not None
+def begin_run(out: Path, config: Mapping[str, Any], store: ChunkStore, overwrite: bool) -> None:
+    """Write the configuration of a run that begins, and remove the run that it replaces."""
+    if overwrite:
+        store.clear()
+        folders.remove(out, (ARRAYS, SUMMARY, *figure_files(config).names))
+    folders.write_config(out, config)
 
 
 def inputs_of(experiment: Experiment, request: Request) -> list[Path]:
-    """Return the files that a run may read: its experiment's, and what its settings name."""
+    """Return the files that a run may read: its experiment's, and those that its settings name."""
     origin = experiment.origin
     own = [Path(origin.file)] if origin is not None and origin.file is not None else []
     return own + [Path(text) for text in (request.settings or {}).values()]
 
 
-def unfinished_folder(name: str) -> Path:
-    """Return the latest folder of `results/` that holds an unfinished run of an experiment.
+def holds_no_run(out: Path) -> bool:
+    """Return whether neither the configuration of a run is in a folder, nor trials of one."""
+    return not os.path.lexists(out / CONFIG) and not ChunkStore(out / CHUNKS).begun()
 
-    Raises:
-      InputError: no folder of `results/` holds one.
-    """
+
+def unfinished_folder(name: str) -> Path:
+    """Return the latest folder of `results/` that holds an unfinished run of an experiment."""
     candidates = []
     for path in Path("results").glob(f"{glob.escape(name)}*/{CONFIG}"):
-        config = folders.read_config(path.parent) or {}
+        config = folders.read_config(path.parent)
         if config.get("experiment") == name and config.get("status") == "running":
             candidates.append((path.stat().st_mtime, path.parent))
     if not candidates:
@@ -230,9 +126,5 @@ def unfinished_folder(name: str) -> Path:
 
 
 def resumed_x64(out: Path) -> bool:
-    """Return whether the unfinished run in `out` computes in float64; False without such a run."""
-    return bool((folders.read_config(out) or {}).get("x64"))
-
-
-def _remove_unfinished(out: Path) -> None:
-    folders.remove_unfinished(out, "|".join(map(re.escape, (*WRITTEN, CONFIG))))
+    """Return whether the run in `out` computes in float64; False without a run."""
+    return bool(folders.read_config(out).get("x64"))

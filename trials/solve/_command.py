@@ -8,7 +8,6 @@ caption in figure.txt) into a folder, with whatever tables and arrays it has bes
 import math
 import os
 import platform
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,8 +78,7 @@ def claimed_folder(
 ) -> Iterator[Path]:
     """Give the folder of the result, FAMILY-INPUT in the current one if none is named.
 
-    Nobody else writes there meanwhile. It is new, empty, or holds an earlier result of the same
-    family whose files are as they were written.
+    Nobody else writes there meanwhile. It is new or empty.
 
     Args:
       settings: what will be solved.
@@ -98,9 +96,7 @@ def claimed_folder(
     with folders.locked(folder, owner_only=settings.owner_only()):
         folders.check_places(folder, names, inputs=_inputs(settings, path))
         if not overwrite:
-            folders.check_free(folder, names, _kind(settings))
-        ours = (*tables, *figures.PICTURES, results.CONFIG)
-        folders.remove_unfinished(folder, "|".join(map(re.escape, ours)))
+            folders.check_empty(folder)
         yield folder
 
 
@@ -171,7 +167,7 @@ def put_solution(
         stale += set(figures.PICTURES) - set(chosen.names)
         config = {
             "command": repeating_command(settings, path, folder),
-            **_kind(settings),
+            "family": settings.family,
             "settings": {"input": path, **settings.stored(), "out": folder},
             "data": solution.data,
             "result": solution.result,
@@ -186,8 +182,7 @@ def put_solution(
             stage,
             folder,
             _as_json(config),
-            _kind(settings),
-            gone=stale,
+            stale=stale,
             inputs=_inputs(settings, path),
             overwrite=overwrite,
         )
@@ -230,11 +225,6 @@ def _as_json(value: Any) -> Any:
         return [_as_json(each) for each in value]
     lost = isinstance(value, float) and not math.isfinite(value)
     return str(value) if lost or isinstance(value, Path) else value
-
-
-def _kind(settings: Settings) -> dict[str, Any]:
-    """Return what tells the results of a family from others, as config.json holds it."""
-    return {"family": settings.family}
 
 
 def _inputs(settings: Settings, path: Path) -> list[Path]:

@@ -187,7 +187,7 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     before = {path.name: path.read_bytes() for path in first.glob("*.csv")}
     words = shlex.split(config["command"])
     assert words[0] == "fedjax-admm"
-    assert command(*words[1:]).code == 0
+    assert command(*words[1:], "--overwrite").code == 0
     assert {path.name: path.read_bytes() for path in first.glob("*.csv")} == before
 
 
@@ -427,7 +427,8 @@ def test_auto_chooses_on_some_splits_and_reports_others(solve, tmp_path):
     assert "a trace of optimism remains" in outcome.out
     assert float(reported["GTV"]["mean"]) < float(reported["local"]["mean"])
     # A run without a grid leaves none of an earlier one behind.
-    assert solve(None, *BASIC, "--threshold", 20, "--rounds", 200, "--out", "auto").code == 0
+    options = (*BASIC, "--threshold", 20, "--rounds", 200, "--out", "auto", "--overwrite")
+    assert solve(None, *options).code == 0
     assert not (tmp_path / "auto/lam_grid.csv").exists()
 
 

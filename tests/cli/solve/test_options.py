@@ -111,7 +111,7 @@ def test_one_line_is_stored_and_repeated(solve, tmp_path):
     assert words[:3] == ["fedjax-admm", "solve", "localization-more"]
     assert words[words.index("--trust") + 1] == "0.5"
     before = (folder / "models.csv").read_bytes()
-    assert solve(OneMore, *words[words.index("--rounds") + 2 :]).code == 0
+    assert solve(OneMore, *words[words.index("--rounds") + 2 :], "--overwrite").code == 0
     assert (folder / "models.csv").read_bytes() == before
 
 

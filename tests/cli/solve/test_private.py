@@ -385,7 +385,8 @@ def test_keys_of_the_system_have_64_random_bits():
 def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path):
     told = []
     for seed in (0, 1):
-        outcome = solve(text(measured(seed)), *SMALL, "--epsilon", 1, "--out", "same")
+        options = ("--epsilon", 1, "--out", "same", "--overwrite")
+        outcome = solve(text(measured(seed)), *SMALL, *options)
         assert outcome.code == 0, outcome.err
         folder = tmp_path / "same"
         files = {name: (folder / name).read_bytes() for name in sorted(PUBLIC)}
@@ -412,7 +413,7 @@ def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     options = (*SMALL, "--epsilon", 1, "--seed", 3)
     plain = solve(text(measured()), *options)
     models, figure = (folder / "models.csv").read_bytes(), (folder / "figure.png").stat().st_size
-    outcome = solve(None, *options, "--evaluate", "--keep-private")
+    outcome = solve(None, *options, "--evaluate", "--keep-private", "--overwrite")
     assert outcome.code == 0, outcome.err
     unprotected = {"evaluation.csv", "private_models.csv"}
     assert {path.name for path in folder.iterdir()} == PUBLIC | unprotected
@@ -449,7 +450,7 @@ def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
     assert found["shortfall"]["clipped"] > 0
 
     # Later runs leave nothing behind that is not protected.
-    assert solve(None, *options).code == 0
+    assert solve(None, *options, "--overwrite").code == 0
     assert {path.name for path in folder.iterdir()} == PUBLIC
 
 
@@ -637,7 +638,7 @@ def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
     config = (folder / "config.json").read_text()
     words = shlex.split(json.loads(config)["command"])
     assert words[:3] == ["fedjax-admm", "solve", "private"]
-    again = command(*words[1:])
+    again = command(*words[1:], "--overwrite")
     assert again.out == outcome.out
     assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == before
     assert json.loads((folder / "config.json").read_text()) == json.loads(config)

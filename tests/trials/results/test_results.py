@@ -246,7 +246,7 @@ def test_results_are_read_back_as_they_were(folder):
         ("config.json", b"{", "cannot be read"),
         ("config.json", b"[]", "cannot be read"),
         ("trials.npz", None, "has not finished"),
-        ("trials.npz", b"PK nonsense", "has changed since the run wrote it"),
+        ("trials.npz", b"PK nonsense", "is damaged"),
     ],
 )
 def test_a_broken_result_is_named(folder, tmp_path, file, content, words):
@@ -325,7 +325,7 @@ def test_another_version_does_not_go_on(tmp_path, monkeypatch):
         run(tmp_path / "out")
     let_go()
     monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
-    with pytest.raises(InputError, match=r"begun with fedjax-admm .*, but this is 9\.9"):
+    with pytest.raises(InputError, match=r"begun with fedjax-admm .*, not 9\.9"):
         run_experiment(EXPERIMENT, Request(), tmp_path / "out", resume=True, progress=False)
 
 

@@ -1,6 +1,5 @@
 """The trials that a run has so far: read as they will be in the end, and nothing is changed."""
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -81,10 +80,6 @@ def test_chunks_of_another_run_and_damaged_ones_are_refused(begun):
     path.write_bytes(sound)
     edit(begun, program="0" * 64)
     with pytest.raises(InputError, match="npz is of another run than the configuration beside it"):
-        results.load(begun, unfinished=True)
-    config = json.loads((begun / "config.json").read_text())
-    (begun / "config.json").write_text(json.dumps(config | {"seed": 7}))
-    with pytest.raises(InputError, match=r"config\.json has changed since the run wrote it"):
         results.load(begun, unfinished=True)
 
 
