@@ -9,6 +9,14 @@ import typer
 from typer.core import TyperCommand
 
 from fedjax_admm._checks import InputError, one_line
+from fedjax_admm.trials.solve import (
+    Columns as Columns,
+    Format as Format,
+    Style as Style,
+    real_number as real_number,
+    whole as whole,
+    whole_number,
+)
 
 _MOST_MEMORY = 2**20  # GiB: more than any machine has
 
@@ -35,29 +43,6 @@ class Command(TyperCommand):
             raise error.renamed(names) from error.__cause__
 
 
-def whole_number(text: str) -> int:
-    """Read an option's text; typer's own message does not name the value."""
-    try:
-        return int(_plain(text))
-    except ValueError:
-        raise typer.BadParameter(f"{one_line(text)} is not a whole number.") from None
-
-
-def real_number(text: str) -> float:
-    """Read an option's text."""
-    try:
-        return float(_plain(text))
-    except ValueError:
-        raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
-
-
-def _plain(value: str | float) -> str | float:
-    """Return a number or its text; Python reads 1_000 and other scripts' digits: people slip."""
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
-        raise ValueError
-    return value
-
-
 def folder_name(text: str | Path) -> Path:
     """Read the name of a folder; the current one is `.`, and nothing is no name."""
     name = str(text)
@@ -69,11 +54,6 @@ def folder_name(text: str | Path) -> Path:
 def device_count(text: str) -> int | None:
     """Read a number of devices; None stands for all."""
     return None if text == "all" else whole_number(text)
-
-
-def whole(help_: str) -> Any:
-    """Return an option that is a whole number."""
-    return typer.Option(parser=whole_number, metavar="INTEGER", help=help_)
 
 
 def as_bytes(gibibytes: float | None) -> int | None:
@@ -115,17 +95,6 @@ Name = Annotated[
         metavar="EXPERIMENT",
         help="As `list` shows it; or PATH.py, PATH.py:NAME or package.module:NAME.",
     ),
-]
-Style = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of the figure: default, paper or slides.")
-]
-Format = Annotated[
-    str | None,
-    typer.Option(metavar="KIND,...", help="Of the figure: any of png,pdf,svg,pgf (png,pdf)."),
-]
-Columns = Annotated[
-    int | None,
-    whole("Of the page, 1 or 2, that the figure is as wide as (3.5 or 7.16 inches)."),
 ]
 Bands = Annotated[
     str | None,

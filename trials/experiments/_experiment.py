@@ -48,8 +48,6 @@ ROUNDS = "rounds"
 
 _MOST_VALUES = 1000  # of a sweep: each is traced and checked by itself
 _LARGEST = 2**31 - 1  # sizes are int32
-_MANY_ROUNDS = 10**8  # of all trials: a run of so many is traced to see how long it takes
-_ENLARGED = 100  # so many times the usual size
 
 
 @short_repr
@@ -228,44 +226,24 @@ class Experiment:
         return settings
 
     def check_limits(self, settings: Settings, trials: int, rounds: int) -> None:
-        """Check that a run fits into memory and a day, from shapes, before anything is compiled.
-
-        The program is traced for it where numbers are far from the usual ones.
-
-        Raises:
-          InputError: it does not fit; the sentence says how much it would take.
-        """
+        """Check from shapes that a run fits into memory and a day, before anything is compiled."""
         values = settings[self.sweep.name]
-        told = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
+        work = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
         remedy = "take fewer, or smaller settings"
         try:
             problem = self._problem_shapes({**settings, ROUNDS: rounds}, values[0])
-            size = limits.tree_bytes(problem) * len(values)
-            limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
-            limits.check_time(told, float(trials) * rounds * len(values), remedy)
-            if trials * rounds < _MANY_ROUNDS and not self._enlarged(settings):
-                return
-            traced = jax.make_jaxpr(self.trial(settings, rounds))(jax.random.key(0))
         except (MemoryError, OverflowError, jax.errors.JaxRuntimeError):
             raise InputError(
                 f"the arrays of a trial of {self.name} with these settings are larger than any "
                 "memory",
                 remedy=remedy,
             ) from None
-        limits.check_memory(
-            f"what {told} give", trials * limits.tree_bytes(traced.out_avals), remedy
-        )
-        limits.check_time(told, trials * limits.numbers_computed(traced), remedy)
+        size = limits.tree_bytes(problem) * len(values)
+        limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
+        limits.check_time(work, float(trials) * rounds * len(values), remedy)
 
     def _problem_shapes(self, settings: Settings, value: Any) -> Any:
         return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))
-
-    def _enlarged(self, settings: Settings) -> bool:
-        """Whether a whole number is much larger than by default."""
-        return any(
-            isinstance(usual, int) and settings[name] > _ENLARGED * max(1, usual)
-            for name, usual in self.settings.items()
-        )
 
     def trial(self, settings: Settings, rounds: int) -> Callable[[jax.Array], dict]:
         """Return the pure function of one trial: key -> arrays "method/metric", (sweep, round)."""

@@ -15,16 +15,22 @@ from fedjax_admm.trials.solve._command import (
     write_solution as write_solution,
 )
 from fedjax_admm.trials.solve._families import FAMILIES as FAMILIES
-from fedjax_admm.trials.solve._settings import (
-    Demand as Demand,
+from fedjax_admm.trials.solve._options import (
+    Columns as Columns,
+    Format as Format,
     Option as Option,
-    Settings as Settings,
+    Style as Style,
     choice as choice,
     flag as flag,
     number as number,
-    option_name as option_name,
-    options as options,
     random_seed as random_seed,
+    real_number as real_number,
     text as text,
     whole as whole,
+    whole_number as whole_number,
+)
+from fedjax_admm.trials.solve._settings import (
+    Settings as Settings,
+    option_name as option_name,
+    options as options,
 )

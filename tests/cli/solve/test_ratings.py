@@ -537,21 +537,15 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--clients", 0), "--clients must be at least 1"),
         (("--sampled", 0), "--sampled must be at least 1"),
-        (("--rank", 0), "--rank must be at least 1"),
-        (("--rounds", 0), "--rounds must be at least 1"),
         (("--rounds", "many"), "--rounds.*'many' is not a whole number"),
-        (("--inner-steps", 0), "--inner-steps must be at least 1"),
-        (("--penalty", "lasso"), "--penalty must be one of l2, l1, nonnegative, .* 'lasso'"),
-        (("--lam", -1), "--lam must lie between 0 and 1e30, but it is -1"),
-        (("--gamma", "nan"), "--gamma must lie between 0 and 1e30, but it is nan"),
-        (("--beta", "big"), "--beta must be a positive number or auto, but it is 'big'"),
-        (("--beta", 0), "--beta must lie between 1e-30 and 1e30, but it is 0; useful ones"),
-        (("--beta", "inf"), "--beta must lie between 1e-30 and 1e30, but it is inf"),
-        (("--validation", 0), "--validation must lie between 0 and 1, but it is 0"),
-        (("--seed", -1), "--seed must be at least 0"),
-        (("--top-count", 0), "--top-count must be at least 1"),
+        (
+            ("--penalty", "lasso"),
+            "--penalty must be one of 'l2', 'l1' and 'nonnegative', .*'lasso'",
+        ),
+        (("--lam", -1), "--lam must be at least 0, but it is -1"),
+        (("--beta", "big"), "--beta must be a number or auto, but it is 'big'"),
+        (("--beta", 0), "--beta must be at least 1e-30, but it is 0"),
         (("--out", "mine.csv"), r"--out mine\.csv is a file, not a folder"),
     ],
 )

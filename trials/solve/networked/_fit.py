@@ -31,7 +31,6 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv
-from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
 from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units
@@ -39,7 +38,6 @@ from fedjax_admm.trials.tables import NEAREST, WASSERSTEIN, NodeGraph, Observati
 
 _QUADRATIC = ("mocha", "squared")
 _EVERY = 10  # rounds between two looks at the gap
-_USUAL_ROUNDS = 100  # after which fits have mostly converged
 GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
 SAME_MODEL = 1e-3  # neighbours whose models differ by less than this share of the median length
 
@@ -85,25 +83,18 @@ class NetworkedFit:
 
 
 def check_size(observations: Observations, settings: NetworkedSettings) -> None:
-    """Check that distances and models are found within a day and the memory.
-
-    Raises:
-      InputError: they are not.
-    """
+    """Check that distances and models fit into memory."""
     nodes, dim = len(observations.nodes), len(observations.columns)
     rows = nodes * int(observations.counts.max())
-    splits, rounds = settings.splits + 1, min(settings.rounds, _USUAL_ROUNDS)
+    splits = settings.splits + 1
     models = float(splits) * nodes * dim * (len(GRID) if settings.lam == AUTO else 1)
     drawn = settings.graph in (WASSERSTEIN, NEAREST)
     pairs = nodes**2 / 2 if drawn else 0.0
-    check_work(
-        settings,
+    settings.check_memory(
         f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients",
+        2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
         "take fewer {splits}, nodes or columns"
         + (", or give the edges in a file with {graph}" if drawn else ""),
-        steps=rounds + float(splits) * nodes,  # every node's rows are dealt for every split
-        numbers=2.0 * rounds * models * dim + float(splits) * rows * dim**2 + pairs * dim**3,
-        held=2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
     )
 
 

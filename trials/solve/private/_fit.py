@@ -40,7 +40,6 @@ from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.solve._command import spacing
-from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.private._settings import (
     LOSSES,
     P_ADMM,
@@ -116,25 +115,6 @@ def solver_of(settings: PrivateSettings, plan: Plan) -> Any:
     if settings.method == SUBGRADIENT:
         return private_subgradient(release, step_size=steps)
     return private_networked_admm(release, rho=given["rho"], step_size=steps)
-
-
-def check_size(observations: Observations, settings: PrivateSettings) -> None:
-    """Check that a run takes no longer than a day and no more than the memory.
-
-    Raises:
-      InputError: it does.
-    """
-    clients, dim, rounds = len(observations.nodes), len(observations.columns), settings.rounds
-    steps = rounds * (3 if settings.evaluate else 1)  # with those that `shortfall` compares
-    rows = clients * int(observations.counts.max())
-    check_work(
-        settings,
-        f"{rounds} rounds of {clients} clients with {dim} coefficients",
-        "take fewer {rounds}, clients or columns",
-        steps=steps,
-        numbers=4.0 * steps * rows * dim,
-        held=2.0 * rows * dim + 6.0 * rounds,  # the noise of every round, planned in float64
-    )
 
 
 def fit_private(

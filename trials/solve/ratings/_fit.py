@@ -29,7 +29,6 @@ from fedjax_admm.ratings import ClientRatings, Ratings, read_ratings
 from fedjax_admm.solvers import FedMCADMM, fedmc_admm, fedmc_typical_beta
 from fedjax_admm.traffic import totals
 from fedjax_admm.trials.solve._command import Stages
-from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.ratings._rounds import (
     advanced,
     fresh_factors,
@@ -46,7 +45,6 @@ MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
 KNOWN = 5  # an item needs so many ratings to be recommended
 _SWEEPS = 20  # of the biases
 _MORE = 4  # the fit to all ratings takes a fourth of the rounds more
-_AS_RUNS = 4  # what the search of a grid costs, in whole runs, at most
 _ROOMY = 2 * 10**7  # ratings
 
 
@@ -140,7 +138,7 @@ def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int
             "learn."
         )
     try:
-        return table, [table.user(identity) for identity in settings.top]
+        return table, [table.user(identity) for identity in settings.top or ()]
     except InputError as error:
         raise error.about("top") from None
 
@@ -195,26 +193,14 @@ def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
 
 
 def check_size(table: Ratings, settings: RatingsSettings) -> None:
-    """Check that a table is completed within a day and the memory.
-
-    Raises:
-      InputError: it is not, or the settings do not fit the table.
-    """
-    settings = fitted_to(settings, table)
-    clients, sampled = settings.clients, settings.sampled
+    """Check that the settings fit a table, and its factors into memory."""
+    clients = fitted_to(settings, table).clients
     assert clients is not None
-    assert sampled is not None
-    rank, rounds, steps = float(settings.rank), settings.rounds, settings.inner_steps
-    runs = 2 + (_AS_RUNS if settings.beta == AUTO else 1)
-    turns = float(runs) * rounds * sampled / clients
-    told = f"{rounds} rounds of {steps} {{inner_steps}} on {len(table)} ratings of rank "
-    check_work(
-        settings,
-        f"{told}{settings.rank} with {clients} clients",
-        "take fewer {rounds}, {clients} or {inner_steps}, or a smaller {rank}",
-        steps=float(runs) * rounds * steps,
-        numbers=4.0 * turns * steps * len(table) * rank,
-        held=rank * (table.num_users + 2.0 * clients * table.num_items) + 6.0 * len(table),
+    settings.check_memory(
+        f"a model of {len(table)} ratings of {{rank}} {settings.rank} with {clients} {{clients}}",
+        float(settings.rank) * (table.num_users + 2.0 * clients * table.num_items)
+        + 6.0 * len(table),
+        "take fewer {clients}, or a smaller {rank}",
     )
 
 
