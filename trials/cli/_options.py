@@ -57,11 +57,7 @@ def device_count(text: str) -> int | None:
 
 
 def as_bytes(gibibytes: float | None) -> int | None:
-    """Return an amount of memory in bytes.
-
-    Raises:
-      InputError: the amount is not a positive number.
-    """
+    """Return an amount of memory in bytes."""
     if gibibytes is None:
         return None
     if not 0 < gibibytes < math.inf:
@@ -71,11 +67,7 @@ def as_bytes(gibibytes: float | None) -> int | None:
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
-    """Read every NAME=VALUE; spaces around either do not count.
-
-    Raises:
-      InputError: a text has no name or no value, or a name is given twice.
-    """
+    """Read every NAME=VALUE; spaces around either do not count."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))

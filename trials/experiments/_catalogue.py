@@ -90,9 +90,6 @@ def _of(experiment: "Experiment") -> Headline:
 def stated(module: str) -> list[Headline] | None:
     """Return the headlines of the experiments of a module as its source states them.
 
-    Args:
-      module: its full name; it is not imported.
-
     Returns:
       None where one of them does not stand there as texts and numbers: as arguments by name of a
       call of `Experiment` or of a partial of it, or as names of such texts.

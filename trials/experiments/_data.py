@@ -7,17 +7,7 @@ from fedjax_admm._checks import InputError
 
 
 def data_file(data: str, names: tuple[str, ...], what: str) -> Path | None:
-    """Return the file of real data that a run uses; None for synthetic ones.
-
-    Args:
-      data: a file, or a folder that holds it, or "synthetic"; where it is empty, the folder that
-        FEDJAX_ADMM_DATA names is looked at.
-      names: what the file is called below a folder, best first.
-      what: what it is, for the message.
-
-    Raises:
-      InputError: `data` is a folder without the file.
-    """
+    """Return the file of real data that a run uses; None for synthetic ones."""
     given = data or os.environ.get("FEDJAX_ADMM_DATA")
     if not given or data == "synthetic":
         return None

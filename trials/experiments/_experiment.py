@@ -112,11 +112,7 @@ class Experiment:
     origin: Origin | None = None  # `find` fills it in; None for this package's own
 
     def __post_init__(self) -> None:
-        """Check what could not be read back, or would be lost.
-
-        Raises:
-          InputError: a name, a text or a default does not fit.
-        """
+        """Check what could not be read back, or would be lost."""
         check_name("an experiment", self.name, (".", ".."), "/\\:")
         for name in ("title", "paper", "findings"):
             check_text(f"the {name} of {self.name}", getattr(self, name))
@@ -142,9 +138,6 @@ class Experiment:
 
         Of an unfinished run whose figure shows more than metrics, which comes with its end, it is
         the usual one.
-
-        Raises:
-          InputError: a user's own function has failed.
         """
         if self.details is not None and not (results.finished or results.details):
             return _usual_figure(results)
@@ -177,11 +170,7 @@ class Experiment:
         return list(self._methods(settings, first))
 
     def _methods(self, settings: Settings, value: Any) -> Mapping[str, Method]:
-        """Return the methods by name.
-
-        Raises:
-          InputError: there are none, one cannot be called so, or one is no method.
-        """
+        """Return the methods by name."""
         methods = self.methods(settings, value)
         if not isinstance(methods, Mapping) or not methods:
             raise InputError(
@@ -195,11 +184,7 @@ class Experiment:
         return methods
 
     def words(self, settings: Settings, rounds: int) -> tuple[str | None, str]:
-        """Return what has to be said with every result, and what data a run uses.
-
-        Raises:
-          InputError: a user's own function returns no text.
-        """
+        """Return what has to be said with every result, and what data a run uses."""
         statement = self.statement and self.statement(settings, rounds)
         data = "drawn" if self.data is None else self.data(settings)
         for name, text in (("statement", statement), ("data", data)):
@@ -208,11 +193,7 @@ class Experiment:
         return statement, data
 
     def resolve(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Turn `name=value` texts into settings of the defaults' types.
-
-        Raises:
-          InputError: an unknown name, or a value that is not of the default's type.
-        """
+        """Turn `name=value` texts into settings of the defaults' types."""
         settings = self.defaults()
         for name, text in given.items():
             if name not in settings:
@@ -266,11 +247,7 @@ class Experiment:
         return trial
 
     def _named(self, solved: Iterable[tuple[str, dict[str, jax.Array]]]) -> dict[str, jax.Array]:
-        """Name what was measured "method/metric"; seen while the trial is traced.
-
-        Raises:
-          InputError: none of the metrics that the experiment names was measured.
-        """
+        """Name what was measured "method/metric"; seen while the trial is traced."""
         solved = list(solved)
         for method, outcome in solved:
             check_metric_names(self.name, method, outcome)
@@ -297,9 +274,6 @@ class Experiment:
 
         Every swept value goes through the builders here, where they can see and check it: inside
         the trial it is a tracer.
-
-        Raises:
-          InputError: a setting or a swept value does not fit.
         """
         settings = {**settings, ROUNDS: self.rounds if rounds is None else rounds}
         sizes = {}
@@ -328,11 +302,7 @@ def _check_method(experiment: str, name: str, method: Any) -> None:
 
 
 def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
-    """Check that numbers are few and all different, in the dtype of the session too.
-
-    Raises:
-      InputError: there are too many, or two are equal.
-    """
+    """Check that numbers are few and all different, in the dtype of the session too."""
     if len(values) > _MOST_VALUES:
         raise InputError(
             f"must hold at most {_MOST_VALUES} numbers, but it holds {len(values)}",

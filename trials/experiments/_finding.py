@@ -58,9 +58,6 @@ def find(name: str) -> "Experiment":
     Args:
       name: that of one of this package's own or of a plug-in; or `PATH.py` or `PATH.py:NAME`; or
         `package.module:NAME`, where NAME is the experiment's or that of a variable.
-
-    Raises:
-      InputError: no experiment has that name, or its file or module cannot be used.
     """
     if not name.strip() or len(name) > _LONGEST_NAME:
         raise InputError(
@@ -103,9 +100,6 @@ def find_again(config: Mapping[str, Any], asked: str | None = None) -> "Experime
       config: as `config.json` holds it.
       asked: the experiment as `find` takes it, where the user has named it; of a file with several,
         the one of the run.
-
-    Raises:
-      InputError: it is not there, is another one, or stands in a file that nobody has named.
     """
     name, source = config["experiment"], config.get("source")
     if asked is not None:
@@ -156,11 +150,7 @@ def _free(experiment: "Experiment") -> "Experiment":
 def _plugins(
     known: "Mapping[str, Experiment]",
 ) -> "tuple[dict[str, Experiment], dict[str, str]]":
-    """Return the experiments of plug-ins by name, and why others are refused.
-
-    Args:
-      known: this package's own, whose names are taken.
-    """
+    """Return the experiments of plug-ins by name, and why others are refused."""
     added: dict[str, Experiment] = {}
     refused: dict[str, str] = {}
     points = sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name)

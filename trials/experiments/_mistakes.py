@@ -9,13 +9,7 @@ RAISED = (Exception, SystemExit, GeneratorExit)
 
 
 def described(error: BaseException, file: Path | None = None) -> str:
-    """Return the kind of an error, where it stands in the user's code, and what it says.
-
-    Args:
-      error: what was raised.
-      file: the user's file; if None, the first one that the traceback names is taken for his, and
-        the answer names it.
-    """
+    """Return the kind of an error, where it stands in the user's code, and what it says."""
     if isinstance(error, SyntaxError):
         told, place, line = error.msg, error.filename, error.lineno
     else:

@@ -16,18 +16,7 @@ _SENT = ("numbers_up", "numbers_down", "bits_up", "bits_down")
 
 
 def check_name(what: str, name: Any, taken: Iterable[str] = (), without: str = "/") -> None:
-    """Check that something can be kept and found again under a name.
-
-    Args:
-      what: what is called so, with its article, such as "a method of my-experiment".
-      name: what it is called.
-      taken: names that mean something else.
-      without: letters that separate names.
-
-    Raises:
-      InputError: the name is no text, empty, longer than 200 letters, has an unprintable letter
-        or one of `without`, or is taken.
-    """
+    """Check that something can be kept and found again under a name."""
     told = None
     if not isinstance(name, str):
         told = f"{what} must be named by a text, but it is {one_line(name)}"
@@ -44,11 +33,7 @@ def check_name(what: str, name: Any, taken: Iterable[str] = (), without: str = "
 
 
 def check_method_name(experiment: str, name: Any) -> None:
-    """Check what a method is called; its name may hold "/", for a metric's may not.
-
-    Raises:
-      InputError: it cannot be called so.
-    """
+    """Check what a method is called; its name may hold "/", for a metric's may not."""
     what = f"a method of {experiment}"
     check_name(what, name, without="")
     if name.partition("/")[0] in (DETAILS, NONFINITE_ROUND):
@@ -56,11 +41,7 @@ def check_method_name(experiment: str, name: Any) -> None:
 
 
 def check_metric_names(experiment: str, method: str, names: Iterable[Any]) -> None:
-    """Check what the metrics are called that a method has returned.
-
-    Raises:
-      InputError: one cannot be called so, or would be lost beside the numbers that are sent.
-    """
+    """Check what the metrics are called that a method has returned."""
     names = set(names)
     for name in names - {NONFINITE_ROUND, MESSAGES}:
         taken = _SENT if MESSAGES in names else ()
@@ -68,22 +49,14 @@ def check_metric_names(experiment: str, method: str, names: Iterable[Any]) -> No
 
 
 def check_measured(names: Iterable[Any]) -> None:
-    """Check that a measure leaves alone the names under which others are added.
-
-    Raises:
-      InputError: it does not.
-    """
+    """Check that a measure leaves alone the names under which others are added."""
     for name in names:
         if name in (NONFINITE_ROUND, MESSAGES):
             check_name("what a measure returns", name, (name,))
 
 
 def check_text(what: str, text: Any) -> None:
-    """Check that a text can be kept and shown: ends of lines and tabs may be in it.
-
-    Raises:
-      InputError: it is no text, is longer than 10000 letters, or has an unprintable letter.
-    """
+    """Check that a text can be kept and shown: ends of lines and tabs may be in it."""
     plain = isinstance(text, str) and len(text) <= LONGEST_TEXT
     if not plain or not text.replace("\n", "").replace("\t", "").isprintable():
         raise InputError(
@@ -94,17 +67,7 @@ def check_text(what: str, text: Any) -> None:
 
 
 def check_defaults(experiment: str, swept: str, values: Any, settings: Mapping[Any, Any]) -> None:
-    """Check the settings of an experiment and their defaults.
-
-    Args:
-      experiment: its name.
-      swept: the name of the setting that varies.
-      values: the numbers that it takes.
-      settings: the others, with their defaults.
-
-    Raises:
-      InputError: two have one name, or a default could not be written and read back.
-    """
+    """Check the settings of an experiment and their defaults."""
     check_name(f"what {experiment} sweeps", swept, ("rounds", *settings), "/=")
     for name, value in settings.items():
         check_name(f"a setting of {experiment}", name, ("rounds",), "/=")

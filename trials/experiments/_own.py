@@ -25,26 +25,13 @@ _loaded: dict[Path, tuple[tuple[str, bool], ModuleType]] = {}
 
 
 def in_file(asked: str, path: str, wanted: str | None) -> Experiment:
-    """Return an experiment of a file.
-
-    Args:
-      asked: how the user named it.
-      path: of the file.
-      wanted: the experiment's name, or that of a variable; the file's only one if None.
-
-    Raises:
-      InputError: the file cannot be read or imported, or has no such experiment.
-    """
+    """Return an experiment of a file."""
     module, digest = _load(Path(path))
     return _chosen(asked, path, str(Path(path).resolve()), module, digest, wanted)
 
 
 def in_module(asked: str, name: str, wanted: str) -> Experiment:
-    """Return an experiment of an importable module; the working directory is looked at last.
-
-    Raises:
-      InputError: the module cannot be imported, or has no such experiment.
-    """
+    """Return an experiment of an importable module; the working directory is looked at last."""
     with _search(str(Path.cwd()), last=True):
         try:
             module = importlib.import_module(name)
@@ -62,15 +49,7 @@ def in_module(asked: str, name: str, wanted: str) -> Experiment:
 
 
 def offered(place: str, value: Any) -> tuple[Experiment, ...]:
-    """Return the experiments that a module, a sequence of experiments or an experiment offers.
-
-    Args:
-      place: where the value was found, for the message.
-      value: what was found there.
-
-    Raises:
-      InputError: there are none, two have one name, or something else is called so.
-    """
+    """Return the experiments that a module, a sequence of experiments or an experiment offers."""
     if isinstance(value, ModuleType):
         names = [name for name in _NAMES if hasattr(value, name)]
         if not names:

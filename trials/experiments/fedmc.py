@@ -126,16 +126,7 @@ def _least_squares(rank: int) -> Callable[[MatrixCompletion, jax.Array], Factors
 
 @lru_cache(maxsize=2)
 def load(shape: str, data: str) -> tuple[Ratings | Shape, str]:
-    """Find ratings: a file, or the size of synthetic ones; and say in a few words what they are.
-
-    Args:
-      shape: a name in `SHAPES`, or "USERSxITEMSxRATINGS".
-      data: a file of ratings, or a folder that holds one of MovieLens, or "synthetic"; where it is
-        empty, the folder that FEDJAX_ADMM_DATA names is looked at.
-
-    Raises:
-      InputError: the shape is unknown, or the file does not exist or cannot be read.
-    """
+    """Find ratings: a file, or the size of synthetic ones; and say in a few words what they are."""
     names = (FILES[shape], Path(FILES[shape]).name) if shape in FILES else ()
     path = data_file(data, names, "a file of ratings")
     if path is None:

@@ -87,10 +87,6 @@ def claimed_folder(
       path: the file that holds the problem.
       out: the folder, or None.
       overwrite: write into any folder, and replace the files there that have the names of ours.
-
-    Raises:
-      InputError: the folder holds something else, or the input, or cannot be written; or another
-        process writes there.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
     tables = (MODELS, *TABLES.get(settings.family, ()))
@@ -110,11 +106,7 @@ def solve_file(
     stages: Stages,
     prepare: Callable[[], object] = lambda: None,
 ) -> Solution:
-    """Read a file and solve its problem; `prepare` is called between reading and computing.
-
-    Raises:
-      InputError: the file is missing or malformed, or the settings do not fit it.
-    """
+    """Read a file and solve its problem; `prepare` is called between reading and computing."""
     if not os.path.lexists(path):  # not "may not be looked at", which reading tells
         told = f"{path} does not exist; check the name given with {{input}}"
         raise InputError(told, others=["input"])
@@ -141,9 +133,6 @@ def write_solution(
 
     Returns:
       The names of the files.
-
-    Raises:
-      InputError: the folder holds something else, or the file system refuses.
     """
     with claimed_folder(solution.settings, path, folder, overwrite=overwrite):
         return put_solution(solution, path, folder, stages, overwrite=overwrite)

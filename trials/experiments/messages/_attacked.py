@@ -232,11 +232,7 @@ TARGETS = {
 
 
 def draw_problems(settings: Settings, share: Any, key: jax.Array) -> dict[str, Attackable]:
-    """Draw the problems of all tasks; FedADMM and FedAvg have the same.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the problems of all tasks; FedADMM and FedAvg have the same."""
     number("share", share, at_least=0, at_most=0.5)
     count("sensors", settings["sensors"], at_least=4)
     cube_key, tree_key, star_key = jax.random.split(key, 3)

@@ -146,28 +146,12 @@ class ADelay:
 
 
 def one_of_channels(channels: Sequence[Channel], place: ArrayLike) -> AChannel:
-    """Build `AChannel`.
-
-    Args:
-      channels: what may be chosen. What they remember must be of the dtype of the messages.
-      place: of the chosen one; it may be traced.
-
-    Raises:
-      InputError: there is none.
-    """
+    """Build `AChannel`."""
     return AChannel(_some("channels", channels), jnp.asarray(place, jnp.int32))
 
 
 def one_of_attacks(attacks: Sequence[Attack], place: ArrayLike) -> AnAttack:
-    """Build `AnAttack`.
-
-    Args:
-      attacks: what may be chosen; the first of them says who is Byzantine.
-      place: of the chosen one; it may be traced.
-
-    Raises:
-      InputError: there is none.
-    """
+    """Build `AnAttack`."""
     return AnAttack(_some("attacks", attacks), jnp.asarray(place, jnp.int32))
 
 
@@ -177,12 +161,7 @@ def one_of_aggregators(aggregators: Sequence[Aggregator], place: ArrayLike) -> A
 
 
 def one_of_delays(delays: Sequence[Delay], place: ArrayLike) -> ADelay:
-    """Build `ADelay`; arguments are those of `one_of_attacks`.
-
-    Raises:
-      InputError: there is none; their depths differ; or one of them keeps the order of messages
-        that wait, which the links would have to know.
-    """
+    """Build `ADelay`."""
     chosen = _some("delays", delays)
     if len({delay.depth for delay in chosen}) > 1:
         raise InputError("must be equally deep, but their depths differ", argument="delays")
@@ -192,11 +171,7 @@ def one_of_delays(delays: Sequence[Delay], place: ArrayLike) -> ADelay:
 
 
 def _some(name: str, given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a sequence as a tuple.
-
-    Raises:
-      InputError: it is empty.
-    """
+    """Return a sequence as a tuple."""
     if not given:
         raise InputError("must hold at least one, but it is empty", argument=name)
     return tuple(given)

@@ -106,11 +106,7 @@ def _squares(w: jax.Array, sample: Any) -> jax.Array:
 
 
 def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Posed]:
-    """Draw the problems of all tasks; the two regressions have the same data.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the problems of all tasks; the two regressions have the same data."""
     number("mean", mean, at_least=0)
     data_key, cube_key = jax.random.split(key)
     data = draw_data(settings, data_key)

@@ -137,11 +137,7 @@ def channels_of(settings: Settings, task: Task) -> dict[str, Channel]:
 def draw_problems(
     settings: Settings, target: Any, key: jax.Array, names: tuple[str, ...] = tuple(TASKS)
 ) -> dict[str, Posed]:
-    """Draw the problems of tasks; those of them on the same data get the same.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the problems of tasks; those of them on the same data get the same."""
     number("target", target, above=0)
     data_key, key = jax.random.split(key)
     data = draw_data(settings, data_key)

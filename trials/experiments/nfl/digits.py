@@ -119,17 +119,9 @@ class Network:
         """Draw a flat model of which hidden units 0, ..., width - 1 are in use.
 
         The other units have no weights at all, in or out, so that their outputs and gradients are
-        zero: they stay as they are, and the network is one with `width` hidden units.
-
-        Args:
-          key: a typed key. The same key draws the same W1 for every width.
-          width: how many units; a leaf.
-          mean: the mean image; the rows of W1 are turned so that it activates every unit. A unit
-            that no image activates never learns, and a network of width 1 would be dead from the
-            start every other time.
-
-        Returns:
-          Shape (size,).
+        zero: they stay as they are, and the network is one with `width` hidden units. The same key
+        draws the same W1 for every width. The rows of W1 are turned so that the mean image
+        activates every unit: one that no image activates never learns.
         """
         first_key, second_key = jax.random.split(key)
         used = (jnp.arange(self.hidden).astype(width.dtype) < width).astype(mean.dtype)
@@ -142,26 +134,18 @@ class Network:
         return jnp.concatenate([first.ravel(), second.ravel(), jnp.zeros(biases, mean.dtype)])
 
     def active(self, w: jax.Array, images: jax.Array) -> jax.Array:
-        """Return whether any of the images activates a hidden unit, shape ().
-
-        Args:
-          w: shape (size,).
-          images: shape (images, pixels).
-        """
+        """Return whether any of the images (images, pixels) activates a hidden unit, shape ()."""
         first, _, *biases = self.layers(w)
         inner = jnp.matmul(images, first.T, precision=jax.lax.Precision.HIGHEST)
         return jnp.any((inner + biases[0][None] if biases else inner) > 0)
 
     def accuracy(self, w: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
-        """Return the share of images told right, each node's by its own model, shape ().
+        """Return the share of images classified correctly, each node's by its own model, shape ().
+
+        Shapes: w (nodes, size), images (nodes, images, pixels), labels (nodes, images).
 
         Where k outputs are largest together, an image counts 1 / k: without biases that is so for
         every image that activates no hidden unit.
-
-        Args:
-          w: shape (nodes, size).
-          images: shape (nodes, images, pixels).
-          labels: shape (nodes, images), int32.
         """
         outputs = jax.vmap(jax.vmap(self.logits, (None, 0)))(w, images)
         largest = (outputs == jnp.max(outputs, -1, keepdims=True)).astype(w.dtype)
@@ -350,11 +334,7 @@ def _methods(settings: Settings, width: jax.Array) -> dict[str, Any]:
 
 
 def describe(settings: Settings) -> str:
-    """Return in a few words which images a run uses, and how many of them a node holds.
-
-    Raises:
-      InputError: there are no such images, or too few of them.
-    """
+    """Return in a few words which images a run uses, and how many of them a node holds."""
     images = tables.load_digits(settings["data"])
     each, train = tables.digit_shares(images.places(), settings["nodes"], settings["images"])
     return (

@@ -63,15 +63,7 @@ class Weather:
 
 @lru_cache(maxsize=2)
 def load(data: str) -> Weather:
-    """Load the stations: the observations of the Finnish Meteorological Institute, or their twin.
-
-    Args:
-      data: the file, or its folder, or "synthetic" for a synthetic twin; where it is empty, the
-        folder that FEDJAX_ADMM_DATA names is looked at, and without the file there, the twin drawn.
-
-    Raises:
-      InputError: the file that `data` names does not exist or cannot be read.
-    """
+    """Load the observations of the Finnish Meteorological Institute, or their synthetic twin."""
     path = data_file(data, (FILE,), "a file of observations")
     if path is None:
         observations, source = _twin(), "synthetic twin of 203 weather stations"

@@ -49,13 +49,7 @@ class Recipe(NamedTuple):
         return [Setting(*pair) for pair in product(self.firsts, self.seconds)]
 
     def solver(self, setting: Setting, regularizer: Callable[[Any], Penalty], clients: int) -> Any:
-        """Return the solver of a setting.
-
-        Args:
-          setting: numbers, which may be traced.
-          regularizer: factor -> what is added to the mean of the losses, times that factor.
-          clients: how many there are.
-        """
+        """Return the solver of a setting."""
         return self.build(setting, regularizer(float(clients) if self.sums else 1.0))
 
 
@@ -119,15 +113,6 @@ def tuning_scores(
 
     One compiled call; infinite where a run failed. No test data are in the problems that it gets:
     their held-out samples are for validation.
-
-    Args:
-      recipe: of the method.
-      problems: stacked, (trials, ...).
-      keys: typed keys, (trials,).
-      regularizer: factor -> what is added to the mean of the losses, times that factor.
-      rounds: of every run.
-      drawn: clients per round.
-      measure: has the entry "error".
     """
     grid = recipe.grid()
     values = Setting(*(jnp.asarray(column, float) for column in zip(*grid, strict=True)))
@@ -153,11 +138,6 @@ def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: 
     """Return the setting of the nearest tuned value, which may be traced.
 
     Values above zero are compared by their ratio; zero is near to zero only.
-
-    Args:
-      grid: the settings that were tried.
-      places: tuned value -> place of the best setting in the grid.
-      value: of the sweep.
     """
     known = jnp.asarray(list(places), float)
     value = jnp.asarray(value, known.dtype)

@@ -169,15 +169,7 @@ def deal_images(
     sizes: Callable[[jax.Array], jax.Array],
     largest: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Deal images to clients, and keep some for validation.
-
-    Args:
-      keys: four typed keys.
-      digits: shape (images,): what they show.
-      kept: how many are for validation.
-      split: as in `draw_problem`.
-      sizes: key -> how many every client wants, shape (clients,), int32.
-      largest: of these, at most.
+    """Deal images of digits (images,) to clients, and keep some for validation.
 
     Returns:
       The places of the clients' images, (clients, largest), int32; which of them count, bool; and
@@ -197,17 +189,8 @@ def draw_problem(
 ) -> dict[str, Federated]:
     """Draw the clients and the models of a trial.
 
-    Args:
-      settings: of the experiment.
-      split: concentration of the Dirichlet distribution; 0 for two labels per client.
-      key: a typed key.
-      tuning: whether models are judged by the images for validation; else by those for testing.
-
     Returns:
       The problem of either model, stacked along an axis of one.
-
-    Raises:
-      InputError: a setting does not fit.
     """
     split = number("split", split, at_least=0)
     smallest = count("smallest", settings["smallest"])
@@ -291,11 +274,7 @@ def tasks_of(problems: dict[str, Federated], task: str) -> Federated:
 
 
 def describe(settings: Settings) -> str:
-    """Return in a few words which images a run uses.
-
-    Raises:
-      InputError: there are no such images.
-    """
+    """Return in a few words which images a run uses."""
     images = tables.load_digits(settings["data"], DIGITS)
     rest, test = pools(images)
     kept = round(_SHARE_OF_VALIDATION * len(rest.digits))

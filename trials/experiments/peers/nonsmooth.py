@@ -110,9 +110,6 @@ def draw_problem(
     """Draw the clients' data and the three tasks on them, stacked.
 
     Tuning problems are drawn alike, with other keys.
-
-    Raises:
-      InputError: a setting does not fit.
     """
     shift = number("shift", shift, at_least=0)
     clients, dim = count("clients", settings["clients"]), count("dim", settings["dim"])

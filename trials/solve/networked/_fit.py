@@ -111,9 +111,6 @@ def fit_networked(
     Two nodes are in one cluster if a path of edges joins them along which models differ by at most
     a thousandth of the median length of all models, in the units in which they are coupled. All
     splits, all numbers of the grid and the final fit are one compiled program.
-
-    Raises:
-      InputError: a node has too few rows, or the models are not finite.
     """
     graph, counts = network.graph, observations.counts
     lam, splits, validation = settings.lam, settings.splits, settings.validation

@@ -84,11 +84,7 @@ def noise_key(seed: int | None) -> jax.Array:
 
 
 def plan_of(settings: PrivateSettings) -> Plan:
-    """Return the noise of all releases.
-
-    Raises:
-      InputError: the noise of the first releases is beyond the range of numbers.
-    """
+    """Return the noise of all releases."""
     numbers = (settings.epsilon, settings.delta, settings.rounds, settings.tau)
     zcdp = settings.accounting == "zcdp"
     plan = (
@@ -126,9 +122,6 @@ def fit_private(
     step: who publishes that a run was refused, or the sentence, is not covered by the guarantee.
     With `settings.evaluate` the models are compared with the minimiser of the unclipped objective
     on all data, too, which is not protected.
-
-    Raises:
-      InputError: the step is not stable, or the models leave the range of numbers.
     """
     settings, evaluate = settings.complete(), settings.evaluate
     plan = plan_of(settings)
@@ -202,12 +195,6 @@ def shortfall(
         noise     r(v, w),
 
     so that r(v, w_c) is at most their sum. Clipping may help: early steps may be too long without.
-
-    Args:
-      problem: of all clients.
-      settings: complete ones.
-      released: the last messages of the run with noise, shape (clients, dim).
-      key: of that run; those without noise have others.
 
     Returns:
       These three; "clipped", the share of the samples whose gradient at w is longer than the norm;

@@ -125,11 +125,7 @@ class RatingsFit:
 
 
 def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int]]:
-    """Read a file of ratings, and find the positions of the users of `settings.top` in it.
-
-    Raises:
-      InputError: the file cannot be read, all ratings are equal, or a user is unknown.
-    """
+    """Read a file of ratings, and find the positions of the users of `settings.top` in it."""
     user, item, rating = settings.user, settings.item, settings.rating
     table = read_ratings(path, user=user, item=item, rating=rating)
     if table.values.min() == table.values.max():
@@ -152,9 +148,6 @@ def fit_ratings(
     and, with model "auto", between FedMC-ADMM and biases. Each client's test ratings are looked at
     once, for the errors that are reported. The fit to all ratings goes on from the judged run for
     a quarter of its rounds.
-
-    Raises:
-      InputError: the settings do not fit the table, or a run leaves the range of numbers.
     """
     settings, stages = fitted_to(settings, table), stages or Stages()
     with stages("split"):
@@ -174,11 +167,7 @@ def fit_ratings(
 
 
 def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
-    """Return settings with the numbers of clients that fit a table.
-
-    Raises:
-      InputError: there are fewer users than clients, or fewer clients than take part.
-    """
+    """Return settings with the numbers of clients that fit a table."""
     users, clients, sampled = table.num_users, settings.clients, settings.sampled
     clients = min(100, users) if clients is None else clients
     sampled = max(1, clients // 10) if sampled is None else sampled
