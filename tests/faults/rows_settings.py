@@ -111,9 +111,9 @@ ROWS = [
         small=False,
     ),
     Row("run-name-empty", ("run", ""), says="experiment", prepare=files),
-    Row("run-name-dot", ("run", "."), says="folder", prepare=files),
+    Row("run-name-dot", ("run", "."), says="no experiment", prepare=files),
     Row("run-name-parent", ("run", "../x"), says="experiment", prepare=files),
-    Row("run-name-folder", ("run", "sub"), says="sub is a folder", prepare=files),
+    Row("run-name-folder", ("run", "sub"), says="no experiment", prepare=files),
     Row("run-name-null-file", ("run", "missing.py"), says="no file", prepare=files),
     Row("run-name-file-folder", ("run", "folder.py"), says="is a folder", prepare=files),
     Row(

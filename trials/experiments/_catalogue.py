@@ -2,14 +2,14 @@
 
 Every module below this folder whose name is public lists its own in `EXPERIMENTS`, a tuple of calls
 `Experiment(name="...", title="...", ...)`, or of a partial of it. What `fedjax-admm list` shows are
-texts and numbers that stand in the module's source, and are read there, so that a module is
-imported only when one of its experiments is asked for. A module that is written in another way is
-imported.
+texts and numbers in the module's source, and they are read there: a module is imported only when
+one of its experiments is taken out.
 """
 
 import ast
 import pkgutil
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,9 +21,6 @@ from fedjax_admm.trials import experiments
 if TYPE_CHECKING:
     from fedjax_admm.trials.experiments._experiment import Experiment, Origin
 
-_NEEDED, _BESIDE = ("name", "title", "paper", "trials"), ("usual_seconds", "findings")
-_USUAL_TRIALS = 1000  # what an experiment has that names no number of them
-
 
 @short_repr
 class Headline(NamedTuple):
@@ -32,7 +29,7 @@ class Headline(NamedTuple):
     name: str
     title: str
     paper: str = ""
-    trials: int = _USUAL_TRIALS
+    trials: int = 1000
     usual_seconds: float | None = None
     findings: str = ""
     origin: "Origin | None" = None
@@ -43,7 +40,11 @@ class Catalogue(Mapping[str, "Experiment"]):
 
     def __init__(self) -> None:
         """Read the modules, in the order of their names."""
-        self._read = {headline.name: (module, headline) for module, headline in _headlines()}
+        self._read = {
+            headline.name: (module, headline)
+            for module in _modules()
+            for headline in stated(module)
+        }
 
     def __getitem__(self, name: str) -> "Experiment":
         """Return an experiment by name; KeyError where there is none."""
@@ -63,95 +64,54 @@ class Catalogue(Mapping[str, "Experiment"]):
         return len(self._read)
 
     def headlines(self) -> list[Headline]:
-        """Return what `list` says of each."""
+        """Return the headline of each."""
         return [headline for _, headline in self._read.values()]
 
 
-def _headlines() -> Iterator[tuple[str, Headline]]:
-    """Yield every experiment's module and headline, in the order of the modules' names."""
-    modules = sorted(
-        module.name
-        for module in pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}.")
-        if not (module.ispkg or module.name.rpartition(".")[2].startswith("_"))
+@cache
+def _modules() -> list[str]:
+    """Return the names of the modules that list experiments, sorted."""
+    found = pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}.")
+    return sorted(
+        each.name
+        for each in found
+        if not (each.ispkg or each.name.rpartition(".")[2].startswith("_"))
     )
-    for module in modules:
-        told = stated(module)
-        if told is None:
-            own = import_module(module).EXPERIMENTS
-            told = [_of(each) for each in own]
-        for headline in told:
-            yield module, headline
 
 
-def _of(experiment: "Experiment") -> Headline:
-    return Headline(**{name: getattr(experiment, name) for name in _NEEDED + _BESIDE})
-
-
-def stated(module: str) -> list[Headline] | None:
-    """Return the headlines of the experiments of a module as its source states them.
-
-    Returns:
-      None where one of them does not stand there as texts and numbers: as arguments by name of a
-      call of `Experiment` or of a partial of it, or as names of such texts.
-    """
+def stated(module: str) -> list[Headline]:
+    """Return the headlines of the experiments of a module as its source states them."""
     values = _assigned(module)
-    listed = values.get("EXPERIMENTS")
-    if not isinstance(listed, ast.Tuple | ast.List):
-        return None
-    found = [_headline(call, values) for call in listed.elts]
-    return None if None in found else [each for each in found if each is not None]
+    headlines = []
+    for call in values["EXPERIMENTS"].elts:
+        arguments = _arguments(call, values)
+        fields = {name: arguments[name] for name in Headline._fields if name in arguments}
+        fields = {
+            name: values[value.id] if isinstance(value, ast.Name) else value
+            for name, value in fields.items()
+        }
+        headlines.append(Headline(**{name: value.value for name, value in fields.items()}))
+    return headlines
 
 
-def _assigned(module: str) -> dict[str, ast.expr]:
-    """Return what a module assigns to its names; it may take them from others of this folder."""
+def _assigned(module: str) -> dict[str, Any]:
+    """Return the expressions that a module assigns to its names, or takes from other modules."""
     spec = find_spec(module)
-    if spec is None or spec.origin is None:
-        return {}
-    values: dict[str, ast.expr] = {}
+    assert spec is not None
+    assert spec.origin is not None
+    values: dict[str, Any] = {}
     for node in ast.parse(Path(spec.origin).read_bytes()).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             values |= {each.id: node.value for each in targets if isinstance(each, ast.Name)}
-        elif isinstance(node, ast.ImportFrom) and _is_sibling(node.module):
-            texts = [each for each in node.names if each.name.isupper()]
-            there = _assigned(str(node.module)) if texts else {}
-            values |= {each.name: there[each.name] for each in texts if each.name in there}
+        elif isinstance(node, ast.ImportFrom) and node.module in _modules():
+            there = _assigned(node.module)
+            values |= {each.name: there[each.name] for each in node.names if each.name in there}
     return values
 
 
-def _is_sibling(module: str | None) -> bool:
-    """Whether a module may hold experiments too: their private parts hold no text for `list`."""
-    folder, _, last = (module or "").rpartition(".")
-    return f"{folder}.".startswith(f"{experiments.__name__}.") and not last.startswith("_")
-
-
-def _headline(call: ast.expr, values: Mapping[str, ast.expr]) -> Headline | None:
-    arguments = _arguments(call, values)
-    if arguments is None:
-        return None
-    said: dict[str, Any] = {}
-    for name in arguments.keys() & set(_NEEDED + _BESIDE):
-        value = arguments[name]
-        if isinstance(value, ast.Name):
-            value = values.get(value.id)
-        if isinstance(value, ast.Constant):
-            said[name] = value.value
-        elif name in _NEEDED:
-            return None
-    return Headline(**said) if {"name", "title"} <= said.keys() else None
-
-
-def _arguments(call: ast.expr, values: Mapping[str, ast.expr]) -> dict[str, ast.expr] | None:
+def _arguments(call: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call of `Experiment`, those that a partial gives included."""
-    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-        return None
-    given = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    if len(given) < len(call.keywords):
-        return None
-    match call.func.id, call.args:
-        case ("Experiment", []) | ("partial", [ast.Name(id="Experiment")]):
-            return given
-        case (name, []) if name in values:
-            usual = _arguments(values[name], values)
-            return None if usual is None else usual | given
-    return None
+    given = {each.arg: each.value for each in call.keywords}
+    built = call.args[0] if call.args else call.func  # partial(Experiment, ...)
+    return _arguments(values[built.id], values) | given if built.id in values else given

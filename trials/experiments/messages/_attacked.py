@@ -26,7 +26,6 @@ from jax.typing import ArrayLike
 from fedjax_admm import penalties, trees
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import (
@@ -67,19 +66,15 @@ from fedjax_admm.solvers import (
     local_prox,
 )
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments._methods import Method, recorded
-from fedjax_admm.trials.experiments.messages._by_number import (
-    one_of_aggregators,
-    one_of_attacks,
-)
-from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data
+from fedjax_admm.trials.experiments._methods import Method
+from fedjax_admm.trials.experiments.messages._by_number import AnAggregator, AnAttack
+from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data, run_measured
 from fedjax_admm.trials.experiments.peers._pinball import (
     PinballProx,
     minimize_together,
     pinball,
 )
 from fedjax_admm.trials.experiments.peers._roster import ONLY, between
-from fedjax_admm.trials.results import NONFINITE_ROUND
 
 AGGREGATORS = (
     "mean",
@@ -291,7 +286,6 @@ class Attacked(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver; "error" is that of the server's model."""
-        key = jax.random.clone(key)  # methods that run in turn have the same draws
         asked = problem[self.task]
         solved = asked.problem
         if "label flip" in SHOWN[self.task]:
@@ -301,30 +295,20 @@ class Attacked(Method):
             )
         solver = self.solver(solved, asked.byzantine)
 
-        def advance(start, rounds, every):
-            result = run(
-                solver, solved, key, rounds=rounds, measure=_model, every=every, start=start
-            )
-            return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
-
-        _, trace = recorded(advance, None, rounds, every)
-        bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
-        trace.pop("round", None)
-        error = safe_norm(models - asked.wanted[None]) / asked.unit
-        return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
+        return run_measured(solver, solved, key, rounds, every, asked.wanted, asked.unit)
 
     def solver(self, problem: Any, byzantine: jax.Array) -> Any:
         """Return the solver of a problem, among Byzantine senders."""
         target = TARGETS[self.task]
         lies = dict(zip(ATTACKS, attacks(byzantine, target.reach), strict=True))
-        lies = [lies[name] for name in SHOWN[self.task]]
+        lies = tuple(lies[name] for name in SHOWN[self.task])
         rules = aggregators(self.senders, self.expected, self.radii)
         return target.build(
             problem,
             self.chosen,
             exchange(
-                attack=one_of_attacks(lies, self.attack),
-                aggregator=one_of_aggregators(rules, self.aggregator),
+                attack=AnAttack(lies, self.attack),
+                aggregator=AnAggregator(rules, self.aggregator),
             ),
         )
 
@@ -332,7 +316,3 @@ class Attacked(Method):
         """Return what the solver says."""
         asked = problem[self.task]
         return jax.eval_shape(self.solver, asked.problem, asked.byzantine).traffic(asked.problem)
-
-
-def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    return {"model": solver.estimate(state)}

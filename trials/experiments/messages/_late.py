@@ -30,7 +30,6 @@ import numpy as np
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import (
@@ -54,16 +53,15 @@ from fedjax_admm.solvers import (
     scaffold,
 )
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments._methods import Method, recorded
-from fedjax_admm.trials.experiments.messages._by_number import one_of_delays
-from fedjax_admm.trials.experiments.messages._tasks import draw_data, solved
+from fedjax_admm.trials.experiments._methods import Method
+from fedjax_admm.trials.experiments.messages._by_number import ADelay
+from fedjax_admm.trials.experiments.messages._tasks import draw_data, run_measured, solved
 from fedjax_admm.trials.experiments.peers._pinball import (
     PinballProx,
     minimize_together,
     pinball,
 )
 from fedjax_admm.trials.experiments.peers._roster import ONLY, Setting, between
-from fedjax_admm.trials.results import NONFINITE_ROUND
 
 LAWS = ("geometric", "heavy-tailed", "lossy")
 DEPTH = 100
@@ -229,34 +227,20 @@ class Delayed(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver; "error" is that of the server's model."""
-        key = jax.random.clone(key)  # methods that run in turn have the same draws
-        asked, solver = problem[SOLVERS[self.solver_name].task], self.solver()
-
-        def advance(start, rounds, every):
-            result = run(
-                solver, asked.problem, key, rounds=rounds, measure=_model, every=every, start=start
-            )
-            return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
-
-        _, trace = recorded(advance, None, rounds, every)
-        bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
-        trace.pop("round", None)
-        error = safe_norm(models - asked.wanted[None]) / asked.unit
-        return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
+        asked = problem[SOLVERS[self.solver_name].task]
+        return run_measured(
+            self.solver(), asked.problem, key, rounds, every, asked.wanted, asked.unit
+        )
 
     def solver(self) -> Any:
         """Return the solver, with late messages."""
         if self.in_order:
             delay: Delay = geometric_delay(self.mean, DEPTH, late="last", in_order=True)
         else:
-            delay = one_of_delays(delays(self.mean), self.law)
+            delay = ADelay(delays(self.mean), self.law)
         return SOLVERS[self.solver_name].build(self.setting, exchange(delay=delay))
 
     def traffic(self, problem):
         """Return what the solver says."""
         asked = problem[SOLVERS[self.solver_name].task]
         return jax.eval_shape(self.solver).traffic(asked.problem)
-
-
-def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    return {"model": solver.estimate(state)}

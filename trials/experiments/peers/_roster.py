@@ -20,6 +20,7 @@ from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
 from fedjax_admm.search import grid_search
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
+from fedjax_admm.trials.figures import SEPARATOR
 
 GRID = 12
 """How many settings of a method are tried."""
@@ -146,3 +147,30 @@ def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: 
     nearest = jnp.argmin(away)
     best = [grid[place] for place in places.values()]
     return Setting(*(jnp.asarray(c, float)[nearest] for c in zip(*best, strict=True)))
+
+
+def peer_methods(
+    task: str,
+    recipes: Mapping[str, Recipe],
+    places: Mapping[str, Mapping[float, int]],
+    settings: Mapping[str, Any],
+    value: Any,
+    regularizer: Callable[[Any], Penalty],
+    family: str,
+    place: int,
+    measure: Measure,
+) -> dict[str, PeerMethod]:
+    """Return the methods of a task, with their settings tuned at the nearest swept value."""
+    methods = {}
+    for name, recipe in recipes.items():
+        setting = chosen_setting(recipe.grid(), places[name], value)
+        methods[f"{task}{SEPARATOR}{name}"] = PeerMethod(
+            recipe.solver(setting, regularizer, settings["clients"]),
+            jnp.asarray(recipe.passes, float),
+            jnp.asarray(recipe.passes_before, float),
+            jnp.asarray(place, jnp.int32),
+            family,
+            settings["drawn"],
+            measure,
+        )
+    return methods
