@@ -63,48 +63,6 @@ ROWS = [
         small=False,
     ),
     Row(
-        "omega-negative",
-        ("run", "fsmdm-outliers", "--quick", "--set", "omega=-1"),
-        says="omega must be greater than 0",
-        small=False,
-    ),
-    Row(
-        "probability-above-one",
-        ("run", "fsmdm-outliers", "--quick", "--set", "probability=1.5"),
-        says="at most 1",
-        small=False,
-    ),
-    Row(
-        "start-unknown",
-        ("run", "hfsad-comparison", "--quick", "--set", "start=best"),
-        says="must be one of",
-        small=False,
-    ),
-    Row(
-        "chain-without-nodes",
-        ("run", "nfl-chain", "--quick", "--set", "nodes=0"),
-        says="at least 1",
-        small=False,
-    ),
-    Row(
-        "chain-weight-zero",
-        ("run", "nfl-chain", "--quick", "--set", "weak=0"),
-        says="greater than 0",
-        small=False,
-    ),
-    Row(
-        "variant-unknown",
-        ("run", "nfl-chain", "--quick", "--set", "variant=new"),
-        says="must be one of",
-        small=False,
-    ),
-    Row(
-        "validation-all",
-        ("run", "nfl-weather", "--quick", "--set", "validation=1"),
-        says="at most 0.9",
-        small=False,
-    ),
-    Row(
         "samples-more-than-memory",
         ("run", "zcdp-tau", "--quick", "--set", "samples=1000000000"),
         says="is free|larger than any memory",

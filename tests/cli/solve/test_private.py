@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shlex
 from dataclasses import replace
 
 import jax
@@ -631,25 +630,6 @@ def test_a_large_delta_is_told(solve):
 
 
 @pytest.mark.thorough
-def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
-    options = ("--edges", "ring.csv", "--out", "one two", "--no-intercept", "--time", "day")
-    three = started("--features", "a,b,sick", "--epsilon", "inf")
-    outcome = solve(text(measured()), *three, *options)
-    assert outcome.code == 0, outcome.err
-    assert "Graph (edges of ring.csv): 6 edges, 2 neighbours of each client." in outcome.out
-    assert "coefficients: a, b, sick." in outcome.out
-    folder = tmp_path / "one two"
-    before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
-    config = (folder / "config.json").read_text()
-    words = shlex.split(json.loads(config)["command"])
-    assert words[:3] == ["fedjax-admm", "solve", "private"]
-    again = command(*words[1:])
-    assert again.out == outcome.out
-    assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == before
-    assert json.loads((folder / "config.json").read_text()) == json.loads(config)
-
-
-@pytest.mark.thorough
 def test_graphs_are_drawn_connected_with_the_degree_that_was_asked_for():
     def drawn(clients, **given):
         return build_client_graph(clients, private_settings(**given))
@@ -789,11 +769,3 @@ def test_targets_that_are_zero_have_no_relative_error(solve, tmp_path):
 
 
 # A process of its own
-
-
-@pytest.mark.slow
-def test_a_process_of_its_own(shell, tmp_path):
-    (tmp_path / "mine.csv").write_text(GOOD)
-    outcome = shell("solve", "private", "--input", "mine.csv", *START, "--x64")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert (tmp_path / "private-mine/figure.png").exists()

@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
-from fedjax_admm._drawings import LARGEST_LAYOUT, spectral_positions
 from fedjax_admm.graphs import Graph, components
 from fedjax_admm.trials.solve._style import (
     BLACK,
@@ -28,6 +27,9 @@ from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables import Observations
 
 _CLUSTERS = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
+_SWEEPS = 300  # of simultaneous iteration
+RELAXED = 800  # the largest component that is relaxed by forces
+_STEPS = 150
 
 
 def draw_networked(fit: NetworkedFit, title: str) -> Figure:
@@ -65,10 +67,15 @@ def draw_networked(fit: NetworkedFit, title: str) -> Figure:
 
 
 def layout(graph: Graph) -> np.ndarray:
-    """Place every component by eigenvectors of its Laplacian, components side by side.
+    """Place every component by two eigenvectors of its Laplacian, components side by side.
 
-    Ranks of the coordinates count as much as the coordinates, so that a tight group does not become
-    one dot. Nodes without neighbours stand in rows below. The places have shape (nodes, 2).
+    The eigenvectors are those of the smallest nontrivial eigenvalues of the normalised Laplacian
+    of the unweighted edges. From there, all nodes of a small component repel each other and edges
+    pull, so that a tight group does not become one dot. Nodes without neighbours stand in rows
+    below. The places have shape (nodes, 2).
+
+    Reference: T. Fruchterman, E. Reingold, "Graph drawing by force-directed placement", Software:
+    Practice and Experience 21, 1991 (the forces).
     """
     present = np.asarray(graph.present)
     heads, tails = np.asarray(graph.heads)[present], np.asarray(graph.tails)[present]
@@ -88,7 +95,7 @@ def layout(graph: Graph) -> np.ndarray:
             shelf = 0.0
         if shelf == 0:
             shelf = side
-        places[members] = corner + side * (_in_unit_square(len(members), local) - [0, 1])
+        places[members] = corner + side * (_spectral(len(members), local) - [0, 1])
         corner[0] += 1.2 * side
     alone = np.flatnonzero(np.isin(labels, names[sizes == 1]))
     row, column = np.divmod(np.arange(len(alone)), max(int(width), 10))
@@ -96,15 +103,53 @@ def layout(graph: Graph) -> np.ndarray:
     return places
 
 
-def _in_unit_square(size: int, edges: np.ndarray) -> np.ndarray:
-    """Place a connected graph; edges (2, edges). A very large one is drawn as a cloud."""
-    if size > LARGEST_LAYOUT:
-        return np.random.default_rng(0).random((size, 2))
-    vectors = spectral_positions(*edges, np.ones(edges.shape[1]), size)
+def _spectral(size: int, edges: np.ndarray) -> np.ndarray:
+    """Place a connected graph in the unit square; edges (2, edges)."""
+    if size == 2:
+        return np.array([[0.2, 0.5], [0.8, 0.5]])
+    scale = 1 / np.sqrt(np.bincount(edges.ravel(), minlength=size))
+    vectors = _iterated(size, edges, scale) * scale[:, None]
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(0), [0, 1]])
-    spread = np.ptp(vectors, axis=0)
+    places = _in_unit_square(vectors)
     ranks = vectors.argsort(0, kind="stable").argsort(0) / (size - 1)
-    return ((vectors - vectors.min(0)) / np.where(spread > 0, spread, 1) + ranks) / 2
+    places = (places + ranks) / 2
+    return _in_unit_square(_relaxed(places, edges)) if size <= RELAXED else places
+
+
+def _in_unit_square(places: np.ndarray) -> np.ndarray:
+    spread = np.ptp(places, axis=0)
+    return (places - places.min(0)) / np.where(spread > 0, spread, 1)
+
+
+def _relaxed(places: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Move places along the forces length^2 / d between all nodes and d^2 / length on edges."""
+    size = len(places)
+    length = 1 / np.sqrt(size)
+    # All edges together shall not pull more than those of a sparse graph.
+    pull = min(1.0, 2 * size / edges.shape[1]) / length
+    for step in np.linspace(0.1, 0.002, _STEPS):
+        apart = places[:, None] - places[None]
+        squared = np.maximum((apart**2).sum(-1, keepdims=True), (1e-3 * length) ** 2)
+        force = (apart * (length**2 / squared)).sum(1)
+        along = places[edges[0]] - places[edges[1]]
+        along = along * np.linalg.norm(along, axis=1, keepdims=True) * pull
+        np.subtract.at(force, edges[0], along)
+        np.add.at(force, edges[1], along)
+        strength = np.maximum(np.linalg.norm(force, axis=1, keepdims=True), 1e-12)
+        places = places + force / strength * np.minimum(strength, step)
+    return places
+
+
+def _iterated(size: int, edges: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return two vectors near the wanted eigenvectors, (nodes, 2), without a square matrix."""
+    vectors = np.random.default_rng(0).standard_normal((size, 3))
+    vectors[:, 0] = 1 / scale
+    for _ in range(_SWEEPS):
+        vectors = np.linalg.qr(vectors)[0]
+        scaled = (vectors * scale[:, None])[edges[::-1].ravel()]
+        summed = np.stack([np.bincount(edges.ravel(), part, size) for part in scaled.T], axis=1)
+        vectors = vectors + summed * scale[:, None]
+    return np.linalg.qr(vectors)[0][:, 1:]
 
 
 def _aspect(observations: Observations) -> float:

@@ -53,7 +53,7 @@ class NetworkedSettings(Settings):
     graph: Annotated[
         str,
         text(
-            "Edges join nodes with similar data, or a CSV file head|source,tail|target[,weight].",
+            "Edges join nodes with similar data, or a file head|source,tail|target[,weight].",
             metavar="wasserstein|neighbours|FILE",
         ),
     ] = "wasserstein"

@@ -115,7 +115,7 @@ class PrivateSettings(Settings):
     )
     edges: Annotated[
         Path | None,
-        text("CSV head,tail or source,target: who sends to whom (drawn).", kind=Path),
+        text("File head,tail or source,target: who sends to whom (drawn).", kind=Path),
     ] = None
     degree: Annotated[
         float | None, number("Mean number of neighbours if drawn (3, or log(clients)).")
