@@ -1,6 +1,8 @@
-"""Where an experiment finds real data, if it is to use them."""
+"""Data of experiments: a user's files, and the tables of tuned settings in `tuned/`."""
 
+import csv
 import os
+from functools import cache
 from pathlib import Path
 
 from fedjax_admm._checks import InputError
@@ -24,3 +26,14 @@ def data_file(data: str, names: tuple[str, ...], what: str) -> Path | None:
             remedy="name the file itself",
         )
     return found[0] if found else None
+
+
+@cache
+def tuned_rows(table: str) -> list[dict[str, str]]:
+    """Return the rows of a table of settings that a search has found, by columns.
+
+    Each row holds the error by which it was chosen too, on problems that no experiment draws.
+    """
+    path = Path(__file__).with_name("tuned") / f"{table}.csv"
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))

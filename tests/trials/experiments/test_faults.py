@@ -13,8 +13,6 @@ from fedjax_admm.trials.experiments.messages import (
     _attacked as attacked,
     _by_number as by_number,
     _late as late,
-    _tuned_byzantine as tuned_byzantine,
-    _tuned_delay as tuned_delay,
     byzantine,
     delay,
 )
@@ -106,12 +104,11 @@ def test_all_methods_have_names():
 def test_numbers_are_among_those_that_were_tried():
     for task, target in attacked.TARGETS.items():
         assert set(byzantine.COLUMNS) <= set(attacked.SHOWN[task]) <= set(attacked.ATTACKS)
-        tuned = tuned_byzantine.CHOSEN[task]
+        number, *radii = byzantine.CHOSEN[task]
         assert len(target.grid) in (1, 12)
-        assert tuned.chosen in target.grid
-        assert {tuned.clipping, tuned.bounding} <= set(target.radii)
-    assert set(tuned_delay.CHOSEN) == set(late.SOLVERS)
-    for name, places in tuned_delay.CHOSEN.items():
+        assert number in target.grid
+        assert set(radii) <= set(target.radii)
+    for name, places in delay.CHOSEN.items():
         assert set(places) == set(LATE.sweep.values)
         grid = late.SOLVERS[name].grid()
         assert len(grid) == 12

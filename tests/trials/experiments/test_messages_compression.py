@@ -11,7 +11,6 @@ from fedjax_admm.messages import differences, identity, low_rank, qsgd, top_k
 from fedjax_admm.trials.experiments.messages import (
     _by_number as by_number,
     _tasks as tasks,
-    _tuned_compression as tuned,
     compression,
 )
 from fedjax_admm.trials.running import Request, run_experiment
@@ -61,9 +60,9 @@ def test_everybody_is_tuned_alike():
         for name, task in tasks.TASKS.items()
         for channel in compression.channels_of(SETTINGS, task)
     }
-    assert set(tuned.CHOSEN) == wanted
+    assert set(compression.CHOSEN) == wanted
     assert {len(set(task.grid())) for task in tasks.TASKS.values()} == {12}
-    assert all(0 <= place < 12 for place in tuned.CHOSEN.values())
+    assert all(0 <= place < 12 for place in compression.CHOSEN.values())
 
 
 def test_a_ring_with_chords_is_connected_and_has_each_edge_once():

@@ -15,7 +15,6 @@ from fedjax_admm.trials.experiments.peers import (
     _pinball as pinballs,
     _roster as roster,
     _splits as splits,
-    _tuned as tuned,
     federated,
     nonsmooth,
 )
@@ -98,7 +97,7 @@ def test_a_client_whose_labels_are_used_up_goes_without():
 @pytest.mark.parametrize("module", [federated, nonsmooth])
 def test_everybody_is_tuned_alike(module):
     (experiment,) = module.EXPERIMENTS
-    table = tuned.FEDERATED if module is federated else tuned.NONSMOOTH
+    table = module.TUNED
     wanted = {(task, name) for task in module.TASKS for name in module.recipes(task)}
     assert set(table) == wanted
     for (task, name), places in table.items():

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._attacked import (
     AGGREGATORS,
@@ -15,8 +16,14 @@ from fedjax_admm.trials.experiments.messages._attacked import (
     Radii,
     draw_problems,
 )
-from fedjax_admm.trials.experiments.messages._tuned_byzantine import CHOSEN
 
+CHOSEN = {
+    row["task"]: tuple(float(row[name]) for name in ("number", "clipping", "bounding"))
+    for row in tuned_rows("byzantine")
+}
+"""Task -> the number of its solver, and the radii of clipping and bounding, as `python
+benchmarks/tune_exchanges.py messages-byzantine` prints them from 8 tuning problems: the best number
+without Byzantine senders, then the best radii by the mean over attacks at the share 0.2."""
 EXPECTED = 0.4
 """The share of Byzantine senders that trimmed means, Krum and multi-Krum are told to expect."""
 COLUMNS = ("sign flip", "mimic", "a little is enough")
@@ -26,14 +33,14 @@ def methods_of(settings: Settings, share: Any) -> dict[str, Attacked]:
     """Return a method for every attack and aggregator of every task."""
     methods = {}
     for task, target in TARGETS.items():
-        tuned = CHOSEN[task]
+        number, clipping, bounding = (jnp.asarray(each, float) for each in CHOSEN[task])
         for which, attack in enumerate(SHOWN[task]):
             for place, aggregator in enumerate(AGGREGATORS):
                 methods[f"{task}{figures.SEPARATOR}{aggregator}, {attack}"] = Attacked(
                     jnp.asarray(which, jnp.int32),
                     jnp.asarray(place, jnp.int32),
-                    jnp.asarray(tuned.chosen, float),
-                    Radii(jnp.asarray(tuned.clipping, float), jnp.asarray(tuned.bounding, float)),
+                    number,
+                    Radii(clipping, bounding),
                     EXPECTED,
                     target.senders(settings),
                     task,

@@ -27,6 +27,7 @@ from fedjax_admm._run import Measure, run
 from fedjax_admm.messages import Channel, exchange
 from fedjax_admm.traffic import NUMBER
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, recorded_rounds
 from fedjax_admm.trials.experiments.messages._by_number import AChannel
@@ -35,7 +36,6 @@ from fedjax_admm.trials.experiments.messages._channels import (
     named_channels,
 )
 from fedjax_admm.trials.experiments.messages._tasks import TASKS, Posed, Task, draw_data
-from fedjax_admm.trials.experiments.messages._tuned_compression import CHOSEN
 from fedjax_admm.trials.experiments.peers._roster import Setting
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
@@ -143,6 +143,10 @@ def draw_problems(
     data = draw_data(settings, data_key)
     keys = dict(zip(TASKS, jax.random.split(key, len(TASKS)), strict=True))
     return {name: TASKS[name].draw(settings, data, keys[name]) for name in names}
+
+
+CHOSEN = {(row["task"], row["channel"]): int(row["place"]) for row in tuned_rows("compression")}
+"""Task and channel -> place of the best setting in the task's grid."""
 
 
 def methods_of(settings: Settings, target: Any) -> dict[str, Compressed]:

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._late import (
     LAWS,
@@ -13,9 +14,19 @@ from fedjax_admm.trials.experiments.messages._late import (
     Delayed,
     draw_problems,
 )
-from fedjax_admm.trials.experiments.messages._tuned_delay import CHOSEN
 from fedjax_admm.trials.experiments.peers._roster import Setting, chosen_setting
 
+CHOSEN = {
+    name: {
+        float(row["mean"]): int(row["place"])
+        for row in tuned_rows("delay")
+        if row["solver"] == name
+    }
+    for name in SOLVERS
+}
+"""Solver -> mean delay -> place of the best of 12 settings in its grid, by the mean error after the
+last round under the geometric law on 8 tuning problems (60 of localisation); printed by `python
+benchmarks/tune_exchanges.py messages-delay`."""
 IN_ORDER = ("LAD: FedADMM", "LAD: FedAvg", "localisation: FSMDM")
 """Who is also looked at with messages that keep their order."""
 

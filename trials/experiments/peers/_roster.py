@@ -19,11 +19,26 @@ from fedjax_admm.participation import without_replacement
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
 from fedjax_admm.search import grid_search
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
 from fedjax_admm.trials.figures import SEPARATOR
 
 GRID = 12
 """How many settings of a method are tried."""
+
+
+def tuned_places(experiment: str) -> dict[tuple[str, str], dict[float, int]]:
+    """Return by task and method, and by swept value, the place of the best setting in its grid.
+
+    `python benchmarks/tune_federated.py EXPERIMENT` prints them: the best of 12 settings by the
+    mean error after the last round on 3 tuning problems.
+    """
+    places: dict[tuple[str, str], dict[float, int]] = {}
+    for row in tuned_rows("benchmarks"):
+        if row["experiment"] == experiment:
+            of_method = places.setdefault((row["task"], row["method"]), {})
+            of_method[float(row["value"])] = int(row["place"])
+    return places
 
 
 @short_repr

@@ -17,8 +17,8 @@ one whatever the size of the images.
 
 Tuning. Every method has 12 settings (`RECIPES`). `python benchmarks/tune_federated.py
 federated-benchmark` runs them all on problems of other seeds and takes the one with the smallest
-mean error on images for validation after the last round, for each task and split; `_tuned` holds
-what it found. Images for testing are not looked at.
+mean error on images for validation after the last round, for each task and split; the table
+`tuned/benchmarks.csv` holds them. Images for testing are not looked at.
 
 Work. Clients take `STEPS` local gradient steps on all of their images, or one where the method has
 one per round (federated subgradient descent, ProxSkip, consensus ADMM). FSMDM needs the prox of a
@@ -49,11 +49,11 @@ from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,
     Recipe,
     peer_methods,
+    tuned_places,
     tuning_scores as tuning_scores,
 )
 from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds
-from fedjax_admm.trials.experiments.peers._tuned import FEDERATED
 
 DIGITS = 10
 LINEAR, NETWORK = "linear", "network"
@@ -246,11 +246,14 @@ def penalty_of(task: str, settings: Settings) -> Callable[[Any], Penalty]:
     return lambda factor: l1(factor * used)
 
 
+TUNED = tuned_places("federated-benchmark")
+
+
 def _methods(settings: Settings, split: Any) -> dict[str, PeerMethod]:
     methods = {}
     for task, model in TASKS.items():
         penalty = penalty_of(task, settings)
-        places = {name: FEDERATED[task, name] for name in RECIPES[model]}
+        places = {name: TUNED[task, name] for name in RECIPES[model]}
         kind = (settings, split, penalty, model, 0, measure)
         methods |= peer_methods(task, RECIPES[model], places, *kind)
     return methods

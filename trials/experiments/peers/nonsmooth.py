@@ -58,6 +58,7 @@ from fedjax_admm.trials.experiments.peers._roster import (
     Setting,
     between,
     peer_methods,
+    tuned_places,
 )
 from fedjax_admm.trials.experiments.peers._smooth_recipes import (
     STEPS,
@@ -69,7 +70,6 @@ from fedjax_admm.trials.experiments.peers._smooth_recipes import (
     with_variates,
 )
 from fedjax_admm.trials.experiments.peers._splits import draw_sizes
-from fedjax_admm.trials.experiments.peers._tuned import NONSMOOTH
 
 TASKS = {"LAD": 0, "MCP": 1, "quantile": 2}
 """Task -> its place among the stacked problems."""
@@ -224,11 +224,14 @@ def recipes(task: str) -> dict[str, Recipe]:
     return RECIPES
 
 
+TUNED = tuned_places("nonsmooth-benchmark")
+
+
 def _methods(settings: Settings, shift: Any) -> dict[str, PeerMethod]:
     methods = {}
     for task, place in TASKS.items():
         penalty = penalty_of(task, settings)
-        places = {name: NONSMOOTH[task, name] for name in RECIPES}
+        places = {name: TUNED[task, name] for name in RECIPES}
         kind = (settings, shift, penalty, FAMILY, place, measure)
         methods |= peer_methods(task, RECIPES, places, *kind)
     return methods
