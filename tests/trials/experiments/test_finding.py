@@ -7,7 +7,6 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials import Results, experiments, figures
 from fedjax_admm.trials.experiments import (
     Origin,
-    _catalogue,
     _finding,
     all_experiments,
     find,
@@ -46,23 +45,6 @@ def test_what_list_says_is_what_the_experiments_say():
         for field in told._fields:
             assert getattr(told, field) == getattr(experiment, field)
     assert [each.name for each in headlines()] == list(all_experiments())
-
-
-def test_headlines_are_read_through_partials_and_names(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "written.py").write_text(
-        'PAPER = "a " "paper"\n'
-        "_near = partial(Experiment, paper=PAPER, trials=7, usual_seconds=1.5)\n"
-        "_nearer = partial(Experiment, trials=8)\n"
-        'EXPERIMENTS: Any = [_near(name="a", title="A", rounds=3), _nearer(name="b", title="B"),\n'
-        ' Experiment(name="c", title="C", findings="F"), _near(name="d", title="D", trials=9)]\n'
-    )
-    assert _catalogue.stated("written") == [
-        ("a", "A", "a paper", 7, 1.5, "", None),
-        ("b", "B", "", 8, None, "", None),
-        ("c", "C", "", 1000, None, "F", None),
-        ("d", "D", "a paper", 9, 1.5, "", None),
-    ]
 
 
 def test_what_a_plug_in_needs_is_public():

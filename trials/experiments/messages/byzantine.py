@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._attacked import (
@@ -48,41 +49,10 @@ def methods_of(settings: Settings, share: Any) -> dict[str, Attacked]:
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="messages-byzantine",
-        usual_seconds=280,
-        title="error against the share of Byzantine senders, by aggregator and attack",
-        paper="each attack's and each aggregator's docstring names its paper",
-        findings=(
-            "100 trials, seed 2025, 80 rounds; mean error at shares 0 / 0.1 / 0.2 / 0.4 / 0.45 of "
-            "Byzantine senders (of 11 edge servers 0, 1, 2, 4, 4 are captured). FedADMM (relative "
-            "distance from the minimiser of the honest clients' absolute deviations), the worst of "
-            "eight attacks: mean 0.0042, 8.9, 10.2, 10.9, 10.9; median 0.12, 0.17, 0.27, 1.05, "
-            "2.3; trimmed mean 0.10, 0.15, 0.27, 1.2, 11; geometric median 0.051, 0.11, 0.21, "
-            "0.71, 1.6; Krum 0.23, 0.26, 0.29, 0.95, 1.1; multi-Krum 0.12, 0.15, 0.22, 0.98, 8.3; "
-            "centred clipping 0.051, 0.11, 0.21, 0.70, 1.0; norm bounding 0.16, 0.45, 0.71, 1.0, "
-            "1.1. FSMDM in metres, the worst of five: mean 1.4, 18, 26, 29, 29; geometric median "
-            "1.5, 2.1, 6.3, 41, 50; multi-Krum 1.9, 2.4, 3.6, 33, 42; centred clipping 1.4, 2.0, "
-            "5.6, 28, 29. HFSAD, the worst of three: mean 0.086, 0.71, 0.87, 0.97, 0.97; geometric "
-            "median 0.10, 0.12, 0.15, 0.36, 0.36; multi-Krum 0.13, 0.13, 0.18, 0.33, 0.33. All "
-            "losses have kinks. Claim: the mean fails with a few attackers, and robust rules help "
-            "against gross errors. It holds: a sign flip of 2 clients of 21 makes its error 100 "
-            "times larger under FedADMM. Claim: a median protects up to one half. Its error stays "
-            "bounded, but at 0.4 it is as long as the model itself. Trimmed means and multi-Krum, "
-            "which expect 0.4, do no better than the mean at 0.45. Robustness has its price: "
-            "without an attack FedADMM's error is 29 times the mean's with medians, 55 times with "
-            "Krum, 12 times with geometric medians and centred clipping. It is the error of "
-            "another fixed point, which more rounds do not reduce. Claim: a robust rule is safer "
-            "than the mean. It does not hold: under a little is enough the mean is the best rule "
-            "or level with it, at every share and in every task, because such values lie within "
-            "the spread of the honest ones; from 0.4 on mimicry does the same. Averaged over the "
-            "attacks centred clipping is best or level at 0.1 and 0.2 on the star's regressions, "
-            "with a radius tuned against these attacks, and multi-Krum at 0.4. Norm bounding is of "
-            "no use here, where messages are models and not gradients. Label flips hurt with all "
-            "rules (FedADMM at 0.4: 0.42 to 0.51). Numbers were chosen on 8 problems of other "
-            "seeds, radii at the share 0.2."
-        ),
+        **TEXTS["messages-byzantine"],
         sweep=Sweep("share", "share of Byzantine senders", (0.0, 0.1, 0.2, 0.4, 0.45)),
         problem=draw_problems,
         methods=methods_of,
@@ -102,7 +72,6 @@ EXPERIMENTS = (
             "dim": 5,
             "shift": 1.0,
         },
-        trials=100,
         rounds=80,
         records=4,
         quick={"trials": 4, "rounds": 20},

@@ -27,6 +27,7 @@ from fedjax_admm._run import Measure, run
 from fedjax_admm.messages import Channel, exchange
 from fedjax_admm.traffic import NUMBER
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, recorded_rounds
@@ -166,41 +167,10 @@ def methods_of(settings: Settings, target: Any) -> dict[str, Compressed]:
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="messages-compression",
-        usual_seconds=140,
-        title="bits until a suboptimality is reached: compressors under all families",
-        paper="each compressor's docstring names its paper",
-        findings=(
-            "100 trials, seed 2025, 300 rounds. Kilobits of all messages until the relative "
-            "suboptimality is 1e-3, mean +- standard error. In brackets is the share of trials "
-            "that reach it, if not all do; the others count with all their bits, so that the mean "
-            "is too small. Columns: no compression, and coded differences of float16, natural, "
-            "QSGD, sign, top-k, rand-k. FedADMM: 782 +- 9, 391 +- 5, 236 +- 3, 153 +- 2, 70 +- 1, "
-            "300 +- 5, 660 +- 8. SCAFFOLD: 648 +- 10, 324 +- 5, 215 +- 3, 207 +- 2, 96 +- 1, 398 "
-            "+- 23 (99%), 1121 +- 13. HFSAD: 4161 +- 52, 2144 +- 27, 1317 +- 17, 816 +- 9, 450 +- "
-            "6, 1501 +- 23 (99%), 1962 +- 14 (55%). Private ADMM: 13218 +- 237, 6611 +- 124, 4264 "
-            "+- 77, 2988 +- 18 (28%), 1519 +- 7 (8%), 6846 +- 64 (19%), never. FedADMM, smooth: "
-            "172, 86, 52, 34, 15, 70, 136 (+- 1). SCAFFOLD, smooth: 205, 103, 69, 57, 31, 106, 339 "
-            "(+- 3). GTV: 1764 +- 20, 882 +- 10, 540 +- 5, 1168 +- 28, 606 +- 12, 1116 +- 17, 5684 "
-            "+- 70 (73%). FedMC: 370 +- 21 (87%), 185 +- 10 (87%), 107 +- 6 (84%), 55 +- 3 (72%), "
-            "31 +- 1 (57%), 113 +- 6 (85%), 140 +- 4 (72%). FSMDM: 217 +- 19 (94%), 136 +- 12 "
-            "(94%), 99 +- 9 (94%), 127 +- 11 (94%), 258 +- 12 (79%), 174 +- 12 (88%), 218 +- 12 "
-            "(84%). ADMM needs differences: without memory QSGD and top-k never reach the target "
-            "under ADMM with a model of many numbers. ADMM sends states, which do not vanish at "
-            "the solution; SCAFFOLD sends moves, which do, and QSGD without memory arrives there, "
-            "in 663 +- 13 kilobits. Error feedback (EF14) repairs top-k for SCAFFOLD alone. On "
-            "stars and trees the biased sign saves most, 6.5 to 11.4 times, and unbiased rand-k "
-            "least, 0.6 to 2.1 times. Kinks cost rounds, not savings: FedADMM saves as much on "
-            "absolute deviations as on squares. On graphs errors add up in the flows and steps "
-            "must be smaller: natural compression wins for GTV, 3.3 times. Private ADMM reaches "
-            "the target in all trials with float16 and natural only. In three dimensions there is "
-            "little to save: sign needs more rounds than it saves bits. In short: always "
-            "differences, sign under a server, natural compression on a graph and in few "
-            "dimensions; float16 costs no rounds anywhere. 26 of the 91 chosen settings lie at an "
-            "end of the grid of the first number."
-        ),
+        **TEXTS["messages-compression"],
         sweep=Sweep("target", "relative suboptimality to be reached", (1e-3,)),
         problem=draw_problems,
         methods=methods_of,
@@ -224,7 +194,6 @@ EXPERIMENTS = (
             "levels": 3,
             "share": 0.25,
         },
-        trials=100,
         rounds=300,
         records=50,
         quick={"trials": 4, "rounds": 60},

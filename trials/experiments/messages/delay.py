@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._late import (
@@ -56,34 +57,10 @@ def methods_of(settings: Settings, mean: Any) -> dict[str, Delayed]:
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="messages-delay",
-        usual_seconds=250,
-        title="error against the mean delay: asynchronous ADMM against averaging, tuned alike",
-        paper="each solver's and each delay's docstring names its paper",
-        findings=(
-            "100 trials, seed 2025, 300 rounds; mean error at mean delays 0 / 1 / 2 / 5 / 10 / 20 "
-            "with geometric waits, every solver tuned at every delay with 12 settings. LAD "
-            "(relative distance from the minimiser): FedADMM 0.0012, 0.0022, 0.0025, 0.0036, "
-            "0.0061, 0.0081; SCAFFOLD 0.0093, 0.0094, 0.0094, 0.0089, 0.012, 0.013; subgradients "
-            "0.0029, 0.013, 0.014, 0.015, 0.017, 0.026; FedAvg 0.020, 0.024, 0.026, 0.037, 0.043, "
-            "0.053. Least squares: FedADMM and SCAFFOLD reach the rounding of float32, 1e-6, at "
-            "every delay; FedAvg 0.0022, 0.014, 0.014, 0.018, 0.029, 0.038. Localisation: FSMDM "
-            "1.45, 1.51, 1.53, 1.42, 1.43, 1.52 m, +- 0.1 (+- 0.2 at 2); subgradients 1.6 to 2.3 "
-            "m, +- 0.5. Claim: asynchronous ADMM needs no new tuning. It holds for FedADMM up to "
-            "20 rounds and for FSMDM up to 5 (at 20 mean 2.7 +- 0.6 m, median 1.26). It does not "
-            "hold for SCAFFOLD, which diverges on least squares at 20, nor for FedAvg (0.084 "
-            "instead of 0.053 with LAD at 20). Claim: delay costs time and not accuracy. It holds "
-            "on squares, for methods without a bias. With kinks it does not: with rho fixed "
-            "FedADMM ends, after 2400 rounds, at 0.0006, 0.0007, 0.0022, 0.0059 for delays 0, 2, "
-            "10, 20 (16 trials of other seeds), and the floor of FedAvg grows likewise. Keeping "
-            "messages in order is harmful, because all wait for the slowest before them: at 10 / "
-            "20 FedADMM has 0.16 / 0.20, FedAvg 0.44 / 0.71, FSMDM 5.6 / 14 m. Heavy tails of the "
-            "same mean are milder (FedADMM 0.0060 at 20). Losing three messages of ten makes the "
-            "error of FedADMM 1.1 to 1.4 times larger, that of subgradients without delay 5.5 "
-            "times."
-        ),
+        **TEXTS["messages-delay"],
         sweep=Sweep("mean", "mean delay (rounds)", (0.0, 1.0, 2.0, 5.0, 10.0, 20.0)),
         problem=draw_problems,
         methods=methods_of,
@@ -101,7 +78,6 @@ EXPERIMENTS = (
             "dim": 5,
             "shift": 1.0,
         },
-        trials=100,
         rounds=300,
         records=30,
         quick={"trials": 4, "rounds": 20},

@@ -56,10 +56,10 @@ from fedjax_admm.losses import TrainedLoss
 from fedjax_admm.problems import Networked, networked_training
 from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
-from fedjax_admm.trials.experiments.nfl.graphs import PAPER
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
 if TYPE_CHECKING:
@@ -385,32 +385,10 @@ def _bars(axes: "Axes", rows: np.ndarray, values: np.ndarray, style: Mapping[str
         axes.text(103, row, text, va="center", fontsize=8)
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="nfl-digits",
-        usual_seconds=33,
-        title="two clusters of digits: accuracy of networks coupled along a graph",
-        paper=PAPER,
-        findings=(
-            "5 trials, seed 2025, scikit-learn's digits (8 x 8; 12 training, 4 validation images "
-            "a node); accuracies on validation images, mean +- standard deviation of a trial. "
-            "Width 32: Algorithm 1 99.5 +- 0.5 %, the nodes' own networks 95.9 +- 1.3, the true "
-            "clusters' 99.8 +- 0.6, one network for all four digits 99.8 +- 0.3: coupling gains "
-            "3.6 points over training alone, and so does pooling everything. One hidden unit "
-            "leaves an advantage over one network for all: 97.5 +- 1.6 against 82.4 +- 5.7 (own "
-            "networks 90.4 +- 4.2, true clusters 99.8 +- 0.6), less than half of the printed one "
-            "(97 against 64 %). One network's training accuracy is 88.1 +- 5.6 % then, not the "
-            "printed 97; its gradient ends at 2 % of that at the start, so it is nearly "
-            "converged, to the best of 8 local minima. From one start, with the 250 steps of a "
-            "node, it was 62 % in training and 58.9 +- 19.1 in validation: a quarter of the starts "
-            "or more end with a unit that no image activates, the others far from stationary. "
-            "Whoever gives up early finds an advantage as large as the printed one. Of the nodes' "
-            "own networks with one unit, 8 % are silent in that way. IFCA reaches 99.6 +- 0.6 at "
-            "both widths, with one of its two models unused in 2 and 4 of the 5 trials: the "
-            "clusters do not contradict each other, since one network with two outputs can tell "
-            "even from odd digits. Every edge lies inside a cluster. With c = 1 in place of 10, "
-            "Algorithm 1 has 95.6 +- 1.8 and 98.0 +- 0.7."
-        ),
+        **TEXTS["nfl-digits"],
         sweep=Sweep("width", "width of the hidden layer", (1.0, 32.0)),
         problem=_problem,
         methods=_methods,
@@ -441,7 +419,6 @@ EXPERIMENTS = (
             "starts": 8,
             "pooled_steps": 40,
         },
-        trials=5,
         rounds=50,
         records=10,
         quick={"trials": 2, "rounds": 10},

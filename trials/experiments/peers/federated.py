@@ -44,6 +44,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,
@@ -280,40 +281,10 @@ def describe(settings: Settings) -> str:
     )
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="federated-benchmark",
-        usual_seconds=310,
-        title="digits on 100 clients: test error of twelve solvers, tuned alike",
-        paper=(
-            "the solvers of the field beside each other; each solver's docstring names its paper"
-        ),
-        findings=(
-            "20 trials, seed 2025, 200 rounds, 10 of 100 clients per round, scikit-learn's digits. "
-            "Test error in %, mean +- standard error, at Dirichlet 0.1 / 0.5 / 10 / two labels per "
-            "client. Logistic: SCAFFOLD 3.6 +- 0.1 / 3.7 +- 0.1 / 3.6 +- 0.1 / 3.7 +- 0.1, FedDyn "
-            "4.2 +- 0.1 / 3.7 +- 0.1 / 3.7 +- 0.1 / 3.9 +- 0.1, FedADMM 4.0 +- 0.2 / 3.7 +- 0.1 / "
-            "3.7 +- 0.1 / 4.0 +- 0.1, FedAvg 4.8 +- 0.3 / 4.1 +- 0.2 / 4.0 +- 0.1 / 4.6 +- 0.3, "
-            "FedProx as FedAvg, subgradients 5.2 +- 0.3 / 4.2 +- 0.2 / 4.2 +- 0.3 / 4.8 +- 0.4, "
-            "Fed-PLT 9.2 / 7.7 / 7.0 / 8.0, FedDR 10.8 / 8.2 / 6.7 / 9.8, FedPD 12.3 / 9.1 / 7.3 / "
-            "11.1, FSMDM 18, 11, 10, 15, consensus ADMM 24, 17, 13, 21, ProxSkip 48, 26, 17, 58. "
-            "With l1 much the same. Network: SCAFFOLD 3.2 +- 0.1 / 3.1 +- 0.2 / 3.2 +- 0.1 / 3.4 "
-            "+- 0.1, FedDyn 3.8 +- 0.2 / 4.4 +- 0.3 / 3.7 +- 0.2 / 4.6 +- 0.3, FedAvg 5.2 +- 0.3 / "
-            "3.8 +- 0.2 / 4.2 +- 0.3 / 5.5 +- 0.2, FedADMM 5.5 +- 0.3 / 5.2 +- 0.2 / 5.1 +- 0.2 / "
-            "5.8 +- 0.3. Correcting for clients that differ pays, and more the more they differ: "
-            "on the same trials SCAFFOLD is below FedAvg by 1.2 +- 0.3 points (logistic) and 1.9 "
-            "+- 0.3 (network) at 0.1, by 0.3 +- 0.1 and 1.0 +- 0.3 at 10. But SCAFFOLD sends twice "
-            "as much: for equal numbers sent it is level with FedDyn, 3.8 / 3.8 / 3.8 / 4.0 on "
-            "logistic regression. FedDyn is the fastest at first: on logistic regression at 0.1 it "
-            "has 6.0 % after 40 rounds, FedAvg 9.4, SCAFFOLD 12.5, FedADMM 13.3. FedADMM is below "
-            "FedAvg by 0.8 +- 0.3 and 0.4 +- 0.2 points on logistic regression at 0.1 and 0.5, "
-            "above by 1.4 +- 0.2 and 0.8 +- 0.3 on the network at 0.5 and 10, and within two "
-            "standard errors elsewhere. FedDR, FedPD and Fed-PLT are slow with 10 % of clients; "
-            "they begin local steps at the client's own old model, which may be the reason. "
-            "ProxSkip is made for all clients in all rounds. The 359 test images are the same in "
-            "all trials: one image is 0.28 points. Half of the chosen settings lie at an end of "
-            "the grid."
-        ),
+        **TEXTS["federated-benchmark"],
         sweep=Sweep("split", "concentration of labels (0: two labels per client)", SPLITS),
         problem=draw_problem,
         figure=partial(figures.peers_figure, metric="error"),
@@ -334,7 +305,6 @@ EXPERIMENTS = (
             "hidden": 32,
             "l1_weight": 1e-4,
         },
-        trials=20,
         rounds=200,
         records=20,
         quick={"trials": 2, "rounds": 40},

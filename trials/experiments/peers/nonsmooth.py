@@ -49,6 +49,7 @@ from fedjax_admm.solvers import (
     tree_link,
 )
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.peers._pinball import PinballProx, minimize_together, pinball
 from fedjax_admm.trials.experiments.peers._roster import (
@@ -237,36 +238,10 @@ def _methods(settings: Settings, shift: Any) -> dict[str, PeerMethod]:
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="nonsmooth-benchmark",
-        usual_seconds=460,
-        title="losses with kinks on 100 clients: prox against subgradients, tuned alike",
-        paper=(
-            "the solvers of the field beside each other; each solver's docstring names its paper"
-        ),
-        findings=(
-            "20 trials, seed 2025, 1000 rounds, 10 of 100 clients per round. Relative excess of "
-            "the objective in units of 1e-4, mean +- standard error, at shift 0 / 1. LAD: FedDyn "
-            "with prox 0.069 +- 0.008 / 0.080 +- 0.006, SCAFFOLD with steps 0.12 +- 0.01 / 0.15 +- "
-            "0.01, FedDyn with steps 0.31 +- 0.02 / 0.17 +- 0.01, FedADMM with prox 0.35 +- 0.03 / "
-            "0.34 +- 0.02 (FedDR alike), with steps 0.92 +- 0.06 / 0.72 +- 0.04, subgradients 1.3 "
-            "+- 0.1 / 2.8 +- 0.2, FSMDM 1.5 +- 0.1 / 1.3 +- 0.1 (consensus ADMM alike), FedPD with "
-            "prox 1.8 / 1.6, Fed-PLT 6.8 / 4.5, FedAvg 4.8 +- 0.4 / 10.7 +- 0.6, FedProx with prox "
-            "6.5 +- 0.4 / 7.3 +- 0.4, with steps 7.7 / 8.2, ProxSkip 28 / 17. MCP: SCAFFOLD 0.020 "
-            "+- 0.002 / 0.015 +- 0.003, FedDyn with prox 0.037 +- 0.005 / 0.024 +- 0.003, FedADMM "
-            "with prox 0.11 +- 0.02 / 0.09 +- 0.01, subgradients 0.55 +- 0.06 / 3.5 +- 0.8. "
-            "Quantile: FedDyn with prox 0.39 +- 0.03 / 0.42 +- 0.04, SCAFFOLD 0.47 +- 0.04 / 0.38 "
-            "+- 0.02, FedADMM with prox 1.4 +- 0.1 / 1.4 +- 0.1, subgradients 6.1 +- 0.5 / 7.1 +- "
-            "0.5. Gradient methods do not lose as a class. For equal passes over the samples the "
-            "prox is 2.1 to 4.1 times better in FedADMM and 1.4 to 4.5 times in FedDyn, in at "
-            "least 80 % of trials. But SCAFFOLD with subgradients is first or second everywhere, "
-            "with twice the traffic: stopped at half of its rounds it is behind FedDyn with prox "
-            "except on MCP at shift 0. FedAvg and FedProx end at their bias. All were tuned for "
-            "the last round: early on, plain subgradients are far ahead on LAD and MCP. MCP is not "
-            "convex: at shift 1, 2 of 20 trials end below the reference. Half of the chosen "
-            "settings lie at an end of the grid."
-        ),
+        **TEXTS["nonsmooth-benchmark"],
         sweep=Sweep("shift", "how far the clients' models lie apart", (0.0, 1.0)),
         problem=draw_problem,
         figure=partial(figures.peers_figure, metric="error"),
@@ -287,7 +262,6 @@ EXPERIMENTS = (
             "lam": 0.1,
             "gamma": 3.0,
         },
-        trials=20,
         rounds=1000,
         records=25,
         quick={"trials": 2, "rounds": 50},
