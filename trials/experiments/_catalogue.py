@@ -43,9 +43,9 @@ class Catalogue(Mapping[str, "Experiment"]):
             for path in _FOLDER.rglob("*.toml")
         }
         self._read = {
-            name: (module, Headline(**told))
+            name: (module, Headline(**fields))
             for module in sorted(modules)
-            for name, told in texts(modules[module]).items()
+            for name, fields in texts(modules[module]).items()
         }
 
     def __getitem__(self, name: str) -> "Experiment":

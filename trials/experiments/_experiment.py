@@ -312,16 +312,20 @@ def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
         )
     seen: dict[float, float] = {}
     for value in values:
-        kept = float(np.asarray(number(name, value)))
-        if kept in seen:
-            same = "" if value == seen[kept] else f", which is {seen[kept]!r} in {default_float()}"
+        rounded = float(np.asarray(number(name, value)))
+        if rounded in seen:
+            same = (
+                ""
+                if value == seen[rounded]
+                else f", which is {seen[rounded]!r} in {default_float()}"
+            )
             raise InputError(
                 f"must hold each number once, but it holds {value!r} twice{same}",
                 argument=name,
                 value=text,
                 remedy="leave one out",
             )
-        seen[kept] = value
+        seen[rounded] = value
 
 
 def _parse(name: str, text: str, default: Any) -> Any:
@@ -336,9 +340,9 @@ def _parse(name: str, text: str, default: Any) -> Any:
     except (KeyError, ValueError):
         kinds = {int: "a whole number", float: "a number", tuple: "numbers with commas"}
         kinds |= {bool: "True or False"}
-        wanted = kinds.get(type(default), "a text")
+        kind = kinds.get(type(default), "a text")
         raise InputError(
-            f"must be {wanted}, but it is {one_line(text)}", argument=name, value=text
+            f"must be {kind}, but it is {one_line(text)}", argument=name, value=text
         ) from None
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(part, float) and not math.isfinite(part) for part in numbers):

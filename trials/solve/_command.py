@@ -43,16 +43,16 @@ Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
 
 
 class Stages:
-    """Tells stages of the work as they begin, and keeps how long each took in seconds."""
+    """Reports stages of the work as they begin, and measures their seconds."""
 
     def __init__(self, tell: Callable[[str], object] = lambda _: None) -> None:
-        """Keep who is told the name of every stage as it begins."""
+        """`tell` is called with the name of every stage as it begins."""
         self.seconds: dict[str, float] = {}
         self._tell = tell
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Tell and time what is done within."""
+        """Report and time a stage."""
         self._tell(name)
         start = perf_counter()
         yield
@@ -62,12 +62,12 @@ class Stages:
 @short_repr
 @dataclass(frozen=True)
 class Solution:
-    """What a family found, ready to be read and written."""
+    """The result of a family, ready to be read and written."""
 
     settings: Settings  # as they were completed by the data
-    text: str  # what a person reads
-    data: Mapping[str, Any]  # what was read
-    result: Mapping[str, Any]  # what was found, in numbers
+    text: str  # for a person to read
+    data: Mapping[str, Any]  # about the input
+    result: Mapping[str, Any]  # numbers
     draw: Callable[[], "Figure"]
     tables: Mapping[str, Rows | None]  # file -> rows; None: not this time, an old one is removed
     arrays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # file -> arrays
@@ -108,8 +108,8 @@ def solve_file(
 ) -> Solution:
     """Read a file and solve its problem; `prepare` is called between reading and computing."""
     if not os.path.lexists(path):  # not "may not be looked at", which reading tells
-        told = f"{path} does not exist; check the name given with {{input}}"
-        raise InputError(told, others=["input"])
+        missing = f"{path} does not exist; check the name given with {{input}}"
+        raise InputError(missing, others=["input"])
     try:
         with stages("reading"):
             data = settings.read(path)

@@ -539,10 +539,6 @@ def test_released_models_are_the_private_ones_with_noise(solve, tmp_path):
     assert 2 < scaled < 60  # chi square with 18 degrees of freedom
     assert {row["label"] for row in own} == {UNPROTECTED}
     assert {row["noise_deviation"] for row in own} == {"0"}
-    # The digest in config.json is of numbers that nobody can guess, though the models could be.
-    seals = {row["seal"] for row in own}
-    assert len(seals) == len(own)
-    assert all(re.fullmatch("[0-9a-f]{32}", seal) for seal in seals)
     assert config_of(folder)["settings"]["keep_private"] is True
 
 

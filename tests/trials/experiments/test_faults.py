@@ -158,7 +158,7 @@ def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
         ),
     )
     model = fa.run(alone, asked.problem, jax.random.key(4), rounds=10).estimate
-    wanted = np.linalg.norm(model - asked.wanted) / asked.unit
+    wanted = np.linalg.norm(model - asked.solution) / asked.unit
     np.testing.assert_allclose(found, [wanted], rtol=1e-4)
 
 
@@ -205,7 +205,7 @@ def test_without_delay_it_is_the_solver_alone(name):
         jax.random.key(5),
         rounds=12,
     ).estimate
-    wanted = np.linalg.norm(model - asked.wanted) / asked.unit
+    wanted = np.linalg.norm(model - asked.solution) / asked.unit
     for in_order in (False, True):
         method = late.Delayed(zero, jnp.asarray(0.0), setting, name, in_order)
         found = method(problem, jax.random.key(5), 12, 12)["error"]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import Results, experiments, figures
+from fedjax_admm.trials import Results, figures
 from fedjax_admm.trials.experiments import (
-    Origin,
     _finding,
     all_experiments,
     find,
@@ -45,14 +44,6 @@ def test_what_list_says_is_what_the_experiments_say():
         for field in told._fields:
             assert getattr(told, field) == getattr(experiment, field)
     assert [each.name for each in headlines()] == list(all_experiments())
-
-
-def test_what_a_plug_in_needs_is_public():
-    for name in ("DirectMethod", "Experiment", "Origin", "SolverMethod", "Sweep", "find"):
-        assert hasattr(experiments, name)
-    assert Origin("a.py", "/a.py").distribution is None
-    for name in ("curve_figure", "sweep_figure", "usual_figure"):
-        assert hasattr(figures, name)
 
 
 def test_labels_of_numbers_sent_may_be_left_out():
@@ -112,18 +103,3 @@ def test_the_usual_figure(sweep, panels, across):
     # Negative numbers are shown, too.
     figure = figures.usual_figure(results(values - 2, metrics))
     assert figure.axes[0].get_yscale() == "linear"
-
-
-def test_the_usual_figure_is_the_one_of_an_experiment_without():
-    bare = experiments.Experiment(
-        name="bare",
-        title="a title",
-        sweep=experiments.Sweep("a", "a", (1.0,)),
-        problem=EXPERIMENT.problem,
-        methods=EXPERIMENT.methods,
-        metrics={"gain": "gain"},
-    )
-    assert (bare.paper, bare.findings, bare.settings) == ("", "", {})
-    figure = bare.figure(results(np.ones((1, 2, 3)), bare.labels()))
-    figure.draw_without_rendering()  # without numbers sent, one panel is empty
-    assert [len(axes.lines) for axes in figure.axes] == [1, 1, 0]

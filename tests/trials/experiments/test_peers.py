@@ -127,7 +127,7 @@ def test_images_for_training_validation_and_testing_are_disjoint():
     assert len(rows[0]) + len(rows[1]) == 1800
     assert not rows[0] & rows[1]
 
-    deal = partial(federated.deal_images, digits=rest.digits, kept=200, largest=LARGEST)
+    deal = partial(federated.deal_images, digits=rest.digits, num_validation=200, largest=LARGEST)
     sizes = partial(splits.draw_sizes, clients=CLIENTS, smallest=2, largest=LARGEST)
     dealt, there, validation = jax.jit(lambda keys, split: deal(keys, split=split, sizes=sizes))(
         tuple(jax.random.split(jax.random.key(3), 4)), jnp.float32(0.5)

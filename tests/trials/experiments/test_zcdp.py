@@ -642,34 +642,11 @@ def test_labels_are_no_longer_than_their_axes(label, lines):
 
 
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
-def test_bands_are_quantiles_of_trials(draw):
-    results = made_up(["a: X"], sweep=(1.0,), rounds=1)
-    (band,) = draw(results).axes[0].collections
-    values = 10 * np.log10(results.values("a: X", "error")[0, :, 0])
-    heights = band.get_paths()[0].vertices[:, 1]
-    low, high = np.quantile(10 ** (values / 10), [0.1, 0.9])
-    assert heights.min() == pytest.approx(10 * np.log10(low), rel=1e-9)
-    assert heights.max() == pytest.approx(10 * np.log10(high), rel=1e-9)
-
-
-@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
 def test_the_legend_names_every_bare_method_once(draw):
     assert sorted(legend_of(draw(made_up()))) == ["X", "Y", "Z"]
     # Also those of tasks that do not have all of them.
     names = ["a: X", "a: Y", "b: Y", "b: Z, fine", "c: W"]
     assert sorted(legend_of(draw(made_up(names)))) == ["W", "X", "Y", "Z, fine"]
-
-
-@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
-def test_a_method_looks_the_same_in_all_tasks(draw):
-    looks = {}
-    for axes in draw(made_up()).axes:
-        for line in axes.lines:
-            look = (line.get_color(), line.get_linestyle(), line.get_marker())
-            looks.setdefault(line.get_label(), set()).add(look)
-    assert set(looks) == {"X", "Y", "Z"}
-    assert all(len(each) == 1 for each in looks.values())
-    assert len(set.union(*looks.values())) == 3
 
 
 def failed_trials(arrays):

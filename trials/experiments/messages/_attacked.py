@@ -118,7 +118,7 @@ class Attackable(NamedTuple):
     problem: Any
     false: Any  # the same problem as Byzantine senders with false labels have it
     byzantine: jax.Array  # shape=(senders,), bool
-    wanted: jax.Array  # shape=(dim,)
+    solution: jax.Array  # shape=(dim,)
     unit: jax.Array  # shape=(): of the error
 
 
@@ -174,8 +174,8 @@ def _star(settings: Settings, share: Any, key: jax.Array) -> Attackable:
         inner=PinballProx(data.y.shape[1], PASSES),
     )
     false, _ = flip_labels(problem, who=byzantine, label="y")
-    wanted = _honest_minimiser(data, ~byzantine)
-    return Attackable(problem, false, byzantine, wanted, safe_norm(wanted))
+    solution = _honest_minimiser(data, ~byzantine)
+    return Attackable(problem, false, byzantine, solution, safe_norm(solution))
 
 
 def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
@@ -190,9 +190,9 @@ def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     )
     captured = first_of(share, edges)
     honest = ~jnp.repeat(captured, each)
-    wanted = _honest_minimiser(data, honest)
+    solution = _honest_minimiser(data, honest)
     links = jnp.concatenate([jnp.zeros(edges * each, bool), captured])
-    return Attackable(problem, problem, links, wanted, safe_norm(wanted))
+    return Attackable(problem, problem, links, solution, safe_norm(solution))
 
 
 def _fsmdm(problem: Any, chosen: Any, exchange: Exchange) -> Any:
@@ -286,6 +286,7 @@ class Attacked(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver; "error" is that of the server's model."""
+        key = jax.random.clone(key)  # methods that run in turn have the same draws
         asked = problem[self.task]
         solved = asked.problem
         if "label flip" in SHOWN[self.task]:
@@ -295,7 +296,7 @@ class Attacked(Method):
             )
         solver = self.solver(solved, asked.byzantine)
 
-        return run_measured(solver, solved, key, rounds, every, asked.wanted, asked.unit)
+        return run_measured(solver, solved, key, rounds, every, asked.solution, asked.unit)
 
     def solver(self, problem: Any, byzantine: jax.Array) -> Any:
         """Return the solver of a problem, among Byzantine senders."""

@@ -78,7 +78,7 @@ class Posed(NamedTuple):
     """A problem, and what is to be found."""
 
     problem: Any
-    wanted: jax.Array  # shape=(dim,)
+    solution: jax.Array  # shape=(dim,)
     unit: jax.Array  # shape=(): of the error
 
 
@@ -227,10 +227,10 @@ class Delayed(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver; "error" is that of the server's model."""
-        asked = problem[SOLVERS[self.solver_name].task]
-        return run_measured(
-            self.solver(), asked.problem, key, rounds, every, asked.wanted, asked.unit
-        )
+        key = jax.random.clone(key)  # methods that run in turn have the same draws
+        asked, solver = problem[SOLVERS[self.solver_name].task], self.solver()
+        error = asked.solution, asked.unit
+        return run_measured(solver, asked.problem, key, rounds, every, *error)
 
     def solver(self) -> Any:
         """Return the solver, with late messages."""

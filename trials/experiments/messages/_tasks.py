@@ -272,14 +272,13 @@ def run_measured(
     key: jax.Array,
     rounds: int,
     every: int,
-    wanted: jax.Array,
+    solution: jax.Array,
     unit: jax.Array,
 ) -> dict[str, jax.Array]:
-    """Run a solver; "error" is the distance of its model from the wanted one (dim,), in a unit."""
-    # Methods that run in turn have the same draws.
-    outcome = SolverMethod(solver, _model)(problem, jax.random.clone(key), rounds, every)
+    """Run a solver; "error" is the distance of its model from the solution (dim,), in a unit."""
+    outcome = SolverMethod(solver, _model)(problem, key, rounds, every)
     models = outcome.pop("model")
-    return {**outcome, "error": safe_norm(models - wanted[None]) / unit}
+    return {**outcome, "error": safe_norm(models - solution[None]) / unit}
 
 
 def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:

@@ -61,10 +61,10 @@ class Compressed(Method):
     def __call__(self, problem, key, rounds, every):
         """Run the solver, look at it after every round, and keep some of them."""
         trace, bad = self.traced(problem[self.task], key, rounds)
-        kept = recorded_rounds(rounds, every) - 1
-        sent = jnp.cumsum(trace.pop(MESSAGES))[kept]
+        records = recorded_rounds(rounds, every) - 1
+        sent = jnp.cumsum(trace.pop(MESSAGES))[records]
         return {
-            **{name: values[kept] for name, values in trace.items()},
+            **{name: values[records] for name, values in trace.items()},
             MESSAGES: jnp.diff(sent, prepend=0),
             NONFINITE_ROUND: bad,
         }

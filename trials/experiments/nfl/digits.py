@@ -395,7 +395,7 @@ EXPERIMENTS = (
         metrics={
             "train": "training accuracy",
             "validation": "validation accuracy",
-            "error": "share of validation images told wrong",
+            "error": "error rate on validation images",
             "stationarity": "gradient of the training loss over that at the start, largest",
             "silent": "share of networks that no training image activates",
             "inside": "share of edges inside clusters",

@@ -66,7 +66,7 @@ def deal(
 
     chances = jnp.tile(odds, (largest, 1)) + noise.reshape(-1, kinds)
     turns = jnp.arange(largest * clients, dtype=jnp.int32)
-    wanted = turns // clients < sizes[turns % clients]
+    asking = turns // clients < sizes[turns % clients]
 
     def one(next_place, turn):
         chance, wants = turn
@@ -76,6 +76,6 @@ def deal(
         place = jnp.sum(jnp.where(chosen, next_place, 0), dtype=jnp.int32)
         return next_place + chosen.astype(jnp.int32), (place, gets)
 
-    _, (places, gets) = jax.lax.scan(one, begin, (chances, wanted))
+    _, (places, gets) = jax.lax.scan(one, begin, (chances, asking))
     places = order[places].reshape(largest, clients).T
     return places, gets.reshape(largest, clients).T

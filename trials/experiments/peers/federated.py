@@ -165,7 +165,7 @@ _PROX = {model: partial(_some_steps, curvature=value) for model, value in CURVAT
 def deal_images(
     keys: Sequence[jax.Array],
     digits: np.ndarray,
-    kept: int,
+    num_validation: int,
     split: jax.Array,
     sizes: Callable[[jax.Array], jax.Array],
     largest: int,
@@ -174,14 +174,14 @@ def deal_images(
 
     Returns:
       The places of the clients' images, (clients, largest), int32; which of them count, bool; and
-      the places of those for validation, (kept,), int32.
+      the places of those for validation, (num_validation,), int32.
     """
     pool_key, size_key, odds_key, deal_key = keys
     shuffled = jnp.argsort(jax.random.uniform(pool_key, digits.shape)).astype(jnp.int32)
-    validation, training = shuffled[:kept], shuffled[kept:]
-    wanted = sizes(size_key)
-    odds = label_odds(odds_key, split, wanted.shape[0], DIGITS)
-    dealt, there = deal(deal_key, jnp.asarray(digits)[training], odds, wanted, largest)
+    validation, training = shuffled[:num_validation], shuffled[num_validation:]
+    client_sizes = sizes(size_key)
+    odds = label_odds(odds_key, split, client_sizes.shape[0], DIGITS)
+    dealt, there = deal(deal_key, jnp.asarray(digits)[training], odds, client_sizes, largest)
     return training[dealt], there, validation
 
 
@@ -197,13 +197,17 @@ def draw_problem(
     smallest = count("smallest", settings["smallest"])
     largest = count("largest", settings["largest"], at_least=smallest)
     rest, test = pools(tables.load_digits(settings["data"], DIGITS))
-    kept = round(_SHARE_OF_VALIDATION * len(rest.digits))
-    most = (len(rest.digits) - kept) // 4  # so that even two labels leave nobody without an image
+    num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
+    most = (
+        len(rest.digits) - num_validation
+    ) // 4  # so that even two labels leave nobody without an image
     clients = count("clients", settings["clients"], at_most=most)
     count("drawn", settings["drawn"], at_most=clients)
     *deal_keys, start_key = jax.random.split(key, 5)
     sizes = partial(draw_sizes, clients=clients, smallest=smallest, largest=largest)
-    dealt, there, validation = deal_images(deal_keys, rest.digits, kept, split, sizes, largest)
+    dealt, there, validation = deal_images(
+        deal_keys, rest.digits, num_validation, split, sizes, largest
+    )
     data = _samples(rest, dealt)
     judged = _samples(rest, validation) if tuning else _samples(test)
 
@@ -231,7 +235,7 @@ del RECIPES[NETWORK]["consensus ADMM"]  # it works for all clients in every roun
 
 
 def measure(solver: Any, problem: Federated, state: Any) -> dict[str, jax.Array]:
-    """Return "error", the share of held-out images told wrong, and "loss", their mean loss."""
+    """Return "error", the error rate on held-out images, and "loss", their mean loss."""
     params = problem.parameters(solver.estimate(state))
     right, losses = (
         jax.vmap(function, (None, 0))(params, problem.held_out)
@@ -274,9 +278,9 @@ def describe(settings: Settings) -> str:
     """Return in a few words which images a run uses."""
     images = tables.load_digits(settings["data"], DIGITS)
     rest, test = pools(images)
-    kept = round(_SHARE_OF_VALIDATION * len(rest.digits))
+    num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
     return (
-        f"{images.source}, ten digits: {len(rest.digits) - kept} images to be dealt, "
+        f"{images.source}, ten digits: {len(rest.digits) - num_validation} images to be dealt, "
         f"{len(test.digits)} for testing"
     )
 

@@ -87,8 +87,8 @@ def _mirror(ranges: RangeTable, position: np.ndarray, threshold: float) -> np.nd
     # Without `full_matrices` the left factor would be square: sensors times sensors.
     _, sizes, directions = np.linalg.svd(ranges.anchors - centre, full_matrices=False)
     limit = ranges.cost(position) + threshold / 3 * len(ranges.distances)
-    for kept in reversed(np.flatnonzero(sizes < _NEARLY_FLAT * sizes[0])):
-        across = directions[kept:]
+    for first in reversed(np.flatnonzero(sizes < _NEARLY_FLAT * sizes[0])):
+        across = directions[first:]
         image = position - 2 * across.T @ (across @ (position - centre))
         if np.linalg.norm(image - position) > threshold and ranges.cost(image) < limit:
             return image

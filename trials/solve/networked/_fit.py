@@ -227,9 +227,9 @@ def clusters(graph: Graph, models: np.ndarray) -> np.ndarray:
     return rank[members]
 
 
-def linked(graph: Graph, kept: np.ndarray | bool = True) -> np.ndarray:
-    """Return the components of the edges that are there and kept, shape (nodes,), from 0."""
-    used = (np.asarray(graph.weights) != 0) & kept
+def linked(graph: Graph, selected: np.ndarray | bool = True) -> np.ndarray:
+    """Return the components of the edges that are present and selected, shape (nodes,), from 0."""
+    used = (np.asarray(graph.weights) != 0) & selected
     ends = (np.asarray(graph.heads)[used], np.asarray(graph.tails)[used])
     size = graph.num_nodes
     return connected_components(coo_array((np.ones(used.sum()), ends), (size, size)), False)[1]

@@ -171,13 +171,13 @@ def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
     users, clients, sampled = table.num_users, settings.clients, settings.sampled
     clients = min(100, users) if clients is None else clients
     sampled = max(1, clients // 10) if sampled is None else sampled
-    for name, number, most, told, remedy in (
+    for name, number, most, kind, remedy in (
         ("clients", clients, users, "users", "every client needs a user"),
         ("sampled", sampled, clients, "clients", "so many take part in a round"),
     ):
         if number > most:
-            told = f"must be at most the number of {told} ({most}), but it is {number}; {remedy}"
-            raise settings.mistake(told, name)
+            limit = f"must be at most the number of {kind} ({most})"
+            raise settings.mistake(f"{limit}, but it is {number}; {remedy}", name)
     return replace(settings, clients=clients, sampled=sampled)
 
 
@@ -210,12 +210,12 @@ def recommended(
     known = _ratings_per_item(table) >= KNOWN if users else None
     lists = []
     for user in users:
-        wanted = np.array(known)
+        unrated = np.array(known)
         # A search for numbers of another type would copy the column.
         ends = np.array([user, user + 1], table.users.dtype)
-        wanted[table.items[slice(*table.users.searchsorted(ends))]] = False
+        unrated[table.items[slice(*table.users.searchsorted(ends))]] = False
         order = np.argsort(-factors.stars(user), kind="stable")
-        lists.append(order[wanted[order]][:most].tolist())
+        lists.append(order[unrated[order]][:most].tolist())
     return lists
 
 

@@ -90,7 +90,7 @@ class RatingsSettings(Settings):
     top_count: Annotated[int, whole("How many items --top prints.")] = 10
 
     def read(self, path: Path) -> tuple["Ratings", list[int]]:
-        """Read the table, and find the users whose best items are told."""
+        """Read the table, and find the users whose best items are printed."""
         from fedjax_admm.trials.solve.ratings._fit import read_table
 
         return read_table(path, self)
