@@ -67,8 +67,12 @@ from fedjax_admm.solvers import (
 )
 from fedjax_admm.trials.experiments._experiment import Settings
 from fedjax_admm.trials.experiments._methods import Method
-from fedjax_admm.trials.experiments.messages._by_number import AnAggregator, AnAttack
-from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data, run_measured
+from fedjax_admm.trials.experiments.messages._by_number import (
+    AnAggregator,
+    AnAttack,
+    run_measured,
+)
+from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data
 from fedjax_admm.trials.experiments.peers._pinball import (
     PinballProx,
     minimize_together,

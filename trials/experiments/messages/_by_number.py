@@ -1,4 +1,4 @@
-"""Channels, attacks, aggregators and delays out of several, by number.
+"""Channels, attacks, aggregators and delays out of several, by number, and runs with them.
 
 Methods that differ in their channel, attack or aggregator have different structures, and each would
 be compiled by itself. Here a leaf chooses: such methods are one program, and where they run in turn
@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
+from fedjax_admm.trials.experiments._methods import SolverMethod
 
 
 @pytree_dataclass
@@ -143,3 +145,22 @@ class ADelay:
             for delay in self.delays
         ]
         return jax.lax.switch(self.place, ways, key, index)
+
+
+def run_measured(
+    solver: Any,
+    problem: Any,
+    key: jax.Array,
+    rounds: int,
+    every: int,
+    solution: jax.Array,
+    unit: jax.Array,
+) -> dict[str, jax.Array]:
+    """Run a solver; "error" is the distance of its model from the solution (dim,), in a unit."""
+    outcome = SolverMethod(solver, _model)(problem, key, rounds, every)
+    models = outcome.pop("model")
+    return {**outcome, "error": safe_norm(models - solution[None]) / unit}
+
+
+def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    return {"model": solver.estimate(state)}

@@ -54,8 +54,8 @@ from fedjax_admm.solvers import (
 )
 from fedjax_admm.trials.experiments._experiment import Settings
 from fedjax_admm.trials.experiments._methods import Method
-from fedjax_admm.trials.experiments.messages._by_number import ADelay
-from fedjax_admm.trials.experiments.messages._tasks import draw_data, run_measured, solved
+from fedjax_admm.trials.experiments.messages._by_number import ADelay, run_measured
+from fedjax_admm.trials.experiments.messages._tasks import draw_data, solved
 from fedjax_admm.trials.experiments.peers._pinball import (
     PinballProx,
     minimize_together,

@@ -42,7 +42,6 @@ from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import locate_centrally
-from fedjax_admm.kernels import safe_norm
 from fedjax_admm.losses import absolute
 from fedjax_admm.measures import completion_objective
 from fedjax_admm.messages import Exchange
@@ -71,7 +70,6 @@ from fedjax_admm.solvers import (
     tree_link,
 )
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.peers._pinball import PinballProx, minimize_together
 from fedjax_admm.trials.experiments.peers._roster import ONLY, Setting, between
 
@@ -264,25 +262,6 @@ def mean_loss_of_first(solver: Any, problem: Any, state: Any) -> jax.Array:
 def _mean_at(problem: Any, model: jax.Array) -> jax.Array:
     rows = jnp.broadcast_to(model, (problem.num_clients, model.shape[0]))
     return jnp.mean(problem.values(rows))
-
-
-def run_measured(
-    solver: Any,
-    problem: Any,
-    key: jax.Array,
-    rounds: int,
-    every: int,
-    solution: jax.Array,
-    unit: jax.Array,
-) -> dict[str, jax.Array]:
-    """Run a solver; "error" is the distance of its model from the solution (dim,), in a unit."""
-    outcome = SolverMethod(solver, _model)(problem, key, rounds, every)
-    models = outcome.pop("model")
-    return {**outcome, "error": safe_norm(models - solution[None]) / unit}
-
-
-def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    return {"model": solver.estimate(state)}
 
 
 # --- a network of two clusters ---
