@@ -5,12 +5,10 @@ from fedjax_admm.trials.solve import (
     ratings as ratings,
 )
 from fedjax_admm.trials.solve._command import (
-    TABLES as TABLES,
     Solution as Solution,
     Stages as Stages,
     claimed_folder as claimed_folder,
     put_solution as put_solution,
-    repeating_command as repeating_command,
     solve_file as solve_file,
     write_solution as write_solution,
 )
@@ -29,8 +27,4 @@ from fedjax_admm.trials.solve._options import (
     whole as whole,
     whole_number as whole_number,
 )
-from fedjax_admm.trials.solve._settings import (
-    Settings as Settings,
-    option_name as option_name,
-    options as options,
-)
+from fedjax_admm.trials.solve._settings import Settings as Settings, options as options

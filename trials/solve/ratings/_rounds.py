@@ -36,8 +36,8 @@ def advanced(
 ) -> tuple[list[dict[str, Any]], RoundState]:
     """Go on until so many rounds are done, from the first one if no state is given.
 
-    Returns:
-      The records, one after each `spacing` of the rounds of the settings, and the last state.
+    Returns the records, one after each `spacing` of the rounds of the settings, and the last state.
+    If `watched`, every record holds all errors; otherwise the last one does.
     """
     how = (solver, problem, key, _process(settings))
     every = records_every(settings)
