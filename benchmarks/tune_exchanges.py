@@ -1,4 +1,4 @@
-"""Tune the comparisons of `messages-byzantine` and `messages-delay`, for `_tuned_*` beside them.
+"""Tune `messages-byzantine` and `messages-delay`, for the tables of `experiments/tuned`.
 
     python benchmarks/tune_exchanges.py messages-byzantine
     python benchmarks/tune_exchanges.py messages-delay
@@ -8,6 +8,7 @@ problems that no experiment draws. Everybody has 12 of them.
 """
 
 import argparse
+import sys
 import time
 from functools import partial
 
@@ -78,9 +79,9 @@ def tune_byzantine(tasks):
         errors = mean_error(method_of, rows, partial(draw, LIARS), rounds)
         errors = errors.reshape(len(rules), len(target.radii), len(attacks)).mean(-1)
         clipping, bounding = (target.radii[place] for place in errors.argmin(1))
-        told = ", ".join(f"{each:.3g}" for each in errors.min(1))
-        print(f"    {task!r}: Tuned({number}, {clipping}, {bounding}),  # {told}")
-        print(f"    # {time.perf_counter() - begin:.0f} s", flush=True)
+        found = ",".join(f"{each:.3g}" for each in errors.min(1))
+        print(f"{task},{number},{clipping},{bounding},{found}", flush=True)
+        print(f"{time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
 def tune_delay(names):
@@ -100,11 +101,9 @@ def tune_delay(names):
         trials = MORE_TRIALS if name.startswith("localisation") else TRIALS
         errors = mean_error(method_of, rows, draw, experiment.rounds, trials)
         errors = errors.reshape(len(means), -1)
-        places = dict(zip(means, errors.argmin(1).tolist(), strict=True))
-        told = ", ".join(f"{each:.3g}" for each in errors.min(1))
-        seconds = time.perf_counter() - begin
-        print(f"    {name!r}: {places},  # {told}", flush=True)
-        print(f"    # {seconds:.0f} s", flush=True)
+        for mean, row in zip(means, errors, strict=True):
+            print(f"{name},{mean},{row.argmin()},{row.min():.3g}", flush=True)
+        print(f"{time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Tune the methods of the benchmarks, as `experiments/peers/_tuned.py` has them.
+"""Tune the methods of the benchmarks, as `experiments/tuned/benchmarks.csv` has them.
 
     python benchmarks/tune_federated.py federated-benchmark [--tasks NAME ...] > found.txt
     python benchmarks/tune_federated.py nonsmooth-benchmark > found.txt
@@ -10,6 +10,8 @@ printed is the place of the best setting in the method's grid, for every swept v
 """
 
 import argparse
+import csv
+import sys
 import time
 from functools import partial
 
@@ -53,7 +55,7 @@ def main():
     draw = jax.jit(jax.vmap(partial(module.draw_problem, settings, tuning=True), (None, 0)))
     drawn = {value: draw(jnp.asarray(value, float), keys) for value in values}
     tasks = given.tasks or module.TASKS
-    scorers = {}
+    scorers, table = {}, csv.writer(sys.stdout, lineterminator="\n")
     for name in given.methods or module.recipes(next(iter(tasks))):
         for task in tasks:
             recipe = module.recipes(task)[name]
@@ -62,15 +64,13 @@ def main():
                 scorers[id(recipe)] = scorer(recipe, rounds, clients, module.measure)
             penalty = module.penalty_of(task, settings)
             penalties = penalty(1.0), penalty(float(settings["clients"]))
-            begin, places, told = time.perf_counter(), {}, []
+            begin = time.perf_counter()
             for value in values:
                 problems = module.tasks_of(drawn[value], task)
                 mean = jnp.mean(scorers[id(recipe)](problems, keys, *penalties), 0)
-                places[value] = int(jnp.argmin(mean))
-                told.append(f"{float(jnp.min(mean)):.3g}")
-            seconds = time.perf_counter() - begin
-            print(f"    ({task!r}, {name!r}): {places},  # {', '.join(told)}; {seconds:.0f} s")
-            print(end="", flush=True)
+                found = int(jnp.argmin(mean)), f"{float(jnp.min(mean)):.3g}"
+                table.writerow([given.experiment, task, name, value, *found])
+            print(f"{task} {name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tune the methods of `messages-compression`, as `messages/_tuned_compression.py` has them.
+"""Tune the methods of `messages-compression`, as `experiments/tuned/compression.csv` has them.
 
     python benchmarks/tune_messages.py [--tasks NAME ...] > found.txt
 
@@ -10,6 +10,8 @@ place of the best setting in the grid.
 """
 
 import argparse
+import csv
+import sys
 import time
 from functools import partial
 
@@ -56,6 +58,8 @@ def main():
     (experiment,) = compression.EXPERIMENTS
     settings, (target,) = experiment.defaults(), experiment.sweep.values
     keys = jax.random.split(jax.random.key(SEED), given.trials)
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["task", "channel", "place", "bits", "log10_error"])
     for name in given.tasks:
         begin = time.perf_counter()
         bits, errors = map(np.asarray, scores(name, settings, experiment.rounds, target, keys))
@@ -63,9 +67,9 @@ def main():
         channels = compression.channels_of(settings, compression.TASKS[name])
         for place, channel in enumerate(channels):
             best = int(np.lexsort((errors[place], bits[place]))[0])
-            told = f"{bits[place, best]:.3g} bits, 10^{errors[place, best]:.1f}"
-            print(f"    ({name!r}, {channel!r}): {best},  # {told}")
-        print(f"    # {name}: {time.perf_counter() - begin:.0f} s", flush=True)
+            found = f"{bits[place, best]:.3g}", f"{errors[place, best]:.1f}"
+            table.writerow([name, channel, best, *found])
+        print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

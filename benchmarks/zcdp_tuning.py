@@ -8,6 +8,7 @@ problems, which no experiment draws. P-ADMM, which is slow, gets a fifth as many
 """
 
 import argparse
+import csv
 import sys
 import time
 from functools import lru_cache, partial
@@ -65,28 +66,23 @@ def main():
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--only", help="one method")
     given = parser.parse_args()
-    print("TUNED = {")
+    print("table,task,method,value,step,power,rho,clip,tau,error")
     for task, method in cells(given.only):
-        print(f"    ({task!r}, {method!r}): {{")
         for epsilon in zcdp.EPSILONS:
-            report(task, method, epsilon, 0.0, epsilon, given)
-        print("    },", flush=True)
-    print("}\nHETEROGENEOUS = {")
+            report("tuned", task, method, epsilon, 0.0, epsilon, given)
     for task, method in cells(given.only):
         if method in (zcdp.ZCDP, zcdp.GRAD):
-            print(f"    ({task!r}, {method!r}): {{")
             for shift in SHIFTS:
-                report(task, method, 8.0, shift, shift, given)
-            print("    },", flush=True)
-    print("}")
+                report("heterogeneous", task, method, 8.0, shift, shift, given)
 
 
-def report(task, method, epsilon, shift, label, given):
+def report(table, task, method, epsilon, shift, label, given):
     start = time.perf_counter()
     number = given.settings if method != zcdp.P_ADMM else max(1, given.settings // 5)
     tuned = search(task, method, epsilon, shift, number, given.trials)
-    numbers = ", ".join(f"{part:.4g}" for part in tuned.setting)
-    print(f"        {label}: PrivateSetting({numbers}),  # {tuned.score:.3g}")
+    numbers = [f"{part:.4g}" for part in tuned.setting]
+    row = [table, task, method, label, *numbers, f"{tuned.score:.3g}"]
+    csv.writer(sys.stdout, lineterminator="\n").writerow(row)
     seconds = time.perf_counter() - start
     print(f"{task} {method} {epsilon} {shift}: {tuned.score:.3g}, {seconds:.1f} s", file=sys.stderr)
 

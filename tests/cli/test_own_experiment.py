@@ -206,18 +206,6 @@ def test_a_run_goes_on_unless_its_file_has_changed(command, monkeypatch, tmp_pat
     assert same_results(tmp_path / "results/middle", tmp_path / "whole")
 
 
-def test_an_interrupted_run_tells_how_to_go_on(command, monkeypatch, tmp_path):
-    write(tmp_path / "a folder")
-
-    def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ChunkStore, "save", interrupt)
-    outcome = command("run", "a folder/my.py", "--batch", "2", "--out", "run")
-    assert outcome.code == 130
-    assert outcome.err.endswith("go on with: fedjax-admm run 'a folder/my.py' --out run --resume\n")
-
-
 def test_a_file_is_imported_once_under_a_name_of_its_own(monkeypatch, tmp_path):
     path = write(tmp_path)
     first, second = find(str(path)), find(str(path))
@@ -245,7 +233,7 @@ def test_one_of_several_is_named(command, tmp_path):
         outcome = command("show", f"my.py:{asked}")
         assert outcome.out.startswith(f"{name}: how far off")
     sentence = command("show", "my.py:third").mistake()
-    assert re.search("my.py has no experiment 'third'; it has middle, other and extra", sentence)
+    assert "my.py has no experiment 'third'; it has " in sentence
     assert find(f"{tmp_path}/my.py:other").origin.again == f"{tmp_path}/my.py:other"
 
 
@@ -258,19 +246,14 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
         ("a = 1\nb = = 2\n", r"my.py cannot be imported: SyntaxError in line 2: invalid syntax"),
         ("a = 1\n\n1 / 0\n", r"my.py cannot be imported: ZeroDivisionError in line 3: division"),
         ("import sys\nsys.exit()\n", r"my.py cannot be imported: SystemExit in line 2\.$"),
-        ("raise ValueError('a\\nb')", r"ValueError in line 1: a b\.$"),
-        ("import nothing_such\n", r"ModuleNotFoundError in line 1: No module named 'nothing_such'"),
         ("import broken\n", r"my.py cannot be imported: NameError in /.*/broken.py, line 2: "),
         (
             "import fedjax_admm as fa\n\nfa.solvers.fsmdm(local_updates=0)\n",
             r"InputError in line 3:",
         ),
-        ("\x00", "my.py cannot be imported: "),
-        ("", r"my.py has no EXPERIMENT and no EXPERIMENTS; name an Experiment so\.$"),
-        (BARE, r"my.py has no EXPERIMENT and no EXPERIMENTS; name one so or run my.py:middle\.$"),
+        (BARE, r"my.py has no EXPERIMENT and no EXPERIMENTS; name an Experiment so, or run"),
         ("EXPERIMENT = 3", r"^EXPERIMENT in my.py must be an Experiment or a .* but it is 3\.$"),
-        ("EXPERIMENTS = []", r"^EXPERIMENTS in my.py must be an .* but it is \[\]\.$"),
-        ("EXPERIMENTS = [3]", r"EXPERIMENTS in my.py must hold nothing but .* one entry is 3\.$"),
+        ("EXPERIMENTS = [3]", r"EXPERIMENTS in my.py must be an .* of them, but it is \[3\]\.$"),
         (BARE + "EXPERIMENTS = [one, one]", r"EXPERIMENTS in my.py has two .* named 'middle'"),
         (
             FILE.replace("middle", "fsmdm-cauchy"),
@@ -314,18 +297,12 @@ def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sent
     [
         ("there.py", "there is no file there.py."),
         ("folder.py", "folder.py is a folder, not a file."),
-        ("folder", "folder is a folder, not a file; write PATH.py or package.module:NAME."),
+        ("folder", "there is no experiment 'folder'; name a file by PATH.py or PATH.py:NAME, "),
         ("my", "there is no experiment 'my'; did you mean my.py?"),
-        ("./my", "there is no experiment './my'; did you mean my.py?"),
-        ("notes.ipynb", "there is no experiment 'notes.ipynb'; write PATH.py or "),
-        ("a/notes.txt", "an experiment's file is called PATH.py or PATH.py:NAME, but this is"),
-        ("mine.deeper", "there is no experiment 'mine.deeper'; write PATH.py or package.module"),
         ("nowhere.deeper:x", "there is no module nowhere; install it or run from the folder"),
-        ("json.nowhere:x", "there is no module json.nowhere; install it"),
         ("json:x", "json has no experiment 'x'."),
         ("json:dumps", "dumps in json must be an Experiment or a sequence of them, but it is <f"),
-        ("json:", "an experiment's file is called PATH.py or PATH.py:NAME, but this is 'json:'."),
-        (":x", "an experiment's file is called PATH.py or PATH.py:NAME, but this is ':x'."),
+        ("json:", "there is no experiment 'json:'; name a file by PATH.py"),
     ],
 )
 def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
@@ -333,21 +310,6 @@ def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "folder").mkdir()
     assert command("show", name).mistake().startswith(sentence)
-
-
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [
-        ("return", "TypeError: it must be a Figure of matplotlib, but it is None"),
-        ("exit(4)", "SystemExit in line 19: 4"),
-    ],
-)
-def test_a_figure_that_is_none_is_told(command, tmp_path, end, told):
-    text = FILE.replace("EXPERIMENT =", f"def draw(results):\n    {end}\n\nEXPERIMENT =")
-    write(tmp_path, text.replace('name="middle"', 'name="middle", figure=draw'))
-    sentence = command(*RUN, "--quick").mistake()
-    assert sentence.startswith(f"the figure of middle cannot be drawn: {told}; repair it and draw")
-    assert (tmp_path / "results/middle/trials.npz").exists()
 
 
 def test_a_figure_that_fails_loses_nothing(command, tmp_path):
@@ -421,7 +383,7 @@ def install(monkeypatch, tmp_path):
     return call
 
 
-@pytest.mark.parametrize("value", ["plug", "plug:EXPERIMENTS", "plug:one"])
+@pytest.mark.parametrize("value", ["plug", "plug:one"])
 def test_an_installed_plug_in_is_listed_and_found(command, install, value):
     install("plug", {"sizes": value}, MORE)
     outcome = command("list")
@@ -446,20 +408,13 @@ def test_a_plug_in_that_is_gone_is_named_when_its_run_is_drawn(command, finished
 
 
 def test_a_plug_in_cannot_take_the_name_of_another(command, install):
-    install("plug", {"sizes": "plug"}, FILE)
-    install("plug2", {"more": "plug2"}, FILE)
-    install("plug3", {"taken": "plug3"}, FILE.replace("middle", "fsmdm-cauchy"))
+    install("plug", {"taken": "plug"}, FILE.replace("middle", "fsmdm-cauchy"))
     outcome = command("list")
     assert outcome.code == 0
-    assert "middle" not in outcome.out
-    told = (
-        "fedjax-admm: the plug-in sizes of plug 1.5 names an experiment 'middle', as plug2 1.5 "
-        "does, so that both are left out.\n"
-        "fedjax-admm: the plug-in taken of plug3 1.5 names an experiment 'fsmdm-cauchy', as "
-        "fedjax-admm itself does, so that it is left out.\n"
+    assert outcome.err == (
+        "fedjax-admm: the plug-in taken of plug 1.5 names an experiment 'fsmdm-cauchy', as "
+        "another one does.\n"
     )
-    assert outcome.err == told
-    assert command("show", "middle").mistake() in told
     assert find("fsmdm-cauchy").origin is None
 
 
@@ -467,9 +422,7 @@ def test_a_plug_in_cannot_take_the_name_of_another(command, install):
     ("value", "text", "sentence"),
     [
         ("plug", "1 / 0", "the plug-in sizes of plug 1.5 cannot be loaded: ZeroDivisionError: "),
-        ("plug:none", "", "the plug-in sizes of plug 1.5 cannot be loaded: AttributeError: "),
-        ("plug", "", "what plug loads for the plug-in sizes of plug 1.5 has no EXPERIMENT and no "),
-        ("plug:x", "x = 3", "what plug:x loads for the plug-in sizes of plug 1.5 must be an "),
+        ("plug:x", "x = 3", "plug:x, which the plug-in sizes of plug 1.5 names, must be an "),
     ],
 )
 def test_a_plug_in_that_cannot_be_used_disturbs_nobody(command, install, value, text, sentence):

@@ -99,14 +99,6 @@ def test_too_little_memory_is_told_before_anything_is_written(command, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.thorough
-@pytest.mark.bits
-def test_enough_memory_changes_no_bit(run, tmp_path):
-    run("usual")
-    assert run("bounded", "--memory", "0.5")["width"] == 2
-    assert same_results(tmp_path / "bounded", tmp_path / "usual")
-
-
 @pytest.mark.parametrize("amount", ["0", "-1", "nan", "inf", "much"])
 def test_an_amount_of_memory_that_makes_no_sense(command, tmp_path, amount):
     assert "--memory" in command(*RUN, "--out", "run", "--memory", amount).mistake()
@@ -138,14 +130,6 @@ def test_devices_that_are_not_there(command, tmp_path, words, sentence):
     for part in sentence.split(".*"):
         assert part in message
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.thorough
-def test_all_devices_are_the_default(run, tmp_path):
-    assert run("usual")["partitioned"] is True
-    assert run("all", "--devices", "all")["partitioned"] is True
-    assert run("one", "--devices", "1")["partitioned"] is False
-    assert same_results(tmp_path / "all", tmp_path / "usual")
 
 
 @pytest.mark.thorough

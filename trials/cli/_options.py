@@ -9,6 +9,14 @@ import typer
 from typer.core import TyperCommand
 
 from fedjax_admm._checks import InputError, one_line
+from fedjax_admm.trials.solve import (
+    Columns as Columns,
+    Format as Format,
+    Style as Style,
+    real_number as real_number,
+    whole as whole,
+    whole_number,
+)
 
 _MOST_MEMORY = 2**20  # GiB: more than any machine has
 
@@ -35,29 +43,6 @@ class Command(TyperCommand):
             raise error.renamed(names) from error.__cause__
 
 
-def whole_number(text: str) -> int:
-    """Read an option's text; typer's own message does not name the value."""
-    try:
-        return int(_plain(text))
-    except ValueError:
-        raise typer.BadParameter(f"{one_line(text)} is not a whole number.") from None
-
-
-def real_number(text: str) -> float:
-    """Read an option's text."""
-    try:
-        return float(_plain(text))
-    except ValueError:
-        raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
-
-
-def _plain(value: str | float) -> str | float:
-    """Return a number or its text; Python reads 1_000 and other scripts' digits: people slip."""
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
-        raise ValueError
-    return value
-
-
 def folder_name(text: str | Path) -> Path:
     """Read the name of a folder; the current one is `.`, and nothing is no name."""
     name = str(text)
@@ -71,17 +56,8 @@ def device_count(text: str) -> int | None:
     return None if text == "all" else whole_number(text)
 
 
-def whole(help_: str) -> Any:
-    """Return an option that is a whole number."""
-    return typer.Option(parser=whole_number, metavar="INTEGER", help=help_)
-
-
 def as_bytes(gibibytes: float | None) -> int | None:
-    """Return an amount of memory in bytes.
-
-    Raises:
-      InputError: the amount is not a positive number.
-    """
+    """Return an amount of memory in bytes."""
     if gibibytes is None:
         return None
     if not 0 < gibibytes < math.inf:
@@ -91,11 +67,7 @@ def as_bytes(gibibytes: float | None) -> int | None:
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
-    """Read every NAME=VALUE; spaces around either do not count.
-
-    Raises:
-      InputError: a text has no name or no value, or a name is given twice.
-    """
+    """Read every NAME=VALUE; spaces around either do not count."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -115,17 +87,6 @@ Name = Annotated[
         metavar="EXPERIMENT",
         help="As `list` shows it; or PATH.py, PATH.py:NAME or package.module:NAME.",
     ),
-]
-Style = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of the figure: default, paper or slides.")
-]
-Format = Annotated[
-    str | None,
-    typer.Option(metavar="KIND,...", help="Of the figure: any of png,pdf,svg,pgf (png,pdf)."),
-]
-Columns = Annotated[
-    int | None,
-    whole("Of the page, 1 or 2, that the figure is as wide as (3.5 or 7.16 inches)."),
 ]
 Bands = Annotated[
     str | None,

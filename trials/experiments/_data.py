@@ -1,23 +1,15 @@
-"""Where an experiment finds real data, if it is to use them."""
+"""Data of experiments: a user's files, and the tables of tuned settings in `tuned/`."""
 
+import csv
 import os
+from functools import cache
 from pathlib import Path
 
 from fedjax_admm._checks import InputError
 
 
 def data_file(data: str, names: tuple[str, ...], what: str) -> Path | None:
-    """Return the file of real data that a run uses; None for synthetic ones.
-
-    Args:
-      data: a file, or a folder that holds it, or "synthetic"; where it is empty, the folder that
-        FEDJAX_ADMM_DATA names is looked at.
-      names: what the file is called below a folder, best first.
-      what: what it is, for the message.
-
-    Raises:
-      InputError: `data` is a folder without the file.
-    """
+    """Return the file of real data that a run uses; None for synthetic ones."""
     given = data or os.environ.get("FEDJAX_ADMM_DATA")
     if not given or data == "synthetic":
         return None
@@ -34,3 +26,14 @@ def data_file(data: str, names: tuple[str, ...], what: str) -> Path | None:
             remedy="name the file itself",
         )
     return found[0] if found else None
+
+
+@cache
+def tuned_rows(table: str) -> list[dict[str, str]]:
+    """Return the rows of a table of settings that a search has found, by columns.
+
+    Each row holds the error by which it was chosen too, on problems that no experiment draws.
+    """
+    path = Path(__file__).with_name("tuned") / f"{table}.csv"
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))

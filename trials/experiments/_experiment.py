@@ -48,8 +48,6 @@ ROUNDS = "rounds"
 
 _MOST_VALUES = 1000  # of a sweep: each is traced and checked by itself
 _LARGEST = 2**31 - 1  # sizes are int32
-_MANY_ROUNDS = 10**8  # of all trials: a run of so many is traced to see how long it takes
-_ENLARGED = 100  # so many times the usual size
 
 
 @short_repr
@@ -114,11 +112,7 @@ class Experiment:
     origin: Origin | None = None  # `find` fills it in; None for this package's own
 
     def __post_init__(self) -> None:
-        """Check what could not be read back, or would be lost.
-
-        Raises:
-          InputError: a name, a text or a default does not fit.
-        """
+        """Check what could not be read back, or would be lost."""
         check_name("an experiment", self.name, (".", ".."), "/\\:")
         for name in ("title", "paper", "findings"):
             check_text(f"the {name} of {self.name}", getattr(self, name))
@@ -144,9 +138,6 @@ class Experiment:
 
         Of an unfinished run whose figure shows more than metrics, which comes with its end, it is
         the usual one.
-
-        Raises:
-          InputError: a user's own function has failed.
         """
         if self.details is not None and not (results.finished or results.details):
             return _usual_figure(results)
@@ -179,11 +170,7 @@ class Experiment:
         return list(self._methods(settings, first))
 
     def _methods(self, settings: Settings, value: Any) -> Mapping[str, Method]:
-        """Return the methods by name.
-
-        Raises:
-          InputError: there are none, one cannot be called so, or one is no method.
-        """
+        """Return the methods by name."""
         methods = self.methods(settings, value)
         if not isinstance(methods, Mapping) or not methods:
             raise InputError(
@@ -197,11 +184,7 @@ class Experiment:
         return methods
 
     def words(self, settings: Settings, rounds: int) -> tuple[str | None, str]:
-        """Return what has to be said with every result, and what data a run uses.
-
-        Raises:
-          InputError: a user's own function returns no text.
-        """
+        """Return what has to be said with every result, and what data a run uses."""
         statement = self.statement and self.statement(settings, rounds)
         data = "drawn" if self.data is None else self.data(settings)
         for name, text in (("statement", statement), ("data", data)):
@@ -210,11 +193,7 @@ class Experiment:
         return statement, data
 
     def resolve(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Turn `name=value` texts into settings of the defaults' types.
-
-        Raises:
-          InputError: an unknown name, or a value that is not of the default's type.
-        """
+        """Turn `name=value` texts into settings of the defaults' types."""
         settings = self.defaults()
         for name, text in given.items():
             if name not in settings:
@@ -228,44 +207,24 @@ class Experiment:
         return settings
 
     def check_limits(self, settings: Settings, trials: int, rounds: int) -> None:
-        """Check that a run fits into memory and a day, from shapes, before anything is compiled.
-
-        The program is traced for it where numbers are far from the usual ones.
-
-        Raises:
-          InputError: it does not fit; the sentence says how much it would take.
-        """
+        """Check from shapes that a run fits into memory and a day, before anything is compiled."""
         values = settings[self.sweep.name]
-        told = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
+        work = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
         remedy = "take fewer, or smaller settings"
         try:
             problem = self._problem_shapes({**settings, ROUNDS: rounds}, values[0])
-            size = limits.tree_bytes(problem) * len(values)
-            limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
-            limits.check_time(told, float(trials) * rounds * len(values), remedy)
-            if trials * rounds < _MANY_ROUNDS and not self._enlarged(settings):
-                return
-            traced = jax.make_jaxpr(self.trial(settings, rounds))(jax.random.key(0))
         except (MemoryError, OverflowError, jax.errors.JaxRuntimeError):
             raise InputError(
                 f"the arrays of a trial of {self.name} with these settings are larger than any "
                 "memory",
                 remedy=remedy,
             ) from None
-        limits.check_memory(
-            f"what {told} give", trials * limits.tree_bytes(traced.out_avals), remedy
-        )
-        limits.check_time(told, trials * limits.numbers_computed(traced), remedy)
+        size = limits.tree_bytes(problem) * len(values)
+        limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
+        limits.check_time(work, float(trials) * rounds * len(values), remedy)
 
     def _problem_shapes(self, settings: Settings, value: Any) -> Any:
         return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))
-
-    def _enlarged(self, settings: Settings) -> bool:
-        """Whether a whole number is much larger than by default."""
-        return any(
-            isinstance(usual, int) and settings[name] > _ENLARGED * max(1, usual)
-            for name, usual in self.settings.items()
-        )
 
     def trial(self, settings: Settings, rounds: int) -> Callable[[jax.Array], dict]:
         """Return the pure function of one trial: key -> arrays "method/metric", (sweep, round)."""
@@ -288,11 +247,7 @@ class Experiment:
         return trial
 
     def _named(self, solved: Iterable[tuple[str, dict[str, jax.Array]]]) -> dict[str, jax.Array]:
-        """Name what was measured "method/metric"; seen while the trial is traced.
-
-        Raises:
-          InputError: none of the metrics that the experiment names was measured.
-        """
+        """Name what was measured "method/metric"; seen while the trial is traced."""
         solved = list(solved)
         for method, outcome in solved:
             check_metric_names(self.name, method, outcome)
@@ -319,9 +274,6 @@ class Experiment:
 
         Every swept value goes through the builders here, where they can see and check it: inside
         the trial it is a tracer.
-
-        Raises:
-          InputError: a setting or a swept value does not fit.
         """
         settings = {**settings, ROUNDS: self.rounds if rounds is None else rounds}
         sizes = {}
@@ -350,11 +302,7 @@ def _check_method(experiment: str, name: str, method: Any) -> None:
 
 
 def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
-    """Check that numbers are few and all different, in the dtype of the session too.
-
-    Raises:
-      InputError: there are too many, or two are equal.
-    """
+    """Check that numbers are few and all different, in the dtype of the session too."""
     if len(values) > _MOST_VALUES:
         raise InputError(
             f"must hold at most {_MOST_VALUES} numbers, but it holds {len(values)}",
@@ -364,16 +312,20 @@ def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
         )
     seen: dict[float, float] = {}
     for value in values:
-        kept = float(np.asarray(number(name, value)))
-        if kept in seen:
-            same = "" if value == seen[kept] else f", which is {seen[kept]!r} in {default_float()}"
+        rounded = float(np.asarray(number(name, value)))
+        if rounded in seen:
+            same = (
+                ""
+                if value == seen[rounded]
+                else f", which is {seen[rounded]!r} in {default_float()}"
+            )
             raise InputError(
                 f"must hold each number once, but it holds {value!r} twice{same}",
                 argument=name,
                 value=text,
                 remedy="leave one out",
             )
-        seen[kept] = value
+        seen[rounded] = value
 
 
 def _parse(name: str, text: str, default: Any) -> Any:
@@ -388,9 +340,9 @@ def _parse(name: str, text: str, default: Any) -> Any:
     except (KeyError, ValueError):
         kinds = {int: "a whole number", float: "a number", tuple: "numbers with commas"}
         kinds |= {bool: "True or False"}
-        wanted = kinds.get(type(default), "a text")
+        kind = kinds.get(type(default), "a text")
         raise InputError(
-            f"must be {wanted}, but it is {one_line(text)}", argument=name, value=text
+            f"must be {kind}, but it is {one_line(text)}", argument=name, value=text
         ) from None
     numbers = value if isinstance(value, tuple) else (value,)
     if any(isinstance(part, float) and not math.isfinite(part) for part in numbers):

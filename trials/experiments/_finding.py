@@ -1,18 +1,16 @@
 """Experiments by name: this package's own, those of plug-ins, and those of a user's own files.
 
-Every module below this folder whose name is public lists its own: a new paper is a new file, whose
-experiments stand where the name of the file comes in the alphabet. It is imported when one of them
-is taken out. An installed distribution offers
-more by entry points of the group `fedjax_admm.experiments`; each loads an `Experiment`, a sequence
-of them, or a module with `EXPERIMENT` or `EXPERIMENTS`.
+Every module below this folder whose name is public lists its own: a new paper is a new file. An
+installed distribution offers more by entry points of the group `fedjax_admm.experiments`; each
+loads an `Experiment`, a sequence of them, or a module with `EXPERIMENT` or `EXPERIMENTS`.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_admm._checks import InputError, one_line
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.experiments._experiment import Experiment
 
 GROUP = "fedjax_admm.experiments"
-_LONGEST_NAME = 1000  # of a path, in letters
 
 
 @cache
@@ -40,7 +37,7 @@ def all_experiments() -> "dict[str, Experiment]":
 def headlines() -> "Sequence[Headline | Experiment]":
     """Return the name, title, paper, usual trials and origin of every experiment.
 
-    Of this package's own none is imported for it.
+    None of this package's own is imported.
     """
     known = built_in()
     own = known.headlines() if isinstance(known, Catalogue) else known.values()
@@ -48,7 +45,7 @@ def headlines() -> "Sequence[Headline | Experiment]":
 
 
 def refused_plugins() -> dict[str, str]:
-    """Return why each plug-in that cannot be used cannot be, in a sentence, by its name."""
+    """Return by its name why a plug-in cannot be used, in a sentence each."""
     return _plugins(built_in())[1]
 
 
@@ -58,36 +55,30 @@ def find(name: str) -> "Experiment":
     Args:
       name: that of one of this package's own or of a plug-in; or `PATH.py` or `PATH.py:NAME`; or
         `package.module:NAME`, where NAME is the experiment's or that of a variable.
-
-    Raises:
-      InputError: no experiment has that name, or its file or module cannot be used.
     """
-    if not name.strip() or len(name) > _LONGEST_NAME:
-        raise InputError(
-            f"there is no experiment {one_line(name)}; `fedjax-admm list` shows them", value=name
-        )
     from fedjax_admm.trials.experiments._own import in_file, in_module
 
-    path, colon, wanted = name.rpartition(":")
+    path, _, member = name.rpartition(":")
     if name.endswith(".py"):
         return _free(in_file(name, name, None))
     if path.endswith(".py"):
-        return _free(in_file(name, path, wanted or None))
+        return _free(in_file(name, path, member or None))
     known = built_in()
     if name in known:  # without looking at plug-ins
         return known[name]
-    if colon and all(part.isidentifier() for part in path.split(".")) and wanted:
-        return _free(in_module(name, path, wanted))
+    if member and all(part.isidentifier() for part in path.split(".")):
+        return _free(in_module(name, path, member))
     added, refused = _plugins(known)
     if name in added:
         return added[name]
     if name in refused:
         raise InputError(refused[name], value=name)
-    if colon or _looks_like_path(name):
-        raise _no_path(name)
-    names = ", ".join([*known, *added])
+    missing = f"there is no experiment {one_line(name)}"
+    if os.path.isfile(f"{name}.py"):
+        raise InputError(missing, value=name, remedy=f"did you mean {name}.py?")
     raise InputError(
-        f"there is no experiment {name!r}; `fedjax-admm list` shows them: {names}",
+        f"{missing}; name a file by PATH.py or PATH.py:NAME, a module by package.module:NAME, or "
+        f"one that `fedjax-admm list` shows: {', '.join([*known, *added])}",
         value=name,
     )
 
@@ -95,17 +86,14 @@ def find(name: str) -> "Experiment":
 def find_again(config: Mapping[str, Any], asked: str | None = None) -> "Experiment":
     """Return the experiment of a run, which may have changed since then.
 
-    A folder of results may be somebody else's, and an experiment is a program: what `config` says
-    of its file is never imported. Without `asked` there is what is installed: this package's own,
-    and plug-ins.
+    A folder of results may be somebody else's, and an experiment is a program: the file that
+    `config` names is never imported. Without `asked` only installed experiments are found, this
+    package's own and those of plug-ins.
 
     Args:
       config: as `config.json` holds it.
       asked: the experiment as `find` takes it, where the user has named it; of a file with several,
         the one of the run.
-
-    Raises:
-      InputError: it is not there, is another one, or stands in a file that nobody has named.
     """
     name, source = config["experiment"], config.get("source")
     if asked is not None:
@@ -117,9 +105,7 @@ def find_again(config: Mapping[str, Any], asked: str | None = None) -> "Experime
                 value=asked,
             )
         return experiment
-    if not source:
-        known = built_in()
-    elif source["distribution"] is None:
+    if source and source["distribution"] is None:
         raise InputError(
             f"{name} stands in {(source['file'] or source['again'])!r}, a program that is "
             "run only where it is named",
@@ -127,8 +113,7 @@ def find_again(config: Mapping[str, Any], asked: str | None = None) -> "Experime
             remedy="if you trust it, name it with {experiment}",
             others=["experiment"],
         )
-    else:
-        known = all_experiments()
+    known = all_experiments() if source else built_in()
     if name in known:
         return known[name]
     if not source:
@@ -156,11 +141,7 @@ def _free(experiment: "Experiment") -> "Experiment":
 def _plugins(
     known: "Mapping[str, Experiment]",
 ) -> "tuple[dict[str, Experiment], dict[str, str]]":
-    """Return the experiments of plug-ins by name, and why others are refused.
-
-    Args:
-      known: this package's own, whose names are taken.
-    """
+    """Return the experiments of plug-ins by name, and why others are refused."""
     added: dict[str, Experiment] = {}
     refused: dict[str, str] = {}
     points = sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name)
@@ -174,53 +155,20 @@ def _plugins(
         distribution = point.dist and f"{point.dist.name} {point.dist.version}"
         place = f"the plug-in {point.name}" + (f" of {distribution}" if distribution else "")
         try:
-            found = offered(f"what {point.value} loads for {place}", point.load())
+            experiments = offered(f"{point.value}, which {place} names,", point.load())
         except InputError as error:
             refused[point.name] = str(error)
             continue
         except RAISED as error:
-            told = " ".join(str(error).split())
-            refused[point.name] = f"{place} cannot be loaded: {type(error).__name__}: {told}"
+            words = " ".join(str(error).split())
+            refused[point.name] = f"{place} cannot be loaded: {type(error).__name__}: {words}"
             continue
         module = sys.modules[point.module]
-        for each in found:
+        for each in experiments:
             name = each.name
-            origin = Origin(name, name, file_of(module), digest_of(module), distribution)
-            if name in known:
-                clash = "fedjax-admm itself does, so that it is left out"
-            elif name in added:
-                clash = f"{_owner(added[name])} does, so that both are left out"
-            else:
-                added[name] = replace(each, origin=origin)
+            if name in known or name in added:
+                refused[point.name] = f"{place} names an experiment {name!r}, as another one does"
                 continue
-            refused[name] = f"{place} names an experiment {name!r}, as {clash}"
-    for name in refused.keys() & added.keys():  # nobody knows which of two is meant
-        del added[name]
+            origin = Origin(name, name, file_of(module), digest_of(module), distribution)
+            added[name] = replace(each, origin=origin)
     return added, refused
-
-
-def _owner(experiment: "Experiment") -> str:
-    origin = experiment.origin
-    return (origin and origin.distribution) or "another plug-in"
-
-
-def _looks_like_path(name: str) -> bool:
-    there = Path(name).exists() or Path(f"{name}.py").is_file()
-    return there or "/" in name or "\\" in name or Path(name).suffix != ""
-
-
-def _no_path(name: str) -> InputError:
-    """Return what is wrong with a name that may be meant for a path or a module."""
-    path = Path(f"{name}.py")
-    if path.is_file():
-        return InputError(
-            f"there is no experiment {name!r}", value=name, remedy=f"did you mean {path}?"
-        )
-    if Path(name).is_dir():
-        told = f"{name} is a folder, not a file"
-    elif all(part.isidentifier() for part in name.split(".")):
-        told = f"there is no experiment {name!r}"
-    else:
-        told = f"an experiment's file is called PATH.py or PATH.py:NAME, but this is {name!r}"
-        return InputError(told, value=name)
-    return InputError(told, value=name, remedy="write PATH.py or package.module:NAME")

@@ -28,11 +28,7 @@ class Method(Protocol):
         ...
 
     def traffic(self, problem: Any) -> Traffic | None:
-        """Return the sizes of the messages: those of `solver`; None for a method without one.
-
-        Raises:
-          InputError: the problem is none for that solver.
-        """
+        """Return the sizes of the messages: those of `solver`; None for a method without one."""
         solver = getattr(self, "solver", None)
         if solver is None:
             return None

@@ -9,15 +9,9 @@ RAISED = (Exception, SystemExit, GeneratorExit)
 
 
 def described(error: BaseException, file: Path | None = None) -> str:
-    """Return the kind of an error, where it stands in the user's code, and what it says.
-
-    Args:
-      error: what was raised.
-      file: the user's file; if None, the first one that the traceback names is taken for his, and
-        the answer names it.
-    """
+    """Return the kind of an error, where it stands in the user's code, and what it says."""
     if isinstance(error, SyntaxError):
-        told, place, line = error.msg, error.filename, error.lineno
+        message, place, line = error.msg, error.filename, error.lineno
     else:
         frames = [
             frame
@@ -30,9 +24,9 @@ def described(error: BaseException, file: Path | None = None) -> str:
         folder = file.parent if file else Path(frames[0].filename).parent if frames else None
         own = [frame for frame in frames if Path(frame.filename).parent == folder]
         place, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
-        told = str(error)
+        message = str(error)
     where = "" if place is None or place == str(file) else f" in {place}"
     if line is not None:
         where += f", line {line}" if where else f" in line {line}"
-    told = f": {' '.join(told.split())}" if told else ""
-    return f"{type(error).__name__}{where}{told}"
+    message = f": {' '.join(message.split())}" if message else ""
+    return f"{type(error).__name__}{where}{message}"

@@ -1,7 +1,7 @@
-"""What an experiment, its settings, methods and metrics may be called, and what they may say.
+"""Names and texts of experiments, settings, methods and metrics.
 
-Names become keys of `trials.npz`, columns of tables and words of a command. What could not be read
-back is refused before anything runs.
+Names become keys of `trials.npz`, columns of tables and words of a command. A name that could not
+be read back is refused before anything runs.
 """
 
 import math
@@ -16,51 +16,33 @@ _SENT = ("numbers_up", "numbers_down", "bits_up", "bits_down")
 
 
 def check_name(what: str, name: Any, taken: Iterable[str] = (), without: str = "/") -> None:
-    """Check that something can be kept and found again under a name.
-
-    Args:
-      what: what is called so, with its article, such as "a method of my-experiment".
-      name: what it is called.
-      taken: names that mean something else.
-      without: letters that separate names.
-
-    Raises:
-      InputError: the name is no text, empty, longer than 200 letters, has an unprintable letter
-        or one of `without`, or is taken.
-    """
-    told = None
-    if not isinstance(name, str):
-        told = f"{what} must be named by a text, but it is {one_line(name)}"
-    elif not name.strip() or len(name) > LONGEST_NAME:
-        told = f"the name of {what} must have 1 to {LONGEST_NAME} letters, but it is "
-        told += one_line(name)
-    elif not name.isprintable() or set(without) & set(name):
-        none = f" and hold no {' or '.join(without)}" if without else ""
-        told = f"the name of {what} must be printable{none}, but it is {one_line(name)}"
-    elif name in taken:
-        told = f"the name of {what} must not be {name!r}, which means something else"
-    if told is not None:
-        raise InputError(told, value=name, remedy="give it another name")
+    """Check the name of something, such as "a method of mine": `without` are separators."""
+    plain = isinstance(name, str) and name.isprintable() and not set(without) & set(name)
+    if not plain or not name.strip() or len(name) > LONGEST_NAME:
+        separators = f" without {' or '.join(without)}" if without else ""
+        raise InputError(
+            f"the name of {what} must be a printable text of 1 to {LONGEST_NAME} letters"
+            f"{separators}, but it is {one_line(name)}",
+            value=name,
+            remedy="give it another name",
+        )
+    if name in taken:
+        raise InputError(
+            f"the name of {what} must not be {name!r}, which means something else",
+            value=name,
+            remedy="give it another name",
+        )
 
 
 def check_method_name(experiment: str, name: Any) -> None:
-    """Check what a method is called; its name may hold "/", for a metric's may not.
-
-    Raises:
-      InputError: it cannot be called so.
-    """
-    what = f"a method of {experiment}"
-    check_name(what, name, without="")
-    if name.partition("/")[0] in (DETAILS, NONFINITE_ROUND):
-        check_name(what, name, (name,), "")
+    """Check the name of a method, which may hold "/", because that of a metric may not."""
+    reserved = (DETAILS, NONFINITE_ROUND)
+    first = name.partition("/")[0] if isinstance(name, str) else ""
+    check_name(f"a method of {experiment}", name, (name,) if first in reserved else (), "")
 
 
 def check_metric_names(experiment: str, method: str, names: Iterable[Any]) -> None:
-    """Check what the metrics are called that a method has returned.
-
-    Raises:
-      InputError: one cannot be called so, or would be lost beside the numbers that are sent.
-    """
+    """Check the names of the metrics that a method has returned."""
     names = set(names)
     for name in names - {NONFINITE_ROUND, MESSAGES}:
         taken = _SENT if MESSAGES in names else ()
@@ -68,22 +50,13 @@ def check_metric_names(experiment: str, method: str, names: Iterable[Any]) -> No
 
 
 def check_measured(names: Iterable[Any]) -> None:
-    """Check that a measure leaves alone the names under which others are added.
-
-    Raises:
-      InputError: it does not.
-    """
+    """Check that a measure leaves alone the names under which others are added."""
     for name in names:
-        if name in (NONFINITE_ROUND, MESSAGES):
-            check_name("what a measure returns", name, (name,))
+        check_name("the result of a measure", name, (NONFINITE_ROUND, MESSAGES), "")
 
 
 def check_text(what: str, text: Any) -> None:
-    """Check that a text can be kept and shown: ends of lines and tabs may be in it.
-
-    Raises:
-      InputError: it is no text, is longer than 10000 letters, or has an unprintable letter.
-    """
+    """Check that a text can be kept and shown; it may have several lines."""
     plain = isinstance(text, str) and len(text) <= LONGEST_TEXT
     if not plain or not text.replace("\n", "").replace("\t", "").isprintable():
         raise InputError(
@@ -94,18 +67,8 @@ def check_text(what: str, text: Any) -> None:
 
 
 def check_defaults(experiment: str, swept: str, values: Any, settings: Mapping[Any, Any]) -> None:
-    """Check the settings of an experiment and their defaults.
-
-    Args:
-      experiment: its name.
-      swept: the name of the setting that varies.
-      values: the numbers that it takes.
-      settings: the others, with their defaults.
-
-    Raises:
-      InputError: two have one name, or a default could not be written and read back.
-    """
-    check_name(f"what {experiment} sweeps", swept, ("rounds", *settings), "/=")
+    """Check the names and defaults of the setting that varies, and of the others."""
+    check_name(f"the sweep of {experiment}", swept, ("rounds", *settings), "/=")
     for name, value in settings.items():
         check_name(f"a setting of {experiment}", name, ("rounds",), "/=")
         if isinstance(value, str):

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -24,27 +24,14 @@ _NAMES = ("EXPERIMENT", "EXPERIMENTS")
 _loaded: dict[Path, tuple[tuple[str, bool], ModuleType]] = {}
 
 
-def in_file(asked: str, path: str, wanted: str | None) -> Experiment:
-    """Return an experiment of a file.
-
-    Args:
-      asked: how the user named it.
-      path: of the file.
-      wanted: the experiment's name, or that of a variable; the file's only one if None.
-
-    Raises:
-      InputError: the file cannot be read or imported, or has no such experiment.
-    """
+def in_file(asked: str, path: str, member: str | None) -> Experiment:
+    """Return an experiment of a file."""
     module, digest = _load(Path(path))
-    return _chosen(asked, path, str(Path(path).resolve()), module, digest, wanted)
+    return _chosen(asked, path, str(Path(path).resolve()), module, digest, member)
 
 
-def in_module(asked: str, name: str, wanted: str) -> Experiment:
-    """Return an experiment of an importable module; the working directory is looked at last.
-
-    Raises:
-      InputError: the module cannot be imported, or has no such experiment.
-    """
+def in_module(asked: str, name: str, member: str) -> Experiment:
+    """Return an experiment of an importable module; the working directory is looked at last."""
     with _search(str(Path.cwd()), last=True):
         try:
             module = importlib.import_module(name)
@@ -58,49 +45,36 @@ def in_module(asked: str, name: str, wanted: str) -> Experiment:
             ) from None
         except RAISED as error:
             raise _mistake(name, error) from error
-    return _chosen(asked, name, name, module, digest_of(module), wanted)
+    return _chosen(asked, name, name, module, digest_of(module), member)
 
 
 def offered(place: str, value: Any) -> tuple[Experiment, ...]:
-    """Return the experiments that a module, a sequence of experiments or an experiment offers.
-
-    Args:
-      place: where the value was found, for the message.
-      value: what was found there.
-
-    Raises:
-      InputError: there are none, two have one name, or something else is called so.
-    """
+    """Return the experiments that a module, a sequence of experiments or an experiment offers."""
     if isinstance(value, ModuleType):
-        names = [name for name in _NAMES if hasattr(value, name)]
-        if not names:
-            raise _nothing_offered(place, value)
-        named = [(f"{name} in {place}", vars(value)[name]) for name in names]
-        parts = [each for there, inside in named for each in offered(there, inside)]
-        found = list({id(each): each for each in parts}.values())
-    elif isinstance(value, Experiment):
-        return (value,)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
-        wrong = [each for each in value if not isinstance(each, Experiment)]
-        if wrong:
+        held = {name: vars(value)[name] for name in _NAMES if hasattr(value, name)}
+        if not held:
             raise InputError(
-                f"{place} must hold nothing but objects of type Experiment, but one entry is "
-                f"{one_line(wrong[0])}",
-                value=value,
+                f"{place} has no EXPERIMENT and no EXPERIMENTS",
+                value=place,
+                remedy="name an Experiment so, or run one as PATH.py:NAME",
             )
-        found = list(value)
-    else:
+        parts = [each for name in held for each in offered(f"{name} in {place}", held[name])]
+        value = list({id(each): each for each in parts}.values())
+    elif isinstance(value, Experiment):
+        value = [value]
+    plain = isinstance(value, list | tuple) and value
+    if not plain or not all(isinstance(each, Experiment) for each in value):
         raise InputError(
             f"{place} must be an Experiment or a sequence of them, but it is {one_line(value)}",
             value=value,
         )
-    names = [each.name for each in found]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(
-            f"{place} has two experiments named {twice[0]!r}", remedy="give one another name"
-        )
-    return tuple(found)
+    names = [each.name for each in value]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"{place} has two experiments named {name!r}", remedy="give one another name"
+            )
+    return tuple(value)
 
 
 def digest_of(module: ModuleType) -> str | None:
@@ -116,48 +90,27 @@ def file_of(module: ModuleType) -> str | None:
 
 
 def _chosen(
-    asked: str, shown: str, again: str, module: ModuleType, digest: str | None, wanted: str | None
+    asked: str, shown: str, again: str, module: ModuleType, digest: str | None, member: str | None
 ) -> Experiment:
-    """Return the experiment that is wanted of a module, with its origin."""
-    everywhere = _anywhere(module)
+    """Return the experiment that is asked for of a module, with its origin."""
     declared = any(hasattr(module, name) for name in _NAMES)
-    found: Sequence[Experiment] = offered(shown, module) if declared or wanted is None else []
-    named = everywhere | {each.name: each for each in found}
-    if wanted is None:
-        chosen = found
-    elif wanted in named:
-        chosen = [named[wanted]]
-    elif wanted in vars(module):
-        chosen = offered(f"{wanted} in {shown}", vars(module)[wanted])
-    else:
-        has = f"it has {listed(named)}" if named else None
-        raise InputError(f"{shown} has no experiment {wanted!r}", value=wanted, remedy=has)
-    experiment, *others = chosen
+    experiments = offered(shown, module) if declared or member is None else ()
+    if member is not None:
+        held = [value for value in vars(module).values() if isinstance(value, Experiment)]
+        named = {each.name: each for each in (*held, *experiments)}
+        if member in named:
+            experiments = (named[member],)
+        elif member in vars(module):
+            experiments = offered(f"{member} in {shown}", vars(module)[member])
+        else:
+            remedy = f"it has {listed(named)}" if named else None
+            raise InputError(f"{shown} has no experiment {member!r}", value=member, remedy=remedy)
+        again = f"{again}:{member}"
+    experiment, *others = experiments
     if others:
-        choices = ", ".join(f"{shown}:{each.name}" for each in chosen)
+        choices = ", ".join(f"{shown}:{each.name}" for each in experiments)
         raise InputError(f"{shown} has several experiments; name one of {choices}", value=shown)
-    again = again if wanted is None else f"{again}:{wanted}"
     return replace(experiment, origin=Origin(asked, again, file_of(module), digest))
-
-
-def _anywhere(module: ModuleType) -> dict[str, Experiment]:
-    """Return by name all experiments that a module's variables hold."""
-    values = vars(module).values()
-    alone = [value for value in values if isinstance(value, Experiment)]
-    inside = [
-        each
-        for value in values
-        if isinstance(value, list | tuple)
-        for each in value
-        if isinstance(each, Experiment)
-    ]
-    return {each.name: each for each in (*inside, *alone)}
-
-
-def _nothing_offered(place: str, module: ModuleType) -> InputError:
-    others = list(_anywhere(module))
-    remedy = f"name one so or run {place}:{others[0]}" if others else "name an Experiment so"
-    return InputError(f"{place} has no EXPERIMENT and no EXPERIMENTS", value=place, remedy=remedy)
 
 
 def _load(path: Path) -> tuple[ModuleType, str]:

@@ -31,14 +31,11 @@ from fedjax_admm.ratings import SHAPES, Factors, Ratings, Shape, draw_ratings, r
 from fedjax_admm.search import grid_search
 from fedjax_admm.solvers import FedMCADMM, fed_mavg, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
 
-PAPER = (
-    "P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, A Linearized Alternating Direction Multiplier "
-    "Method for Federated Matrix Completion Problems"
-)
 FILES = {
     "ml-100k": "ml-100k/u.data",
     "ml-1m": "ml-1m/ratings.dat",
@@ -126,16 +123,7 @@ def _least_squares(rank: int) -> Callable[[MatrixCompletion, jax.Array], Factors
 
 @lru_cache(maxsize=2)
 def load(shape: str, data: str) -> tuple[Ratings | Shape, str]:
-    """Find ratings: a file, or the size of synthetic ones; and say in a few words what they are.
-
-    Args:
-      shape: a name in `SHAPES`, or "USERSxITEMSxRATINGS".
-      data: a file of ratings, or a folder that holds one of MovieLens, or "synthetic"; where it is
-        empty, the folder that FEDJAX_ADMM_DATA names is looked at.
-
-    Raises:
-      InputError: the shape is unknown, or the file does not exist or cannot be read.
-    """
+    """Find ratings: a file, or the size of synthetic ones; and say in a few words what they are."""
     names = (FILES[shape], Path(FILES[shape]).name) if shape in FILES else ()
     path = data_file(data, names, "a file of ratings")
     if path is None:
@@ -294,12 +282,11 @@ def _round_time(method: Any, problem: MatrixCompletion, key: jax.Array, rounds: 
     return float(np.median(times)) / rounds
 
 
+TEXTS = texts(__file__)
 _experiment = partial(
     Experiment,
-    paper=PAPER,
     problem=_problem,
     metrics=METRICS,
-    trials=3,
     rounds=100,
     quick={"trials": 1, "rounds": 40},
     data=_describe,
@@ -307,24 +294,7 @@ _experiment = partial(
 
 EXPERIMENTS = (
     _experiment(
-        name="fedmc-comparison",
-        usual_seconds=85,
-        title="matrix completion: FedMC-ADMM, FedMAvg, and what is simpler",
-        findings=(
-            "On MovieLens 100K (100 clients, 10 drawn per round, rank 5, 3 splits, seed 2025), "
-            "test RMSE in standard deviations after 100 rounds, mean (standard error): FedMC-ADMM "
-            "with beta chosen on validation ratings (1e5 in all splits) 0.871 (0.002), with the "
-            "authors' beta of 1e4 0.944 (0.003); FedMAvg as printed 0.913 (0.001), fair 0.840 "
-            "(0.003), fair with drawn clients only 0.843 (0.003); user and item biases 0.838 "
-            "(0.002), alternating least squares on all data in one place 0.831 (0.002). With the "
-            "paper's own values FedMC-ADMM does not beat FedMAvg in either setting; tuned, it "
-            "beats the printed FedMAvg, whose item step is 100 times shorter than intended, and "
-            "not the fair one. After 400 rounds (--rounds 400) the tuned method (beta 2e5) is at "
-            "0.832 (0.003), level with alternating least squares, while fair FedMAvg was best at "
-            "round 80 with 0.839 (0.002) and has over-fitted to 0.849 (0.003): a gain of 0.007 "
-            "for five times the rounds. Fresh users (every client fits its users to V once more, "
-            "for prediction) gain FedMC-ADMM 0.016 after 100 rounds and FedMAvg nothing."
-        ),
+        **TEXTS["fedmc-comparison"],
         sweep=Sweep("weight", "weight of the squares", (1e-6,)),
         methods=_compared,
         metrics={**METRICS, "beta": "chosen beta"},
@@ -334,20 +304,7 @@ EXPERIMENTS = (
         details=_timed(_compared, "weight"),
     ),
     _experiment(
-        name="fedmc-inner-steps",
-        usual_seconds=120,
-        title="matrix completion: the number of inner steps (l1)",
-        findings=(
-            "The paper: few inner steps are faster. On MovieLens 100K (l1, lambda = gamma = 1e-6, "
-            "3 splits, seed 2025), test RMSE after 100 rounds at 5, 10, 20, 30 inner steps, mean "
-            "over splits: beta 1e4 0.951, 0.975, 1.001, 1.018; beta 1e5 0.890, 0.901, 0.933, "
-            "0.952 (standard errors 0.003 to 0.006). After 100 rounds the claim holds in test "
-            "error, not before: 5 steps are behind 10 up to round 40 (beta 1e4) or 76 (1e5), and "
-            "behind 20 up to round 28. The objective is smallest at 10 (298.5 and 263.3). More "
-            "steps fit every client's copy closer to its own ratings alone. In time the "
-            "difference is small here: a round makes two passes over the ratings however many "
-            "steps it takes (1.3 ms with 5 steps, 1.9 ms with 30)."
-        ),
+        **TEXTS["fedmc-inner-steps"],
         sweep=Sweep("beta", "beta", (1e4, 1e5)),
         methods=_step_methods,
         figure=partial(
@@ -361,20 +318,7 @@ EXPERIMENTS = (
         details=_timed(_step_methods, "beta"),
     ),
     _experiment(
-        name="fedmc-regularisation",
-        usual_seconds=45,
-        title="matrix completion: l1 regularisation, gamma = 10 lambda beta",
-        findings=(
-            "The paper: lambda up to 1e-3 is comparable, 1e-3 the best trade-off, 1e-1 leaves "
-            "nothing. On MovieLens 100K (l1, gamma = 10 lambda beta, beta 1e4, 3 splits, seed "
-            "2025), test RMSE at lambda 1e-6, 1e-5, ..., 1e-1, mean over splits: 0.975, 0.975, "
-            "0.974, 0.982, 1.002, 1.002 (standard errors 0.002 to 0.004); objective 299, 300, "
-            "314, 421, 425, 400; entries of V that are not 0: 1.00, 1.00, 0.95, 0.19, 0, 0. Up to "
-            "1e-4 nothing changes, from 1e-2 on nothing is left: reproduced. That 1e-3 gives the "
-            "smallest objective is not: it makes the factors sparse and the fit clearly worse "
-            "(training RMSE 0.94 instead of 0.86). With beta 1e5, which is better elsewhere, "
-            "gamma grows with it and the error rises from 1e-4 on (0.930 against 0.901)."
-        ),
+        **TEXTS["fedmc-regularisation"],
         sweep=Sweep("weight", "lambda", (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)),
         methods=_sparse_methods,
         figure=partial(
@@ -384,18 +328,7 @@ EXPERIMENTS = (
         settings={**COMMON, "rank": 5},
     ),
     _experiment(
-        name="fedmc-rank",
-        usual_seconds=190,
-        title="matrix completion: the rank",
-        findings=(
-            "The authors' code runs FedMC-ADMM with rank 50 and FedMAvg with rank 5. On MovieLens "
-            "100K (100 rounds, beta 1e5, 3 splits, seed 2025), test RMSE at rank 1, 2, 5, 10, 20, "
-            "mean over splits: FedMC-ADMM 0.986, 0.931, 0.871, 0.874, 0.888; fair FedMAvg 0.915, "
-            "0.846, 0.840, 0.868, 0.910 (standard errors 0.001 to 0.006, at rank 1 of FedMAvg "
-            "0.020). Rank 5 is best for both. FedMAvg over-fits from rank 10 on (training RMSE "
-            "0.65 and 0.54), FedMC-ADMM at this beta has not converged at rank 20 after 100 "
-            "rounds (training RMSE 0.83): a comparison of different ranks compares over-fitting."
-        ),
+        **TEXTS["fedmc-rank"],
         sweep=Sweep("beta", "beta of FedMC-ADMM", (1e5,)),
         methods=_rank_methods,
         figure=partial(

@@ -38,13 +38,10 @@ from fedjax_admm.solvers import (
     tree_link,
 )
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import AdaptedMethod, SolverMethod
 
-PAPER = (
-    'R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical '
-    'Federated Learning"'
-)
 COSTS = {
     "passes": "local passes (mean over clients)",
     "numbers_up": "numbers sent towards the cloud",
@@ -218,15 +215,14 @@ def _personal_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     }
 
 
+TEXTS = texts(__file__)
 _experiment = partial(
     Experiment,
-    paper=PAPER,
     sweep=SNR,
     problem=_phase_problem,
     metrics=METRICS,
     settings=SETTINGS,
     figure=partial(figures.cost_figure, metric="error"),
-    trials=100,
     rounds=400,
     records=200,
     quick={"trials": 10, "rounds": 60},
@@ -234,109 +230,30 @@ _experiment = partial(
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
-        name="hfsad-comparison",
-        usual_seconds=19,
-        title="phase retrieval: HFSAD against a centralised subgradient method",
-        findings=(
-            "HFSAD does not beat a tuned subgradient method: that is faster and ends lower, "
-            "from every start. HFSAD beats it only where its steps are too small, or where "
-            "global rounds are counted although HFSAD makes ten passes in each. 100 trials, "
-            "seed 2025, spectral start, mean relative error after 400 rounds at 20 dB: HFSAD "
-            "4.1e-3 +- 1.0e-3 (median 1.2e-4), steps 0.98^k 6.2e-6, 0.99^k 4.2e-5, 1/sqrt(k) "
-            "2.2e-4, 0.1/sqrt(k) 4.0e-4 +- 3.9e-4, 0.03/sqrt(k) 8.7e-2. At -20 dB, as printed, "
-            "the noise is as large as the intensities: HFSAD 0.48 +- 0.04, steps 0.98^k 0.17 +- "
-            "0.03. From near the signal (start=near, 20 dB) HFSAD is ahead of 0.99^k between "
-            "rounds 50 and 200 (2.9e-4 against 1.1e-3 after 200), but not of 0.1/sqrt(k) "
-            "(1.0e-5); from a random start it is still at 1.2 after 400 rounds (0.98^k: median "
-            "5.6e-6). HFSAD's mean hangs on its slow trials: read the median too. Start, rounds "
-            "and the subgradient method's steps are not published; they are ours. Polyak's step "
-            "is told the value at the signal, which is not the optimum."
-        ),
+        **TEXTS["hfsad-comparison"],
         methods=_comparison_methods,
     ),
     _experiment(
-        name="hfsad-passes",
-        usual_seconds=41,
-        title="phase retrieval: passes of clients and edge servers per global round",
-        findings=(
-            "100 trials, seed 2025. More passes per round are faster per round at both ratios "
-            "(20 dB, mean error after 400 rounds: 0.14, 1.5e-2, 4.1e-3 and 1.3e-3 with 1, 5, 10 "
-            "and 20 passes; medians 0.11, 3.2e-3, 1.2e-4 and 6.0e-5). Per local pass, and per "
-            "number sent, it is the other way round: after 400 passes the error is 0.139, "
-            "0.151, 0.166 and 0.192 (each +- 0.01, on the same problems), so updating the cloud "
-            "after every pass is best. At -20 dB clients with outliers never agree with their "
-            "edge servers (median largest difference to the cloud 4.7 with 10 passes): the "
-            "weight of the links, 5 max ||x||, is no bound on their subgradients."
-        ),
+        **TEXTS["hfsad-passes"],
         methods=_pass_methods,
     ),
     _experiment(
-        name="hfsad-asynchrony",
-        usual_seconds=29,
-        title="phase retrieval: clients and edge servers that are active now and then",
-        findings=(
-            "100 trials, seed 2025, one pass per round. Absent nodes cost time: at 20 dB the "
-            "error after 2000 rounds is 0.134, 0.072, 0.037 and 0.012 (+- 0.01 and less) with "
-            "nodes active with probability 0.3, 0.5, 0.7 and 1. HFSAD needs a little more than "
-            "1/p times as many rounds: after the same 600 local passes the error is 0.134, "
-            "0.124, 0.113 and 0.095. Robust, then, and not free of loss; at -20 dB the same "
-            "(0.90, 0.87, 0.84 and 0.80)."
-        ),
+        **TEXTS["hfsad-asynchrony"],
         methods=_asynchronous_methods,
         rounds=2000,
         quick={"trials": 10, "rounds": 200},
     ),
     _experiment(
-        name="hfsad-variants",
-        usual_seconds=48,
-        title="phase retrieval: HFSAD without the box, without SCAD, with linearised clients",
-        findings=(
-            "100 trials, seed 2025, 400 rounds. At 20 dB the box binds nowhere: without it "
-            "every number is the same. At -20 dB it binds for clients with outliers, and hardly "
-            "matters (error without it lower by 0.0005 +- 0.0004). Linearised clients need no "
-            "prox and do as well (difference 0.0001 +- 0.0003 at 20 dB, -0.007 +- 0.005 at -20 "
-            "dB). Without SCAD the error is higher by 0.0010 +- 0.0003 and 0.012 +- 0.002. "
-            "exact_box=1 adds the exact prox on the box, dozens of times dearer than clipping: "
-            "over 20 trials and 30 rounds it changes 6 trials at -20 dB, by at most 3e-5, and "
-            "none at 20 dB."
-        ),
+        **TEXTS["hfsad-variants"],
         methods=_variant_methods,
         settings={**SETTINGS, "exact_box": 0},
     ),
     _experiment(
-        name="hfsad-depth",
-        usual_seconds=39,
-        title="phase retrieval: the same clients under trees of depth 1, 2 and 3",
-        findings=(
-            "100 trials, seed 2025, 10 passes. Per round and per local pass edge servers help: "
-            "4.1e-3 +- 1.0e-3 at 20 dB after 400 rounds, against 0.13 +- 0.01 with all clients "
-            "at the cloud, because the cloud listens once per round and edge servers in every "
-            "pass. But that costs ten times the traffic: for the same numbers sent the flat "
-            "tree is ahead (0.132 after 400 rounds, against 0.166 after 40 with edge servers; "
-            "0.86 against 0.99 at -20 dB; differences 0.034 +- 0.001 and 0.134 +- 0.007). A "
-            "third level changes little (4.2e-3; 0.488 against 0.476 at -20 dB)."
-        ),
+        **TEXTS["hfsad-depth"],
         methods=_depth_methods,
     ),
     _experiment(
-        name="hfsad-personalisation",
-        usual_seconds=84,
-        title="robust regression: personal models against the number of samples per client",
-        findings=(
-            "100 trials, seed 2025; five edge servers with ten clients each, two of which have "
-            "another cluster's model; heavy-tailed noise. The weights were chosen on other "
-            "trials. MCP links have the lowest error of all methods that do not know the "
-            "clusters from 40 samples per client on (3.2e-3 against 4.6e-3 with SCAD, 5.7e-3 "
-            "and 1.3e-2 with l1, 1.2e-2 local; at 80 samples 1.1e-3, 1.3e-3, 2.4e-3, 5.5e-3, "
-            "3.7e-3): l1 links pull different clients together, MCP does not. With 20 samples "
-            "MCP and l1 0.1 are equal (2.3e-2). With no more samples than unknowns the convex "
-            "links are better (10 samples: l1 0.2 9.0e-2, MCP 0.18; 5 samples: 0.30, 0.74): MCP "
-            "keeps local noise as if it were a difference. One model for all stays at 0.33. The "
-            "clusters are found from 20 samples on (adjusted Rand index 0.93 with MCP and l1 "
-            "0.1, 0.54 locally). A tree links clients to their edge server only: equal clients "
-            "under different servers do not help each other, and with 80 samples knowing the "
-            "clusters still makes the error 7 times smaller."
-        ),
+        **TEXTS["hfsad-personalisation"],
         methods=_personal_methods,
         sweep=Sweep("samples", "samples per client", (5.0, 10.0, 20.0, 40.0, 80.0)),
         problem=_personal_problem,

@@ -42,16 +42,16 @@ Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
 
 
 class Stages:
-    """Tells stages of the work as they begin, and keeps how long each took in seconds."""
+    """Reports stages of the work as they begin, and measures their seconds."""
 
     def __init__(self, tell: Callable[[str], object] = lambda _: None) -> None:
-        """Keep who is told the name of every stage as it begins."""
+        """`tell` is called with the name of every stage as it begins."""
         self.seconds: dict[str, float] = {}
         self._tell = tell
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Tell and time what is done within."""
+        """Report and time a stage."""
         self._tell(name)
         start = perf_counter()
         yield
@@ -61,12 +61,12 @@ class Stages:
 @short_repr
 @dataclass(frozen=True)
 class Solution:
-    """What a family found, ready to be read and written."""
+    """The result of a family, ready to be read and written."""
 
     settings: Settings  # as they were completed by the data
-    text: str  # what a person reads
-    data: Mapping[str, Any]  # what was read
-    result: Mapping[str, Any]  # what was found, in numbers
+    text: str  # for a person to read
+    data: Mapping[str, Any]  # about the input
+    result: Mapping[str, Any]  # numbers
     draw: Callable[[], "Figure"]
     tables: Mapping[str, Rows | None]  # file -> rows; None: not this time, an old one is removed
     arrays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # file -> arrays
@@ -85,10 +85,6 @@ def claimed_folder(
       path: the file that holds the problem.
       out: the folder, or None.
       overwrite: write into any folder, and replace the files there that have the names of ours.
-
-    Raises:
-      InputError: the folder holds something else, or the input, or cannot be written; or another
-        process writes there.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
     tables = (MODELS, *TABLES.get(settings.family, ()))
@@ -106,14 +102,10 @@ def solve_file(
     stages: Stages,
     prepare: Callable[[], object] = lambda: None,
 ) -> Solution:
-    """Read a file and solve its problem; `prepare` is called between reading and computing.
-
-    Raises:
-      InputError: the file is missing or malformed, or the settings do not fit it.
-    """
+    """Read a file and solve its problem; `prepare` is called between reading and computing."""
     if not os.path.lexists(path):  # not "may not be looked at", which reading tells
-        told = f"{path} does not exist; check the name given with {{input}}"
-        raise InputError(told, others=["input"])
+        missing = f"{path} does not exist; check the name given with {{input}}"
+        raise InputError(missing, others=["input"])
     try:
         with stages("reading"):
             data = settings.read(path)
@@ -137,9 +129,6 @@ def write_solution(
 
     Returns:
       The names of the files.
-
-    Raises:
-      InputError: the folder holds something else, or the file system refuses.
     """
     with claimed_folder(solution.settings, path, folder, overwrite=overwrite):
         return put_solution(solution, path, folder, stages, overwrite=overwrite)

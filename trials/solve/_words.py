@@ -38,13 +38,13 @@ def ignored_told(columns: Sequence[str], what: str = "") -> list[str]:
 
 def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
     """Tell how many rows were read and used, whose they are, and in which order."""
-    told = [f"{observations.rows_read} rows read"]
+    parts = [f"{observations.rows_read} rows read"]
     if observations.rows_incomplete:
-        told.append(f"{observations.rows_incomplete} dropped for a missing value")
+        parts.append(f"{observations.rows_incomplete} dropped for a missing value")
     if observations.rows_without_past:
-        told.append(f"{observations.rows_without_past} used only as the row before another")
+        parts.append(f"{observations.rows_without_past} used only as the row before another")
     counts, absent = observations.counts, observations.absent
-    lines = [f"{', '.join(told)}; {counts.sum()}{what and f' {what}'} are left."]
+    lines = [f"{', '.join(parts)}; {counts.sum()}{what and f' {what}'} are left."]
     if absent:
         verb = "has" if len(absent) == 1 else "have"
         lines.append(f"{amount(len(absent), owner)} {verb} no complete row: {shortened(absent)}.")

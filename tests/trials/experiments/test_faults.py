@@ -13,8 +13,6 @@ from fedjax_admm.trials.experiments.messages import (
     _attacked as attacked,
     _by_number as by_number,
     _late as late,
-    _tuned_byzantine as tuned_byzantine,
-    _tuned_delay as tuned_delay,
     byzantine,
     delay,
 )
@@ -39,7 +37,7 @@ def test_one_of_several_attacks_is_that_attack(place):
         messages.mimic(who=who),
         messages.stale_replay(age=2, who=who),
     )
-    chosen = by_number.one_of_attacks(several, place)
+    chosen = by_number.AnAttack(several, jnp.asarray(place))
     values = jax.random.normal(jax.random.key(0), (5, 3))
     present, key = jnp.ones(5, bool), jax.random.key(1)
     memory, alone = chosen.init(values), several[place].init(values)
@@ -64,7 +62,7 @@ def test_one_of_several_aggregators_is_that_aggregator():
     previous = jnp.zeros((1, 3))
     seen = set()
     for place, rule in enumerate(rules):
-        chosen = by_number.one_of_aggregators(rules, place)
+        chosen = by_number.AnAggregator(rules, jnp.asarray(place))
         found = jax.jit(chosen, static_argnums=3)(values, weights, groups, 1, previous)
         wanted = rule(values, weights, groups, 1, previous)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
@@ -81,17 +79,6 @@ def test_rules_are_told_how_many_liars_to_expect():
         attacked.aggregators(senders, byzantine.EXPECTED, attacked.Radii(1.0, 1.0))[4].check(
             senders
         )
-
-
-def test_what_cannot_be_chosen_by_number_is_told():
-    with pytest.raises(InputError, match="attacks must hold at least one"):
-        by_number.one_of_attacks([], 0)
-    deep, flat = messages.bounded_delay(3), messages.bounded_delay(2)
-    with pytest.raises(InputError, match="equally deep"):
-        by_number.one_of_delays([deep, flat], 0)
-    ordered = messages.bounded_delay(3, in_order=True)
-    with pytest.raises(InputError, match="not keep messages in order"):
-        by_number.one_of_delays([ordered], 0)
 
 
 # --- Byzantine senders ---
@@ -117,12 +104,11 @@ def test_all_methods_have_names():
 def test_numbers_are_among_those_that_were_tried():
     for task, target in attacked.TARGETS.items():
         assert set(byzantine.COLUMNS) <= set(attacked.SHOWN[task]) <= set(attacked.ATTACKS)
-        tuned = tuned_byzantine.CHOSEN[task]
+        number, *radii = byzantine.CHOSEN[task]
         assert len(target.grid) in (1, 12)
-        assert tuned.chosen in target.grid
-        assert {tuned.clipping, tuned.bounding} <= set(target.radii)
-    assert set(tuned_delay.CHOSEN) == set(late.SOLVERS)
-    for name, places in tuned_delay.CHOSEN.items():
+        assert number in target.grid
+        assert set(radii) <= set(target.radii)
+    for name, places in delay.CHOSEN.items():
         assert set(places) == set(LATE.sweep.values)
         grid = late.SOLVERS[name].grid()
         assert len(grid) == 12
@@ -172,7 +158,7 @@ def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
         ),
     )
     model = fa.run(alone, asked.problem, jax.random.key(4), rounds=10).estimate
-    wanted = np.linalg.norm(model - asked.wanted) / asked.unit
+    wanted = np.linalg.norm(model - asked.solution) / asked.unit
     np.testing.assert_allclose(found, [wanted], rtol=1e-4)
 
 
@@ -193,7 +179,7 @@ def test_laws_by_number_are_those_laws():
     laws = late.delays(jnp.asarray(3.0))
     index = jnp.zeros((), jnp.int32)
     for place, law in enumerate(laws):
-        chosen = by_number.one_of_delays(laws, place)
+        chosen = by_number.ADelay(laws, jnp.asarray(place))
         assert chosen.depth == late.DEPTH
         assert chosen.loses
         waits = chosen.draw(jax.random.key(0), index, 4000)
@@ -219,7 +205,7 @@ def test_without_delay_it_is_the_solver_alone(name):
         jax.random.key(5),
         rounds=12,
     ).estimate
-    wanted = np.linalg.norm(model - asked.wanted) / asked.unit
+    wanted = np.linalg.norm(model - asked.solution) / asked.unit
     for in_order in (False, True):
         method = late.Delayed(zero, jnp.asarray(0.0), setting, name, in_order)
         found = method(problem, jax.random.key(5), 12, 12)["error"]

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import Results, experiments, figures
+from fedjax_admm.trials import Results, figures
 from fedjax_admm.trials.experiments import (
-    Origin,
-    _catalogue,
     _finding,
     all_experiments,
     find,
@@ -32,7 +30,8 @@ def test_an_unknown_name_gets_the_list(monkeypatch):
     with pytest.raises(InputError) as told:
         find("consensu")
     assert str(told.value) == (
-        "there is no experiment 'consensu'; `fedjax-admm list` shows them: consensus."
+        "there is no experiment 'consensu'; name a file by PATH.py or PATH.py:NAME, a module by "
+        "package.module:NAME, or one that `fedjax-admm list` shows: consensus."
     )
     assert list(all_experiments()) == ["consensus"]
 
@@ -45,65 +44,6 @@ def test_what_list_says_is_what_the_experiments_say():
         for field in told._fields:
             assert getattr(told, field) == getattr(experiment, field)
     assert [each.name for each in headlines()] == list(all_experiments())
-
-
-@pytest.fixture
-def stated(tmp_path, monkeypatch):
-    """Return a function from a module's source to what the catalogue reads there."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def read(source):
-        (tmp_path / "written.py").write_text(source)
-        return _catalogue.stated("written")
-
-    return read
-
-
-def test_headlines_are_read_through_partials_and_names(stated):
-    read = stated(
-        'PAPER = "a " "paper"\n'
-        "_near = partial(Experiment, paper=PAPER, trials=7, usual_seconds=1.5, findings=f'{a}')\n"
-        "_nearer = partial(Experiment, trials=8)\n"
-        'EXPERIMENTS: Any = [_near(name="a", title="A", rounds=3), _nearer(name="b", title="B"),\n'
-        ' Experiment(name="c", title="C", findings="F"), _near(name="d", title="D", trials=9)]\n'
-    )
-    assert read == [
-        ("a", "A", "a paper", 7, 1.5, "", None),
-        ("b", "B", "", 8, None, "", None),
-        ("c", "C", "", 1000, None, "F", None),
-        ("d", "D", "a paper", 9, 1.5, "", None),
-    ]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "",
-        "EXPERIMENTS = made()",
-        'EXPERIMENTS = (Experiment(name="a", title=f"{A}"),)',
-        'EXPERIMENTS = (Experiment(name="a"),)',
-        'EXPERIMENTS = (Experiment(name="a", title="A", trials=MANY),)',
-        'EXPERIMENTS = (Experiment(**given, name="a", title="A"),)',
-        'EXPERIMENTS = (Experiment("a", name="a", title="A"),)',
-        'EXPERIMENTS = (other(name="a", title="A"),)',
-        'EXPERIMENTS = (Experiment(name="a", title="A"), ONE)',
-    ],
-)
-def test_what_is_not_stated_plainly_is_not_guessed(stated, source):
-    assert stated(source) is None
-
-
-def test_a_module_that_states_nothing_plainly_is_imported(monkeypatch):
-    monkeypatch.setattr(_catalogue, "stated", lambda module: None)
-    assert _catalogue.Catalogue().headlines() == _finding.built_in().headlines()
-
-
-def test_what_a_plug_in_needs_is_public():
-    for name in ("DirectMethod", "Experiment", "Origin", "SolverMethod", "Sweep", "find"):
-        assert hasattr(experiments, name)
-    assert Origin("a.py", "/a.py").distribution is None
-    for name in ("curve_figure", "sweep_figure", "usual_figure"):
-        assert hasattr(figures, name)
 
 
 def test_labels_of_numbers_sent_may_be_left_out():
@@ -163,18 +103,3 @@ def test_the_usual_figure(sweep, panels, across):
     # Negative numbers are shown, too.
     figure = figures.usual_figure(results(values - 2, metrics))
     assert figure.axes[0].get_yscale() == "linear"
-
-
-def test_the_usual_figure_is_the_one_of_an_experiment_without():
-    bare = experiments.Experiment(
-        name="bare",
-        title="a title",
-        sweep=experiments.Sweep("a", "a", (1.0,)),
-        problem=EXPERIMENT.problem,
-        methods=EXPERIMENT.methods,
-        metrics={"gain": "gain"},
-    )
-    assert (bare.paper, bare.findings, bare.settings) == ("", "", {})
-    figure = bare.figure(results(np.ones((1, 2, 3)), bare.labels()))
-    figure.draw_without_rendering()  # without numbers sent, one panel is empty
-    assert [len(axes.lines) for axes in figure.axes] == [1, 1, 0]

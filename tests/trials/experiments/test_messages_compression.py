@@ -7,12 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm import InputError
 from fedjax_admm.messages import differences, identity, low_rank, qsgd, top_k
 from fedjax_admm.trials.experiments.messages import (
     _by_number as by_number,
     _tasks as tasks,
-    _tuned_compression as tuned,
     compression,
 )
 from fedjax_admm.trials.running import Request, run_experiment
@@ -38,7 +36,7 @@ def test_the_channel_of_a_number_is_that_channel():
         return arrives
 
     for place, channel in enumerate(channels):
-        chosen = by_number.one_of_channels(channels, place)
+        chosen = by_number.AChannel(channels, jnp.asarray(place))
         np.testing.assert_allclose(
             twice(chosen, message), twice(channel, message), rtol=1e-6, atol=1e-6
         )
@@ -49,19 +47,11 @@ def test_the_channel_of_a_number_is_that_channel():
 @pytest.mark.thorough
 def test_draws_are_those_of_the_channel_alone():
     message = jnp.arange(5.0)
-    chosen = by_number.one_of_channels((identity(), qsgd(3)), 1)
+    chosen = by_number.AChannel((identity(), qsgd(3)), jnp.asarray(1))
     key = jax.random.key(3)
     found, _ = chosen.encode(message, chosen.init(message), key)
     alone, _ = qsgd(3).encode(message, (), jax.random.clone(key))
     np.testing.assert_array_equal(found, alone)
-
-
-def test_without_a_channel_there_is_none_to_choose():
-    with pytest.raises(InputError, match="channels must hold at least one"):
-        by_number.one_of_channels((), 0)
-
-
-# --- tuning ---
 
 
 def test_everybody_is_tuned_alike():
@@ -70,9 +60,9 @@ def test_everybody_is_tuned_alike():
         for name, task in tasks.TASKS.items()
         for channel in compression.channels_of(SETTINGS, task)
     }
-    assert set(tuned.CHOSEN) == wanted
+    assert set(compression.CHOSEN) == wanted
     assert {len(set(task.grid())) for task in tasks.TASKS.values()} == {12}
-    assert all(0 <= place < 12 for place in tuned.CHOSEN.values())
+    assert all(0 <= place < 12 for place in compression.CHOSEN.values())
 
 
 def test_a_ring_with_chords_is_connected_and_has_each_edge_once():

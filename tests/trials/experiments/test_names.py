@@ -18,27 +18,19 @@ def swept(name="share", values=(0.0, 0.4), label="share"):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": ""}, "the name of an experiment must have 1 to 200 letters, but it is ''"),
-        ({"name": "a/b"}, "must be printable and hold no"),
+        ({"name": "a/b"}, "the name of an experiment must be a printable text of 1 to 200"),
+        ({"name": 3}, "letters without / or \\ or :, but it is 3"),
         ({"name": ".."}, "must not be '..', which means something else"),
-        ({"name": "a\x1b[2J"}, "must be printable"),
-        ({"name": "a" * 201}, "must have 1 to 200 letters"),
-        ({"name": 3}, "must be named by a text, but it is 3"),
-        ({"title": "a\0"}, "the title of consensus must be a printable text"),
         ({"findings": None}, "the findings of consensus must be a printable text"),
-        ({"metrics": {"a/b": "label"}}, "a metric of consensus must be printable and hold no /"),
+        ({"metrics": {"a/b": "label"}}, "a metric of consensus must be a printable text"),
         ({"metrics": {"messages": "label"}}, "must not be 'messages'"),
         ({"metrics": {"error": None}}, "the label of error of consensus must be a printable text"),
-        ({"sweep": swept("rate")}, "what consensus sweeps must not be 'rate'"),
-        ({"sweep": swept("rounds")}, "what consensus sweeps must not be 'rounds'"),
-        ({"sweep": swept("a=b")}, "hold no / or ="),
+        ({"sweep": swept("rate")}, "the sweep of consensus must not be 'rate'"),
         ({"sweep": swept(values=(1.0, 1.0))}, "must be a tuple of different finite numbers"),
         ({"sweep": swept(values=())}, "must be a tuple of different finite numbers"),
-        ({"sweep": swept(values=(float("nan"),))}, "must be a tuple of different finite"),
         ({"sweep": swept(label="\x07")}, "the label of share of consensus"),
         ({"settings": {"rounds": 3}}, "a setting of consensus must not be 'rounds'"),
         ({"settings": {"data": None}}, "the setting data of consensus must be a text, a finite"),
-        ({"settings": {"size": float("inf")}}, "the setting size of consensus must be a text"),
     ],
 )
 def test_an_experiment_tells_what_does_not_fit(changes, words):
@@ -66,9 +58,7 @@ def with_method(name, method=None):
     [
         ("details", "a method of consensus must not be 'details', which means something else"),
         ("first_nonfinite_round/a", "must not be 'first_nonfinite_round/a'"),
-        ("", "a method of consensus must have 1 to 200 letters"),
-        ("a\nb", "a method of consensus must be printable, but it is 'a\\nb'"),
-        (3, "a method of consensus must be named by a text, but it is 3"),
+        ("a\nb", "a method of consensus must be a printable text"),
     ],
 )
 def test_methods_are_named_so_that_their_arrays_are_found_again(name, words):
@@ -85,11 +75,8 @@ def trace(experiment):
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ({"a/b": 0.0}, "a metric of the method 'more' of consensus must be printable and hold no"),
-        ({"": 0.0}, "must have 1 to 200 letters"),
-        ({"a\x00": 0.0}, "must be printable"),
-        ({"messages": 0.0}, "what a measure returns must not be 'messages'"),
-        ({"first_nonfinite_round": 0.0}, "must not be 'first_nonfinite_round'"),
+        ({"a/b": 0.0}, "a metric of the method 'more' of consensus must be a printable text"),
+        ({"messages": 0.0}, "the result of a measure must not be 'messages'"),
     ],
 )
 def test_a_measure_loses_no_name(found, words):

@@ -15,7 +15,6 @@ from fedjax_admm.trials.experiments.peers import (
     _pinball as pinballs,
     _roster as roster,
     _splits as splits,
-    _tuned as tuned,
     federated,
     nonsmooth,
 )
@@ -98,7 +97,7 @@ def test_a_client_whose_labels_are_used_up_goes_without():
 @pytest.mark.parametrize("module", [federated, nonsmooth])
 def test_everybody_is_tuned_alike(module):
     (experiment,) = module.EXPERIMENTS
-    table = tuned.FEDERATED if module is federated else tuned.NONSMOOTH
+    table = module.TUNED
     wanted = {(task, name) for task in module.TASKS for name in module.recipes(task)}
     assert set(table) == wanted
     for (task, name), places in table.items():
@@ -128,7 +127,7 @@ def test_images_for_training_validation_and_testing_are_disjoint():
     assert len(rows[0]) + len(rows[1]) == 1800
     assert not rows[0] & rows[1]
 
-    deal = partial(federated.deal_images, digits=rest.digits, kept=200, largest=LARGEST)
+    deal = partial(federated.deal_images, digits=rest.digits, num_validation=200, largest=LARGEST)
     sizes = partial(splits.draw_sizes, clients=CLIENTS, smallest=2, largest=LARGEST)
     dealt, there, validation = jax.jit(lambda keys, split: deal(keys, split=split, sizes=sizes))(
         tuple(jax.random.split(jax.random.key(3), 4)), jnp.float32(0.5)

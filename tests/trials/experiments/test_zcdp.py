@@ -3,14 +3,12 @@
 import json
 import shlex
 import sys
-import warnings
 from dataclasses import replace
 from functools import lru_cache
 from unittest import mock
 
 import jax
 import jax.numpy as jnp
-import matplotlib.image
 import numpy as np
 import pytest
 
@@ -242,12 +240,6 @@ def test_a_swept_epsilon_has_settings_and_noise_of_its_own(name):
             np.testing.assert_allclose(method.spent, exact, rtol=1e-6)
 
 
-def test_numbers_that_are_not_in_the_table_take_the_nearest():
-    for task in TASKS:
-        for given, known in ((3.0, 4.0), (0.01, 0.5), (100.0, 16.0)):
-            assert zcdp_settings.tuned(task, ZCDP, given) == zcdp_settings.TUNED[task, ZCDP][known]
-
-
 def test_tau_changes_the_multipliers_and_nothing_else():
     values = (0.9, 0.97, 1.0)
     rounds = 30
@@ -392,16 +384,6 @@ def test_all_spend_what_was_planned(curves):
 
 
 @pytest.mark.thorough
-def test_numbers_sent_are_those_of_the_edges(curves):
-    results, _ = curves
-    for name in results.methods:
-        sent = results.values(name, "numbers_up")
-        expected = np.broadcast_to(results.rounds * 2 * 8 * 3, sent.shape)
-        np.testing.assert_array_equal(sent, expected)
-        np.testing.assert_array_equal(results.values(name, "numbers_down"), expected)
-
-
-@pytest.mark.thorough
 def test_the_configuration_says_what_is_private(curves):
     results, out = curves
     statement = json.loads((out / "config.json").read_text())["statement"]
@@ -457,22 +439,6 @@ def prepared(monkeypatch, name, out, rounds, **settings):
     with pytest.raises(ReachedError):
         small_run(name, out, rounds, **settings)
     return json.loads((out / "config.json").read_text())
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("rounds", [3, 40])
-def test_rounds_are_the_planned_number_of_releases(rounds):
-    """Whatever their number, the same epsilon is spent at the end."""
-    experiment = find("zcdp-tau")
-    settings = settings_of("zcdp-tau", rounds, tau=(0.97, 1.0))
-    arrays = jax.eval_shape(experiment.trial(settings, rounds), jax.random.key(0))
-    method = methods_of("zcdp-tau", 0.97, rounds, tau=(0.97, 1.0))[f"LAD: {ZCDP}"]
-    assert method.solver.release.rounds == rounds
-    assert method.spent.shape == (rounds + 1,)
-    exact = zcdp_plan(4.0, DELTA, 200).exact_epsilon
-    assert float(method.spent[-1]) == pytest.approx(exact, rel=1e-6)
-    records = len(experiment.recorded(rounds))
-    assert arrays[f"LAD: {ZCDP}/epsilon"].shape == (2, records)
 
 
 def test_few_rounds_are_not_judged_by_the_usual_number(monkeypatch, tmp_path):
@@ -581,30 +547,10 @@ def test_the_kept_command_repeats_a_run(command, monkeypatch, tmp_path, name):
     assert second == first
 
 
-def test_private_experiments_are_computed_as_asked(command, monkeypatch, tmp_path):
-    stop_before_computing(monkeypatch)
-    for place, options in (("one", []), ("two", ["--x64"])):
-        command(*words_of("zcdp-equal-speed", *options, "--out", place))
-        config = configuration(tmp_path / place)
-        assert config["x64"] == bool(options)
-        assert ("--x64" in shlex.split(config["command"])) == bool(options)
-
-
-@pytest.mark.thorough
-def test_a_run_prints_its_statement(command, monkeypatch, curves):
-    results, _ = curves
-    monkeypatch.setattr(running, "run_experiment", lambda *arguments, **options: results)
-    out = command(*words_of("zcdp-curves", "--out", "one"))
-    assert f"\n{results.config['statement']}\nWrote one/figure.png" in out
-    silent = replace(results, config={**results.config, "statement": None})
-    monkeypatch.setattr(running, "run_experiment", lambda *arguments, **options: silent)
-    assert "None" not in command(*words_of("zcdp-curves", "--out", "one"))
-
-
 # --- figures --------------------------------------------------------------------------------------
 
 
-def made_up(names=None, sweep=(1.0, 8.0), rounds=20, change=None, config=None):
+def made_up(names=None, sweep=(1.0, 8.0), rounds=20, change=None):
     """Results of methods whose errors shrink, without running anything."""
     names = ["a: X", "a: Y", "b: X", "b: Y", "b: Z"] if names is None else names
     rng = np.random.default_rng(0)
@@ -624,7 +570,6 @@ def made_up(names=None, sweep=(1.0, 8.0), rounds=20, change=None, config=None):
         "trials": 7,
         "rounds": rounds,
         "seed": 1,
-        **(config or {}),
     }
     flags = {name: np.zeros(shape[:2], int) for name in names}
     return Results(config, np.array(sweep), np.arange(1, rounds + 1), arrays, flags)
@@ -697,17 +642,6 @@ def test_labels_are_no_longer_than_their_axes(label, lines):
 
 
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
-def test_bands_are_quantiles_of_trials(draw):
-    results = made_up(["a: X"], sweep=(1.0,), rounds=1)
-    (band,) = draw(results).axes[0].collections
-    values = 10 * np.log10(results.values("a: X", "error")[0, :, 0])
-    heights = band.get_paths()[0].vertices[:, 1]
-    low, high = np.quantile(10 ** (values / 10), [0.1, 0.9])
-    assert heights.min() == pytest.approx(10 * np.log10(low), rel=1e-9)
-    assert heights.max() == pytest.approx(10 * np.log10(high), rel=1e-9)
-
-
-@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
 def test_the_legend_names_every_bare_method_once(draw):
     assert sorted(legend_of(draw(made_up()))) == ["X", "Y", "Z"]
     # Also those of tasks that do not have all of them.
@@ -715,67 +649,13 @@ def test_the_legend_names_every_bare_method_once(draw):
     assert sorted(legend_of(draw(made_up(names)))) == ["W", "X", "Y", "Z, fine"]
 
 
-@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
-def test_a_method_looks_the_same_in_all_tasks(draw):
-    looks = {}
-    for axes in draw(made_up()).axes:
-        for line in axes.lines:
-            look = (line.get_color(), line.get_linestyle(), line.get_marker())
-            looks.setdefault(line.get_label(), set()).add(look)
-    assert set(looks) == {"X", "Y", "Z"}
-    assert all(len(each) == 1 for each in looks.values())
-    assert len(set.union(*looks.values())) == 3
-
-
 def failed_trials(arrays):
     arrays["a: X/error"][:, 0, 5:] = np.nan
     arrays["b: Y/error"][:, 2, :] = np.inf
 
 
-def failed_everywhere(arrays):
-    for name in arrays:
-        arrays[name][:] = np.inf
-
-
 def exact_zeros(arrays):
     arrays["a: X/error"][:, :, -3:] = 0
-
-
-def zero_everywhere(arrays):
-    for name in arrays:
-        arrays[name][:] = 0
-
-
-def below_zero(arrays):
-    arrays["b: X/error"][:, :, -3:] = -1e-18
-
-
-UNUSUAL = [
-    failed_trials,
-    failed_everywhere,
-    exact_zeros,
-    zero_everywhere,
-    below_zero,
-]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("change", "options"),
-    [*((change, {}) for change in UNUSUAL), (exact_zeros, {"floor": -80.0})],
-)
-@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
-def test_unusual_numbers_are_drawn_without_warnings(draw, options, change):
-    results = made_up(change=change)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = draw(results, **options)
-        figure.draw_without_rendering()
-    for axes in figure.axes:
-        low, high = axes.get_ylim()
-        assert np.isfinite([low, high]).all()
-        assert low < high
-    assert sorted(legend_of(figure)) == ["X", "Y", "Z"]
 
 
 @pytest.mark.thorough
@@ -803,38 +683,3 @@ def test_zeros_do_not_hide_the_others(draw):
     assert line.get_ydata()[-1] == pytest.approx(-80)
     assert figure.axes[0].get_ylim()[0] < -80
     assert "below -80 dB" in figure.legends[0].get_title().get_text()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
-def test_figures_of_the_experiments(name, curves, tmp_path):
-    """Made-up numbers under the names that methods have."""
-    experiment = find(name)
-    methods = experiment.method_names()
-    metric = "gap" if name == "zcdp-convergence" else "unprotected_error"
-    results = made_up(
-        methods,
-        experiment.sweep.values,
-        config={"metrics": dict(experiment.metrics), "parameter_label": experiment.sweep.label},
-    )
-    arrays = {key.replace("error", metric): value for key, value in results.arrays.items()}
-    results = Results(results.config, results.sweep, results.rounds, arrays, results.nonfinite)
-    figure = experiment.figure(results)
-    bare = {method.split(": ", 1)[1] for method in methods}
-    assert sorted(legend_of(figure)) == sorted(bare)
-    rows = len(results.sweep) if name in ("zcdp-curves", "zcdp-equal-speed") else 1
-    assert len(figure.axes) == rows * len(TASKS)
-    for axes, task in zip(figure.axes, TASKS * rows, strict=True):
-        assert axes.get_title().split(",")[0] == task
-        expected = [m for m in methods if m.startswith(f"{task}: ")]
-        assert len(axes.lines) == len(expected)
-
-
-@pytest.mark.thorough
-def test_the_figure_of_a_run_is_drawn(curves):
-    results, out = curves
-    image = matplotlib.image.imread(out / "figure.png")
-    assert image.shape[1] > image.shape[0] > 400
-    figure = find("zcdp-curves").figure(results)
-    assert sorted(legend_of(figure)) == sorted([ZCDP, ADVANCED, GRAD, P_ADMM])
-    assert [axes.get_title() for axes in figure.axes[:3]] == [f"{t}, epsilon 1" for t in TASKS]

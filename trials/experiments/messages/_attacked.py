@@ -26,7 +26,6 @@ from jax.typing import ArrayLike
 from fedjax_admm import penalties, trees
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import (
@@ -67,10 +66,11 @@ from fedjax_admm.solvers import (
     local_prox,
 )
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments._methods import Method, recorded
+from fedjax_admm.trials.experiments._methods import Method
 from fedjax_admm.trials.experiments.messages._by_number import (
-    one_of_aggregators,
-    one_of_attacks,
+    AnAggregator,
+    AnAttack,
+    run_measured,
 )
 from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data
 from fedjax_admm.trials.experiments.peers._pinball import (
@@ -79,7 +79,6 @@ from fedjax_admm.trials.experiments.peers._pinball import (
     pinball,
 )
 from fedjax_admm.trials.experiments.peers._roster import ONLY, between
-from fedjax_admm.trials.results import NONFINITE_ROUND
 
 AGGREGATORS = (
     "mean",
@@ -123,7 +122,7 @@ class Attackable(NamedTuple):
     problem: Any
     false: Any  # the same problem as Byzantine senders with false labels have it
     byzantine: jax.Array  # shape=(senders,), bool
-    wanted: jax.Array  # shape=(dim,)
+    solution: jax.Array  # shape=(dim,)
     unit: jax.Array  # shape=(): of the error
 
 
@@ -179,8 +178,8 @@ def _star(settings: Settings, share: Any, key: jax.Array) -> Attackable:
         optimizer=PinballProx(data.y.shape[1], PASSES),
     )
     false, _ = flip_labels(problem, who=byzantine, label="y")
-    wanted = _honest_minimiser(data, ~byzantine)
-    return Attackable(problem, false, byzantine, wanted, safe_norm(wanted))
+    solution = _honest_minimiser(data, ~byzantine)
+    return Attackable(problem, false, byzantine, solution, safe_norm(solution))
 
 
 def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
@@ -195,9 +194,9 @@ def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     )
     captured = first_of(share, edges)
     honest = ~jnp.repeat(captured, each)
-    wanted = _honest_minimiser(data, honest)
+    solution = _honest_minimiser(data, honest)
     links = jnp.concatenate([jnp.zeros(edges * each, bool), captured])
-    return Attackable(problem, problem, links, wanted, safe_norm(wanted))
+    return Attackable(problem, problem, links, solution, safe_norm(solution))
 
 
 def _fsmdm(problem: Any, chosen: Any, exchange: Exchange) -> Any:
@@ -232,11 +231,7 @@ TARGETS = {
 
 
 def draw_problems(settings: Settings, share: Any, key: jax.Array) -> dict[str, Attackable]:
-    """Draw the problems of all tasks; FedADMM and FedAvg have the same.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the problems of all tasks; FedADMM and FedAvg have the same."""
     number("share", share, at_least=0, at_most=0.5)
     count("sensors", settings["sensors"], at_least=4)
     cube_key, tree_key, star_key = jax.random.split(key, 3)
@@ -305,30 +300,20 @@ class Attacked(Method):
             )
         solver = self.solver(solved, asked.byzantine)
 
-        def advance(start, rounds, every):
-            result = run(
-                solver, solved, key, rounds=rounds, measure=_model, every=every, start=start
-            )
-            return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
-
-        _, trace = recorded(advance, None, rounds, every)
-        bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
-        trace.pop("round", None)
-        error = safe_norm(models - asked.wanted[None]) / asked.unit
-        return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
+        return run_measured(solver, solved, key, rounds, every, asked.solution, asked.unit)
 
     def solver(self, problem: Any, byzantine: jax.Array) -> Any:
         """Return the solver of a problem, among Byzantine senders."""
         target = TARGETS[self.task]
         lies = dict(zip(ATTACKS, attacks(byzantine, target.reach), strict=True))
-        lies = [lies[name] for name in SHOWN[self.task]]
+        lies = tuple(lies[name] for name in SHOWN[self.task])
         rules = aggregators(self.senders, self.expected, self.radii)
         return target.build(
             problem,
             self.chosen,
             exchange(
-                attack=one_of_attacks(lies, self.attack),
-                aggregator=one_of_aggregators(rules, self.aggregator),
+                attack=AnAttack(lies, self.attack),
+                aggregator=AnAggregator(rules, self.aggregator),
             ),
         )
 
@@ -336,7 +321,3 @@ class Attacked(Method):
         """Return what the solver says."""
         asked = problem[self.task]
         return jax.eval_shape(self.solver, asked.problem, asked.byzantine).traffic(asked.problem)
-
-
-def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    return {"model": solver.estimate(state)}

@@ -1,28 +1,26 @@
-"""Channels, attacks, aggregators and delays out of several, by number.
+"""Channels, attacks, aggregators and delays out of several, by number, and runs with them.
 
 Methods that differ in their channel, attack or aggregator have different structures, and each would
 be compiled by itself. Here a leaf chooses: such methods are one program, and where they run in turn
 (`in_turn` of a method) only what is chosen is computed.
 """
 
-from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
+from fedjax_admm.trials.experiments._methods import SolverMethod
 
 
 @pytree_dataclass
 class AChannel:
-    """One of several channels; build it with `one_of_channels`."""
+    """One of several channels."""
 
     channels: tuple[Channel, ...]
     place: jax.Array  # shape=(), int32
@@ -70,7 +68,7 @@ def _padded(vector: jax.Array, size: int) -> jax.Array:
 
 @pytree_dataclass
 class AnAttack:
-    """One of several attacks, by the same Byzantine senders; build it with `one_of_attacks`."""
+    """One of several attacks, by the same Byzantine senders."""
 
     attacks: tuple[Attack, ...]
     place: jax.Array  # shape=(), int32
@@ -101,7 +99,7 @@ class AnAttack:
 
 @pytree_dataclass
 class AnAggregator:
-    """One of several aggregators; build it with `one_of_aggregators`."""
+    """One of several aggregators."""
 
     aggregators: tuple[Aggregator, ...]
     place: jax.Array  # shape=(), int32
@@ -123,13 +121,17 @@ class AnAggregator:
 
 @pytree_dataclass
 class ADelay:
-    """One of several delays; build it with `one_of_delays`."""
+    """One of several delays of equal depth, none of which keeps messages in order."""
 
     delays: tuple[Delay, ...]
     place: jax.Array  # shape=(), int32
-    depth: int = field(metadata={"static": True})
 
     in_order = False
+
+    @property
+    def depth(self) -> int:
+        """Return the longest wait."""
+        return self.delays[0].depth
 
     @property
     def loses(self) -> bool:
@@ -145,58 +147,20 @@ class ADelay:
         return jax.lax.switch(self.place, ways, key, index)
 
 
-def one_of_channels(channels: Sequence[Channel], place: ArrayLike) -> AChannel:
-    """Build `AChannel`.
-
-    Args:
-      channels: what may be chosen. What they remember must be of the dtype of the messages.
-      place: of the chosen one; it may be traced.
-
-    Raises:
-      InputError: there is none.
-    """
-    return AChannel(_some("channels", channels), jnp.asarray(place, jnp.int32))
-
-
-def one_of_attacks(attacks: Sequence[Attack], place: ArrayLike) -> AnAttack:
-    """Build `AnAttack`.
-
-    Args:
-      attacks: what may be chosen; the first of them says who is Byzantine.
-      place: of the chosen one; it may be traced.
-
-    Raises:
-      InputError: there is none.
-    """
-    return AnAttack(_some("attacks", attacks), jnp.asarray(place, jnp.int32))
+def run_measured(
+    solver: Any,
+    problem: Any,
+    key: jax.Array,
+    rounds: int,
+    every: int,
+    solution: jax.Array,
+    unit: jax.Array,
+) -> dict[str, jax.Array]:
+    """Run a solver; "error" is the distance of its model from the solution (dim,), in a unit."""
+    outcome = SolverMethod(solver, _model)(problem, key, rounds, every)
+    models = outcome.pop("model")
+    return {**outcome, "error": safe_norm(models - solution[None]) / unit}
 
 
-def one_of_aggregators(aggregators: Sequence[Aggregator], place: ArrayLike) -> AnAggregator:
-    """Build `AnAggregator`; arguments are those of `one_of_attacks`."""
-    return AnAggregator(_some("aggregators", aggregators), jnp.asarray(place, jnp.int32))
-
-
-def one_of_delays(delays: Sequence[Delay], place: ArrayLike) -> ADelay:
-    """Build `ADelay`; arguments are those of `one_of_attacks`.
-
-    Raises:
-      InputError: there is none; their depths differ; or one of them keeps the order of messages
-        that wait, which the links would have to know.
-    """
-    chosen = _some("delays", delays)
-    if len({delay.depth for delay in chosen}) > 1:
-        raise InputError("must be equally deep, but their depths differ", argument="delays")
-    if any(delay.in_order and delay.depth for delay in chosen):
-        raise InputError("must not keep messages in order, but one of them does", argument="delays")
-    return ADelay(chosen, jnp.asarray(place, jnp.int32), chosen[0].depth)
-
-
-def _some(name: str, given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a sequence as a tuple.
-
-    Raises:
-      InputError: it is empty.
-    """
-    if not given:
-        raise InputError("must hold at least one, but it is empty", argument=name)
-    return tuple(given)
+def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
+    return {"model": solver.estimate(state)}

@@ -33,13 +33,7 @@ class Budget(NamedTuple):
 def named_channels(
     shape: tuple[int, ...], budget: Budget, rank: int | None = None
 ) -> dict[str, Channel]:
-    """Return the channels that are compared, for messages of a shape, the uncompressed one first.
-
-    Args:
-      shape: of a message.
-      budget: of compressors.
-      rank: of low rank, for messages that are matrices; left out if None.
-    """
+    """Return the channels that are compared, the uncompressed one first; low rank with a rank."""
     entries = max(1, round(budget.share * math.prod(shape)))
     channels: dict[str, Channel] = {
         NONE: identity(),

@@ -30,7 +30,6 @@ import numpy as np
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import (
@@ -54,8 +53,8 @@ from fedjax_admm.solvers import (
     scaffold,
 )
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments._methods import Method, recorded
-from fedjax_admm.trials.experiments.messages._by_number import one_of_delays
+from fedjax_admm.trials.experiments._methods import Method
+from fedjax_admm.trials.experiments.messages._by_number import ADelay, run_measured
 from fedjax_admm.trials.experiments.messages._tasks import draw_data, solved
 from fedjax_admm.trials.experiments.peers._pinball import (
     PinballProx,
@@ -63,7 +62,6 @@ from fedjax_admm.trials.experiments.peers._pinball import (
     pinball,
 )
 from fedjax_admm.trials.experiments.peers._roster import ONLY, Setting, between
-from fedjax_admm.trials.results import NONFINITE_ROUND
 
 LAWS = ("geometric", "heavy-tailed", "lossy")
 DEPTH = 100
@@ -80,7 +78,7 @@ class Posed(NamedTuple):
     """A problem, and what is to be found."""
 
     problem: Any
-    wanted: jax.Array  # shape=(dim,)
+    solution: jax.Array  # shape=(dim,)
     unit: jax.Array  # shape=(): of the error
 
 
@@ -106,11 +104,7 @@ def _squares(w: jax.Array, sample: Any) -> jax.Array:
 
 
 def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Posed]:
-    """Draw the problems of all tasks; the two regressions have the same data.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the problems of all tasks; the two regressions have the same data."""
     number("mean", mean, at_least=0)
     data_key, cube_key = jax.random.split(key)
     data = draw_data(settings, data_key)
@@ -235,32 +229,18 @@ class Delayed(Method):
         """Run the solver; "error" is that of the server's model."""
         key = jax.random.clone(key)  # methods that run in turn have the same draws
         asked, solver = problem[SOLVERS[self.solver_name].task], self.solver()
-
-        def advance(start, rounds, every):
-            result = run(
-                solver, asked.problem, key, rounds=rounds, measure=_model, every=every, start=start
-            )
-            return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
-
-        _, trace = recorded(advance, None, rounds, every)
-        bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
-        trace.pop("round", None)
-        error = safe_norm(models - asked.wanted[None]) / asked.unit
-        return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
+        error = asked.solution, asked.unit
+        return run_measured(solver, asked.problem, key, rounds, every, *error)
 
     def solver(self) -> Any:
         """Return the solver, with late messages."""
         if self.in_order:
             delay: Delay = geometric_delay(self.mean, DEPTH, late="last", in_order=True)
         else:
-            delay = one_of_delays(delays(self.mean), self.law)
+            delay = ADelay(delays(self.mean), self.law)
         return SOLVERS[self.solver_name].build(self.setting, exchange(delay=delay))
 
     def traffic(self, problem):
         """Return what the solver says."""
         asked = problem[SOLVERS[self.solver_name].task]
         return jax.eval_shape(self.solver).traffic(asked.problem)
-
-
-def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    return {"model": solver.estimate(state)}

@@ -134,11 +134,7 @@ def _vector(settings: Settings) -> tuple[int, ...]:
 
 
 def draw_data(settings: Settings, key: jax.Array) -> Data:
-    """Draw the samples of all clients.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the samples of all clients."""
     clients, dim = count("clients", settings["clients"]), count("dim", settings["dim"])
     samples, dtype = count("samples", settings["samples"]), default_float()
     shift = number("shift", settings["shift"], at_least=0).astype(dtype)

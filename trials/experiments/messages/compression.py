@@ -27,15 +27,16 @@ from fedjax_admm._run import Measure, run
 from fedjax_admm.messages import Channel, exchange
 from fedjax_admm.traffic import NUMBER
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, recorded_rounds
-from fedjax_admm.trials.experiments.messages._by_number import one_of_channels
+from fedjax_admm.trials.experiments.messages._by_number import AChannel
 from fedjax_admm.trials.experiments.messages._channels import (
     Budget,
     named_channels,
 )
 from fedjax_admm.trials.experiments.messages._tasks import TASKS, Posed, Task, draw_data
-from fedjax_admm.trials.experiments.messages._tuned_compression import CHOSEN
 from fedjax_admm.trials.experiments.peers._roster import Setting
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
@@ -60,10 +61,10 @@ class Compressed(Method):
     def __call__(self, problem, key, rounds, every):
         """Run the solver, look at it after every round, and keep some of them."""
         trace, bad = self.traced(problem[self.task], key, rounds)
-        kept = recorded_rounds(rounds, every) - 1
-        sent = jnp.cumsum(trace.pop(MESSAGES))[kept]
+        records = recorded_rounds(rounds, every) - 1
+        sent = jnp.cumsum(trace.pop(MESSAGES))[records]
         return {
-            **{name: values[kept] for name, values in trace.items()},
+            **{name: values[records] for name, values in trace.items()},
             MESSAGES: jnp.diff(sent, prepend=0),
             NONFINITE_ROUND: bad,
         }
@@ -73,7 +74,7 @@ class Compressed(Method):
     ) -> tuple[dict[str, jax.Array], jax.Array]:
         """Return what is measured after every round, and the first that was not finite."""
         most = min(rounds, TASKS[self.task].most)
-        solver = self.solver(posed.problem, one_of_channels(self.channels, self.place))
+        solver = self.solver(posed.problem, AChannel(self.channels, self.place))
         result = run(solver, posed.problem, key, rounds=most, measure=MEASURES[self.task], every=1)
         error = (result.trace["objective"] - posed.least) / (posed.first - posed.least)
         messages = jnp.cumsum(result.trace[MESSAGES])
@@ -137,16 +138,16 @@ def channels_of(settings: Settings, task: Task) -> dict[str, Channel]:
 def draw_problems(
     settings: Settings, target: Any, key: jax.Array, names: tuple[str, ...] = tuple(TASKS)
 ) -> dict[str, Posed]:
-    """Draw the problems of tasks; those of them on the same data get the same.
-
-    Raises:
-      InputError: a setting does not fit.
-    """
+    """Draw the problems of tasks; those of them on the same data get the same."""
     number("target", target, above=0)
     data_key, key = jax.random.split(key)
     data = draw_data(settings, data_key)
     keys = dict(zip(TASKS, jax.random.split(key, len(TASKS)), strict=True))
     return {name: TASKS[name].draw(settings, data, keys[name]) for name in names}
+
+
+CHOSEN = {(row["task"], row["channel"]): int(row["place"]) for row in tuned_rows("compression")}
+"""Task and channel -> place of the best setting in the task's grid."""
 
 
 def methods_of(settings: Settings, target: Any) -> dict[str, Compressed]:
@@ -166,64 +167,10 @@ def methods_of(settings: Settings, target: Any) -> dict[str, Compressed]:
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="messages-compression",
-        usual_seconds=140,
-        title="bits until a suboptimality is reached: compressors under all families",
-        paper="each compressor's docstring names its paper",
-        findings=(
-            "100 trials, seed 2025, 300 rounds. Kilobits of all messages until the relative "
-            "suboptimality is 1e-3, mean +- standard error; where not all trials reach it, "
-            "the share that do is in brackets, and the others count with all their bits, so "
-            "that the mean is too small. Without compression, and as coded differences "
-            "float16, natural, QSGD, sign, top-k, rand-k. FedADMM: 782 +- 9, 391 +- 5, 236 +- "
-            "3, 153 +- 2, 70 +- 1, 300 +- 5, 660 +- 8. SCAFFOLD: 648 +- 10, 324 +- 5, 215 +- "
-            "3, 207 +- 2, 96 +- 1, 398 +- 23 (99%), 1121 +- 13. HFSAD: 4161 +- 52, 2144 +- "
-            "27, 1317 +- 17, 816 +- 9, 450 +- 6, 1501 +- 23 (99%), 1962 +- 14 (55%). private "
-            "ADMM: 13218 +- 237, 6611 +- 124, 4264 +- 77, 2988 +- 18 (28%), 1519 +- 7 (8%), "
-            "6846 +- 64 (19%), never. FedADMM, smooth: 172 +- 1, 86 +- 1, 52 +- 1, 34 +- 1, "
-            "15 +- 1, 70 +- 1, 136 +- 1. SCAFFOLD, smooth: 205 +- 1, 103 +- 1, 69 +- 1, 57 +- "
-            "1, 31 +- 1, 106 +- 1, 339 +- 3. GTV: 1764 +- 20, 882 +- 10, 540 +- 5, 1168 +- "
-            "28, 606 +- 12, 1116 +- 17, 5684 +- 70 (73%). FedMC: 370 +- 21 (87%), 185 +- 10 "
-            "(87%), 107 +- 6 (84%), 55 +- 3 (72%), 31 +- 1 (57%), 113 +- 6 (85%), 140 +- 4 "
-            "(72%). FSMDM: 217 +- 19 (94%), 136 +- 12 (94%), 99 +- 9 (94%), 127 +- 11 (94%), "
-            "258 +- 12 (79%), 174 +- 12 (88%), 218 +- 12 (84%). What differences are for: "
-            "without memory, QSGD and top-k never reach it under any kind of ADMM with a "
-            "model of many numbers, and end between 0.008 and 0.5; QSGD diverges under "
-            "private ADMM (error 360). It is no matter of bias: QSGD is unbiased, and squares "
-            "without kinks do not help. ADMM sends states, which do not vanish at the "
-            "solution, and so their errors do not. SCAFFOLD's moves vanish, and there QSGD "
-            "without memory arrives, in 663 +- 13 kilobits on absolute deviations, no fewer "
-            "than without compression (top-k without memory: in 13 % of trials, 72 % without "
-            "kinks). Error feedback (EF14) repairs top-k for SCAFFOLD alone (100 and 96 % of "
-            "trials, with 2.0 and 1.0 times the bits of none); under ADMM, where sums of "
-            "messages mean nothing, it reaches the target in no trial (8 % in localisation). "
-            "Biased or not: of equal memory, the biased sign is the best in every star and "
-            "tree of regressions, with 11.2, 6.7, 9.2, 11.4 and 6.5 times fewer bits than "
-            "none (FedADMM, SCAFFOLD, HFSAD, and the smooth two), and unbiased rand-k the "
-            "worst, with 0.6 to 2.1: its differences take steps of 1 / (1 + omega), a "
-            "quarter. Top-k, with as many entries, needs 1.9 to 3.2 times fewer bits than "
-            "rand-k on stars. Kinks cost rounds, not what compression saves: FedADMM saves "
-            "3.3, 5.1, 11.2 and 2.6 times (natural, QSGD, sign, top-k) on absolute "
-            "deviations, 3.3, 5.0, 11.4 and 2.4 times on squares; SCAFFOLD 3.0, 3.1, 6.7 and "
-            "1.6 against 3.0, 3.6, 6.5 and 1.9. So what theory says of compressors for smooth "
-            "losses held here without smoothness, by a prox or by a few subgradient steps. On "
-            "graphs the order turns. Errors add up in the flows, and steps must be smaller: "
-            "for GTV the ratio that was chosen falls from 12 (none, natural) to 4.8 (top-k) "
-            "and 1.9 (QSGD, sign), and natural compression wins with 3.3 times fewer bits, "
-            "before sign with 2.9. Private ADMM, whose steps fall as 1 / sqrt(k), reaches it "
-            "in all trials with float16 and natural only (2.0 and 3.1 times). Ratings are not "
-            "convex: 87 % of trials without compression get as low as the reference in 100 "
-            "rounds, with sign 57 %; messages of rank 1 of 2 save 1.6 times, QSGD and top-k "
-            "more. In three dimensions there is little to win: a message of FSMDM has 96 bits "
-            "and a weight of 32, which nobody compresses. Natural needs 2.2 times fewer bits "
-            "than none, float16 1.6 times; QSGD spends a norm of 32 bits on 3 numbers, and "
-            "sign needs more rounds than it saves bits (0.8 times). In short: differences "
-            "always, signs under a server, natural compression on a graph and in few "
-            "dimensions; float16 is free everywhere, with the rounds of none. Of the settings "
-            "chosen, 26 of 91 lie at an end of the grid of the first number."
-        ),
+        **TEXTS["messages-compression"],
         sweep=Sweep("target", "relative suboptimality to be reached", (1e-3,)),
         problem=draw_problems,
         methods=methods_of,
@@ -247,7 +194,6 @@ EXPERIMENTS = (
             "levels": 3,
             "share": 0.25,
         },
-        trials=100,
         rounds=300,
         records=50,
         quick={"trials": 4, "rounds": 60},

@@ -6,6 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._late import (
     LAWS,
@@ -13,9 +15,19 @@ from fedjax_admm.trials.experiments.messages._late import (
     Delayed,
     draw_problems,
 )
-from fedjax_admm.trials.experiments.messages._tuned_delay import CHOSEN
 from fedjax_admm.trials.experiments.peers._roster import Setting, chosen_setting
 
+CHOSEN = {
+    name: {
+        float(row["mean"]): int(row["place"])
+        for row in tuned_rows("delay")
+        if row["solver"] == name
+    }
+    for name in SOLVERS
+}
+"""Solver -> mean delay -> place of the best of 12 settings in its grid, by the mean error after the
+last round under the geometric law on 8 tuning problems (60 of localisation); printed by `python
+benchmarks/tune_exchanges.py messages-delay`."""
 IN_ORDER = ("LAD: FedADMM", "LAD: FedAvg", "localisation: FSMDM")
 """Who is also looked at with messages that keep their order."""
 
@@ -45,42 +57,10 @@ def methods_of(settings: Settings, mean: Any) -> dict[str, Delayed]:
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="messages-delay",
-        usual_seconds=250,
-        title="error against the mean delay: asynchronous ADMM against averaging, tuned alike",
-        paper="each solver's and each delay's docstring names its paper",
-        findings=(
-            "100 trials, seed 2025, 300 rounds; mean error at mean delays 0 / 1 / 2 / 5 / 10 / 20 "
-            "with geometric waits, every solver tuned at every delay with 12 settings. LAD "
-            "(relative distance from the minimiser): FedADMM 0.0012, 0.0022, 0.0025, 0.0036, "
-            "0.0061, 0.0081; SCAFFOLD 0.0093, 0.0094, 0.0094, 0.0089, 0.012, 0.013; subgradients "
-            "0.0029, 0.013, 0.014, 0.015, 0.017, 0.026; FedAvg 0.020, 0.024, 0.026, 0.037, 0.043, "
-            "0.053. Least squares: FedADMM and SCAFFOLD reach the rounding of float32, 1e-6, at "
-            "every delay; FedAvg 0.0022, 0.014, 0.014, 0.018, 0.029, 0.038. Localisation: FSMDM "
-            "1.45, 1.51, 1.53, 1.42, 1.43, 1.52 m, +- 0.1 (+- 0.2 at 2); subgradients 1.6 to 2.3 "
-            "m, +- 0.5, their median 1.2 to 1.7 m. Claim: asynchronous ADMM needs no new tuning. "
-            "It holds for FedADMM, whose settings of no delay are as good as new ones up to 20 "
-            "rounds (0.0081, and rounding on squares), and for FSMDM up to 5; at 20 a few trials "
-            "of FSMDM go wrong (mean 2.7 +- 0.6 m, median 1.26). It does not for SCAFFOLD, which "
-            "with least squares is at 0.020 at 10 and diverges at 20, nor for FedAvg (0.084 "
-            "instead of 0.053 with LAD at 20). Claim: delay costs time and not accuracy. It holds "
-            "on squares, for methods without a bias. With kinks it does not: with rho fixed "
-            "FedADMM ends, after 2400 rounds, at 0.0006, 0.0007, 0.0022, 0.0059 for delays 0, 2, "
-            "10, 20 (16 trials of other seeds), FedAvg at 0.020, 0.023, 0.031, 0.037 and with "
-            "steps of 0.28 of the length at 0.0082, 0.012, 0.018, 0.021: it slows down, and its "
-            "floor grows. Subgradients suffer most from the first round of delay, 4.6 times, which "
-            "no longer brings everybody in every round. Order: it is keeping it that hurts. Where "
-            "nothing may overtake, all wait for the slowest before them, longer than the mean of "
-            "the draws; at 10 / 20, with settings of the geometric law, FedADMM is at 0.16 / 0.20, "
-            "FedAvg at 0.44 / 0.71, FSMDM at 5.6 / 14 m. Let messages overtake and drop the old "
-            "ones. Heavy tails of the same mean are milder (FedADMM 0.0060 at 20): most messages "
-            "come sooner. Three losses in ten make the error of FedADMM 1.1 to 1.4 times larger, "
-            "of FedAvg with LAD 1.1 to 1.3 times, of SCAFFOLD hardly; of subgradients without "
-            "delay 5.5 times. Many settings at rounding are ties, so that least squares say little "
-            "of which is the fastest."
-        ),
+        **TEXTS["messages-delay"],
         sweep=Sweep("mean", "mean delay (rounds)", (0.0, 1.0, 2.0, 5.0, 10.0, 20.0)),
         problem=draw_problems,
         methods=methods_of,
@@ -98,7 +78,6 @@ EXPERIMENTS = (
             "dim": 5,
             "shift": 1.0,
         },
-        trials=100,
         rounds=300,
         records=30,
         quick={"trials": 4, "rounds": 20},

@@ -56,10 +56,10 @@ from fedjax_admm.losses import TrainedLoss
 from fedjax_admm.problems import Networked, networked_training
 from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
-from fedjax_admm.trials.experiments.nfl.graphs import PAPER
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
 if TYPE_CHECKING:
@@ -119,17 +119,9 @@ class Network:
         """Draw a flat model of which hidden units 0, ..., width - 1 are in use.
 
         The other units have no weights at all, in or out, so that their outputs and gradients are
-        zero: they stay as they are, and the network is one with `width` hidden units.
-
-        Args:
-          key: a typed key. The same key draws the same W1 for every width.
-          width: how many units; a leaf.
-          mean: the mean image; the rows of W1 are turned so that it activates every unit. A unit
-            that no image activates never learns, and a network of width 1 would be dead from the
-            start every other time.
-
-        Returns:
-          Shape (size,).
+        zero: they stay as they are, and the network is one with `width` hidden units. The same key
+        draws the same W1 for every width. The rows of W1 are turned so that the mean image
+        activates every unit: one that no image activates never learns.
         """
         first_key, second_key = jax.random.split(key)
         used = (jnp.arange(self.hidden).astype(width.dtype) < width).astype(mean.dtype)
@@ -142,26 +134,18 @@ class Network:
         return jnp.concatenate([first.ravel(), second.ravel(), jnp.zeros(biases, mean.dtype)])
 
     def active(self, w: jax.Array, images: jax.Array) -> jax.Array:
-        """Return whether any of the images activates a hidden unit, shape ().
-
-        Args:
-          w: shape (size,).
-          images: shape (images, pixels).
-        """
+        """Return whether any of the images (images, pixels) activates a hidden unit, shape ()."""
         first, _, *biases = self.layers(w)
         inner = jnp.matmul(images, first.T, precision=jax.lax.Precision.HIGHEST)
         return jnp.any((inner + biases[0][None] if biases else inner) > 0)
 
     def accuracy(self, w: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
-        """Return the share of images told right, each node's by its own model, shape ().
+        """Return the share of images classified correctly, each node's by its own model, shape ().
+
+        Shapes: w (nodes, size), images (nodes, images, pixels), labels (nodes, images).
 
         Where k outputs are largest together, an image counts 1 / k: without biases that is so for
         every image that activates no hidden unit.
-
-        Args:
-          w: shape (nodes, size).
-          images: shape (nodes, images, pixels).
-          labels: shape (nodes, images), int32.
         """
         outputs = jax.vmap(jax.vmap(self.logits, (None, 0)))(w, images)
         largest = (outputs == jnp.max(outputs, -1, keepdims=True)).astype(w.dtype)
@@ -350,11 +334,7 @@ def _methods(settings: Settings, width: jax.Array) -> dict[str, Any]:
 
 
 def describe(settings: Settings) -> str:
-    """Return in a few words which images a run uses, and how many of them a node holds.
-
-    Raises:
-      InputError: there are no such images, or too few of them.
-    """
+    """Return in a few words which images a run uses, and how many of them a node holds."""
     images = tables.load_digits(settings["data"])
     each, train = tables.digit_shares(images.places(), settings["nodes"], settings["images"])
     return (
@@ -405,39 +385,17 @@ def _bars(axes: "Axes", rows: np.ndarray, values: np.ndarray, style: Mapping[str
         axes.text(103, row, text, va="center", fontsize=8)
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="nfl-digits",
-        usual_seconds=33,
-        title="two clusters of digits: accuracy of networks coupled along a graph",
-        paper=PAPER,
-        findings=(
-            "5 trials, seed 2025, scikit-learn's digits (8 x 8; 12 training, 4 validation images "
-            "a node); accuracies on validation images, mean +- standard deviation of a trial. "
-            "Width 32: Algorithm 1 99.5 +- 0.5 %, the nodes' own networks 95.9 +- 1.3, the true "
-            "clusters' 99.8 +- 0.6, one network for all four digits 99.8 +- 0.3: coupling gains "
-            "3.6 points over training alone, and so does pooling everything. One hidden unit "
-            "leaves an advantage over one network for all: 97.5 +- 1.6 against 82.4 +- 5.7 (own "
-            "networks 90.4 +- 4.2, true clusters 99.8 +- 0.6), less than half of the printed one "
-            "(97 against 64 %). One network's training accuracy is 88.1 +- 5.6 % then, not the "
-            "printed 97; its gradient ends at 2 % of that at the start, so it is nearly "
-            "converged, to the best of 8 local minima. From one start, with the 250 steps of a "
-            "node, it was 62 % in training and 58.9 +- 19.1 in validation: a quarter of the starts "
-            "or more end with a unit that no image activates, the others far from stationary. "
-            "Whoever gives up early finds an advantage as large as the printed one. Of the nodes' "
-            "own networks with one unit, 8 % are silent in that way. IFCA reaches 99.6 +- 0.6 at "
-            "both widths, with one of its two models unused in 2 and 4 of the 5 trials: the "
-            "clusters do not contradict each other, since one network with two outputs can tell "
-            "even from odd digits. Every edge lies inside a cluster. With c = 1 in place of 10, "
-            "Algorithm 1 has 95.6 +- 1.8 and 98.0 +- 0.7."
-        ),
+        **TEXTS["nfl-digits"],
         sweep=Sweep("width", "width of the hidden layer", (1.0, 32.0)),
         problem=_problem,
         methods=_methods,
         metrics={
             "train": "training accuracy",
             "validation": "validation accuracy",
-            "error": "share of validation images told wrong",
+            "error": "error rate on validation images",
             "stationarity": "gradient of the training loss over that at the start, largest",
             "silent": "share of networks that no training image activates",
             "inside": "share of edges inside clusters",
@@ -461,7 +419,6 @@ EXPERIMENTS = (
             "starts": 8,
             "pooled_steps": 40,
         },
-        trials=5,
         rounds=50,
         records=10,
         quick={"trials": 2, "rounds": 10},

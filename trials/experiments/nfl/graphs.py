@@ -31,6 +31,7 @@ from fedjax_admm.solvers import (
     ifca,
 )
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.nfl._networks import (
@@ -44,10 +45,6 @@ from fedjax_admm.trials.experiments.nfl._networks import (
     view_of,
 )
 
-PAPER = (
-    'Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via '
-    'Generalized Total Variation Minimization"'
-)
 METRICS = {
     "error": "mean squared distance to the true models",
     "label_error": "mean squared error on the nodes' own data",
@@ -271,12 +268,11 @@ def _star_methods(settings: Settings, factor: jax.Array) -> dict[str, Any]:
     }
 
 
+TEXTS = texts(__file__)
 _experiment = partial(
     Experiment,
-    paper=PAPER,
     metrics=METRICS,
     figure=partial(figures.families_figure, metric="error"),
-    trials=5,
     rounds=2000,
     records=10,
     quick={"trials": 2, "rounds": 200},
@@ -290,23 +286,7 @@ P_OUT = Sweep(
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
-        name="nfl-sbm-noiseless",
-        usual_seconds=140,
-        title="stochastic block model without noise: how connected clusters may be",
-        findings=(
-            "The claim holds: with the network lasso and l1 the clusters are found exactly and the "
-            "error is small up to a threshold in p_out that grows with the share of nodes that "
-            "have data (between 0.05 and 0.1, 0.1 and 0.2, 0.2 and 0.3 for 0.2, 0.4, 0.6); beyond "
-            "it they fail. 5 trials, seed 2025, mean (standard deviation), data on 0.6, p_out = "
-            "0.01, 0.1, 0.2, 0.3: nLasso 7.0e-5 (1e-5), 6.3e-3 (8e-4), 2.9e-2 (3e-3), 1.96 (0.5); "
-            "l1 the same; MOCHA 1.8e-2, 0.57, 1.16, 1.59. Below the threshold the error is a bias, "
-            "proportional to lambda squared. variant=code with --rounds 2000 has the settings of "
-            "the authors' code, which printed the numbers of the paper: losses summed over a "
-            "node's samples and weighed by degrees (it takes one node's step for a whole cluster), "
-            "sigma 0.45, and label_error as its metric. There nLasso has 3.1e-6, 2.7e-4, 9e-3 "
-            "(2e-2: one trial fails), 1.66 (their stored run: 3.1e-6, 2.6e-4, 5.6e-3, 1.67). We "
-            "draw a new graph per trial; the stored runs share one."
-        ),
+        **TEXTS["nfl-sbm-noiseless"],
         sweep=P_OUT,
         problem=_block_problem,
         methods=_share_methods,
@@ -314,41 +294,14 @@ EXPERIMENTS: Sequence[Experiment] = (
         rounds=3000,
     ),
     _experiment(
-        name="nfl-sbm-noise",
-        usual_seconds=120,
-        title="stochastic block model with noise",
-        findings=(
-            "As without noise, with a floor. 5 trials, seed 2025, data on 0.6, mean (standard "
-            "deviation) at p_out = 0.01, 0.1, 0.2: nLasso with noise 0.01 7.3e-5 (9e-6), 6.3e-3, "
-            "3.8e-2; noise 0.1 1.8e-4 (1e-4), 6.7e-3, 4.0e-2; noise 1 0.16 (0.04), 0.21, 0.48. l1 "
-            "is a little better with strong noise (0.12, 0.14, 0.28); MOCHA is worse throughout "
-            "(1.8e-2, 0.57, 1.16 with noise 0.01, and 0.21, 0.76, 1.33 with noise 1). The clusters "
-            "are lost between p_out 0.2 and 0.3 at every noise. One noise value per sample; the "
-            "authors' code draws one per node."
-        ),
+        **TEXTS["nfl-sbm-noise"],
         sweep=P_OUT,
         problem=_block_problem,
         methods=_noise_methods,
         settings={**_BLOCKS, "share": 0.6},
     ),
     _experiment(
-        name="nfl-table1",
-        usual_seconds=30,
-        title="two clusters with more features than samples: GTV, IFCA, FedAvg, oracle",
-        findings=(
-            "The printed numbers (label errors 8.74e-7 for GTV, 8.04e-7 for IFCA, 117 for FedAvg) "
-            "do not come from the settings that are stated. 5 trials, seed 2025, mean (standard "
-            "deviation) of the squared distance to the truth: GTV l1 as stated 3.9e-4 (8e-5), with "
-            "losses summed instead of averaged 4.1e-6 (7e-7), IFCA and the cluster oracle 2.6e-7 "
-            "(4e-8), FedAvg 14.5 (0.9), one pooled model 14.5, local 46. Label errors: 2.8e-4, "
-            "3.6e-6, 7.8e-7 (2e-8), 11.7. One model for all has an error near dim / 8, so that 117 "
-            "needs about a thousand features: dim=1000 and samples=100 is where the printed row is "
-            "from (2 trials, float64: GTV with losses summed 1.1e-6, oracle 8.1e-7, FedAvg 117; "
-            "IFCA failed in one). The order holds: oracle = IFCA < GTV << FedAvg. The ratio of "
-            "steps changes nothing for l1 as stated (3.9e-4 by rule): its bias is that of lambda. "
-            "For nLasso it decides: with ratio 1 its error after 1000 rounds is 22 (2), by rule "
-            "9.1e-6 (2e-6)."
-        ),
+        **TEXTS["nfl-table1"],
         sweep=Sweep("lam", "coupling lambda", (0.01,)),
         problem=_table_problem,
         methods=_table_methods,
@@ -358,21 +311,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         rounds=1000,
     ),
     _experiment(
-        name="nfl-chain",
-        usual_seconds=13,
-        title="chain of two clusters with a weak edge between them",
-        findings=(
-            "The claim holds: without noise the network lasso and l1 beat the squared penalty by 4 "
-            "to 5 orders of magnitude. 5 trials, seed 2025, data on 0.6, mean (standard deviation) "
-            "with a weak edge of 0.1, 0.5, 0.9: nLasso 2.0e-8 (1e-8), 2.7e-7 (4e-8), 8.6e-7 "
-            "(1e-7); l1 2.6e-8, 2.7e-7, 8.6e-7; MOCHA 9.8e-4 (1e-3), 1.0e-2, 1.9e-2. With data on "
-            "0.2 or 0.4 of the nodes some trials fail at 0.8 and 0.9. Noise sets a floor: 6.0e-7, "
-            "6.3e-4 and 0.47 with 0.01, 0.1 and 1, where MOCHA has 1.0e-3, 6.2e-3 and 0.53. "
-            "variant=code has the settings of the authors' code (losses summed and weighed by "
-            "degrees, sigma 0.45): nLasso 1.8e-9 (7e-10), 1.7e-8, 5.3e-8, MOCHA 9.6e-4, 1.0e-2, "
-            "1.9e-2, and 3.8e-3 with noise 0.1; their stored runs, doubled because they divide by "
-            "the dimension, have 1.9e-9, 1.9e-8, 5.6e-8, 3.5e-3, 8.6e-3, 2.7e-2 and 5.1e-3."
-        ),
+        **TEXTS["nfl-chain"],
         sweep=Sweep(
             "weak", "weight of the edge between clusters", tuple(i / 10 for i in range(1, 10))
         ),
@@ -381,19 +320,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         settings={"nodes": 100, "samples": 5, "lam": 0.1, "variant": "paper"},
     ),
     _experiment(
-        name="nfl-star",
-        usual_seconds=9,
-        title="star of nodes with different models: from which coupling on they agree",
-        findings=(
-            "The claim holds, and the critical coupling is exact: the largest norm of a leaf's "
-            "gradient at the pooled model. 5 trials, seed 2025, float64 (--x64), largest distance "
-            "of a node from the mean model at 0.5, 0.9 and 0.99 times the critical coupling: "
-            "nLasso 0.94, 0.18, 1.7e-2; from 1.01 on 9e-16 (in float32, with other draws, 6e-7). "
-            "l1 has its own critical value, with the largest entry for a norm, and is as exact. A "
-            "squared penalty has none: MOCHA still has 0.39 at twice nLasso's. The critical "
-            "coupling was 7.7 on average (standard deviation 2); it varies from star to star. "
-            "Every node draws a model of its own, as the paper's text says; no noise."
-        ),
+        **TEXTS["nfl-star"],
         sweep=Sweep("factor", "coupling over its critical value", (0.5, 0.9, 0.99, 1.01, 1.1, 2.0)),
         problem=_star_problem,
         methods=_star_methods,

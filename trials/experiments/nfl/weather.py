@@ -27,10 +27,10 @@ from fedjax_admm.losses import TrainedLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import GTVPrimalDual
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import DirectMethod, Method, SolverMethod
-from fedjax_admm.trials.experiments.nfl.graphs import PAPER
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables import Observations, node_distances, read_observations
 
@@ -63,15 +63,7 @@ class Weather:
 
 @lru_cache(maxsize=2)
 def load(data: str) -> Weather:
-    """Load the stations: the observations of the Finnish Meteorological Institute, or their twin.
-
-    Args:
-      data: the file, or its folder, or "synthetic" for a synthetic twin; where it is empty, the
-        folder that FEDJAX_ADMM_DATA names is looked at, and without the file there, the twin drawn.
-
-    Raises:
-      InputError: the file that `data` names does not exist or cannot be read.
-    """
+    """Load the observations of the Finnish Meteorological Institute, or their synthetic twin."""
     path = data_file(data, (FILE,), "a file of observations")
     if path is None:
         observations, source = _twin(), "synthetic twin of 203 weather stations"
@@ -278,28 +270,10 @@ def weather_figure(results: Results) -> "Figure":
     )
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
-        name="nfl-weather",
-        usual_seconds=31,
-        title="weather stations: local models, GTV, and one model for all",
-        paper=PAPER,
-        findings=(
-            "On the observations of the Finnish Meteorological Institute (203 stations, April "
-            "2021), 5 splits, seed 2025, threshold 5, validation error in °C², mean (standard "
-            "deviation): local 6.55 (0.22), one pooled model 5.36 (0.12), nLasso at lambda 0.05, "
-            "0.5 and 5: 6.00 (0.18), 5.36 (0.10), 5.21 (0.10), l1 at 0.5 5.33 (0.10), l1 at 0.5 "
-            "with the inexact training of the authors' code 5.19 (0.13). Printed: 6.59 (0.19) "
-            "local and 5.16 (0.15) at 1/2. The local error is reached. Exact updates at 1/2 end "
-            "0.2 above the printed value; the code's training (5 RMSprop steps per round without "
-            "the proximal term, 300 rounds) reaches it, because stopping early regularises. "
-            "Coupling gains 1.2 over local models, but one model for all gains as much: these data "
-            "show that pooling helps, not that stations form clusters. More neighbours help up to "
-            "a threshold of 10 (nLasso 0.5 at 1, 2, 5, 10, 20, 30: 5.71, 5.50, 5.36, 5.31, 5.32, "
-            "5.32). The paper's text says two features, its code uses three (features=2 leaves out "
-            "the constant), 33 % for validation, and half the squared distance of the raw points "
-            "for the graph. Isolated stations keep their own model."
-        ),
+        **TEXTS["nfl-weather"],
         sweep=Sweep(
             "threshold",
             "largest squared distance of neighbours (°C²)",
@@ -315,7 +289,6 @@ EXPERIMENTS: Sequence[Experiment] = (
         },
         settings={"features": 3, "validation": 0.33, "data": ""},
         figure=weather_figure,
-        trials=5,
         rounds=1000,
         quick={"trials": 2, "rounds": 100},
         data=_describe,

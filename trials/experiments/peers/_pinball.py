@@ -72,15 +72,8 @@ def minimize_together(
 ) -> jax.Array:
     r"""Return about the minimiser of the mean loss of all samples plus a penalty, shape (dim,).
 
-    ADMM on `sum_j rho(r_j) / n + g(z)` with `r = y - X w`, `z = w`: what is returned is z.
-
-    Args:
-      x: shape (samples, dim).
-      y: shape (samples,).
-      tau: shape (samples,).
-      present: bool, shape (samples,): which samples count.
-      penalty: g, with a prox.
-      steps: how many iterations.
+    ADMM on `sum_j rho(r_j) / n + g(z)` with `r = y - X w`, `z = w`, which returns z. Shapes: x
+    (samples, dim), y, tau and present, which samples count, (samples,).
     """
     x, y = jnp.where(present[:, None], x, 0), jnp.where(present, y, 0)
     number = jnp.sum(present).astype(x.dtype)

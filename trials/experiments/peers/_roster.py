@@ -19,10 +19,26 @@ from fedjax_admm.participation import without_replacement
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
 from fedjax_admm.search import grid_search
+from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
+from fedjax_admm.trials.figures import SEPARATOR
 
 GRID = 12
 """How many settings of a method are tried."""
+
+
+def tuned_places(experiment: str) -> dict[tuple[str, str], dict[float, int]]:
+    """Return by task and method, and by swept value, the place of the best setting in its grid.
+
+    `python benchmarks/tune_federated.py EXPERIMENT` prints them: the best of 12 settings by the
+    mean error after the last round on 3 tuning problems.
+    """
+    places: dict[tuple[str, str], dict[float, int]] = {}
+    for row in tuned_rows("benchmarks"):
+        if row["experiment"] == experiment:
+            of_method = places.setdefault((row["task"], row["method"]), {})
+            of_method[float(row["value"])] = int(row["place"])
+    return places
 
 
 @short_repr
@@ -49,13 +65,7 @@ class Recipe(NamedTuple):
         return [Setting(*pair) for pair in product(self.firsts, self.seconds)]
 
     def solver(self, setting: Setting, regularizer: Callable[[Any], Penalty], clients: int) -> Any:
-        """Return the solver of a setting.
-
-        Args:
-          setting: numbers, which may be traced.
-          regularizer: factor -> what is added to the mean of the losses, times that factor.
-          clients: how many there are.
-        """
+        """Return the solver of a setting."""
         return self.build(setting, regularizer(float(clients) if self.sums else 1.0))
 
 
@@ -119,15 +129,6 @@ def tuning_scores(
 
     One compiled call; infinite where a run failed. No test data are in the problems that it gets:
     their held-out samples are for validation.
-
-    Args:
-      recipe: of the method.
-      problems: stacked, (trials, ...).
-      keys: typed keys, (trials,).
-      regularizer: factor -> what is added to the mean of the losses, times that factor.
-      rounds: of every run.
-      drawn: clients per round.
-      measure: has the entry "error".
     """
     grid = recipe.grid()
     values = Setting(*(jnp.asarray(column, float) for column in zip(*grid, strict=True)))
@@ -153,11 +154,6 @@ def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: 
     """Return the setting of the nearest tuned value, which may be traced.
 
     Values above zero are compared by their ratio; zero is near to zero only.
-
-    Args:
-      grid: the settings that were tried.
-      places: tuned value -> place of the best setting in the grid.
-      value: of the sweep.
     """
     known = jnp.asarray(list(places), float)
     value = jnp.asarray(value, known.dtype)
@@ -166,3 +162,30 @@ def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: 
     nearest = jnp.argmin(away)
     best = [grid[place] for place in places.values()]
     return Setting(*(jnp.asarray(c, float)[nearest] for c in zip(*best, strict=True)))
+
+
+def peer_methods(
+    task: str,
+    recipes: Mapping[str, Recipe],
+    places: Mapping[str, Mapping[float, int]],
+    settings: Mapping[str, Any],
+    value: Any,
+    regularizer: Callable[[Any], Penalty],
+    family: str,
+    place: int,
+    measure: Measure,
+) -> dict[str, PeerMethod]:
+    """Return the methods of a task, with their settings tuned at the nearest swept value."""
+    methods = {}
+    for name, recipe in recipes.items():
+        setting = chosen_setting(recipe.grid(), places[name], value)
+        methods[f"{task}{SEPARATOR}{name}"] = PeerMethod(
+            recipe.solver(setting, regularizer, settings["clients"]),
+            jnp.asarray(recipe.passes, float),
+            jnp.asarray(recipe.passes_before, float),
+            jnp.asarray(place, jnp.int32),
+            family,
+            settings["drawn"],
+            measure,
+        )
+    return methods

@@ -33,45 +33,47 @@ STEPS = 5
 # Each takes the two tuned numbers of its method, and the server's regulariser.
 
 
-def _local(setting: Setting) -> Any:
-    return local_gradient(setting.second, steps=STEPS)
+def with_steps(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]:
+    """Return a recipe whose clients take local gradient steps of a tuned rate."""
+
+    def build(setting: Setting, regularizer: Penalty) -> Any:
+        local = local_gradient(setting.second, steps=STEPS)
+        return builder(setting.first, local=local, regularizer=regularizer)
+
+    return build
 
 
-def _fed_avg(setting: Setting, regularizer: Penalty) -> Any:
+def averaging(setting: Setting, regularizer: Penalty) -> Any:
+    """Build FedAvg."""
     return fed_avg(setting.first, local_steps=STEPS, regularizer=regularizer)
 
 
-def _fed_prox(setting: Setting, regularizer: Penalty) -> Any:
-    return fed_prox(setting.first, local=_local(setting), regularizer=regularizer)
-
-
-def _scaffold(setting: Setting, regularizer: Penalty) -> Any:
+def with_variates(setting: Setting, regularizer: Penalty) -> Any:
+    """Build SCAFFOLD."""
     return scaffold(
         setting.second, local_steps=STEPS, server_step=setting.first, regularizer=regularizer
     )
 
 
-def _prox_skip(setting: Setting, regularizer: Penalty) -> Any:
+def skipping(setting: Setting, regularizer: Penalty) -> Any:
+    """Build ProxSkip."""
     return prox_skip(setting.second, probability=setting.first, regularizer=regularizer)
 
 
-def _splitting(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]:
-    def build(setting: Setting, regularizer: Penalty) -> Any:
-        return builder(setting.first, local=_local(setting), regularizer=regularizer)
-
-    return build
-
-
-def _subgradient(setting: Setting, regularizer: Penalty) -> Any:
+def subgradient(setting: Setting, regularizer: Penalty) -> Any:
+    """Build federated subgradient descent."""
     steps = power_decay(setting.first, setting.second)
     return fed_subgradient(steps, regularizer=regularizer)
 
 
-def _fsmdm(setting: Setting, regularizer: Penalty) -> Any:
-    # Nothing is subtracted from the losses: the copy z only holds x back, a little.
+def smoothing(setting: Setting, regularizer: Penalty, beta: float | None = None) -> Any:
+    """Build FSMDM, from whose losses nothing is subtracted: the copy z only holds x back a little.
+
+    The smoothing beta is omega / d if None.
+    """
     d, omega = setting.first, setting.second
-    c = 0.1 * d
-    return fsmdm(c=c, d=d, alpha=2 / c, beta=omega / d, omega=omega, regularizer=regularizer)
+    c, beta = 0.1 * d, omega / d if beta is None else beta
+    return fsmdm(c=c, d=d, alpha=2 / c, beta=beta, omega=omega, regularizer=regularizer)
 
 
 def _consensus(setting: Setting, regularizer: Penalty) -> Any:
@@ -88,18 +90,18 @@ def smooth_recipes(curvature: float) -> dict[str, Recipe]:
     slow = tuple(rate / curvature for rate in (0.3, 1.0, 3.0, 10.0))
     sigmas = tuple(sigma * curvature for sigma in (0.1, 0.3, 1.0, 3.0))
     return {
-        "FedAvg": Recipe(_fed_avg, between(0.01 / curvature, 3 / curvature, 12), ONLY, STEPS),
-        "FedProx": Recipe(_fed_prox, penalties, rates, STEPS),
-        "SCAFFOLD": Recipe(_scaffold, (1.0, 2.0, 4.0, 8.0), rates, STEPS),
-        "ProxSkip": Recipe(_prox_skip, (0.3, 0.6, 1.0), slow, 1),
-        "FedADMM": Recipe(_splitting(fed_admm), penalties, rates, STEPS),
-        "FedDR": Recipe(_splitting(fed_dr), lengths, rates, STEPS, STEPS),
-        "FedPD": Recipe(_splitting(fed_pd), lengths, rates, STEPS),
-        "FedDyn": Recipe(_splitting(fed_dyn), penalties, rates, STEPS),
-        "Fed-PLT": Recipe(_splitting(fed_plt), lengths, rates, STEPS),
+        "FedAvg": Recipe(averaging, between(0.01 / curvature, 3 / curvature, 12), ONLY, STEPS),
+        "FedProx": Recipe(with_steps(fed_prox), penalties, rates, STEPS),
+        "SCAFFOLD": Recipe(with_variates, (1.0, 2.0, 4.0, 8.0), rates, STEPS),
+        "ProxSkip": Recipe(skipping, (0.3, 0.6, 1.0), slow, 1),
+        "FedADMM": Recipe(with_steps(fed_admm), penalties, rates, STEPS),
+        "FedDR": Recipe(with_steps(fed_dr), lengths, rates, STEPS, STEPS),
+        "FedPD": Recipe(with_steps(fed_pd), lengths, rates, STEPS),
+        "FedDyn": Recipe(with_steps(fed_dyn), penalties, rates, STEPS),
+        "Fed-PLT": Recipe(with_steps(fed_plt), lengths, rates, STEPS),
         "subgradient": Recipe(
-            _subgradient, between(1 / curvature, 100 / curvature, 6), (0.0, 0.5), 1
+            subgradient, between(1 / curvature, 100 / curvature, 6), (0.0, 0.5), 1
         ),
-        "FSMDM": Recipe(_fsmdm, sigmas, (0.1, 0.3, 1.0), STEPS, sums=True),
+        "FSMDM": Recipe(smoothing, sigmas, (0.1, 0.3, 1.0), STEPS, sums=True),
         "consensus ADMM": Recipe(_consensus, sigmas, (0.3, 1.0, 3.0), 1, sums=True),
     }

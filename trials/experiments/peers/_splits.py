@@ -23,12 +23,8 @@ BY_LABEL = 0.0
 def label_odds(key: jax.Array, concentration: jax.Array, clients: int, labels: int) -> jax.Array:
     """Return the logarithms of every client's odds of labels, shape (clients, labels).
 
-    Args:
-      key: a typed key.
-      concentration: shape (): of a symmetric Dirichlet distribution, small for clients that differ
-        much; 0 for two labels per client, or one where both draws agree, with equal odds.
-      clients: how many.
-      labels: how many.
+    The concentration is that of a symmetric Dirichlet distribution; 0 stands for two labels per
+    client, or one where both draws agree, with equal odds.
     """
     gamma_key, *pair_keys = jax.random.split(key, 3)
     # Logarithms of gamma variables: the variables themselves underflow at small concentrations.
@@ -52,14 +48,7 @@ def draw_sizes(key: jax.Array, clients: int, smallest: int, largest: int) -> jax
 def deal(
     key: jax.Array, labels: jax.Array, odds: jax.Array, sizes: jax.Array, largest: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Deal samples to clients.
-
-    Args:
-      key: a typed key.
-      labels: shape (samples,), int32: of the samples that there are to deal.
-      odds: logarithms of odds, shape (clients, labels).
-      sizes: shape (clients,), int32: how many samples each wants.
-      largest: the largest of these, at most.
+    """Deal samples with labels (samples,) to clients with log odds (clients, labels) and sizes.
 
     Returns:
       The places of every client's samples, shape (clients, largest), int32, and which of them
@@ -77,7 +66,7 @@ def deal(
 
     chances = jnp.tile(odds, (largest, 1)) + noise.reshape(-1, kinds)
     turns = jnp.arange(largest * clients, dtype=jnp.int32)
-    wanted = turns // clients < sizes[turns % clients]
+    asking = turns // clients < sizes[turns % clients]
 
     def one(next_place, turn):
         chance, wants = turn
@@ -87,6 +76,6 @@ def deal(
         place = jnp.sum(jnp.where(chosen, next_place, 0), dtype=jnp.int32)
         return next_place + chosen.astype(jnp.int32), (place, gets)
 
-    _, (places, gets) = jax.lax.scan(one, begin, (chances, wanted))
+    _, (places, gets) = jax.lax.scan(one, begin, (chances, asking))
     places = order[places].reshape(largest, clients).T
     return places, gets.reshape(largest, clients).T

@@ -17,8 +17,8 @@ one whatever the size of the images.
 
 Tuning. Every method has 12 settings (`RECIPES`). `python benchmarks/tune_federated.py
 federated-benchmark` runs them all on problems of other seeds and takes the one with the smallest
-mean error on images for validation after the last round, for each task and split; `_tuned` holds
-what it found. Images for testing are not looked at.
+mean error on images for validation after the last round, for each task and split; the table
+`tuned/benchmarks.csv` holds them. Images for testing are not looked at.
 
 Work. Clients take `STEPS` local gradient steps on all of their images, or one where the method has
 one per round (federated subgradient descent, ProxSkip, consensus ADMM). FSMDM needs the prox of a
@@ -44,16 +44,17 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,
     Recipe,
-    chosen_setting,
+    peer_methods,
+    tuned_places,
     tuning_scores as tuning_scores,
 )
 from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds
-from fedjax_admm.trials.experiments.peers._tuned import FEDERATED
 
 DIGITS = 10
 LINEAR, NETWORK = "linear", "network"
@@ -164,31 +165,23 @@ _PROX = {model: partial(_some_steps, curvature=value) for model, value in CURVAT
 def deal_images(
     keys: Sequence[jax.Array],
     digits: np.ndarray,
-    kept: int,
+    num_validation: int,
     split: jax.Array,
     sizes: Callable[[jax.Array], jax.Array],
     largest: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Deal images to clients, and keep some for validation.
-
-    Args:
-      keys: four typed keys.
-      digits: shape (images,): what they show.
-      kept: how many are for validation.
-      split: as in `draw_problem`.
-      sizes: key -> how many every client wants, shape (clients,), int32.
-      largest: of these, at most.
+    """Deal images of digits (images,) to clients, and keep some for validation.
 
     Returns:
       The places of the clients' images, (clients, largest), int32; which of them count, bool; and
-      the places of those for validation, (kept,), int32.
+      the places of those for validation, (num_validation,), int32.
     """
     pool_key, size_key, odds_key, deal_key = keys
     shuffled = jnp.argsort(jax.random.uniform(pool_key, digits.shape)).astype(jnp.int32)
-    validation, training = shuffled[:kept], shuffled[kept:]
-    wanted = sizes(size_key)
-    odds = label_odds(odds_key, split, wanted.shape[0], DIGITS)
-    dealt, there = deal(deal_key, jnp.asarray(digits)[training], odds, wanted, largest)
+    validation, training = shuffled[:num_validation], shuffled[num_validation:]
+    client_sizes = sizes(size_key)
+    odds = label_odds(odds_key, split, client_sizes.shape[0], DIGITS)
+    dealt, there = deal(deal_key, jnp.asarray(digits)[training], odds, client_sizes, largest)
     return training[dealt], there, validation
 
 
@@ -197,29 +190,24 @@ def draw_problem(
 ) -> dict[str, Federated]:
     """Draw the clients and the models of a trial.
 
-    Args:
-      settings: of the experiment.
-      split: concentration of the Dirichlet distribution; 0 for two labels per client.
-      key: a typed key.
-      tuning: whether models are judged by the images for validation; else by those for testing.
-
     Returns:
       The problem of either model, stacked along an axis of one.
-
-    Raises:
-      InputError: a setting does not fit.
     """
     split = number("split", split, at_least=0)
     smallest = count("smallest", settings["smallest"])
     largest = count("largest", settings["largest"], at_least=smallest)
     rest, test = pools(tables.load_digits(settings["data"], DIGITS))
-    kept = round(_SHARE_OF_VALIDATION * len(rest.digits))
-    most = (len(rest.digits) - kept) // 4  # so that even two labels leave nobody without an image
+    num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
+    most = (
+        len(rest.digits) - num_validation
+    ) // 4  # so that even two labels leave nobody without an image
     clients = count("clients", settings["clients"], at_most=most)
     count("drawn", settings["drawn"], at_most=clients)
     *deal_keys, start_key = jax.random.split(key, 5)
     sizes = partial(draw_sizes, clients=clients, smallest=smallest, largest=largest)
-    dealt, there, validation = deal_images(deal_keys, rest.digits, kept, split, sizes, largest)
+    dealt, there, validation = deal_images(
+        deal_keys, rest.digits, num_validation, split, sizes, largest
+    )
     data = _samples(rest, dealt)
     judged = _samples(rest, validation) if tuning else _samples(test)
 
@@ -247,7 +235,7 @@ del RECIPES[NETWORK]["consensus ADMM"]  # it works for all clients in every roun
 
 
 def measure(solver: Any, problem: Federated, state: Any) -> dict[str, jax.Array]:
-    """Return "error", the share of held-out images told wrong, and "loss", their mean loss."""
+    """Return "error", the error rate on held-out images, and "loss", their mean loss."""
     params = problem.parameters(solver.estimate(state))
     right, losses = (
         jax.vmap(function, (None, 0))(params, problem.held_out)
@@ -263,20 +251,16 @@ def penalty_of(task: str, settings: Settings) -> Callable[[Any], Penalty]:
     return lambda factor: l1(factor * used)
 
 
+TUNED = tuned_places("federated-benchmark")
+
+
 def _methods(settings: Settings, split: Any) -> dict[str, PeerMethod]:
     methods = {}
     for task, model in TASKS.items():
-        for name, recipe in RECIPES[model].items():
-            setting = chosen_setting(recipe.grid(), FEDERATED[task, name], split)
-            methods[f"{task}{figures.SEPARATOR}{name}"] = PeerMethod(
-                recipe.solver(setting, penalty_of(task, settings), settings["clients"]),
-                jnp.asarray(recipe.passes, float),
-                jnp.asarray(recipe.passes_before, float),
-                jnp.zeros((), jnp.int32),
-                model,
-                settings["drawn"],
-                measure,
-            )
+        penalty = penalty_of(task, settings)
+        places = {name: TUNED[task, name] for name in RECIPES[model]}
+        kind = (settings, split, penalty, model, 0, measure)
+        methods |= peer_methods(task, RECIPES[model], places, *kind)
     return methods
 
 
@@ -291,59 +275,20 @@ def tasks_of(problems: dict[str, Federated], task: str) -> Federated:
 
 
 def describe(settings: Settings) -> str:
-    """Return in a few words which images a run uses.
-
-    Raises:
-      InputError: there are no such images.
-    """
+    """Return in a few words which images a run uses."""
     images = tables.load_digits(settings["data"], DIGITS)
     rest, test = pools(images)
-    kept = round(_SHARE_OF_VALIDATION * len(rest.digits))
+    num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
     return (
-        f"{images.source}, ten digits: {len(rest.digits) - kept} images to be dealt, "
+        f"{images.source}, ten digits: {len(rest.digits) - num_validation} images to be dealt, "
         f"{len(test.digits)} for testing"
     )
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="federated-benchmark",
-        usual_seconds=310,
-        title="digits on 100 clients: test error of twelve solvers, tuned alike",
-        paper=(
-            "the solvers of the field beside each other; each solver's docstring names its paper"
-        ),
-        findings=(
-            "20 trials, seed 2025, 200 rounds, 10 of 100 clients per round, scikit-learn's digits. "
-            "Test error in %, mean +- standard error, at Dirichlet 0.1 / 0.5 / 10 / two labels per "
-            "client. Logistic: SCAFFOLD 3.6 +- 0.1 / 3.7 +- 0.1 / 3.6 +- 0.1 / 3.7 +- 0.1, FedDyn "
-            "4.2 +- 0.1 / 3.7 +- 0.1 / 3.7 +- 0.1 / 3.9 +- 0.1, FedADMM 4.0 +- 0.2 / 3.7 +- 0.1 / "
-            "3.7 +- 0.1 / 4.0 +- 0.1, FedAvg 4.8 +- 0.3 / 4.1 +- 0.2 / 4.0 +- 0.1 / 4.6 +- 0.3, "
-            "FedProx as FedAvg, subgradients 5.2 +- 0.3 / 4.2 +- 0.2 / 4.2 +- 0.3 / 4.8 +- 0.4, "
-            "Fed-PLT 9.2 +- 0.3 / 7.7 +- 0.2 / 7.0 +- 0.2 / 8.0 +- 0.2, FedDR 10.8 +- 0.6 / 8.2 +- "
-            "0.4 / 6.7 +- 0.2 / 9.8 +- 0.3, FedPD 12.3 +- 0.6 / 9.1 +- 0.4 / 7.3 +- 0.3 / 11.1 +- "
-            "0.4, FSMDM 18, 11, 10, 15, consensus ADMM 24, 17, 13, 21, ProxSkip 48, 26, 17, 58. "
-            "With l1 much the same: at 0.1 FedDyn has 3.7 +- 0.1, SCAFFOLD 4.0 +- 0.1. "
-            "Network: SCAFFOLD 3.2 +- 0.1 / 3.1 +- 0.2 / 3.2 +- 0.1 / 3.4 +- 0.1, FedDyn 3.8 +- "
-            "0.2 / 4.4 +- 0.3 / 3.7 +- 0.2 / 4.6 +- 0.3, FedAvg 5.2 +- 0.3 / 3.8 +- 0.2 / 4.2 +- "
-            "0.3 / 5.5 +- 0.2, FedADMM 5.5 +- 0.3 / 5.2 +- 0.2 / 5.1 +- 0.2 / 5.8 +- 0.3. So "
-            "correcting for clients that differ pays, and more the more they differ: on the same "
-            "trials SCAFFOLD is below FedAvg by 1.2 +- 0.3 points (logistic) and 1.9 +- 0.3 "
-            "(network) at 0.1, by 0.3 +- 0.1 and 1.0 +- 0.3 at 10. But SCAFFOLD sends twice as "
-            "much: for equal numbers sent (100 of its rounds) it is level with FedDyn, 3.8 / 3.8 / "
-            "3.8 / 4.0 on logistic regression and 4.2 / 3.6 / 3.7 / 4.6 on the network. FedDyn is "
-            "the fastest at first: on logistic regression at 0.1 it has 6.0 % after 40 rounds, "
-            "FedAvg 9.4, SCAFFOLD 12.5, FedADMM 13.3. One subgradient per round, a fifth of the "
-            "gradients, ends within 0.5 points of FedAvg on logistic regression. ADMM as such is "
-            "not ahead: FedADMM is below FedAvg by 0.8 +- 0.3 and 0.4 +- 0.2 points on logistic "
-            "regression at 0.1 and 0.5, above by 1.4 +- 0.2 and 0.8 +- 0.3 on the network at 0.5 "
-            "and 10, and within two standard errors elsewhere. FedDR, FedPD and Fed-PLT are slow "
-            "with 10 % of clients; they begin local steps at the client's own old model, which may "
-            "be why. ProxSkip is made for all clients in all rounds. "
-            "The 359 test images are the same in all trials, and the standard errors do not see "
-            "them: one image is 0.28 points. Half of the settings chosen lie at an end of the "
-            "grid (most grids are 4 by 3)."
-        ),
+        **TEXTS["federated-benchmark"],
         sweep=Sweep("split", "concentration of labels (0: two labels per client)", SPLITS),
         problem=draw_problem,
         figure=partial(figures.peers_figure, metric="error"),
@@ -364,7 +309,6 @@ EXPERIMENTS = (
             "hidden": 32,
             "l1_weight": 1e-4,
         },
-        trials=20,
         rounds=200,
         records=20,
         quick={"trials": 2, "rounds": 40},

@@ -37,25 +37,19 @@ from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties import Penalty, l1, mcp
 from fedjax_admm.problems import Federated, federated
-from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import (
     consensus_admm,
     fed_admm,
-    fed_avg,
     fed_dr,
     fed_dyn,
     fed_pd,
     fed_plt,
     fed_prox,
-    fed_subgradient,
-    fsmdm,
-    local_gradient,
     local_prox,
-    prox_skip,
-    scaffold,
     tree_link,
 )
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.peers._pinball import PinballProx, minimize_together, pinball
 from fedjax_admm.trials.experiments.peers._roster import (
@@ -64,13 +58,20 @@ from fedjax_admm.trials.experiments.peers._roster import (
     Recipe,
     Setting,
     between,
-    chosen_setting,
+    peer_methods,
+    tuned_places,
+)
+from fedjax_admm.trials.experiments.peers._smooth_recipes import (
+    STEPS,
+    averaging,
+    skipping,
+    smoothing,
+    subgradient,
+    with_steps,
+    with_variates,
 )
 from fedjax_admm.trials.experiments.peers._splits import draw_sizes
-from fedjax_admm.trials.experiments.peers._tuned import NONSMOOTH
 
-STEPS = 5
-"""Local steps per round, or passes of a prox."""
 TASKS = {"LAD": 0, "MCP": 1, "quantile": 2}
 """Task -> its place among the stacked problems."""
 QUANTILES = (0.5, 0.5, 0.9)
@@ -110,9 +111,6 @@ def draw_problem(
     """Draw the clients' data and the three tasks on them, stacked.
 
     Tuning problems are drawn alike, with other keys.
-
-    Raises:
-      InputError: a setting does not fit.
     """
     shift = number("shift", shift, at_least=0)
     clients, dim = count("clients", settings["clients"]), count("dim", settings["dim"])
@@ -188,41 +186,7 @@ def _relaxed(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]:
     return build
 
 
-def _with_steps(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]:
-    def build(setting: Setting, regularizer: Penalty) -> Any:
-        local = local_gradient(setting.second, steps=STEPS)
-        return builder(setting.first, local=local, regularizer=regularizer)
-
-    return build
-
-
-def _fed_avg(setting: Setting, regularizer: Penalty) -> Any:
-    return fed_avg(setting.first, local_steps=STEPS, regularizer=regularizer)
-
-
-def _scaffold(setting: Setting, regularizer: Penalty) -> Any:
-    return scaffold(
-        setting.second, local_steps=STEPS, server_step=setting.first, regularizer=regularizer
-    )
-
-
-def _prox_skip(setting: Setting, regularizer: Penalty) -> Any:
-    return prox_skip(setting.second, probability=setting.first, regularizer=regularizer)
-
-
-def _subgradient(setting: Setting, regularizer: Penalty) -> Any:
-    steps = power_decay(setting.first, setting.second)
-    return fed_subgradient(steps, regularizer=regularizer)
-
-
 _SMOOTHING = 0.1  # of a link at the first update, in units of the model
-
-
-def _fsmdm(setting: Setting, regularizer: Penalty) -> Any:
-    # Nothing is subtracted from the losses: the copy z only holds x back, a little.
-    d, omega = setting.first, setting.second
-    c = 0.1 * d
-    return fsmdm(c=c, d=d, alpha=2 / c, beta=_SMOOTHING, omega=omega, regularizer=regularizer)
 
 
 def _consensus(setting: Setting, regularizer: Penalty) -> Any:
@@ -243,15 +207,15 @@ RECIPES = {
     "FedDyn, prox": Recipe(_with_prox(fed_dyn), _PENALTIES, ONLY, STEPS),
     "Fed-PLT, prox": Recipe(_with_prox(fed_plt), _LENGTHS, ONLY, STEPS),
     "FedProx, prox": Recipe(_with_prox(fed_prox), _PENALTIES, ONLY, STEPS),
-    "FSMDM, prox": Recipe(_fsmdm, *_LINKS, STEPS, sums=True),
+    "FSMDM, prox": Recipe(partial(smoothing, beta=_SMOOTHING), *_LINKS, STEPS, sums=True),
     "consensus ADMM, prox": Recipe(_consensus, *_LINKS, STEPS, sums=True),
-    "FedADMM, steps": Recipe(_with_steps(fed_admm), (1.0, 3.0, 10.0), _RATES, STEPS),
-    "FedDyn, steps": Recipe(_with_steps(fed_dyn), (1.0, 3.0, 10.0), _RATES, STEPS),
-    "FedProx, steps": Recipe(_with_steps(fed_prox), (1.0, 3.0, 10.0), _RATES, STEPS),
-    "SCAFFOLD, steps": Recipe(_scaffold, (1.0, 2.0, 4.0), _RATES, STEPS),
-    "FedAvg, steps": Recipe(_fed_avg, between(0.0003, 0.1, 12), ONLY, STEPS),
-    "ProxSkip, steps": Recipe(_prox_skip, (0.3, 0.6, 1.0), (0.03, 0.1, 0.3, 1.0), 1),
-    "subgradient, steps": Recipe(_subgradient, (3.0, 10.0, 30.0, 100.0), (0.5, 0.75, 1.0), 1),
+    "FedADMM, steps": Recipe(with_steps(fed_admm), (1.0, 3.0, 10.0), _RATES, STEPS),
+    "FedDyn, steps": Recipe(with_steps(fed_dyn), (1.0, 3.0, 10.0), _RATES, STEPS),
+    "FedProx, steps": Recipe(with_steps(fed_prox), (1.0, 3.0, 10.0), _RATES, STEPS),
+    "SCAFFOLD, steps": Recipe(with_variates, (1.0, 2.0, 4.0), _RATES, STEPS),
+    "FedAvg, steps": Recipe(averaging, between(0.0003, 0.1, 12), ONLY, STEPS),
+    "ProxSkip, steps": Recipe(skipping, (0.3, 0.6, 1.0), (0.03, 0.1, 0.3, 1.0), 1),
+    "subgradient, steps": Recipe(subgradient, (3.0, 10.0, 30.0, 100.0), (0.5, 0.75, 1.0), 1),
 }
 """Method -> how it is built, and the settings that are tried."""
 
@@ -261,59 +225,23 @@ def recipes(task: str) -> dict[str, Recipe]:
     return RECIPES
 
 
+TUNED = tuned_places("nonsmooth-benchmark")
+
+
 def _methods(settings: Settings, shift: Any) -> dict[str, PeerMethod]:
     methods = {}
     for task, place in TASKS.items():
-        for name, recipe in RECIPES.items():
-            setting = chosen_setting(recipe.grid(), NONSMOOTH[task, name], shift)
-            methods[f"{task}{figures.SEPARATOR}{name}"] = PeerMethod(
-                recipe.solver(setting, penalty_of(task, settings), settings["clients"]),
-                jnp.asarray(recipe.passes, float),
-                jnp.asarray(recipe.passes_before, float),
-                jnp.asarray(place, jnp.int32),
-                FAMILY,
-                settings["drawn"],
-                measure,
-            )
+        penalty = penalty_of(task, settings)
+        places = {name: TUNED[task, name] for name in RECIPES}
+        kind = (settings, shift, penalty, FAMILY, place, measure)
+        methods |= peer_methods(task, RECIPES, places, *kind)
     return methods
 
 
+TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        name="nonsmooth-benchmark",
-        usual_seconds=460,
-        title="losses with kinks on 100 clients: prox against subgradients, tuned alike",
-        paper=(
-            "the solvers of the field beside each other; each solver's docstring names its paper"
-        ),
-        findings=(
-            "20 trials, seed 2025, 1000 rounds, 10 of 100 clients per round. Relative excess of "
-            "the objective in units of 1e-4, mean +- standard error, at shift 0 / 1. LAD: FedDyn "
-            "with prox 0.069 +- 0.008 / 0.080 +- 0.006, SCAFFOLD with steps 0.12 +- 0.01 / 0.15 +- "
-            "0.01, FedDyn with steps 0.31 +- 0.02 / 0.17 +- 0.01, FedADMM with prox 0.35 +- 0.03 / "
-            "0.34 +- 0.02 (FedDR alike), with steps 0.92 +- 0.06 / 0.72 +- 0.04, subgradients 1.3 "
-            "+- 0.1 / 2.8 +- 0.2, FSMDM 1.5 +- 0.1 / 1.3 +- 0.1 (consensus ADMM alike), FedPD with "
-            "prox 1.8 / 1.6, Fed-PLT 6.8 / 4.5, FedAvg 4.8 +- 0.4 / 10.7 +- 0.6, FedProx with prox "
-            "6.5 +- 0.4 / 7.3 +- 0.4, with steps 7.7 / 8.2, ProxSkip 28 / 17. MCP: SCAFFOLD 0.020 "
-            "+- 0.002 / 0.015 +- 0.003, FedDyn with prox 0.037 +- 0.005 / 0.024 +- 0.003, FedADMM "
-            "with prox 0.11 +- 0.02 / 0.09 +- 0.01, with steps 0.46 +- 0.05 / 0.30 +- 0.03, "
-            "subgradients 0.55 +- 0.06 / 3.5 +- 0.8. Quantile: FedDyn with prox 0.39 +- 0.03 / "
-            "0.42 +- 0.04, SCAFFOLD 0.47 +- 0.04 / 0.38 +- 0.02, FedADMM with prox 1.4 +- 0.1 / "
-            "1.4 +- 0.1, with steps 3.8 +- 0.3 / 2.9 +- 0.2, subgradients 6.1 +- 0.5 / 7.1 +- 0.5. "
-            "So gradient methods do not lose as a kind. For equal passes over the samples the prox "
-            "is 2.1 to 4.1 times better in FedADMM and 1.4 to 4.5 times in FedDyn (32 times in one "
-            "case, where the steps were tuned badly), in at least 80 % of trials; FedProx, whose "
-            "bias it leaves, gains 11 to 25 % on LAD and MCP and nothing on quantiles. But "
-            "SCAFFOLD with subgradients is first or second everywhere: 2 to 6 times better than "
-            "FedADMM with prox, worse than FedDyn with prox on LAD (by 0.05 +- 0.02 / 0.07 +- "
-            "0.01), better on MCP (by 0.02 +- 0.01 / 0.01 +- 0.003), level on quantiles. It sends "
-            "twice as much: stopped at half of its rounds, not tuned anew, it is behind FedDyn "
-            "with prox except on MCP at shift 0. FedAvg and both kinds of FedProx end at their "
-            "bias. All were tuned for the last round: early on, plain subgradients are far ahead "
-            "on LAD and MCP (LAD after 40 rounds 0.6 / 0.5 %, FedDyn with prox 143 / 21 %). MCP is "
-            "not convex: at shift 1, 2 of 20 trials end below the reference. Half of the settings "
-            "chosen lie at an end of the grid."
-        ),
+        **TEXTS["nonsmooth-benchmark"],
         sweep=Sweep("shift", "how far the clients' models lie apart", (0.0, 1.0)),
         problem=draw_problem,
         figure=partial(figures.peers_figure, metric="error"),
@@ -334,7 +262,6 @@ EXPERIMENTS = (
             "lam": 0.1,
             "gamma": 3.0,
         },
-        trials=20,
         rounds=1000,
         records=25,
         quick={"trials": 2, "rounds": 50},

@@ -11,8 +11,6 @@ from fedjax_admm.direct import locate_centrally
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fsmdm
 from fedjax_admm.trials.solve._command import Stages
-from fedjax_admm.trials.solve._work import check_work
-from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
 from fedjax_admm.trials.tables import RangeTable
 
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
@@ -39,23 +37,6 @@ class Location:
     def outliers(self) -> np.ndarray:
         """Return a bool per sensor: whether its range is a suspected outlier."""
         return np.abs(self.residuals) > self.threshold
-
-
-def check_size(ranges: RangeTable, settings: LocalizationSettings) -> None:
-    """Check that a problem is solved within a day and the memory.
-
-    Raises:
-      InputError: it is not.
-    """
-    rounds, (sensors, dim) = settings.rounds, ranges.anchors.shape
-    check_work(
-        settings,
-        f"{rounds} rounds on {sensors} sensors",
-        "take fewer {rounds} or sensors",
-        steps=rounds,
-        numbers=_LOCAL_UPDATES * 10.0 * rounds * sensors * dim,
-        held=20.0 * sensors * dim,
-    )
 
 
 def locate(ranges: RangeTable, rounds: int, stages: Stages | None = None) -> Location:
@@ -106,8 +87,8 @@ def _mirror(ranges: RangeTable, position: np.ndarray, threshold: float) -> np.nd
     # Without `full_matrices` the left factor would be square: sensors times sensors.
     _, sizes, directions = np.linalg.svd(ranges.anchors - centre, full_matrices=False)
     limit = ranges.cost(position) + threshold / 3 * len(ranges.distances)
-    for kept in reversed(np.flatnonzero(sizes < _NEARLY_FLAT * sizes[0])):
-        across = directions[kept:]
+    for first in reversed(np.flatnonzero(sizes < _NEARLY_FLAT * sizes[0])):
+        across = directions[first:]
         image = position - 2 * across.T @ (across @ (position - centre))
         if np.linalg.norm(image - position) > threshold and ranges.cost(image) < limit:
             return image

@@ -10,7 +10,7 @@ RESIDUALS, MIRROR = "residuals.csv", "mirror image"
 
 
 def solution(location: Location, settings: LocalizationSettings, title: str) -> Solution:
-    """Return what is told and written of a location."""
+    """Return the text and the files of a location."""
     ranges, position = location.ranges, location.position
     places = location.candidates
     if location.mirror is not None:

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.solve._settings import MOST_ROUNDS, Settings, whole
+from fedjax_admm.trials.solve._options import MOST_ROUNDS, whole
+from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -20,7 +21,7 @@ class LocalizationSettings(Settings):
     family: ClassVar[str] = "localization"
     reads: ClassVar[str] = "CSV with columns x, y, [z,] range, in metres."
 
-    rounds: int = whole("Global rounds of FSMDM.", 3000, at_most=MOST_ROUNDS)
+    rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 
     def wide(self) -> bool:
         """Return True: coordinates of maps have many digits."""
@@ -36,5 +37,4 @@ class LocalizationSettings(Settings):
         """Locate the target."""
         from fedjax_admm.trials.solve.localization import _fit, _report
 
-        _fit.check_size(data, self)
         return _report.solution(_fit.locate(data, self.rounds, stages), self, title)

@@ -31,7 +31,6 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv
-from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
 from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units
@@ -39,7 +38,6 @@ from fedjax_admm.trials.tables import NEAREST, WASSERSTEIN, NodeGraph, Observati
 
 _QUADRATIC = ("mocha", "squared")
 _EVERY = 10  # rounds between two looks at the gap
-_USUAL_ROUNDS = 100  # after which fits have mostly converged
 GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
 SAME_MODEL = 1e-3  # neighbours whose models differ by less than this share of the median length
 
@@ -85,25 +83,18 @@ class NetworkedFit:
 
 
 def check_size(observations: Observations, settings: NetworkedSettings) -> None:
-    """Check that distances and models are found within a day and the memory.
-
-    Raises:
-      InputError: they are not.
-    """
+    """Check that distances and models fit into memory."""
     nodes, dim = len(observations.nodes), len(observations.columns)
     rows = nodes * int(observations.counts.max())
-    splits, rounds = settings.splits + 1, min(settings.rounds, _USUAL_ROUNDS)
+    splits = settings.splits + 1
     models = float(splits) * nodes * dim * (len(GRID) if settings.lam == AUTO else 1)
     drawn = settings.graph in (WASSERSTEIN, NEAREST)
     pairs = nodes**2 / 2 if drawn else 0.0
-    check_work(
-        settings,
+    settings.check_memory(
         f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients",
+        2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
         "take fewer {splits}, nodes or columns"
         + (", or give the edges in a file with {graph}" if drawn else ""),
-        steps=rounds + float(splits) * nodes,  # every node's rows are dealt for every split
-        numbers=2.0 * rounds * models * dim + float(splits) * rows * dim**2 + pairs * dim**3,
-        held=2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
     )
 
 
@@ -120,9 +111,6 @@ def fit_networked(
     Two nodes are in one cluster if a path of edges joins them along which models differ by at most
     a thousandth of the median length of all models, in the units in which they are coupled. All
     splits, all numbers of the grid and the final fit are one compiled program.
-
-    Raises:
-      InputError: a node has too few rows, or the models are not finite.
     """
     graph, counts = network.graph, observations.counts
     lam, splits, validation = settings.lam, settings.splits, settings.validation
@@ -239,9 +227,9 @@ def clusters(graph: Graph, models: np.ndarray) -> np.ndarray:
     return rank[members]
 
 
-def linked(graph: Graph, kept: np.ndarray | bool = True) -> np.ndarray:
-    """Return the components of the edges that are there and kept, shape (nodes,), from 0."""
-    used = (np.asarray(graph.weights) != 0) & kept
+def linked(graph: Graph, selected: np.ndarray | bool = True) -> np.ndarray:
+    """Return the components of the edges that are present and selected, shape (nodes,), from 0."""
+    used = (np.asarray(graph.weights) != 0) & selected
     ends = (np.asarray(graph.heads)[used], np.asarray(graph.tails)[used])
     size = graph.num_nodes
     return connected_components(coo_array((np.ones(used.sum()), ends), (size, size)), False)[1]

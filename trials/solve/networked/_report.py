@@ -11,12 +11,11 @@ from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables import QUANTILES, NodeGraph
 
 COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
-_LEAST, _MOST = 1e-4, 1e7  # numbers that are told without a power of ten
 _EQUAL = 1e-6  # share of an error below which a difference is one of rounding
 
 
 def solution(fit: NetworkedFit, title: str) -> Solution:
-    """Return what is told and written of the models of a network."""
+    """Return the text and the files of the models of a network."""
     seen, network = fit.observations, fit.network
     first = {"node": seen.nodes, "cluster": fit.cluster}
     last = {"rows": seen.counts, "isolated": network.isolated}
@@ -107,11 +106,13 @@ def _grid_told(fit: NetworkedFit) -> list[str]:
     choosing = len(fit.chosen_on)
     done = np.asarray(fit.converged[:, :choosing].all(1))
     rows = [["lam", "error", "rounds", "gap", ""]]
-    for i, error in enumerate(told(fit.grid_errors[:, :choosing].mean(1).tolist())):
+    for i, error in enumerate(fit.grid_errors[:, :choosing].mean(1)):
         marks = ["<- chosen"] if fit.grid[i] == fit.lam else []
         marks += [] if done[i] else ["not converged"]
         gap, rounds = fit.gaps[i, :choosing].max(), fit.rounds[i, :choosing].max()
-        rows.append([f"{fit.grid[i]:.3g}", error, str(rounds), f"{gap:.1e}", "; ".join(marks)])
+        rows.append(
+            [f"{fit.grid[i]:.3g}", f"{error:.6g}", str(rounds), f"{gap:.1e}", "; ".join(marks)]
+        )
     lines = [f"GTV's error on {_splits(fit.chosen_on)}, which chose lam; most rounds, largest gap:"]
     lines += aligned(rows)
     if not done.all():
@@ -135,9 +136,8 @@ def _errors_told(fit: NetworkedFit) -> list[str]:
         "pooled": "one model for all nodes",
         "GTV": f"models coupled with lam {fit.lam:.4g}, {fit.settings.penalty}",
     }
-    numbers = [float(values.mean()) for values in fit.errors.values()]
-    means = told(numbers)
-    spreads = told([_deviation(values) for values in fit.errors.values()], like=numbers)
+    means = [f"{values.mean():.6g}" for values in fit.errors.values()]
+    spreads = [f"{_deviation(values):.6g}" for values in fit.errors.values()]
     width = max(map(len, means))
     rows = [
         [method, f"{mean:>{width}} ({spread})" if several else mean, about[method]]
@@ -222,19 +222,6 @@ def _convergence_told(fit: NetworkedFit) -> str:
     if open_:
         line += f" Fits of {amount(open_, 'split')} have not."
     return line
-
-
-def told(values: Sequence[float], like: Sequence[float] | None = None) -> list[str]:
-    """Return numbers with equally many decimals, and those that these do not suit as powers of ten.
-
-    The smallest one, or the smallest of those that they shall be like, has five digits.
-    """
-    usual = [abs(value) for value in like or values if _LEAST <= abs(value) < _MOST]
-    decimals = max(0, 4 - int(np.floor(np.log10(min(usual, default=1)))))
-    return [
-        f"{value:.{decimals}f}" if value == 0 or _LEAST <= abs(value) < _MOST else f"{value:.4e}"
-        for value in values
-    ]
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (4,)) -> list[str]:

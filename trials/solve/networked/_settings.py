@@ -4,17 +4,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm._host import check_edge_columns
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.solve._settings import (
+from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
-    POSITIVE,
-    SHARE,
-    Demand,
-    Settings,
     choice,
     flag,
     number,
@@ -22,6 +18,7 @@ from fedjax_admm.trials.solve._settings import (
     text,
     whole,
 )
+from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -34,11 +31,6 @@ PENALTIES: dict[str, Callable[[], Any]] = {
     "mocha": lambda: penalties.mocha(),
     "squared": lambda: penalties.squared_difference(),
 }
-_COUPLED = Demand(
-    lambda value: value != 0,
-    "be positive",
-    "without coupling every node has its local model, which the comparison shows for any {lam}",
-)
 
 
 @short_repr
@@ -49,31 +41,47 @@ class NetworkedSettings(Settings):
     family: ClassVar[str] = "networked"
     reads: ClassVar[str] = "CSV with a header, one row per node and time."
 
-    node: str = text("Column that names the node of a row.")
-    target: str = text("Column that is predicted.")
-    features: str = text("Columns, as in 'a,b[-1]'; [-1] is the value in the node's row before.")
-    time: str | None = text(
-        "Column that orders a node's rows: numbers, dates (order of the file).", None
+    node: Annotated[str, text("Column that names the node of a row.")]
+    target: Annotated[str, text("Column that is predicted.")]
+    features: Annotated[
+        str, text("Columns, as in 'a,b[-1]'; [-1] is the value in the node's row before.")
+    ]
+    time: Annotated[
+        str | None,
+        text("Column that orders a node's rows: numbers, dates (order of the file)."),
+    ] = None
+    graph: Annotated[
+        str,
+        text(
+            "Edges join nodes with similar data, or a file head|source,tail|target[,weight].",
+            metavar="wasserstein|neighbours|FILE",
+        ),
+    ] = "wasserstein"
+    threshold: Annotated[
+        float | None,
+        number("Largest squared distance that is joined (isolates 5 % of the nodes).", above=0),
+    ] = None
+    neighbours: Annotated[int | None, whole("Nearest nodes that a node is joined to (5).")] = None
+    lam: Annotated[Any, number("Strength of the coupling.", above=0, word=AUTO)] = 0.5
+    penalty: Annotated[str, choice("Penalty on differences of neighbours.", PENALTIES)] = "nlasso"
+    no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
+        False
     )
-    graph: str = text(
-        "Who is compared: nodes with alike data, or a CSV file head|source,tail|target[,weight].",
-        "wasserstein",
-        metavar="wasserstein|neighbours|FILE",
-    )
-    threshold: float | None = number(
-        "Largest squared distance that is joined (isolates 5 % of the nodes).", None, POSITIVE
-    )
-    neighbours: int | None = whole("Nearest nodes that a node is joined to (5).", None)
-    lam: float | str = number("Strength of the coupling.", 0.5, _COUPLED, POSITIVE, word=AUTO)
-    penalty: str = choice("On differences of neighbours.", PENALTIES, "nlasso")
-    no_intercept: bool = flag("Do not append a constant feature.")
-    splits: int = whole("How often rows are held out at random.", 5)
-    validation: float = number("Share of every node's rows that is held out.", 0.33, SHARE)
-    raw: bool = flag("Couple models of the features as they are, not of standardised ones.")
-    gap: float = number("Relative duality gap at which a fit has converged.", 1e-6, SHARE)
-    rounds: int = whole("Rounds that a fit may take at most.", 5000, at_most=MOST_ROUNDS)
-    seed: int = random_seed("Seed of the splits.")
-    coordinates: str | None = text("Two columns for a map, such as longitude,latitude.", None)
+    splits: Annotated[int, whole("Number of random splits into training and validation.")] = 5
+    validation: Annotated[
+        float, number("Share of every node's rows that is held out.", above=0, below=1)
+    ] = 0.33
+    raw: Annotated[
+        bool, flag("--raw", "Couple models of the features as they are, not standardised.")
+    ] = False
+    gap: Annotated[
+        float, number("Relative duality gap at which a fit has converged.", above=0, below=1)
+    ] = 1e-6
+    rounds: Annotated[int, whole("Most rounds of a fit.", at_most=MOST_ROUNDS)] = 5000
+    seed: Annotated[int, random_seed("Seed of the splits.")] = 2025
+    coordinates: Annotated[
+        str | None, text("Two columns for a map, such as longitude,latitude.")
+    ] = None
 
     def check_together(self) -> None:
         """Check that there are splits to choose lam by."""

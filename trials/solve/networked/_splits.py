@@ -21,13 +21,7 @@ def draw_splits(counts: np.ndarray, validation: float, splits: int, seed: int) -
     """Hold out a random part of every node's rows, once per split.
 
     Split s (from 0) permutes the rows of node after node with `numpy.random.default_rng([seed, s])`
-    and holds the first `ceil(validation * rows)` out.
-
-    Args:
-      counts: rows of every node, shape (nodes,).
-      validation: share that is held out.
-      splits: how many times.
-      seed: of the draws.
+    and holds the first `ceil(validation * rows)` out; counts (nodes,) are its rows.
 
     Returns:
       Shape (splits, nodes, max(counts)), bool: which rows are held out.

@@ -18,12 +18,7 @@ _MOST_ISOLATED = 5.0  # expected number of nodes without edges in a draw: 150 dr
 
 
 def read_clients(path: Path, settings: PrivateSettings) -> Observations:
-    """Read the samples of every client, one per row; the label 0 becomes -1 for a logistic loss.
-
-    Raises:
-      InputError: the file is malformed, a client has no complete row, or a target is no label; the
-        sentence names line, column or client.
-    """
+    """Read the samples of every client, one per row; the label 0 becomes -1 for a logistic loss."""
     found = read_observations(
         path,
         node=settings.client,
@@ -72,10 +67,6 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> N
 
     A drawn one has `settings.degree` neighbours in the mean; the larger of 3 and log(clients) if
     None, and at most clients - 1. The graph is public, and so is the seed of the draw.
-
-    Raises:
-      InputError: the file is malformed or does not connect all clients, or no graph with that mean
-        degree can be drawn.
     """
     number, edges, degree = len(clients), settings.edges, settings.degree
     if edges is not None:

@@ -40,7 +40,6 @@ from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.solve._command import spacing
-from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.private._settings import (
     LOSSES,
     P_ADMM,
@@ -85,11 +84,7 @@ def noise_key(seed: int | None) -> jax.Array:
 
 
 def plan_of(settings: PrivateSettings) -> Plan:
-    """Return the noise of all releases.
-
-    Raises:
-      InputError: the noise of the first releases is beyond the range of numbers.
-    """
+    """Return the noise of all releases."""
     numbers = (settings.epsilon, settings.delta, settings.rounds, settings.tau)
     zcdp = settings.accounting == "zcdp"
     plan = (
@@ -118,25 +113,6 @@ def solver_of(settings: PrivateSettings, plan: Plan) -> Any:
     return private_networked_admm(release, rho=given["rho"], step_size=steps)
 
 
-def check_size(observations: Observations, settings: PrivateSettings) -> None:
-    """Check that a run takes no longer than a day and no more than the memory.
-
-    Raises:
-      InputError: it does.
-    """
-    clients, dim, rounds = len(observations.nodes), len(observations.columns), settings.rounds
-    steps = rounds * (3 if settings.evaluate else 1)  # with those that `shortfall` compares
-    rows = clients * int(observations.counts.max())
-    check_work(
-        settings,
-        f"{rounds} rounds of {clients} clients with {dim} coefficients",
-        "take fewer {rounds}, clients or columns",
-        steps=steps,
-        numbers=4.0 * steps * rows * dim,
-        held=2.0 * rows * dim + 6.0 * rounds,  # the noise of every round, planned in float64
-    )
-
-
 def fit_private(
     observations: Observations, network: NodeGraph, settings: PrivateSettings, key: jax.Array
 ) -> PrivateFit:
@@ -146,9 +122,6 @@ def fit_private(
     step: who publishes that a run was refused, or the sentence, is not covered by the guarantee.
     With `settings.evaluate` the models are compared with the minimiser of the unclipped objective
     on all data, too, which is not protected.
-
-    Raises:
-      InputError: the step is not stable, or the models leave the range of numbers.
     """
     settings, evaluate = settings.complete(), settings.evaluate
     plan = plan_of(settings)
@@ -222,12 +195,6 @@ def shortfall(
         noise     r(v, w),
 
     so that r(v, w_c) is at most their sum. Clipping may help: early steps may be too long without.
-
-    Args:
-      problem: of all clients.
-      settings: complete ones.
-      released: the last messages of the run with noise, shape (clients, dim).
-      key: of that run; those without noise have others.
 
     Returns:
       These three; "clipped", the share of the samples whose gradient at w is longer than the norm;

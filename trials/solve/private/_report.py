@@ -4,7 +4,6 @@ Without --evaluate and --keep-private every file holds only what follows from th
 public numbers. What does not is written where it is asked for, and says so.
 """
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +32,7 @@ PRIVATE_MODELS, EVALUATION = "private_models.csv", "evaluation.csv"
 
 
 def solution(fit: PrivateFit, title: str) -> Solution:
-    """Return what is told and written of a private fit; what is not protected only if asked for."""
+    """Return the text and the files of a private fit; unprotected ones only on request."""
     settings, seen, label = fit.settings, fit.observations, label_of(fit)
     ledger = _ledger(fit)
     privacy = {
@@ -52,7 +51,7 @@ def solution(fit: PrivateFit, title: str) -> Solution:
     result: dict[str, Any] = {"privacy": privacy}
     if settings.keep_private:
         silent = np.zeros_like(fit.noise)
-        tables[PRIVATE_MODELS] = _sealed(_model_rows(fit, fit.private, silent, UNPROTECTED))
+        tables[PRIVATE_MODELS] = _model_rows(fit, fit.private, silent, UNPROTECTED)
     if fit.evaluation is not None:
         last = {name: values[-1] for name, values in fit.evaluation.items()}
         result["evaluation"] = {
@@ -216,30 +215,30 @@ def _evaluation_told(fit: PrivateFit, evaluation: Mapping[str, np.ndarray]) -> l
     ]
 
 
-def shortfall_told(settings: PrivateSettings, found: Mapping[str, float]) -> list[str]:
+def shortfall_told(settings: PrivateSettings, parts: Mapping[str, float]) -> list[str]:
     """Return which of clipping, rounds and noise keeps the released models from the minimiser."""
-    told = {}
+    sentences = {}
     if settings.clipped:
-        told["clipping"] = (
-            f"{100 * found['clipped']:.3g} % of the samples have a gradient longer than --clip "
-            f"{settings.clip:g} where a run without noise ends, {found['clipping']:.3g} farther "
+        sentences["clipping"] = (
+            f"{100 * parts['clipped']:.3g} % of the samples have a gradient longer than --clip "
+            f"{settings.clip:g} where a run without noise ends, {parts['clipping']:.3g} farther "
             "from the minimiser for it. A larger --clip clips fewer, and needs more noise."
         )
-    bare = "noise and clipping" if found["clipping"] > 0 else "noise"
-    told["rounds"] = (
-        f"{settings.rounds} rounds without {bare} end {found['rounds']:.3g} from the minimiser. "
+    bare = "noise and clipping" if parts["clipping"] > 0 else "noise"
+    sentences["rounds"] = (
+        f"{settings.rounds} rounds without {bare} end {parts['rounds']:.3g} from the minimiser. "
         "More --rounds end nearer, with more noise in each."
     )
     if not np.isinf(settings.epsilon):
-        told["noise"] = (
-            f"it moves the released models by {found['noise']:.3g}. A larger --epsilon or more "
+        sentences["noise"] = (
+            f"it moves the released models by {parts['noise']:.3g}. A larger --epsilon or more "
             "samples of each client make that less."
         )
     return [
         f"  distance of the released models from the minimiser, whose length is "
-        f"{found['minimiser']:.3g} (root mean squares over clients), most by the "
-        f"{max(told, key=found.__getitem__)}:",
-        *(f"    {name}: {sentence}" for name, sentence in told.items()),
+        f"{parts['minimiser']:.3g} (root mean squares over clients), most by the "
+        f"{max(sentences, key=parts.__getitem__)}:",
+        *(f"    {name}: {sentence}" for name, sentence in sentences.items()),
     ]
 
 
@@ -248,16 +247,6 @@ def _model_rows(fit: PrivateFit, models: np.ndarray, noise: np.ndarray, label: s
     labels = [label] * len(noise)
     last = {"samples": seen.counts, "noise_deviation": noise, "label": labels}
     return model_rows(seen, models, {"client": seen.nodes}, last)
-
-
-def _sealed(rows: Rows) -> Rows:
-    """Add a random number to each row: nobody can try guesses of its data against a digest.
-
-    config.json records the digest of every file, and may be published where the table may not; who
-    knows a row knows nothing of the others.
-    """
-    head, *others = rows
-    return [[*head, "seal"], *([*row, secrets.token_hex(16)] for row in others)]
 
 
 def _ledger(fit: PrivateFit) -> list[dict[str, Any]]:

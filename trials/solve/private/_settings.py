@@ -2,20 +2,15 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
 from fedjax_admm._host import check_edge_columns
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.solve._settings import (
+from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    Demand,
-    Settings,
     choice,
     flag,
     number,
@@ -23,6 +18,7 @@ from fedjax_admm.trials.solve._settings import (
     text,
     whole,
 )
+from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -43,9 +39,6 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 }
 ACCOUNTINGS = ("zcdp", "advanced", "basic")
 NO_CLIPPING = "none"
-_BUDGET = Demand(lambda value: value > 0, "be positive, or inf for no noise")
-_GROWTH = Demand(lambda value: 0 < value <= 1, "be above 0 and at most 1")
-_POWER = Demand(lambda value: 0 <= value <= 1, "lie between 0 and 1")
 
 
 @short_repr
@@ -58,58 +51,87 @@ class PrivateSettings(Settings):
     timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
-    client: str = text("Column that names the client of a row.")
-    target: str = text("Column that is predicted; for logistic 0/1 or -1/1.")
-    features: str = text(
-        "Columns, as in 'a,b[-1]'; [-1] is the value in the client's row before. Nothing "
-        "is scaled: statistics that scaled a column must be public."
+    client: Annotated[str, text("Column that names the client of a row.")]
+    target: Annotated[str, text("Column that is predicted; for logistic 0/1 or -1/1.")]
+    features: Annotated[
+        str,
+        text(
+            "Columns, as in 'a,b[-1]'; [-1] is the value in the client's row before. Nothing "
+            "is scaled: statistics that scaled a column must be public."
+        ),
+    ]
+    epsilon: Annotated[
+        float,
+        number("Privacy of the whole run; inf for no noise.", above=0, infinite=True),
+    ]
+    clip: Annotated[
+        Any,
+        number(
+            "Norm to which gradients of samples are clipped, chosen without the data; none "
+            "guarantees nothing.",
+            above=0,
+            word=NO_CLIPPING,
+        ),
+    ] = None
+    nominal_norm: Annotated[
+        float | None,
+        number("With --clip none: the norm in the noise; it guarantees nothing.", above=0),
+    ] = None
+    delta: Annotated[
+        float, number("Probability of failure of the guarantee.", above=0, below=1)
+    ] = 1e-5
+    accounting: Annotated[
+        str, choice("How releases are added up.", ("zcdp", "advanced", "basic"))
+    ] = "zcdp"
+    rounds: Annotated[
+        int, whole("Rounds, in each of which every client sends once.", at_most=MOST_ROUNDS)
+    ] = 200
+    tau: Annotated[
+        float, number("The budget grows by 1 / tau from round to round.", above=0, at_most=1)
+    ] = 0.985
+    method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
+    loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
+    huber_threshold: Annotated[
+        float | None, number("Where the Huber loss becomes linear (1).", above=0)
+    ] = None
+    l1: Annotated[
+        float, number("Weight of ||w||_1; not to be computed from the data.", at_least=0)
+    ] = 0.0
+    l2: Annotated[float, number("Weight of ||w||^2, the intercept included.", at_least=0)] = 1.0
+    rho: Annotated[float | None, number("Weight of the clients' agreement (3).", above=0)] = None
+    step: Annotated[
+        float | None,
+        number("First step (zcdp-nfl 1, subgradient 0.3); it is checked on the data.", above=0),
+    ] = None
+    power: Annotated[
+        float | None,
+        number("Step n is step / n^power; 0, 0.5 or 1 (0.5).", at_least=0, at_most=1),
+    ] = None
+    time: Annotated[
+        str | None, text("Column that orders a client's rows, for lags (order of the file).")
+    ] = None
+    no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
+        False
     )
-    epsilon: float = number("Privacy of the whole run; inf for no noise.", MISSING, _BUDGET)
-    clip: float | str | None = number(
-        "Norm to which gradients of samples are clipped, chosen without the data; none "
-        "guarantees nothing.",
-        None,
-        POSITIVE,
-        word=NO_CLIPPING,
-    )
-    nominal_norm: float | None = number(
-        "With --clip none: the norm in the noise; it guarantees nothing.", None, POSITIVE
-    )
-    delta: float = number("Probability of failure of the guarantee.", 1e-5, SHARE)
-    accounting: str = choice("How releases are added up.", ACCOUNTINGS, "zcdp")
-    rounds: int = whole(
-        "Rounds, in each of which every client sends once.", 200, at_most=MOST_ROUNDS
-    )
-    tau: float = number("The budget grows by 1 / tau from round to round.", 0.985, _GROWTH)
-    method: str = choice("What the clients run.", METHODS, ADMM)
-    loss: str = choice("Of one sample.", LOSSES, "squared")
-    huber_threshold: float | None = number(
-        "Where the Huber loss becomes linear (1).", None, POSITIVE
-    )
-    l1: float = number("Weight of ||w||_1; not to be computed from the data.", 0.0, NOT_NEGATIVE)
-    l2: float = number("Weight of ||w||^2, the intercept included.", 1.0, NOT_NEGATIVE)
-    rho: float | None = number("Weight of the clients' agreement (3).", None, POSITIVE)
-    step: float | None = number(
-        "First step (zcdp-nfl 1, subgradient 0.3); it is checked on the data.", None, POSITIVE
-    )
-    power: float | None = number("Step n is step / n^power; 0, 0.5 or 1 (0.5).", None, _POWER)
-    time: str | None = text(
-        "Column that orders a client's rows, for lags (order of the file).", None
-    )
-    no_intercept: bool = flag("Do not append a constant feature.")
-    edges: Path | None = text(  # noqa: RUF009
-        "CSV head,tail or source,target: who sends to whom (drawn).", None, kind=Path
-    )
-    degree: float | None = number("Mean number of neighbours if drawn (3, or log(clients)).", None)
-    graph_seed: int | None = random_seed("Seed of the drawn graph; public (2025).", None)
-    seed: int | None = random_seed(
-        "Seed of the noise, for tests: who knows it can take the noise away (secret).",
-        None,
-        secret=True,
-    )
-    evaluate: bool = flag("Also measure errors on the data, which is not protected.")
-    keep_private: bool = flag("Also write the models without noise: not protected.")
-    x64: bool = flag("Compute in float64.")
+    edges: Annotated[
+        Path | None,
+        text("File head,tail or source,target: who sends to whom (drawn).", kind=Path),
+    ] = None
+    degree: Annotated[
+        float | None, number("Mean number of neighbours if drawn (3, or log(clients)).")
+    ] = None
+    graph_seed: Annotated[int | None, random_seed("Seed of the drawn graph; public (2025).")] = None
+    seed: Annotated[
+        int | None,
+        random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
+    ] = field(default=None, repr=False)
+    evaluate: Annotated[
+        bool, flag("--evaluate", "Also measure errors on the data, which is not protected.")
+    ] = False
+    keep_private: Annotated[
+        bool, flag("--keep-private", "Also write the models without noise: not protected.")
+    ] = False
+    x64: Annotated[bool, flag("--x64", "Compute in float64.")] = False
 
     def check_together(self) -> None:
         """Check how options go together."""
@@ -166,7 +188,6 @@ class PrivateSettings(Settings):
         """Read or draw the graph, and run the method."""
         from fedjax_admm.trials.solve.private import _clients, _fit, _report
 
-        _fit.check_size(data, self)
         with stages("graph"):
             network = _clients.build_client_graph(data.nodes, self)
         with stages("rounds"):

@@ -29,7 +29,6 @@ from fedjax_admm.ratings import ClientRatings, Ratings, read_ratings
 from fedjax_admm.solvers import FedMCADMM, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.traffic import totals
 from fedjax_admm.trials.solve._command import Stages
-from fedjax_admm.trials.solve._work import check_work
 from fedjax_admm.trials.solve.ratings._rounds import (
     advanced,
     fresh_factors,
@@ -46,7 +45,6 @@ MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
 KNOWN = 5  # an item needs so many ratings to be recommended
 _SWEEPS = 20  # of the biases
 _MORE = 4  # the fit to all ratings takes a fourth of the rounds more
-_AS_RUNS = 4  # what the search of a grid costs, in whole runs, at most
 _ROOMY = 2 * 10**7  # ratings
 
 
@@ -127,11 +125,7 @@ class RatingsFit:
 
 
 def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int]]:
-    """Read a file of ratings, and find the positions of the users of `settings.top` in it.
-
-    Raises:
-      InputError: the file cannot be read, all ratings are equal, or a user is unknown.
-    """
+    """Read a file of ratings, and find the positions of the users of `settings.top` in it."""
     user, item, rating = settings.user, settings.item, settings.rating
     table = read_ratings(path, user=user, item=item, rating=rating)
     if table.values.min() == table.values.max():
@@ -140,7 +134,7 @@ def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int
             "learn."
         )
     try:
-        return table, [table.user(identity) for identity in settings.top]
+        return table, [table.user(identity) for identity in settings.top or ()]
     except InputError as error:
         raise error.about("top") from None
 
@@ -154,9 +148,6 @@ def fit_ratings(
     and, with model "auto", between FedMC-ADMM and biases. Each client's test ratings are looked at
     once, for the errors that are reported. The fit to all ratings goes on from the judged run for
     a quarter of its rounds.
-
-    Raises:
-      InputError: the settings do not fit the table, or a run leaves the range of numbers.
     """
     settings, stages = fitted_to(settings, table), stages or Stages()
     with stages("split"):
@@ -176,45 +167,29 @@ def fit_ratings(
 
 
 def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
-    """Return settings with the numbers of clients that fit a table.
-
-    Raises:
-      InputError: there are fewer users than clients, or fewer clients than take part.
-    """
+    """Return settings with the numbers of clients that fit a table."""
     users, clients, sampled = table.num_users, settings.clients, settings.sampled
     clients = min(100, users) if clients is None else clients
     sampled = max(1, clients // 10) if sampled is None else sampled
-    for name, number, most, told, remedy in (
+    for name, number, most, kind, remedy in (
         ("clients", clients, users, "users", "every client needs a user"),
         ("sampled", sampled, clients, "clients", "so many take part in a round"),
     ):
         if number > most:
-            told = f"must be at most the number of {told} ({most}), but it is {number}; {remedy}"
-            raise settings.mistake(told, name)
+            limit = f"must be at most the number of {kind} ({most})"
+            raise settings.mistake(f"{limit}, but it is {number}; {remedy}", name)
     return replace(settings, clients=clients, sampled=sampled)
 
 
 def check_size(table: Ratings, settings: RatingsSettings) -> None:
-    """Check that a table is completed within a day and the memory.
-
-    Raises:
-      InputError: it is not, or the settings do not fit the table.
-    """
-    settings = fitted_to(settings, table)
-    clients, sampled = settings.clients, settings.sampled
+    """Check that the settings fit a table, and its factors into memory."""
+    clients = fitted_to(settings, table).clients
     assert clients is not None
-    assert sampled is not None
-    rank, rounds, steps = float(settings.rank), settings.rounds, settings.inner_steps
-    runs = 2 + (_AS_RUNS if settings.beta == AUTO else 1)
-    turns = float(runs) * rounds * sampled / clients
-    told = f"{rounds} rounds of {steps} {{inner_steps}} on {len(table)} ratings of rank "
-    check_work(
-        settings,
-        f"{told}{settings.rank} with {clients} clients",
-        "take fewer {rounds}, {clients} or {inner_steps}, or a smaller {rank}",
-        steps=float(runs) * rounds * steps,
-        numbers=4.0 * turns * steps * len(table) * rank,
-        held=rank * (table.num_users + 2.0 * clients * table.num_items) + 6.0 * len(table),
+    settings.check_memory(
+        f"a model of {len(table)} ratings of {{rank}} {settings.rank} with {clients} {{clients}}",
+        float(settings.rank) * (table.num_users + 2.0 * clients * table.num_items)
+        + 6.0 * len(table),
+        "take fewer {clients}, or a smaller {rank}",
     )
 
 
@@ -235,12 +210,12 @@ def recommended(
     known = _ratings_per_item(table) >= KNOWN if users else None
     lists = []
     for user in users:
-        wanted = np.array(known)
+        unrated = np.array(known)
         # A search for numbers of another type would copy the column.
         ends = np.array([user, user + 1], table.users.dtype)
-        wanted[table.items[slice(*table.users.searchsorted(ends))]] = False
+        unrated[table.items[slice(*table.users.searchsorted(ends))]] = False
         order = np.argsort(-factors.stars(user), kind="stable")
-        lists.append(order[wanted[order]][:most].tolist())
+        lists.append(order[unrated[order]][:most].tolist())
     return lists
 
 

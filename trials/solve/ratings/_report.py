@@ -22,11 +22,11 @@ from fedjax_admm.trials.solve.ratings._settings import AUTO
 
 FACTORS, CURVE = "factors.npz", "curve.csv"
 _FEW = 30  # errors of fewer ratings tell little
-_TIE = 0.002  # errors that differ by less are told to be equal
+_TIE = 0.002  # errors that differ by less count as equal
 
 
 def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
-    """Return what is told and written of a completed table; `shown` are positions of users."""
+    """Return the text and the files of a completed table; `shown` are positions of users."""
     table, factors, choice, curve = fit.table, fit.factors, fit.choice, fit.verdict.curve
     return Solution(
         settings=fit.settings,
@@ -200,14 +200,14 @@ def _remarks(fit: RatingsFit) -> list[str]:
 def _items_told(fit: RatingsFit, user: int, items: Sequence[int]) -> list[str]:
     table = fit.table
     name = f"User {printable(str(table.user_ids[user]))}"
-    told = [printable(str(table.item_ids[item])) for item in items]
+    names = [printable(str(table.item_ids[item])) for item in items]
     if not items:
         return [f"{name} has rated all items that have at least {KNOWN} ratings."]
     stars = np.clip(fit.factors.stars(user), table.values.min(), table.values.max())
     return [
         f"{name}: best predictions (stars) for items it has not rated, of those with at least "
         f"{KNOWN} ratings",
-        *(f"  item {it:<12} {stars[item]:.2f}" for it, item in zip(told, items, strict=True)),
+        *(f"  item {it:<12} {stars[item]:.2f}" for it, item in zip(names, items, strict=True)),
     ]
 
 

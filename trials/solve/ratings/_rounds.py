@@ -36,17 +36,8 @@ def advanced(
 ) -> tuple[list[dict[str, Any]], RoundState]:
     """Go on until so many rounds are done, from the first one if no state is given.
 
-    Args:
-      solver: FedMC-ADMM.
-      problem: what to run on.
-      key: a typed key.
-      settings: they say who takes part and how often records are made.
-      rounds: how many are done in the end.
-      state: where an earlier call ended.
-      watched: whether every record holds all errors; otherwise the last one does.
-
-    Returns:
-      The records, one after each `spacing` of the rounds of the settings, and the last state.
+    Returns the records, one after each `spacing` of the rounds of the settings, and the last state.
+    If `watched`, every record holds all errors; otherwise the last one does.
     """
     how = (solver, problem, key, _process(settings))
     every = records_every(settings)

@@ -55,11 +55,6 @@ class Trials:
 def search(number: int, rounds: Sequence[int], look: Look) -> Trials:
     """Find the value of a grid, in ascending order, whose error after the last round is smallest.
 
-    Args:
-      number: of values.
-      rounds: how many are done when the values are compared, ascending.
-      look: runs values.
-
     Returns:
       What is known; the best one is `best(rounds[-1])[0]`, if any is finite.
     """

@@ -3,21 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.solve._settings import (
+from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
-    SHARE,
-    Demand,
-    Settings,
     choice,
     number,
     random_seed,
     text,
     whole,
 )
+from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.ratings import Ratings
@@ -31,11 +29,7 @@ PENALTIES: dict[str, Callable[[float], Any]] = {
         penalties.squared_l2(weight), penalties.non_negative()
     ),
 }
-MODEL_CHOICES = (AUTO, "fedmc", "biases")
-_WEIGHT = Demand(lambda value: 0 <= value <= 1e30, "lie between 0 and 1e30")
-_BETA = Demand(
-    lambda value: 1e-30 <= value <= 1e30, "lie between 1e-30 and 1e30", "useful ones are about 1e5"
-)
+_LARGEST = 1e30
 
 
 @short_repr
@@ -46,30 +40,57 @@ class RatingsSettings(Settings):
     family: ClassVar[str] = "ratings"
     reads: ClassVar[str] = "File of ratings: user, item, rating; CSV, MovieLens, gzip."
 
-    user: str | None = text("Column of users: numbers or texts (the usual names).", None)
-    item: str | None = text("Column of items, likewise.", None)
-    rating: str | None = text("Column of the ratings.", None)
-    clients: int | None = whole("Clients that share the users (100, or the number of users).", None)
-    sampled: int | None = whole("Clients that take part in a round (a tenth of them).", None)
-    rank: int = whole("Numbers per user and per item.", 5)
-    rounds: int = whole("Rounds of FedMC-ADMM.", 400, at_most=MOST_ROUNDS)
-    inner_steps: int = whole("Steps per block in a client's turn.", 10)
-    penalty: str = choice("On users' and items' factors.", PENALTIES, "l2")
-    lam: float = number("Weight of the penalty on users' factors.", 1e-6, _WEIGHT)
-    gamma: float = number("Weight of the penalty on items' factors.", 1e-6, _WEIGHT)
-    beta: float | str = number("Weight of the clients' agreement.", AUTO, _BETA, word=AUTO)
-    model: str = choice(
-        "What is fitted to all ratings; auto: what validates better.", MODEL_CHOICES, AUTO
-    )
-    validation: float = number("Share of the ratings learnt from that judges beta.", 0.1, SHARE)
-    seed: int = random_seed("Seed of the split and of all draws.")
-    top: tuple[str, ...] = text(
-        "A user: print its best unrated items; repeatable.", (), metavar="USER", repeated=True
-    )
-    top_count: int = whole("How many items --top prints.", 10)
+    user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
+    item: Annotated[str | None, text("Column of items, likewise.")] = None
+    rating: Annotated[str | None, text("Column of the ratings.")] = None
+    clients: Annotated[
+        int | None, whole("Clients that share the users (100, or the number of users).")
+    ] = None
+    sampled: Annotated[
+        int | None, whole("Clients that take part in a round (a tenth of them).")
+    ] = None
+    rank: Annotated[int, whole("Numbers per user and per item.")] = 5
+    rounds: Annotated[int, whole("Rounds of FedMC-ADMM.", at_most=MOST_ROUNDS)] = 400
+    inner_steps: Annotated[int, whole("Steps per block of a client in a round.")] = 10
+    penalty: Annotated[str, choice("Penalty on users' and items' factors.", PENALTIES)] = "l2"
+    lam: Annotated[
+        float, number("Weight of the penalty on users' factors.", at_least=0, at_most=_LARGEST)
+    ] = 1e-6
+    gamma: Annotated[
+        float, number("Weight of the penalty on items' factors.", at_least=0, at_most=_LARGEST)
+    ] = 1e-6
+    beta: Annotated[
+        Any,
+        number(
+            "Weight of the clients' agreement; useful ones are about 1e5.",
+            at_least=1 / _LARGEST,
+            at_most=_LARGEST,
+            word=AUTO,
+        ),
+    ] = AUTO
+    model: Annotated[
+        str,
+        choice(
+            "Model that is fitted to all ratings; auto: the one that validates better.",
+            (AUTO, "fedmc", "biases"),
+        ),
+    ] = AUTO
+    validation: Annotated[
+        float, number("Share of the training ratings that judges beta.", above=0, below=1)
+    ] = 0.1
+    seed: Annotated[int, random_seed("Seed of the split and of all draws.")] = 2025
+    top: Annotated[
+        list[str] | None,
+        text(
+            "A user: print its best unrated items; repeatable.",
+            metavar="USER",
+            kind=lambda users: tuple(map(str, users)),
+        ),
+    ] = None
+    top_count: Annotated[int, whole("How many items --top prints.")] = 10
 
     def read(self, path: Path) -> tuple["Ratings", list[int]]:
-        """Read the table, and find the users whose best items are told."""
+        """Read the table, and find the users whose best items are printed."""
         from fedjax_admm.trials.solve.ratings._fit import read_table
 
         return read_table(path, self)

@@ -1,0 +1,154 @@
+"""Options of commands: typer's own, with the check of a value beside its help.
+
+    rounds: Annotated[int, whole("Rounds of my method.")] = 1000
+
+typer reads and shows such a parameter; as a field of `Settings` it is checked from Python too.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
+from typer.models import OptionInfo
+
+from fedjax_admm._checks import InputError, count, flag as check_flag, one_line, one_of
+from fedjax_admm._shown import short_repr
+
+LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
+MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
+
+
+@short_repr
+class Option(OptionInfo):
+    """An option: what typer shows, and how its value is checked."""
+
+    def __init__(self, help: str, check: Callable[[str, Any], Any], **shown: Any) -> None:
+        """Declare an option.
+
+        Args:
+          help: one line.
+          check: `(name, value) -> value`, which raises `InputError`.
+          **shown: arguments of `typer.Option`.
+        """
+        super().__init__(default=..., help=help, **shown)
+        self.check = check
+
+
+def whole(help_: str, *, at_least: int = 1, at_most: int = LARGEST_WHOLE) -> Option:
+    """Declare a whole number."""
+
+    def check(name: str, value: Any) -> int:
+        return count(name, value, at_least=at_least, at_most=at_most)
+
+    return Option(help_, check, parser=whole_number, metavar="INTEGER")
+
+
+def random_seed(help_: str) -> Option:
+    """Declare the seed of draws."""
+    return whole(help_, at_least=0, at_most=LARGEST_SEED)
+
+
+def number(
+    help_: str,
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    below: float = math.inf,
+    at_most: float = math.inf,
+    infinite: bool = False,
+    word: str | None = None,
+) -> Option:
+    """Declare a finite number, with `infinite` one that may be infinite.
+
+    Args:
+      help_: one line.
+      above: the number is greater.
+      at_least: the number is not smaller.
+      below: the number is smaller.
+      at_most: the number is not greater.
+      infinite: whether infinity is allowed.
+      word: such as "auto": may be given in place of a number.
+    """
+    limits = (
+        (lambda value: value > above, f"greater than {above:g}"),
+        (lambda value: value >= at_least, f"at least {at_least:g}"),
+        (lambda value: value < below or (infinite and below == value), f"less than {below:g}"),
+        (lambda value: value <= at_most, f"at most {at_most:g}"),
+    )
+
+    def check(name: str, value: Any) -> float | str:
+        if word is not None and str(value).strip().lower() == word:
+            return word
+        try:
+            checked = float(_plain(value))
+        except (TypeError, ValueError):
+            kind = "a number" if word is None else f"a number or {word}"
+            raise InputError(
+                f"must be {kind}, but it is {one_line(value)}", argument=name, value=value
+            ) from None
+        for holds, limit in limits:
+            if not holds(checked):
+                limit = "finite" if checked == math.inf == below else limit
+                raise InputError(
+                    f"must be {limit}, but it is {checked:g}", argument=name, value=value
+                )
+        return checked
+
+    if word is None:
+        return Option(help_, check, parser=real_number, metavar="NUMBER")
+    return Option(help_, check, parser=str, metavar=f"NUMBER|{word}")
+
+
+def choice(help_: str, known: Iterable[str]) -> Option:
+    """Declare one of a few names."""
+    names = list(known)
+
+    def check(name: str, value: Any) -> Any:
+        one_of(name, value, names)
+        return value
+
+    return Option(help_, check, metavar="|".join(names))
+
+
+def text(help_: str, *, metavar: str | None = None, kind: Callable[[Any], Any] = str) -> Option:
+    """Declare a text such as the name of a column; `kind` converts it, as `Path` does."""
+    return Option(help_, lambda _, value: kind(value), metavar=metavar)
+
+
+def flag(name: str, help_: str) -> Option:
+    """Declare an option without a value, such as "--raw"."""
+    return Option(help_, check_flag, param_decls=(name,))
+
+
+def whole_number(text: str) -> int:
+    """Read an option's text; typer's own message does not name the value."""
+    try:
+        return int(_plain(text))
+    except ValueError:
+        raise typer.BadParameter(f"{one_line(text)} is not a whole number.") from None
+
+
+def real_number(text: str) -> float:
+    """Read an option's text."""
+    try:
+        return float(_plain(text))
+    except ValueError:
+        raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or its text; Python would also read 1_000 and other scripts' digits."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError
+    return value
+
+
+Style = Annotated[
+    str | None, text("Style of the figure: default, paper or slides.", metavar="NAME")
+]
+Format = Annotated[
+    str | None,
+    text("Files of the figure: any of png,pdf,svg,pgf (png,pdf).", metavar="KIND,..."),
+]
+Columns = Annotated[int | None, whole("Figure width in page columns: 1 (3.5 in) or 2 (7.16 in).")]
