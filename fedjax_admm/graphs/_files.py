@@ -16,13 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, default_float, instance, is_concrete, one_line
-from fedjax_admm._host import (
-    LARGEST_NUMBER,
-    LONGEST_NAME,
-    SMALLEST_NUMBER,
-    edge_columns,
-    read_rows,
-)
+from fedjax_admm._host import Table, edge_columns, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 
@@ -174,7 +168,7 @@ def to_scipy(graph: Graph) -> Any:
 
 
 def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Graph, list[str]]:
-    """Read a CSV file with the columns head, tail[, weight]: one row per edge.
+    """Read a CSV or Parquet file with the columns head, tail[, weight]: one row per edge.
 
     The ends may be called source and target as well. Names of nodes may be any text; other columns
     are ignored, and spaces around cells too.
@@ -189,42 +183,16 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
       The graph, of weight 1 where there is no column weight, and the name of every node.
 
     Raises:
-      InputError: the file cannot be read, a column is missing, a name is missing or unknown, a
-        weight is not a positive number, or an edge is named twice or joins a node to itself; the
-        sentence names the line.
+      InputError: a column is missing, a name is missing or unknown, a weight is not a positive
+        number, or an edge is named twice or joins a node to itself; the sentence names the line.
     """
-    rows = _rows(path)
-    header = rows[0][1]
-    place = edge_columns(path, header)
-    edges, weights = [], []
-    for line, row in rows[1:]:
-        if any(cell.strip() for cell in row[len(header) :]):
-            raise InputError(
-                f"{path}, line {line}: there are {len(row)} cells, but the first line names "
-                f"{len(header)} columns",
-                value=path,
-                remedy="put names with commas in quotes, and write decimal points",
-            )
-        cells = {name: row[i].strip() if i < len(row) else "" for name, i in place.items()}
-        for name, cell in cells.items():
-            if not cell:
-                raise InputError(
-                    f"{path}, line {line}: {name} is missing",
-                    value=path,
-                    remedy="fill it in or remove that row",
-                )
-            if len(cell) > LONGEST_NAME:
-                raise InputError(
-                    f"{path}, line {line}: {name} must have {LONGEST_NAME} characters at most, "
-                    f"but it has {len(cell)}",
-                    value=path,
-                    remedy="repair that row",
-                )
-        head, tail, *_ = cells.values()
-        edges.append((line, head, tail))
-        weights.append(_weight(path, line, cells["weight"]) if "weight" in cells else 1.0)
-    names = _names(path, nodes, [name for _, *ends in edges for name in ends])
-    return from_edges(len(names), _numbered(path, edges, names), weights), names
+    columns, _ = edge_columns(path)
+    table = read_table(path, "add a row for each edge", lower=True)
+    heads, tails = (table.texts(column, complete=True).tolist() for column in columns[:2])
+    weights = table.numbers(columns[2:], complete=True, positive=True)
+    names = _names(path, nodes, [*heads, *tails])
+    edges = _numbered(table, list(zip(heads, tails, strict=True)), names)
+    return from_edges(len(names), edges, weights[:, 0] if columns[2:] else None), names
 
 
 def _plain(graph: Any) -> list[tuple[Any, Any, int]]:
@@ -248,94 +216,46 @@ def _check_entries(entries: Any) -> None:
             )
 
 
-def _rows(path: str | Path) -> list[tuple[int, list[str]]]:
-    """Read the rows of a CSV file that are not empty, each with its line of the file."""
-    rows = read_rows(path)
-    if not rows:
-        raise InputError(
-            f"{path} is empty",
-            value=path,
-            remedy="it must have the columns head, tail[, weight]",
-        )
-    return rows
-
-
-def _weight(path: str | Path, line: int, cell: str) -> float:
-    try:
-        # Python reads 1_000 as a number; in a file it is a slip.
-        value = float(cell.replace("_", "?"))
-    except ValueError:
-        raise InputError(
-            f"{path}, line {line}: weight must be a number, but it is {cell!r:.60}",
-            value=path,
-            remedy="repair that row",
-        ) from None
-    if not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
-        told = "positive and finite"
-        if 0 < value < np.inf:
-            told = f"between {SMALLEST_NUMBER:g} and {LARGEST_NUMBER:g}"
-        raise InputError(
-            f"{path}, line {line}: weight must be {told}, but it is {cell!r:.60}",
-            value=path,
-            remedy="remove or repair that row",
-        )
-    return value
-
-
-def _names(path: str | Path, nodes: Sequence[Any] | None, found: list[str]) -> list[str]:
+def _names(path: str | Path, nodes: Sequence[Any] | None, ends: list[str]) -> list[str]:
     """Return the names of all nodes in the order of the data."""
     if nodes is None:
-        if not found:
+        if not ends:
             raise InputError(
                 f"{path} has no edges",
                 value=path,
                 remedy="add rows, or give the names of the nodes",
             )
-        whole = all(re.fullmatch(r"[+-]?[0-9]+", name) for name in found)
-        return sorted(set(found), key=lambda name: (int(name) if whole else 0, name))
+        whole = all(re.fullmatch(r"[+-]?[0-9]+", name) for name in ends)
+        return sorted(set(ends), key=lambda name: (int(name) if whole else 0, name))
     names = [str(node).strip() for node in nodes]
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
-    if twice:
-        raise InputError(
-            f"must name each node once, but it repeats {twice[0]!r}",
-            argument="nodes",
-            value=nodes,
-        )
-    if not names:
-        raise InputError(
-            "must name at least one node, but it is empty",
-            argument="nodes",
-            value=nodes,
-        )
+    if twice or not names:
+        problem = f"it repeats {twice[0]!r}" if twice else "it is empty"
+        raise InputError(f"must name each node once, but {problem}", argument="nodes", value=nodes)
     return names
 
 
 def _numbered(
-    path: str | Path, edges: list[tuple[int, str, str]], names: list[str]
+    table: Table, edges: list[tuple[str, str]], names: list[str]
 ) -> list[tuple[int, int]]:
     """Turn names into numbers."""
     number = {name: i for i, name in enumerate(names)}
     first: dict[frozenset[str], int] = {}
-    for line, head, tail in edges:
-        for name in (head, tail):
-            if name not in number:
-                raise InputError(
-                    f"{path}, line {line}: node {name!r} is unknown",
-                    value=path,
-                    remedy="add it to nodes, or remove that row",
-                )
-        if head == tail:
-            raise InputError(
-                f"{path}, line {line}: node {head!r} is joined to itself",
-                value=path,
-                remedy="remove that row",
+    for row, (head, tail) in enumerate(edges):
+        unknown = [name for name in (head, tail) if name not in number]
+        before = first.setdefault(frozenset((head, tail)), row)
+        if unknown:
+            problem, remedy = (
+                f"node {unknown[0]!r} is unknown",
+                "add it to nodes, or remove that row",
             )
-        before = first.setdefault(frozenset((head, tail)), line)
-        if before != line:
-            raise InputError(
-                f"{path}, line {line}: nodes {head!r} and {tail!r} are joined in line {before} "
-                "already",
-                value=path,
-                remedy="remove one of the two rows",
-            )
-    return [(number[head], number[tail]) for _, head, tail in edges]
+        elif head == tail:
+            problem, remedy = f"node {head!r} is joined to itself", "remove that row"
+        elif before != row:
+            place = table.place(before).rpartition(", ")[2]
+            problem = f"nodes {head!r} and {tail!r} are joined in {place} already"
+            remedy = "remove one of the two rows"
+        else:
+            continue
+        raise InputError(f"{table.place(row)}: {problem}", value=edges[row], remedy=remedy)
+    return [(number[head], number[tail]) for head, tail in edges]

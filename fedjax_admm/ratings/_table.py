@@ -9,7 +9,7 @@ table.user(9)                         1
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,9 +65,6 @@ def from_arrays(
     users: ArrayLike,
     items: ArrayLike,
     values: ArrayLike,
-    *,
-    num_users: int | None = None,
-    num_items: int | None = None,
 ) -> Ratings:
     """Build a table of ratings from arrays.
 
@@ -79,9 +76,6 @@ def from_arrays(
       users: shape (ratings,), integers from 0; gaps are allowed.
       items: shape (ratings,), likewise.
       values: shape (ratings,); kept as float32. 0 is a rating like any other.
-      num_users: what numbers of users must be less than; any if None. Only users that occur are
-        kept all the same.
-      num_items: likewise for items.
 
     Returns:
       The table.
@@ -109,8 +103,8 @@ def from_arrays(
         raise InputError(
             "users, items and values must hold a rating, but they are empty", value=arrays
         )
-    _check_identities("users", arrays["users"], bound("num_users", num_users))
-    _check_identities("items", arrays["items"], bound("num_items", num_items))
+    _check_identities("users", arrays["users"])
+    _check_identities("items", arrays["items"])
     return tabulated(arrays["users"], arrays["items"], _single(arrays["values"]))
 
 
@@ -133,28 +127,7 @@ def _array(name: str, column: Any) -> np.ndarray:
         ) from None
 
 
-@short_repr
-class Bound(NamedTuple):
-    """What numbers of users or items must be less than."""
-
-    limit: int
-    shown: str
-    remedy: str
-
-
 Texts = dict[str, int] | None  # of a column of texts: the number that stands for each
-
-
-def bound(name: str, declared: int | None) -> Bound:
-    """Return the bound that a user declares as `name`; that of int64 if None.
-
-    Raises:
-      InputError: the declared bound is not a positive whole number.
-    """
-    if declared is None:
-        return Bound(2**63, "2**63", "repair it")
-    remedy = f"numbers count from 0: repair it, or declare a larger {name}"
-    return Bound(count(name, declared), f"{name} = {declared}", remedy)
 
 
 def tabulated(
@@ -162,8 +135,7 @@ def tabulated(
     items: np.ndarray,
     values: np.ndarray,
     *,
-    place: str = "ratings, entry",
-    number: Callable[[int], int] = int,
+    place: Callable[[int], str] = "ratings, entry {}".format,
     texts: tuple[Texts, Texts] = (None, None),
 ) -> Ratings:
     """Renumber and sort checked columns, and refuse two ratings of an item by one user.
@@ -172,15 +144,8 @@ def tabulated(
       users: shape (ratings,), integers from 0 that fit int64.
       items: shape (ratings,), likewise.
       values: shape (ratings,), float32 and finite; the table may keep this very array.
-      place: what the ratings stand in, for the message.
-      number: gives the number of a rating there, for the message.
+      place: names the place of a rating in its source, for the sentence.
       texts: of users and of items: which number stands for which; the tables' order is theirs then.
-
-    Returns:
-      The table.
-
-    Raises:
-      InputError: a user has rated an item twice.
     """
     rows, user_ids = _renumbered(users) if texts[0] is None else _by_text(users, texts[0])
     columns, item_ids = _renumbered(items) if texts[1] is None else _by_text(items, texts[1])
@@ -196,8 +161,8 @@ def tabulated(
             for given, known in zip((users, items), texts, strict=True)
         )
         raise InputError(
-            f"{place} {number(second)}: user {user} has rated item {item} in "
-            f"{place.split()[-1]} {number(first)} already, {values[first]:g} there and "
+            f"{place(second)}: user {user} has rated item {item} in "
+            f"{place(first).rpartition(', ')[2]} already, {values[first]:g} there and "
             f"{values[second]:g} here",
             remedy="remove one of the two",
         )
@@ -230,7 +195,7 @@ def _position(name: str, identity: int | str, identities: np.ndarray) -> int:
     return place
 
 
-def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
+def _check_identities(name: str, array: np.ndarray) -> None:
     if array.dtype.kind not in "iu":
         raise InputError(
             f"must hold integers, but its dtype is {array.dtype}",
@@ -239,16 +204,13 @@ def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
             remedy="repair numbers such as 1.5, and convert the whole ones with .astype(int)",
         )
     low, high = array.argmin(), array.argmax()
-    for wrong, entry, demand, remedy in (
-        (int(array[low]) < 0, low, "not be negative", "repair it"),
-        (int(array[high]) >= allowed.limit, high, f"be less than {allowed.shown}", allowed.remedy),
+    for entry, wrong, demand in (
+        (low, int(array[low]) < 0, "not be negative"),
+        (high, int(array[high]) >= 2**63, "be less than 2**63"),
     ):
         if wrong:
             raise InputError(
-                f"must {demand}, but entry {entry} is {array[entry]}",
-                argument=name,
-                value=array,
-                remedy=remedy,
+                f"must {demand}, but entry {entry} is {array[entry]}", argument=name, value=array
             )
 
 

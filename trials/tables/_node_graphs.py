@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host import edge_columns, printable, read_rows
+from fedjax_admm._host import edge_columns, printable
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import (
     Graph,
@@ -136,10 +136,9 @@ def read_node_graph(path: Path, names: tuple[str, ...]) -> NodeGraph:
     Raises:
       InputError: the file is malformed.
     """
-    graph, header = read_edges(path, nodes=names)[0], read_rows(path)[0][1]
-    places = edge_columns(path, header).values()
-    others = (name.strip() for place, name in enumerate(header) if place not in places)
-    return NodeGraph(graph, f"edges of {printable(path.name)}", ignored=tuple(others))
+    graph, _ = read_edges(path, nodes=names)
+    ignored = tuple(edge_columns(path)[1])
+    return NodeGraph(graph, f"edges of {printable(path.name)}", ignored=ignored)
 
 
 def node_distances(observations: Observations) -> np.ndarray:

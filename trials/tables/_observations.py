@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._host import MISSING, Table, read_table
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.tables._csv import MISSING, Table, read_csv
 
 INTERCEPT = "intercept"
 
@@ -91,8 +91,8 @@ def read_observations(
       InputError: the file cannot be read, a column is missing, a cell is not a number, or a node
         has too few rows; the sentence names line, column or node.
     """
-    table = read_csv(path, "its first line must name the columns")
-    if not table.rows:
+    table = read_table(path, "its first line must name the columns")
+    if not len(table.rows):
         raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
     wanted = _parsed_features(features, table.header)
     if (target, 0) in wanted:
@@ -120,7 +120,7 @@ def read_observations(
         keys, order = _ordering(times[kept])
         kept = kept[np.argsort(keys, kind="stable")]
         if any(lag for _, lag in wanted):
-            _check_times(table, node, owners[kept], time, times[kept], table.lines[kept])
+            _check_times(table, node, owners[kept], time, times[kept], kept)
 
     rows: dict[str, list[int]] = defaultdict(list)
     for name, row in zip(owners[kept].tolist(), kept.tolist(), strict=True):
@@ -203,15 +203,16 @@ def _ordering(texts: np.ndarray) -> tuple[np.ndarray, str]:
     return texts, "text"
 
 
-def _check_times(table: Table, node: str, owners, time: str, times, lines) -> None:
+def _check_times(table: Table, node: str, owners, time: str, times, rows) -> None:
     """Check that no node has two rows of one time: which one came before is not known."""
     seen: dict[tuple[str, str], int] = {}
-    for owner, moment, line in zip(owners.tolist(), times.tolist(), lines.tolist(), strict=True):
-        if (first := seen.setdefault((owner, moment), line)) != line:
+    for owner, moment, row in zip(owners.tolist(), times.tolist(), rows.tolist(), strict=True):
+        if (first := seen.setdefault((owner, moment), row)) != row:
+            earlier = table.place(min(first, row)).rpartition(", ")[2]
             raise InputError(
-                f"{table.path}, line {max(first, line)}: {node} {owner!r} has a row of {time} "
-                f"{moment!r} already in line {min(first, line)}; remove one of them, or the row "
-                "before is not known."
+                f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
+                f"{moment!r} already in {earlier}; remove one of them, or the row before is not "
+                "known."
             )
 
 
@@ -225,8 +226,8 @@ def _coordinates(table: Table, columns, owners, names: list[str], owner: str) ->
     for name in names:
         if name not in found:
             raise InputError(
-                f"{table.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; fill "
-                "them in or leave {coordinates} out.",
+                f"{table.layout.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; "
+                "fill them in or leave {coordinates} out.",
                 others=["coordinates"],
             )
     return np.stack([found[name] for name in names])

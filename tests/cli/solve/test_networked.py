@@ -580,7 +580,7 @@ SITE = ("--node", "site", "--target", "y", "--features")
          "line 3: b must be a number, but it is 'x2'; repair it, or leave the cell empty"),
         ("site,a,b,y\nu,1,1_0,3\n", BASIC, "line 2: b must be a number, but it is '1_0'"),
         ("site,a,b,y\nu,1,2,inf\n", BASIC, "line 2: y must be finite, but it is 'inf'"),
-        ("site,a,b,y\nu,1,2,3,5\n", BASIC, "line 2: there are 5 cells, but .* names 4 columns"),
+        ("site,a,b,y\nu,1,2,3,5\n", BASIC, "line 2: there are 5 cells, but line 1 has 4"),
         ("site,a,b,y\nu,,2,3\nv,1,2,nan\n", BASIC,
          "has no row with a value in every used column .site, a, b and y."),
         ("site,a,b,y\nu,1,2,3\nu,2,2,3\n", BASIC, "has one node only, 'u' in column site"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._host import check_edge_columns
+from fedjax_admm._host import edge_columns
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
@@ -90,7 +90,7 @@ class NetworkedSettings(Settings):
     def read(self, path: Path) -> "Observations":
         """Read the rows of all nodes."""
         if os.path.isfile(self.graph):
-            check_edge_columns(self.graph)
+            edge_columns(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
         from fedjax_admm.trials.tables import read_observations
 

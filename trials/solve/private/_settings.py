@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedjax_admm import losses
-from fedjax_admm._host import check_edge_columns
+from fedjax_admm._host import edge_columns
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._settings import (
     MOST_ROUNDS,
@@ -157,7 +157,7 @@ class PrivateSettings(Settings):
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
         if self.edges is not None and self.edges.is_file():
-            check_edge_columns(self.edges)
+            edge_columns(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)
