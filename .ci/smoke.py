@@ -23,7 +23,7 @@ def trial(key):
 
 def main() -> None:
     """Run, keep, resume, write, read and draw."""
-    names = ("jax", "jaxlib", "optax", "numpy", "chex", "matplotlib", "typer", "rich")
+    names = ("jax", "jaxlib", "optax", "numpy", "chex", "matplotlib", "pyarrow", "typer", "rich")
     print(", ".join(f"{name} {metadata.version(name)}" for name in names))
     with tempfile.TemporaryDirectory() as folder:
         store, key = ChunkStore(Path(folder) / "chunks"), jax.random.key(0)
@@ -32,6 +32,8 @@ def main() -> None:
             for _ in range(2)
         )
         np.testing.assert_array_equal(first.arrays["error"], again.arrays["error"])
+        (Path(folder) / "mine.csv").write_text("user,item,rating\nanna,1,5\nbob,2,3.5\n")
+        assert fa.ratings.read_ratings(Path(folder) / "mine.csv").user("bob") == 1
         out = Path(folder) / "run"
         for words in (
             ["list"],

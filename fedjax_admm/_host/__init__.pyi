@@ -26,7 +26,6 @@ from fedjax_admm._host._tables import (
     read_columns as read_columns,
     read_table as read_table,
     read_texts as read_texts,
-    split as split,
 )
 from fedjax_admm._host._texts import (
     escape_cell as escape_cell,

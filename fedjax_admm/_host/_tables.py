@@ -8,7 +8,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -51,13 +51,11 @@ class Layout:
         return f"{self.path}, line {line}"
 
 
-def first_row(path: str | Path, demand: str, separator: Callable[[str], str]) -> Layout:
-    """Read the first row that is not blank.
+def first_row(path: str | Path, demand: str, separators: Sequence[str] = (",",)) -> Layout:
+    """Read the first row that is not blank, and find what separates its cells.
 
-    Args:
-      path: the file.
-      demand: what an empty file must do.
-      separator: finds what separates the cells of a line.
+    Of several separators, the first one in the line that makes three cells of it counts; a space
+    is the last choice. `demand` says what an empty file must do.
     """
     with opened(path) as file:
         if file.peek(4).startswith(b"PAR1"):
@@ -73,16 +71,20 @@ def first_row(path: str | Path, demand: str, separator: Callable[[str], str]) ->
         raise InputError(f"{path} is empty", value=path, remedy=demand)
     if len(lines) == 1 and len(head) == _BLOCK:
         raise _too_long(path)
-    if re.search("[\ud800-\udfff]", lines[line]):
+    text = lines[line]
+    if re.search("[\ud800-\udfff]", text):
         raise _not_text(path)
-    mark = separator(lines[line])
-    return Layout(path, tuple(split(lines[line], mark)), mark, line + 1)
-
-
-def split(line: str, separator: str) -> list[str]:
-    """Return the cells of a line."""
-    cells = next(csv.reader([line], delimiter=separator[0]), [])
-    return [unescape_cell(cell).strip() for cell in cells[:: len(separator)]]
+    marks = [mark for mark in separators if mark in text] if len(separators) > 1 else separators
+    for mark in sorted(marks, key=lambda mark: (mark == " ", text.find(mark))):
+        cells = next(csv.reader([text], delimiter=mark[0]), [])[:: len(mark)]
+        if len(separators) == 1 or len(cells) >= 3:
+            cells = [unescape_cell(cell).strip() for cell in cells]
+            return Layout(path, tuple(cells), mark, line + 1)
+    raise InputError(
+        f"{path}, line {line + 1}: there must be three cells or more, separated by one of "
+        f"{', '.join(map(repr, separators))}, but there is {text!r:.80}",
+        value=path,
+    )
 
 
 def read_columns(
@@ -351,7 +353,7 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
     import pyarrow
     import pyarrow.compute
 
-    layout = first_row(path, demand, lambda _: ",")
+    layout = first_row(path, demand)
     size = len(layout.cells)
     parts, taken = [[pyarrow.array([], pyarrow.string())] * size], 0
     for part in read_texts(layout, range(size)):
@@ -361,7 +363,8 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
     columns = [pyarrow.chunked_array(chunks) for chunks in zip(*parts, strict=True)]
     filled = np.zeros(len(columns[0]), bool)
     for column in columns:
-        filled |= pyarrow.compute.utf8_trim_whitespace(column).to_numpy() != ""
+        texts = pyarrow.compute.call_function("utf8_trim_whitespace", [column])
+        filled |= texts.to_numpy() != ""
     header = tuple(name.lower() if lower else name for name in layout.cells)
     rows = np.flatnonzero(filled)
     return Table(layout, header, rows, tuple(column.filter(filled) for column in columns))
@@ -369,7 +372,7 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
 
 def edge_columns(path: str | Path) -> tuple[list[str], list[str]]:
     """Return the columns of a file of edges, the ends and perhaps the weight; and all others."""
-    cells = first_row(path, f"it must have the columns {_EDGES}", lambda _: ",").cells
+    cells = first_row(path, f"it must have the columns {_EDGES}").cells
     header = [cell.lower() for cell in cells]
     kinds = (["head", "tail"], ["source", "target"])
     ends = next((kind for kind in kinds if {*kind} <= {*header}), kinds[0])

@@ -24,7 +24,6 @@ from fedjax_admm._host import (
     first_row,
     read_columns,
     read_texts,
-    split,
 )
 from fedjax_admm.ratings._table import Ratings, Texts, tabulated
 
@@ -66,7 +65,7 @@ def read_ratings(
         a rating is not a finite number; or a user has rated an item twice. The sentence names the
         line and the value.
     """
-    row = first_row(path, "it must have a line for each rating: user, item, rating", _separator)
+    row = first_row(path, "it must have a line for each rating: user, item, rating", _SEPARATORS)
     chosen = {"user": user, "item": item, "rating": rating}
     named = any(chosen.values()) or not any(map(_NUMBER.fullmatch, row.cells))
     layout = replace(row, named=named or not row.separator)
@@ -111,19 +110,6 @@ _NUMBER = re.compile(
 )
 
 _Columns = tuple[np.ndarray, np.ndarray, np.ndarray]  # users, items, values
-
-
-def _separator(line: str) -> str:
-    """Return what separates the cells of the first line."""
-    marks = [mark for mark in _SEPARATORS if mark in line]
-    for mark in sorted(marks, key=lambda mark: (mark == " ", line.index(mark))):
-        if len(split(line, mark)) >= 3:
-            return mark
-    raise InputError(
-        "the first line of ratings must have three cells or more, user, item and rating, "
-        f"separated by tabs, '::', commas, semicolons or spaces, but it is {line!r:.80}",
-        value=line,
-    )
 
 
 def _place(layout: Layout, role: str, name: str | None) -> int:

@@ -150,7 +150,6 @@ ROWS = [
     _ranges("blank", "\n , ,\n\r\n", "is empty"),
     _ranges("nul", RANGES + "1,\0,5\n", "line 6: y must be a number"),
     _ranges("utf-16", RANGES.encode("utf-16"), "not UTF-8"),
-    _ranges("utf-16-unmarked", RANGES.encode("utf-16-le"), "no column"),
     _ranges("latin", RANGES.encode() + b"1,2,\xe9\n", "not UTF-8"),
     _ranges("surrogate", RANGES.encode() + b"1,2,\xed\xa0\x80\n", "not UTF-8"),
     _ranges("picture", b"\x89PNG\r\n\x1a\n" + bytes(99), "not UTF-8|no column"),

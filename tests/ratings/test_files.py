@@ -151,6 +151,12 @@ MISTAKES = [
     ("", {}, EMPTY),
     ("\n \r\n", {}, EMPTY),
     ("\nuser,item,rating\n\n", {}, " has no ratings below its line 2; add a row for each."),
+    (
+        "\nanything\n1,2,3\n",
+        {},
+        ", line 2: there must be three cells or more, separated by one of '\\t', '::', ',', ';', "
+        "' ', but there is 'anything'.",
+    ),
     (ROW + "\n1,3\n", {}, f", line 3: there are 2 cells, but line 1 has 3; {CELLS}"),
     ("1::2::3\n1::3::4::5\n", {}, f", line 2: there are 4 cells, but line 1 has 3; {CELLS}"),
     *[
@@ -249,13 +255,6 @@ def test_mistakes_get_a_sentence(content, options, ending, write):
     with pytest.raises(InputError) as caught:
         read_ratings(path, **options)
     assert str(caught.value).startswith(f"{path}{ending}")
-
-
-@pytest.mark.parametrize("content", ["1,2\n", "anything\n1,2,3\n"])
-def test_a_first_line_of_fewer_than_three_cells_is_shown(content, write):
-    first = content.split("\n")[0]
-    with pytest.raises(InputError, match=f"three cells or more, .* spaces, but it is '{first}'"):
-        read_ratings(write(content))
 
 
 @pytest.mark.data

@@ -47,7 +47,7 @@ class NetworkedSettings(Settings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""
 
     family: ClassVar[str] = "networked"
-    reads: ClassVar[str] = "CSV with a header, one row per node and time."
+    reads: ClassVar[str] = "CSV or Parquet with named columns, one row per node and time."
 
     node: str = text("Column that names the node of a row.")
     target: str = text("Column that is predicted.")
@@ -56,7 +56,7 @@ class NetworkedSettings(Settings):
         "Column that orders a node's rows: numbers, dates (order of the file).", None
     )
     graph: str = text(
-        "Who is compared: nodes with alike data, or a CSV file head|source,tail|target[,weight].",
+        "Who is compared: nodes with alike data, or a file head|source,tail|target[,weight].",
         "wasserstein",
         metavar="wasserstein|neighbours|FILE",
     )

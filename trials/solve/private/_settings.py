@@ -54,7 +54,7 @@ class PrivateSettings(Settings):
     """Fit a linear model to clients' data under differential privacy, and say what was spent."""
 
     family: ClassVar[str] = "private"
-    reads: ClassVar[str] = "CSV with a header, one row per sample of a client."
+    reads: ClassVar[str] = "CSV or Parquet with named columns, one row per sample of a client."
     timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
@@ -98,7 +98,7 @@ class PrivateSettings(Settings):
     )
     no_intercept: bool = flag("Do not append a constant feature.")
     edges: Path | None = text(  # noqa: RUF009
-        "CSV head,tail or source,target: who sends to whom (drawn).", None, kind=Path
+        "File head,tail or source,target: who sends to whom (drawn).", None, kind=Path
     )
     degree: float | None = number("Mean number of neighbours if drawn (3, or log(clients)).", None)
     graph_seed: int | None = random_seed("Seed of the drawn graph; public (2025).", None)
