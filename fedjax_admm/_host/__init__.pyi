@@ -6,6 +6,7 @@ from fedjax_admm._host._input_files import (
 from fedjax_admm._host._memory import (
     available as available,
     container_room as container_room,
+    cores as cores,
     host_bytes as host_bytes,
     shown as shown,
 )

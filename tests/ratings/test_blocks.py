@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm.ratings import BLOCK, ClientRatings, in_blocks
+from fedjax_admm.ratings.blocks import BLOCK, ClientRatings, in_blocks
 
 # Nobody, one rating, a block less one, a block, a block and one, many, nobody, few.
 COUNTS = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 700, 0, 5]

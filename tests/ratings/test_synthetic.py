@@ -158,7 +158,7 @@ def test_double_precision():
 @pytest.mark.parametrize(
     ("shape", "sentence"),
     [
-        ("ml-2m", "shape must be one of ml-100k, ml-1m, ml-10m, netflix, but it is 'ml-2m'"),
+        ("ml-2m", "shape must be one of ml-100k, ml-1m, ml-10m, netflix or "),
         ((0, 4, 1), "shape.users must be at least 1, but it is 0"),
         ((3, 4.5, 2), "shape.items must be a whole number, but it is 4.5"),
         ((3, 4, 0), "shape.ratings must be at least 1, but it is 0"),

@@ -84,7 +84,10 @@ MISTAKES = [
         ([1, 2], [1, 2], [1]),
         "users, items and values must have one entry per rating, but they have 2, 2 and 1.",
     ),
-    (([], [], []), "users, items and values must hold a rating, but they are empty."),
+    (
+        ([], [], []),
+        "users, items and values must have one entry per rating, but they have 0, 0 and 0.",
+    ),
     (
         ([1.5], [1], [1]),
         "users must hold integers, but its dtype is float64; repair numbers such as 1.5, and "
@@ -144,8 +147,6 @@ def test_the_earliest_repetition_is_named():
     [
         (5, "user must be one of the 3 that occur, from 2 to 9, but it is 5; take 4 or 9."),
         (1, "user must be one of the 3 that occur, from 2 to 9, but it is 1; take 2."),
-        (2**70, f"user must be one of the 3 that occur, from 2 to 9, but it is {2**70}; take 9."),
-        (-1, "user must be at least 0, but it is -1."),
         ("four", "user must be a whole number, but it is 'four'."),
     ],
 )

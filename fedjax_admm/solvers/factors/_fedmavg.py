@@ -30,8 +30,8 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import SquaredL2
-from fedjax_admm.ratings import (
-    FactorStart,
+from fedjax_admm.ratings import FactorStart
+from fedjax_admm.ratings.quadratics import (
     item_quadratics,
     largest_eigenvalue,
     smallest_curvature_bound,

@@ -54,9 +54,9 @@ from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import Exchange
 from fedjax_admm.penalties import Penalty
-from fedjax_admm.ratings import (
+from fedjax_admm.ratings import FactorStart
+from fedjax_admm.ratings.quadratics import (
     CURVATURE_BOUNDS,
-    FactorStart,
     copy_steps,
     curvature_bound,
     item_gradients,
@@ -195,7 +195,7 @@ def fedmc_admm(
       user_penalty: R_i, any penalty with a prox; a function of the rows of U_i.
       item_penalty: R, likewise.
       inner_steps: N, gradient steps per block.
-      bound: of the curvature: "fro", "spec" or "row" (`ratings.CURVATURE_BOUNDS`).
+      bound: of the curvature: "fro", "spec" or "row" (`ratings.quadratics.CURVATURE_BOUNDS`).
       start: where to start; it brings its own rank.
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.

@@ -21,7 +21,8 @@ from fedjax_admm.measures import (
     completion_residual,
     fresh_rating_error,
 )
-from fedjax_admm.ratings import from_arrays, item_gradients, read_ratings
+from fedjax_admm.ratings import from_arrays, read_ratings
+from fedjax_admm.ratings.quadratics import item_gradients
 from fedjax_admm.search import grid_search
 from tests.bits import hangs_on_rounding
 from tests.reference import fedmc as reference
