@@ -8,6 +8,7 @@ from_scipy(matrix), to_scipy(graph)            sparse symmetric matrices
 import re
 from collections import Counter
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, instance, is_concrete, one_line
+from fedjax_admm._checks import InputError, default_float, is_concrete, one_line
 from fedjax_admm._host import Table, edge_columns, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
@@ -30,52 +31,23 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
       graph: a `networkx.Graph`, or whatever has its methods.
       weight: the edge attribute that holds the weights; an edge without it has weight 1. All
         weights are 1 if None.
-
-    Returns:
-      The graph.
-
-    Raises:
-      InputError: the graph is directed, has parallel edges, has no nodes or joins a node to itself,
-        or a weight is not a positive number.
     """
+    problem = None
     if not (hasattr(graph, "is_directed") and hasattr(graph, "nodes")):
-        told = f"must be a graph of networkx, but it is {one_line(graph)}"
-        raise InputError(told, argument="graph", value=graph)
-    if graph.is_directed():
-        raise InputError(
-            "must be undirected, but it is directed",
-            argument="graph",
-            value=graph,
-            remedy="convert it with graph.to_undirected()",
-        )
-    if graph.is_multigraph():
-        raise InputError(
-            "must have one edge per pair of nodes, but it is a multigraph",
-            argument="graph",
-            value=graph,
-            remedy="add up parallel edges in a networkx.Graph",
-        )
+        problem, remedy = f"must be a graph of networkx, but it is {one_line(graph)}", None
+    elif graph.is_directed():
+        problem = "must be undirected, but it is directed"
+        remedy = "convert it with graph.to_undirected()"
+    elif graph.is_multigraph():
+        problem = "must have one edge per pair of nodes, but it is a multigraph"
+        remedy = "add up parallel edges in a networkx.Graph"
+    if problem:
+        raise InputError(problem, argument="graph", value=graph, remedy=remedy)
     number = {node: i for i, node in enumerate(graph.nodes)}
-    if not number:
-        raise InputError(
-            "must have at least one node, but it is empty",
-            argument="graph",
-            value=graph,
-        )
     ends, weights = [], []
-    for head, tail, value in graph.edges(data=weight, default=1) if weight else _plain(graph):
-        if head == tail:
-            raise InputError(
-                f"must join different nodes, but node {head!r} is joined to itself",
-                argument="graph",
-                value=graph,
-                remedy="remove that edge",
-            )
-        try:
-            weights.append(float(value))
-        except (TypeError, ValueError):
-            weights.append(np.nan)
-        if not 0 < weights[-1] < np.inf:
+    for head, tail, attributes in graph.edges(data=True):
+        value = attributes.get(weight, 1) if weight else 1
+        if not (isinstance(value, Real) and 0 < value < np.inf):
             raise InputError(
                 f"the attribute {weight!r} of edges must be a positive number, but that of "
                 f"{head!r} and {tail!r} is {value!r}",
@@ -83,6 +55,7 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
                 remedy="leave out edges of weight zero",
             )
         ends.append((number[head], number[tail]))
+        weights.append(float(value))
     return from_edges(len(number), ends, weights)
 
 
@@ -90,14 +63,8 @@ def from_scipy(matrix: Any) -> Graph:
     """Build a graph from a sparse symmetric matrix of weights, which stays sparse.
 
     Args:
-      matrix: shape (nodes, nodes), in any format of scipy; stored zeros are no edges.
-
-    Returns:
-      The graph.
-
-    Raises:
-      InputError: the matrix is not sparse or not square; a weight is negative or not finite; the
-        diagonal is not zero, or the matrix is not symmetric to rounding.
+      matrix: shape (nodes, nodes), symmetric to rounding, in any format of scipy; stored zeros
+        are no edges.
     """
     if not hasattr(matrix, "tocsr") or len(matrix.shape) != 2:
         raise InputError(
@@ -106,11 +73,9 @@ def from_scipy(matrix: Any) -> Graph:
             value=matrix,
             remedy="a dense one goes to from_matrix",
         )
-    if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+    if matrix.shape[0] != matrix.shape[1]:
         raise InputError(
-            f"must be square, but it has shape {matrix.shape}",
-            argument="matrix",
-            value=matrix,
+            f"must be square, but it has shape {matrix.shape}", argument="matrix", value=matrix
         )
     rows = matrix.tocsr().copy()
     if not np.issubdtype(rows.dtype, np.floating):
@@ -140,18 +105,11 @@ def from_scipy(matrix: Any) -> Graph:
 def to_scipy(graph: Graph) -> Any:
     """Return the symmetric matrix of a graph's weights as a `scipy.sparse.csr_array`.
 
-    Args:
-      graph: one graph, not a stack, outside any transformation.
-
-    Returns:
-      Shape (nodes, nodes), without absent edges.
-
-    Raises:
-      InputError: the graph is a stack, or is traced.
+    It has shape (nodes, nodes) and no absent edges. The graph is one, not a stack, outside any
+    transformation.
     """
     from scipy.sparse import coo_array
 
-    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     if not is_concrete(graph) or graph.heads.ndim != 1:
         raise InputError(
             "must be one graph with known edges, but it is traced or a stack",
@@ -193,10 +151,6 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
     names = _names(path, nodes, [*heads, *tails])
     edges = _numbered(table, list(zip(heads, tails, strict=True)), names)
     return from_edges(len(names), edges, weights[:, 0] if columns[2:] else None), names
-
-
-def _plain(graph: Any) -> list[tuple[Any, Any, int]]:
-    return [(head, tail, 1) for head, tail in graph.edges()]
 
 
 def _check_entries(entries: Any) -> None:

@@ -61,10 +61,9 @@ def _with_edge(*edge, **attributes):
             "graph must have one edge per pair of nodes, but it is a multigraph; add up parallel "
             "edges in a networkx.Graph.",
         ),
-        (nx.Graph(), "graph must have at least one node, but it is empty."),
         (
             _with_edge("a", "a"),
-            "graph must join different nodes, but node 'a' is joined to itself; remove that edge.",
+            "edges must join different nodes, but edge 0 is (0, 0); remove it.",
         ),
         *[
             (
@@ -149,7 +148,6 @@ def test_there_and_back(entries):
     ("matrix", "sentence"),
     [
         (np.zeros((1, 3)), "matrix must be square, but it has shape (1, 3)."),
-        (np.zeros((0, 0)), "matrix must be square, but it has shape (0, 0)."),
         ([[0, np.nan], [np.nan, 0]], "matrix must be finite, but entry (0, 1) is nan."),
         ([[0, -1], [-1, 0]], "matrix must not be negative, but entry (0, 1) is -1."),
         (

@@ -21,7 +21,7 @@ class RangeTable:
     anchors: np.ndarray  # shape=(sensors, dim), metres
     distances: np.ndarray  # shape=(sensors,), metres
     lines: np.ndarray  # shape=(sensors,): line of the file, from 1, the header included
-    ignored: tuple[str, ...] = ()  # columns of the file that are none of these
+    ignored: tuple[str, ...] = ()  # other columns of the file
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -38,14 +38,9 @@ class RangeTable:
 
 
 def read_ranges(path: Path) -> RangeTable:
-    """Read a CSV file with the columns x, y, [z,] range: one row per sensor, metres.
+    """Read a file with the columns x, y, [z,] range: one row per sensor, metres.
 
     Other columns are ignored; the order does not matter.
-
-    Raises:
-      InputError: the file cannot be read, a column is missing, a cell is not a finite number, a
-        range is not positive, there are too few sensors, or all stand at one place; the sentence
-        names line and column.
     """
     table = read_table(path, f"it must have the columns {_FORM}", lower=True)
     axes = [name for name in AXES if name in table.header or name != "z"]
