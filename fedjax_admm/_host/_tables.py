@@ -76,7 +76,10 @@ def first_row(path: str | Path, demand: str, separators: Sequence[str] = (",",))
         raise _not_text(path)
     marks = [mark for mark in separators if mark in text] if len(separators) > 1 else separators
     for mark in sorted(marks, key=lambda mark: (mark == " ", text.find(mark))):
-        cells = next(csv.reader([text], delimiter=mark[0]), [])[:: len(mark)]
+        try:
+            cells = next(csv.reader([text], delimiter=mark[0]), [])[:: len(mark)]
+        except csv.Error:  # a very long cell
+            raise _too_long(path) from None
         if len(separators) == 1 or len(cells) >= 3:
             cells = [unescape_cell(cell).strip() for cell in cells]
             return Layout(path, tuple(cells), mark, line + 1)

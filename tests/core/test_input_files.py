@@ -99,6 +99,7 @@ def test_a_table_of_parquet(tmp_path):
         (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
         (b"a,\xe9\n1,2\n", "is not UTF-8 text"),
         ("a\n" + "x" * 2**21, "has a row that is longer than 1048576 bytes"),
+        ("x" * 2**19 + "\n", "has a row that is longer than"),
         ("x" * 2**21, "has a row that is longer than 1048576 bytes"),
     ],
 )

@@ -77,8 +77,12 @@ ROWS = [
         for kind, path in (
             ("none", None),
             ("number", 0),
+            ("true", True),
             ("list", [(0, 1)]),
+            ("array", np.ones(3)),
+            ("bytes", b"a.csv"),
             ("nothing", ""),
+            ("zero-byte", "a\0b"),
         )
     ),
     # columns of ratings
