@@ -275,7 +275,7 @@ class FactorData(Clients, Protocol):
 
     num_items: int
     users_per_client: int  # of the largest client
-    by_user: Any  # `ratings.blocks.ClientRatings`: what is learnt from, sorted by user
+    by_user: Any  # `ratings.ClientRatings`: what is learnt from, sorted by user
     by_item: Any  # the same, sorted by item
     here: jax.Array  # shape=(clients, users_per_client), bool: which users there are
     mean: jax.Array  # shape=(): of the ratings that are learnt from
@@ -285,7 +285,7 @@ class FactorData(Clients, Protocol):
 class HeldOut(Protocol):
     """Ratings by which predictions are judged."""
 
-    held_out: Any  # `ratings.blocks.ClientRatings`
+    held_out: Any  # `ratings.ClientRatings`
     deviation: jax.Array  # shape=(): of the ratings that are learnt from, in their own units
 
 
