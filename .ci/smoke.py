@@ -24,7 +24,7 @@ def trial(key):
 def main() -> None:
     """Run, keep, resume, write, read and draw."""
     names = ("jax", "jaxlib", "optax", "numpy", "chex", "matplotlib", "jinja2", "typer", "rich")
-    names += ("filelock",)
+    names += ("filelock", "pyarrow")
     print(", ".join(f"{name} {metadata.version(name)}" for name in names))
     with tempfile.TemporaryDirectory() as folder:
         store, key = ChunkStore(Path(folder) / "chunks"), jax.random.key(0)
@@ -33,6 +33,8 @@ def main() -> None:
             for _ in range(2)
         )
         np.testing.assert_array_equal(first.arrays["error"], again.arrays["error"])
+        (Path(folder) / "mine.csv").write_text("user,item,rating\nanna,1,5\nbob,2,3.5\n")
+        assert fa.ratings.read_ratings(Path(folder) / "mine.csv").user("bob") == 1
         out = Path(folder) / "run"
         for words in (
             ["list"],

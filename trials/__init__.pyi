@@ -7,7 +7,6 @@ from fedjax_admm.trials import (
     results as results,
     running as running,
     solve as solve,
-    tables as tables,
 )
 from fedjax_admm.trials.engine import (
     ChunkStore as ChunkStore,

@@ -1,17 +1,12 @@
 from fedjax_admm._host._input_files import (
-    LARGEST_NUMBER as LARGEST_NUMBER,
-    LONGEST_LINE as LONGEST_LINE,
-    LONGEST_NAME as LONGEST_NAME,
-    SMALLEST_NUMBER as SMALLEST_NUMBER,
-    check_edge_columns as check_edge_columns,
     check_room as check_room,
-    edge_columns as edge_columns,
     opened as opened,
-    read_rows as read_rows,
+    unpacked as unpacked,
 )
 from fedjax_admm._host._memory import (
     available as available,
     container_room as container_room,
+    cores as cores,
     host_bytes as host_bytes,
     shown as shown,
 )
@@ -19,6 +14,19 @@ from fedjax_admm._host._programs import (
     KEPT as KEPT,
     compiled as compiled,
     compiled_once as compiled_once,
+)
+from fedjax_admm._host._tables import (
+    LARGEST_NUMBER as LARGEST_NUMBER,
+    LONGEST_NAME as LONGEST_NAME,
+    MISSING as MISSING,
+    SMALLEST_NUMBER as SMALLEST_NUMBER,
+    Layout as Layout,
+    Table as Table,
+    edge_columns as edge_columns,
+    first_row as first_row,
+    read_columns as read_columns,
+    read_table as read_table,
+    read_texts as read_texts,
 )
 from fedjax_admm._host._texts import (
     escape_cell as escape_cell,

@@ -48,3 +48,10 @@ def container_room(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
         except (OSError, ValueError, KeyError):  # no such group, or its limit is "max"
             continue
     return None
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

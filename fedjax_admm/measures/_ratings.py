@@ -21,7 +21,9 @@ from fedjax_admm._states import (
 )
 from fedjax_admm.capabilities import FactorData, HeldOut, needs
 from fedjax_admm.kernels import gram_gradient, safe_norm
-from fedjax_admm.ratings import ClientRatings, Factors, item_gradients, user_quadratics
+from fedjax_admm.ratings import Factors
+from fedjax_admm.ratings.blocks import ClientRatings
+from fedjax_admm.ratings.quadratics import item_gradients, user_quadratics
 
 
 @needs(FactorData, HeldOut, solver=[FactorPenalties], state=[FactorState])

@@ -43,15 +43,9 @@ from fedjax_admm.problems._rating_split import (
     split,
     spread_users,
 )
-from fedjax_admm.ratings import (
-    BLOCK,
-    ClientRatings,
-    DrawnRatings,
-    Home,
-    Ratings,
-    ratings_per_client,
-    sort_by_client,
-)
+from fedjax_admm.ratings import DrawnRatings, Ratings
+from fedjax_admm.ratings.blocks import BLOCK, ClientRatings
+from fedjax_admm.ratings.layout import Home, ratings_per_client, sort_by_client
 
 
 @pytree_dataclass

@@ -65,9 +65,6 @@ def draw_ratings(key: jax.Array, shape: str | Shape = "ml-100k") -> DrawnRatings
 
     Returns:
       The ratings, sorted by user and item.
-
-    Raises:
-      InputError: the shape is unknown, or asks for more than half of all pairs.
     """
     typed_key(key)
     size = _shape(shape)
@@ -114,20 +111,13 @@ def _normal(key, shape, share: float, dtype) -> jax.Array:
 
 
 def _shape(shape: str | Shape) -> Shape:
-    if isinstance(shape, str):
-        if shape not in SHAPES:
-            raise InputError(
-                f"must be one of {', '.join(SHAPES)}, but it is {shape!r}",
-                argument="shape",
-                value=shape,
-            )
+    if isinstance(shape, str) and shape in SHAPES:
         return SHAPES[shape]
     if not isinstance(shape, tuple) or len(shape) != len(Shape._fields):
         raise InputError(
-            f"must be a name or (users, items, ratings), but it is {shape!r}",
+            f"must be one of {', '.join(SHAPES)} or (users, items, ratings), but it is {shape!r}",
             argument="shape",
             value=shape,
-            remedy=f"names are {', '.join(SHAPES)}",
         )
     size = Shape(*(count(f"shape.{name}", n) for name, n in zip(Shape._fields, shape, strict=True)))
     if size.ratings > size.users * size.items // 2:

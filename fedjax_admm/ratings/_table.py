@@ -6,29 +6,29 @@ table.users, table.items              array([0, 0, 1]), array([0, 1, 0])
 table.user(9)                         1
 """
 
-import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, one_line
+from fedjax_admm._checks import InputError, count
 from fedjax_admm._shown import short_repr
 
 
 @short_repr
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """What is known of a matrix of users and items, sorted by user, then by item."""
+    """The known entries of a matrix of users and items, sorted by user, then by item."""
 
-    users: np.ndarray  # shape=(ratings,), int32: who rated, 0..num_users-1
-    items: np.ndarray  # shape=(ratings,), int32: what, 0..num_items-1
-    values: np.ndarray  # shape=(ratings,), float32: how
-    user_ids: np.ndarray  # shape=(num_users,), int64 or texts: what was given, ascending
+    users: np.ndarray  # shape=(ratings,), int32: 0..num_users-1
+    items: np.ndarray  # shape=(ratings,), int32: 0..num_items-1
+    values: np.ndarray  # shape=(ratings,), float32
+    user_ids: np.ndarray  # shape=(num_users,), int64 or texts: the source's, ascending
     item_ids: np.ndarray  # shape=(num_items,), int64 or texts
-    ignored: tuple[str, ...] = ()  # columns of the file that they were not read from
+    ignored: tuple[str, ...] = ()  # other columns of the file
 
     @property
     def num_users(self) -> int:
@@ -45,30 +45,15 @@ class Ratings:
         return len(self.values)
 
     def user(self, identity: int | str) -> int:
-        """Return the position of the user that was given as the number or text `identity`.
-
-        Raises:
-          InputError: no such user has rated.
-        """
+        """Return the position of the user with the number or text `identity`."""
         return _position("user", identity, self.user_ids)
 
     def item(self, identity: int | str) -> int:
-        """Return the position of the item that was given as the number or text `identity`.
-
-        Raises:
-          InputError: no such item has been rated.
-        """
+        """Return the position of the item with the number or text `identity`."""
         return _position("item", identity, self.item_ids)
 
 
-def from_arrays(
-    users: ArrayLike,
-    items: ArrayLike,
-    values: ArrayLike,
-    *,
-    num_users: int | None = None,
-    num_items: int | None = None,
-) -> Ratings:
+def from_arrays(users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Ratings:
     """Build a table of ratings from arrays.
 
     Users and items that occur are renumbered from 0 in ascending order of their numbers. Numbers
@@ -79,43 +64,30 @@ def from_arrays(
       users: shape (ratings,), integers from 0; gaps are allowed.
       items: shape (ratings,), likewise.
       values: shape (ratings,); kept as float32. 0 is a rating like any other.
-      num_users: what numbers of users must be less than; any if None. Only users that occur are
-        kept all the same.
-      num_items: likewise for items.
 
     Returns:
       The table.
 
     Raises:
-      InputError: the arrays have different lengths or no entries; a number of a user or an item is
-        no integer, negative or too large; a rating is not a finite number; or a user has rated an
-        item twice.
+      InputError: the arrays have different lengths; a user or an item is no whole number from 0; a
+        rating is not a finite number; or a user has rated an item twice.
     """
     columns = {"users": users, "items": items, "values": values}
-    arrays = {name: _array(name, column) for name, column in columns.items()}
-    for name, array in arrays.items():
-        if array.ndim != 1:
-            raise InputError(
-                f"must have shape (ratings,), but it has {array.shape}", argument=name, value=array
-            )
-    sizes = [array.size for array in arrays.values()]
-    if len(set(sizes)) > 1:
+    arrays = [_array(name, column) for name, column in columns.items()]
+    sizes = [array.size for array in arrays]
+    if len({0, *sizes}) != 2:
         raise InputError(
             f"users, items and values must have one entry per rating, but they have {sizes[0]}, "
             f"{sizes[1]} and {sizes[2]}",
-            value=arrays,
+            value=columns,
         )
-    if not sizes[0]:
-        raise InputError(
-            "users, items and values must hold a rating, but they are empty", value=arrays
-        )
-    _check_identities("users", arrays["users"], bound("num_users", num_users))
-    _check_identities("items", arrays["items"], bound("num_items", num_items))
-    return tabulated(arrays["users"], arrays["items"], _single(arrays["values"]))
+    _check_identities("users", arrays[0])
+    _check_identities("items", arrays[1])
+    return tabulated(arrays[0], arrays[1], _single(arrays[2]))
 
 
 def _array(name: str, column: Any) -> np.ndarray:
-    """Return a column as an array, whatever it holds."""
+    """Return a column as an array of one axis."""
     if np.ma.is_masked(column):
         raise InputError(
             "has masked entries, which would be taken for numbers",
@@ -123,38 +95,16 @@ def _array(name: str, column: Any) -> np.ndarray:
             value=column,
             remedy="leave them out",
         )
-    try:
-        return np.asarray(column)
-    except ValueError:  # lists of different lengths
-        raise InputError(
-            f"must have shape (ratings,), but it is {one_line(column)}",
-            argument=name,
-            value=column,
-        ) from None
-
-
-@short_repr
-class Bound(NamedTuple):
-    """What numbers of users or items must be less than."""
-
-    limit: int
-    shown: str
-    remedy: str
+    shape = "it is no array"
+    with suppress(ValueError):  # lists of different lengths
+        array = np.asarray(column)
+        if array.ndim == 1:
+            return array
+        shape = f"it has {array.shape}"
+    raise InputError(f"must have shape (ratings,), but {shape}", argument=name, value=column)
 
 
 Texts = dict[str, int] | None  # of a column of texts: the number that stands for each
-
-
-def bound(name: str, declared: int | None) -> Bound:
-    """Return the bound that a user declares as `name`; that of int64 if None.
-
-    Raises:
-      InputError: the declared bound is not a positive whole number.
-    """
-    if declared is None:
-        return Bound(2**63, "2**63", "repair it")
-    remedy = f"numbers count from 0: repair it, or declare a larger {name}"
-    return Bound(count(name, declared), f"{name} = {declared}", remedy)
 
 
 def tabulated(
@@ -162,8 +112,7 @@ def tabulated(
     items: np.ndarray,
     values: np.ndarray,
     *,
-    place: str = "ratings, entry",
-    number: Callable[[int], int] = int,
+    place: Callable[[int], str] = "ratings, entry {}".format,
     texts: tuple[Texts, Texts] = (None, None),
 ) -> Ratings:
     """Renumber and sort checked columns, and refuse two ratings of an item by one user.
@@ -172,15 +121,8 @@ def tabulated(
       users: shape (ratings,), integers from 0 that fit int64.
       items: shape (ratings,), likewise.
       values: shape (ratings,), float32 and finite; the table may keep this very array.
-      place: what the ratings stand in, for the message.
-      number: gives the number of a rating there, for the message.
+      place: names the place of a rating in its source, for the sentence.
       texts: of users and of items: which number stands for which; the tables' order is theirs then.
-
-    Returns:
-      The table.
-
-    Raises:
-      InputError: a user has rated an item twice.
     """
     rows, user_ids = _renumbered(users) if texts[0] is None else _by_text(users, texts[0])
     columns, item_ids = _renumbered(items) if texts[1] is None else _by_text(items, texts[1])
@@ -192,12 +134,12 @@ def tabulated(
     if repeat is not None:
         first, second = repeat
         user, item = (
-            given[second] if known is None else [*known][given[second]]
-            for given, known in zip((users, items), texts, strict=True)
+            column[second] if codes is None else [*codes][column[second]]
+            for column, codes in zip((users, items), texts, strict=True)
         )
         raise InputError(
-            f"{place} {number(second)}: user {user} has rated item {item} in "
-            f"{place.split()[-1]} {number(first)} already, {values[first]:g} there and "
+            f"{place(second)}: user {user} has rated item {item} in "
+            f"{place(first).rpartition(', ')[2]} already, {values[first]:g} there and "
             f"{values[second]:g} here",
             remedy="remove one of the two",
         )
@@ -210,14 +152,14 @@ _SPARE = 10**7  # a table of the numbers may be that much longer than the list o
 
 
 def _position(name: str, identity: int | str, identities: np.ndarray) -> int:
+    """Return the place of a user or an item among the sorted ones."""
     if identities.dtype.kind == "U":
         identity = str(identity)
-        place = int(np.searchsorted(identities, identity))
     else:
         if isinstance(identity, str) and identity.isascii() and identity.isdecimal():
             identity = int(identity)
-        identity = count(name, cast(int, identity), at_least=0, at_most=math.inf)
-        place = int(np.searchsorted(identities, min(identity, np.iinfo(np.int64).max)))
+        identity = count(name, cast(int, identity), at_least=0, at_most=2**63 - 1)
+    place = int(np.searchsorted(identities, identity))
     nearest = identities[max(place - 1, 0) : place + 1]
     if identity not in nearest:
         raise InputError(
@@ -230,7 +172,7 @@ def _position(name: str, identity: int | str, identities: np.ndarray) -> int:
     return place
 
 
-def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
+def _check_identities(name: str, array: np.ndarray) -> None:
     if array.dtype.kind not in "iu":
         raise InputError(
             f"must hold integers, but its dtype is {array.dtype}",
@@ -239,21 +181,18 @@ def _check_identities(name: str, array: np.ndarray, allowed: Bound) -> None:
             remedy="repair numbers such as 1.5, and convert the whole ones with .astype(int)",
         )
     low, high = array.argmin(), array.argmax()
-    for wrong, entry, demand, remedy in (
-        (int(array[low]) < 0, low, "not be negative", "repair it"),
-        (int(array[high]) >= allowed.limit, high, f"be less than {allowed.shown}", allowed.remedy),
+    for entry, wrong, demand in (
+        (low, int(array[low]) < 0, "not be negative"),
+        (high, int(array[high]) >= 2**63, "be less than 2**63"),
     ):
         if wrong:
             raise InputError(
-                f"must {demand}, but entry {entry} is {array[entry]}",
-                argument=name,
-                value=array,
-                remedy=remedy,
+                f"must {demand}, but entry {entry} is {array[entry]}", argument=name, value=array
             )
 
 
 def _single(array: np.ndarray) -> np.ndarray:
-    """Return a copy in float32, checked."""
+    """Return a copy in float32."""
     if array.dtype.kind not in "iuf":
         raise InputError(
             f"must hold numbers, but its dtype is {array.dtype}", argument="values", value=array

@@ -1,17 +1,19 @@
-"""Users' files are read only where they are files, fit the memory and stay as they are."""
+"""Users' files are read only where they are files and fit the memory; tables of any size alike."""
 
 import gzip
 import os
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import _input_files as input_files
+from fedjax_admm._host import _input_files as input_files, read_table
 from fedjax_admm.graphs import read_edges
 from fedjax_admm.ratings import read_ratings
-from fedjax_admm.trials.tables import read_csv
 
-READERS = {"edges": read_edges, "ratings": read_ratings, "table": lambda path: read_csv(path, "")}
+READERS = {"edges": read_edges, "ratings": read_ratings, "table": lambda path: read_table(path, "")}
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
@@ -26,66 +28,100 @@ def test_what_has_no_end_is_not_opened(read, tmp_path):
     ):
         with pytest.raises(InputError, match=f"is {kind}, not a file"):
             read(path)
+    with pytest.raises(InputError, match="none does not exist; check its name"):
+        read(tmp_path / "none")
 
 
-def test_a_name_that_comes_to_mean_a_pipe_is_not_waited_for(tmp_path, monkeypatch):
-    path = tmp_path / "mine.csv"
-    path.write_text("a\n1\n")
-    before = os.stat(path)
-    path.unlink()
-    os.mkfifo(path)
-    monkeypatch.setattr(input_files.os, "stat", lambda _: before)
-    with pytest.raises(InputError, match="is a pipe, not a file"):
-        read_csv(path, "")
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_unpacks_to_more_than_the_memory_is_told(read, tmp_path, monkeypatch):
+    rows = "".join(f"{row},{row + 1},{row},1,1\n" for row in range(10**5))
+    (tmp_path / "mine.gz").write_bytes(
+        gzip.compress(b"head,tail,user,item,rating\n" + rows.encode())
+    )
+    monkeypatch.setattr(input_files, "host_bytes", lambda: 10**5)
+    with pytest.raises(InputError, match=r"would take .* of memory, but 97\.7 KiB are free; take"):
+        read(tmp_path / "mine.gz")
 
 
-@pytest.mark.parametrize("change", ["longer", "empty", "touched", "gone"])
-def test_a_file_that_changes_while_it_is_read_is_told(change, tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text("a\n1\n")
+@pytest.fixture
+def read(tmp_path):
+    def call(content, **options):
+        path = tmp_path / "mine.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_table(path, "its first line must name the columns", **options)
 
-    def read():
-        with input_files.opened(path) as file:
-            file.readline()
-            if change == "longer":
-                path.write_text("a\n1\n2\n")
-            elif change == "empty":
-                os.truncate(path, 0)
-            elif change == "touched":
-                os.utime(path, (1, 1))
-            else:
-                path.unlink()
-
-    if change == "gone":
-        read()  # what is open stays
-    else:
-        with pytest.raises(InputError, match="was changed while it was read; try again when"):
-            read()
+    return call
 
 
-def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "mine.csv"
-    path.write_text("head,tail\n" + "a,b\n" * 100)
-    monkeypatch.setattr(input_files, "host_bytes", lambda: 100)
-    with pytest.raises(InputError, match="would take 410 bytes of memory, but 100 bytes are free"):
-        read_edges(path)
-    monkeypatch.setattr(input_files, "host_bytes", lambda: None)
-    with pytest.raises(InputError, match="joined in line 2 already"):
-        read_edges(path)
+def test_a_table_is_read_with_its_lines(read):
+    table = read('\ufeff a , B\n1, x \n\n , \n2,"y\nz"\n3,\n')
+    assert table.header == ("a", "B")
+    assert table.lines().tolist() == [2, 5, 7]
+    assert table.texts("B").tolist() == ["x", "y\nz", ""]
+    np.testing.assert_array_equal(table.numbers(["a"]), [[1], [2], [3]])
+    with pytest.raises(InputError, match="line 7: B is missing; fill it in or remove that row"):
+        table.texts("B", complete=True)
+    assert read("A,b\n", lower=True).header == ("a", "b")
+    assert read("a,b").texts("b").tolist() == []
+    assert read("a\r1\r2\r").texts("a").tolist() == ["1", "2"]
 
 
-def test_short_rows_that_become_larger_than_the_memory_are_told_early(tmp_path, monkeypatch):
-    path = tmp_path / "mine.csv"
-    path.write_text("a\n" + "1\n" * 5000)
-    monkeypatch.setattr(input_files, "LOOK_EVERY", 10_000)
-    monkeypatch.setattr(input_files, "host_bytes", lambda: 20_000)
-    with pytest.raises(InputError, match=r"would take .* KiB of memory, but 19\.5 KiB"):
-        read_csv(path, "")
+def test_numbers_are_those_of_python(read):
+    texts = [" 1e-3 ", "+5", "-.5", "0.1234567890123456789", "1e60", "4.35e-7"]
+    table = read("a\n" + "\n".join(texts))
+    assert table.numbers(["a"]).ravel().tolist() == [float(text) for text in texts]
+    table = read("a,b\n1,NA\n,2\n")
+    np.testing.assert_array_equal(table.numbers(["a", "b"]), [[1, np.nan], [np.nan, 2]])
+    with pytest.raises(InputError, match="line 3: a is missing; fill it in or remove that row"):
+        table.numbers(["a"], complete=True)
+    with pytest.raises(InputError, match="line 2: b must be a number, but it is 'NA'; repair that"):
+        table.numbers(["b"], complete=True)
+    with pytest.raises(InputError, match="line 2: a must be at least 1e-60, but it is '1e-61'"):
+        read("a\n1e-61\n").numbers(["a"], positive=True)
 
 
-def test_ratings_that_unpack_to_more_than_the_memory_are_told(tmp_path, monkeypatch):
-    path = tmp_path / "mine.gz"
-    path.write_bytes(gzip.compress(b"1,1,1\n" * 200_000))
-    monkeypatch.setattr(input_files, "host_bytes", lambda: 10**6)
-    with pytest.raises(InputError, match=r"would take .* MiB of memory, but 976\.6 KiB"):
-        read_ratings(path)
+def test_a_table_of_parquet(tmp_path):
+    columns = {"node": ["p", None, "q"], "x": [0.1, np.pi, 3], "n": [1, None, 2]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "mine.parquet")
+    table = read_table(tmp_path / "mine.parquet", "")
+    assert table.texts("node").tolist() == ["p", "", "q"]
+    np.testing.assert_array_equal(table.numbers(["x", "n"]), [[0.1, 1], [np.pi, np.nan], [3, 2]])
+    with pytest.raises(InputError, match=r"mine.parquet, row 2: n is missing"):
+        table.numbers(["n"], complete=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (" \n", "is empty; its first line must name the columns"),
+        ("a,b\n1,2\n\n3\n", "line 4: there are 1 cells, but line 1 has 2; repair that row"),
+        ('a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is never closed"),
+        (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
+        (b"a,\xe9\n1,2\n", "is not UTF-8 text"),
+        ("a\n" + "x" * 2**21, "has a row that is longer than 1048576 bytes"),
+        ("x" * 2**19 + "\n", "has a row that is longer than"),
+        ("x" * 2**21, "has a row that is longer than 1048576 bytes"),
+    ],
+)
+def test_a_damaged_table_gets_a_sentence(read, content, sentence):
+    with pytest.raises(InputError, match=sentence):
+        read(content)
+
+
+def test_a_column_that_is_not_used_may_be_there_twice(read):
+    table = read("a,note,note\n1,x,y\n")
+    table.require(["a"])
+    with pytest.raises(InputError, match="names the column note twice; rename one of them"):
+        table.require(["a", "note"])
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        (None, "has no column b and c; its columns are a\\."),
+        ("a, b, c", "has no column b and c; its first line must name the columns a, b, c, sep"),
+    ],
+)
+def test_a_column_that_is_not_there_is_told(read, form, sentence):
+    with pytest.raises(InputError, match=sentence):
+        read("a\n1\n").require(["a", "b", "c", "b"], form)

@@ -100,7 +100,7 @@ def test_item_means(problem):
 
 
 def test_damped_biases(problem):
-    for damping in (5, 0.5):
+    for damping in (5, 0.5, 0):
         biases = fedmc.damped_biases(*DATA, damping=damping, sweeps=20)
         check(problem, biases_of(problem, damping, sweeps=20), *biases)
 

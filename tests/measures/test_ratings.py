@@ -14,7 +14,8 @@ from fedjax_admm.measures import (
 )
 from fedjax_admm.measures._ratings import squared_error
 from fedjax_admm.problems import matrix_completion_of_clients
-from fedjax_admm.ratings import BLOCK, ClientRatings, Factors
+from fedjax_admm.ratings import Factors
+from fedjax_admm.ratings.blocks import BLOCK, ClientRatings
 from fedjax_admm.solvers import fed_mc_admm, fed_mc_theory_beta
 from fedjax_admm.solvers._factors import FactorsState
 from fedjax_admm.solvers.factors._fed_mc import FedMCClients

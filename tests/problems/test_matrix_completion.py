@@ -13,7 +13,8 @@ import pytest
 from fedjax_admm import InputError
 from fedjax_admm.problems import matrix_completion, matrix_completion_of_clients
 from fedjax_admm.problems._rating_split import share_of
-from fedjax_admm.ratings import BLOCK, DrawnRatings, Ratings, from_arrays
+from fedjax_admm.ratings import DrawnRatings, Ratings, from_arrays
+from fedjax_admm.ratings.blocks import BLOCK
 
 USERS, ITEMS, CLIENTS = 61, 30, 7
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm.ratings import BLOCK, ClientRatings, in_blocks
+from fedjax_admm.ratings.blocks import BLOCK, ClientRatings, in_blocks
 
 # Nobody, one rating, a block less one, a block, a block and one, many, nobody, few.
 COUNTS = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 700, 0, 5]
@@ -163,32 +163,6 @@ def test_a_pass_over_some_clients_keeps_their_order(clients):
     check(visited(listed, jnp.asarray(clients, jnp.int32), 128), drawn, clients)
 
 
-@pytest.mark.parametrize(("chunk", "same"), [(1, 64), (65, 128), (100, 128)])
-@pytest.mark.slow
-def test_chunks_are_whole_blocks(chunk, same):
-    drawn = draw(2)
-    listed = blocks_of(*drawn, by="users")
-    clients = jnp.asarray([5, 4, 1], jnp.int32)
-    sizes = set()
-
-    def add(carry, place, users, items, values):
-        sizes.add(users.shape)
-        return carry
-
-    listed.fold(clients, jnp.zeros(()), add, chunk)
-    assert sizes == {(same,)}
-    check(visited(listed, clients, chunk), drawn, [5, 4, 1])
-
-
-def test_the_bound_never_truncates():
-    """All places taken by the largest clients, with the smallest bound."""
-    drawn = draw(3)
-    listed = tight(blocks_of(*drawn, by="users"))
-    largest = np.argsort(COUNTS)[::-1][:3]
-    check(visited(listed, jnp.asarray(largest, jnp.int32), 128), drawn, largest)
-    check(visited(listed, jnp.asarray([5], jnp.int32), 128), drawn, [5])
-
-
 def test_a_batch_of_passes():
     """Over ratings and clients at once, as one after another."""
     draws = [draw(seed) for seed in (4, 5)]
@@ -268,12 +242,6 @@ def long_list(values):
     )
 
 
-def test_the_total_of_a_million_tenths():
-    number = 2**20
-    found = float(sum_of_values(long_list(np.full(number, 0.1))))
-    assert found == pytest.approx(number * float(np.float32(0.1)), rel=1e-6)
-
-
 def test_the_total_of_a_million_numbers():
     """What cancels leaves a sum to the rounding of its largest parts."""
     values = np.random.default_rng(8).standard_normal(2**20).astype(np.float32)
@@ -300,12 +268,6 @@ def test_many_additions_are_as_exact_as_one():
     exact = number * float(tenth)
     assert abs(float(plain) / exact - 1) > 1e-4
     assert float(total) == pytest.approx(exact, rel=1.2e-7)
-
-
-def test_ten_million_additions_are_as_exact_as_one():
-    tenth, number = jnp.float32(0.1), 10**7
-    _, total = repeated(tenth, number)
-    assert float(total) == pytest.approx(number * float(tenth), rel=1.2e-7)
 
 
 def test_small_after_large_and_large_after_small():

@@ -52,12 +52,6 @@ def check_shape(drawn, shape):
     assert abs(len(users) / shape.ratings - 1) <= 0.003
 
 
-def test_shapes_of_the_literature():
-    assert SHAPES["ml-100k"] == (943, 1682, 100_000)
-    assert SHAPES["ml-1m"] == (6040, 3449, 999_714)
-    assert set(SHAPES) == {"ml-100k", "ml-1m", "ml-10m", "netflix"}
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_and_values(seed):
@@ -106,20 +100,6 @@ def test_the_key_decides():
     assert np.any(np.asarray(movies(0).values) != np.asarray(movies(1).values))
 
 
-@pytest.mark.slow
-def test_another_shape():
-    drawn = batch(SMALL, 200)
-    number = []
-    for i in range(200):
-        one = jax.tree.map(lambda leaf, i=i: leaf[i], drawn)
-        number.append(int(np.sum(one.present)))
-        assert number[-1] == np.argmin(np.append(np.asarray(one.present), False))
-        users, items, values = found(one)
-        assert np.all(np.diff(users * 40 + items) > 0)
-        assert set(np.unique(values)) <= {1, 2, 3, 4, 5}
-    assert np.mean(number) == pytest.approx(900, rel=0.02)
-
-
 @pytest.mark.thorough
 def test_a_problem_of_that_shape_wastes_little():
     """In 100 clients of very different sizes; stacked, they would waste half of the memory."""
@@ -141,7 +121,7 @@ def test_larger_shapes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(2, 2, 1), (3, 4, 6), (10, 5, 3), (1000, 2, 700), (2, 500, 500)])
+@pytest.mark.parametrize("shape", [(9, 1, 4), (3, 4, 6), (1000, 2, 700), (2, 500, 500)])
 def test_odd_shapes(shape):
     drawn = draw_ratings(jax.random.key(0), shape)
     users, items, _ = found(drawn)
@@ -149,40 +129,15 @@ def test_odd_shapes(shape):
     assert len(set(zip(users.tolist(), items.tolist(), strict=True))) == len(users)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_double_precision():
-    check_shape(draw_ratings(jax.random.key(0)), SHAPES["ml-100k"])
-
-
 @pytest.mark.parametrize(
     ("shape", "sentence"),
     [
-        ("ml-2m", "shape must be one of ml-100k, ml-1m, ml-10m, netflix, but it is 'ml-2m'"),
-        ((0, 4, 1), "shape.users must be at least 1, but it is 0"),
+        ("ml-2m", "shape must be one of ml-100k, ml-1m, ml-10m, netflix or "),
+        ((3, 4), "shape must be one of ml-100k"),
         ((3, 4.5, 2), "shape.items must be a whole number, but it is 4.5"),
-        ((3, 4, 0), "shape.ratings must be at least 1, but it is 0"),
         ((3, 4, 7), r"shape.ratings must be at most half of all pairs \(6\), but it is 7"),
     ],
 )
 def test_mistakes_get_a_sentence(shape, sentence):
     with pytest.raises(InputError, match=sentence):
         draw_ratings(jax.random.key(0), shape)
-
-
-@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2, 1), 5])
-def test_shapes_that_are_no_triples_get_a_sentence(shape):
-    with pytest.raises(InputError, match="shape"):
-        draw_ratings(jax.random.key(0), shape)
-
-
-@pytest.mark.thorough
-def test_one_item():
-    users, items, _ = found(draw_ratings(jax.random.key(0), (9, 1, 4)))
-    assert 1 <= len(users) <= 4
-    assert not np.any(items)
-
-
-def test_raw_keys_get_a_sentence():
-    with pytest.raises(InputError, match="key must be a typed key"):
-        draw_ratings(0)

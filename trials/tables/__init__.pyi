@@ -1,5 +1,4 @@
 from fedjax_admm.trials.tables._cells import csv_text as csv_text
-from fedjax_admm.trials.tables._csv import Table as Table, read_csv as read_csv
 from fedjax_admm.trials.tables._digits import (
     DIGITS as DIGITS,
     Images as Images,

@@ -16,22 +16,19 @@ Reference: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwrit
 files and their format IDX).
 """
 
-import gzip
 import math
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import check_room, opened
+from fedjax_admm._host import check_room, unpacked
 from fedjax_admm._linear_algebra import top_eigenvector
 from fedjax_admm._shown import short_repr
 
@@ -44,7 +41,6 @@ DIGITS = 4
 _PLACES = (".", "mnist", "MNIST/raw")
 _IMAGES, _LABELS = 0x0803, 0x0801  # bytes in three dimensions and in one
 _SYNTHETIC_IMAGES = 180  # of each digit, as many as scikit-learn has
-_BLOCK = 2**24  # bytes that are read at a time
 
 
 @short_repr
@@ -55,8 +51,8 @@ class Images:
     pixels: np.ndarray  # shape=(images, height * width), uint8
     digits: np.ndarray  # shape=(images,), int32, from 0
     white: int  # the pixel that stands for 1
-    source: str  # what they are, in a few words
-    kinds: int = DIGITS  # how many digits
+    source: str  # in a few words
+    kinds: int = DIGITS  # number of digits
 
     def scaled(self) -> np.ndarray:
         """Return the pixels as float32 in [0, 1]."""
@@ -70,19 +66,13 @@ class Images:
 def load_digits(data: str, kinds: int = DIGITS) -> Images:
     """Load the images that a setting `data` asks for, as above; once for the same files.
 
-    Args:
-      data: as above.
-      kinds: how many digits, from 0 on: at most 10.
-
-    Raises:
-      InputError: the folder holds no such files, one is damaged, or scikit-learn is asked for and
-        not installed.
+    `kinds` is the number of digits, from 0 on: at most 10.
     """
     if data == SYNTHETIC:
         return drawn_digits(kinds=kinds)
     if data == SCIKIT_LEARN:
-        if found := scikit_learn_digits(kinds):
-            return found
+        if images := scikit_learn_digits(kinds):
+            return images
         raise InputError(
             f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or set "
             f"data={SYNTHETIC}."
@@ -90,7 +80,8 @@ def load_digits(data: str, kinds: int = DIGITS) -> Images:
     folder = data or os.environ.get(VARIABLE)
     pair = find_files(Path(folder).expanduser()) if folder else None
     if pair is not None:
-        return _read_pair(pair, kinds)
+        stamps = tuple((str(path.resolve()), path.stat().st_mtime_ns) for path in pair)
+        return _read_pair(stamps, kinds)
     if data:
         raise InputError(
             f"must name a folder with MNIST files, but {data} holds none",
@@ -103,82 +94,56 @@ def load_digits(data: str, kinds: int = DIGITS) -> Images:
 
 
 def find_files(folder: Path) -> tuple[Path, Path] | None:
-    """Return the files of images and labels in a folder, or None where there are none.
-
-    Raises:
-      InputError: one of a pair is missing, or the folder cannot be read.
-    """
+    """Return the files of images and labels in a folder, or None where there are none."""
     for place in _PLACES:
         for part in ("train", "t10k"):
-            images = _one_of(folder / place, f"{part}-images", "idx3-ubyte")
-            labels = _one_of(folder / place, f"{part}-labels", "idx1-ubyte")
-            if images is not None and labels is not None:
-                return images, labels
-            if images is not None or labels is not None:
-                there = labels if images is None else images
-                missing = f"{part}-{'images-idx3' if images is None else 'labels-idx1'}-ubyte"
-                raise InputError(f"{there} lies there without {missing}; put that beside it.")
+            kinds = ("images-idx3", "labels-idx1")
+            pair = [_one_of(folder / place, f"{part}-{kind}-ubyte") for kind in kinds]
+            if all(pair):
+                return pair[0], pair[1]
+            for path, missing in zip(pair, reversed(kinds), strict=True):
+                if path is not None:
+                    raise InputError(
+                        f"{path} lies there without {part}-{missing}-ubyte; put that beside it."
+                    )
     return None
 
 
-def _one_of(folder: Path, stem: str, kind: str) -> Path | None:
-    names = [f"{stem}{mark}{kind}{end}" for mark in "-." for end in ("", ".gz")]
-    try:
-        return next((folder / name for name in names if (folder / name).is_file()), None)
-    except OSError as error:
-        raise InputError(f"cannot look into {folder}: {error.strerror}; check data.") from None
+def _one_of(folder: Path, name: str) -> Path | None:
+    """Return the file of a name, gzipped or not, with a hyphen or a dot before idx."""
+    names = [mark + end for mark in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
+    return next((folder / name for name in names if os.path.isfile(folder / name)), None)
 
 
 def read_idx(path: Path, magic: int) -> np.ndarray:
-    """Read a file of bytes in the format IDX, gzipped if its name ends in .gz.
+    """Read a file of bytes in the format IDX, gzipped or not.
 
-    `magic` is what it must begin with; its last byte is the number of dimensions.
-
-    Raises:
-      InputError: the file cannot be read or is damaged; the sentence names it.
+    `magic` is its first number; the last byte of that is the number of dimensions. No more is read
+    than the head says: a small file may be a large one that was compressed.
     """
-    with opened(path) as file:
-        unpacked = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-        try:
-            return _read_idx(path, unpacked, magic)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise InputError(f"{path} is not a whole gzip file; fetch it again.") from None
-
-
-def _read_idx(path: Path, file: BinaryIO | gzip.GzipFile, magic: int) -> np.ndarray:
-    """Read no more than the head says: a small file may be a large one that was compressed."""
-    remedy = "fetch it again"
     dimensions = magic & 0xFF
-    content = file.read(4 * (1 + dimensions))
-    head = np.frombuffer(content[: len(content) // 4 * 4], ">u4")
-    if head.size == 0 or head[0] != magic:
-        found = f"begins with 0x{head[0]:08x}" if head.size else "is too short"
-        raise InputError(f"{path} must begin with 0x{magic:08x}, but it {found}; {remedy}.")
-    if head.size <= dimensions:
-        raise InputError(f"{path} ends within its head; {remedy}.")
-    shape = tuple(int(size) for size in head[1 : 1 + dimensions])
-    start = 4 * (1 + dimensions)
-    wanted = math.prod(shape)
-    content = bytearray()
-    while len(content) <= wanted and (block := file.read(_BLOCK)):
-        content += block
-        check_room(path, 2 * len(content))  # it may be moved as it grows
-    if len(content) != wanted:
-        found = "more" if len(content) > wanted else start + len(content)
+    with unpacked(path) as file:
+        head = np.frombuffer(file.read(4 * (1 + dimensions)).ljust(4 * (1 + dimensions)), ">u4")
+        shape = tuple(int(size) for size in head[1:])
+        if head[0] != magic:
+            raise InputError(
+                f"{path} must begin with 0x{magic:08x}, but it begins with 0x{head[0]:08x}; fetch "
+                "it again."
+            )
+        size = math.prod(shape)
+        check_room(path, 2 * size)
+        content = file.read(min(size + 1, 2**40))
+    if len(content) != size:
         raise InputError(
-            f"{path} must hold {start + wanted} bytes for {' x '.join(map(str, shape))}, but it "
-            f"holds {found}; {remedy}."
+            f"{path} must hold {size} bytes below its head, for "
+            f"{' x '.join(map(str, shape))}, but it does not; fetch it again."
         )
-    return np.frombuffer(bytes(content), np.uint8).reshape(shape)
-
-
-def _read_pair(pair: tuple[Path, Path], kinds: int) -> Images:
-    stamps = tuple((str(path.resolve()), path.stat().st_mtime_ns) for path in pair)
-    return _read_stamped(stamps, kinds)
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 @lru_cache(maxsize=2)
-def _read_stamped(stamps: tuple[tuple[str, int], ...], kinds: int) -> Images:
+def _read_pair(stamps: tuple[tuple[str, int], ...], kinds: int) -> Images:
+    """Read images and labels; stamps tell files apart that were changed."""
     images_file, labels_file = (Path(name) for name, _ in stamps)
     images, labels = read_idx(images_file, _IMAGES), read_idx(labels_file, _LABELS)
     if len(images) != len(labels):
@@ -186,12 +151,12 @@ def _read_stamped(stamps: tuple[tuple[str, int], ...], kinds: int) -> Images:
             f"{images_file} must hold as many images as {labels_file.name} holds labels "
             f"({len(labels)}), but it holds {len(images)}; take both from one place."
         )
-    kept = labels < kinds
+    asked = labels < kinds
     _, height, width = images.shape
     part = images_file.name.split("-")[0]
     return Images(
-        images[kept].reshape(-1, height * width),
-        labels[kept].astype(np.int32),
+        images[asked].reshape(-1, height * width),
+        labels[asked].astype(np.int32),
         255,
         f"MNIST files ({part}), {height} x {width}",
         kinds,
@@ -206,10 +171,10 @@ def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
     except ImportError:
         return None
     pixels, digits = map(np.asarray, load_digits(return_X_y=True))
-    kept = digits < kinds
+    asked = digits < kinds
     return Images(
-        pixels[kept].astype(np.uint8),
-        digits[kept].astype(np.int32),
+        pixels[asked].astype(np.uint8),
+        digits[asked].astype(np.int32),
         16,
         "scikit-learn's digits, 8 x 8",
         kinds,
@@ -218,37 +183,17 @@ def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
 
 # Strokes from (x, y) to (x, y), y downwards, in a square of side 1: the digits from 0 on.
 _STROKES = (
-    (
-        (0.25, 0.2, 0.75, 0.2),
-        (0.75, 0.2, 0.75, 0.8),
-        (0.75, 0.8, 0.25, 0.8),
-        (0.25, 0.8, 0.25, 0.2),
-    ),
-    ((0.5, 0.1, 0.5, 0.9), (0.5, 0.1, 0.35, 0.3), (0.4, 0.9, 0.6, 0.9), (0.5, 0.3, 0.5, 0.6)),
-    ((0.25, 0.25, 0.7, 0.2), (0.7, 0.2, 0.7, 0.45), (0.7, 0.45, 0.25, 0.8), (0.25, 0.8, 0.75, 0.8)),
-    ((0.3, 0.2, 0.7, 0.2), (0.7, 0.2, 0.7, 0.8), (0.4, 0.5, 0.7, 0.5), (0.3, 0.8, 0.7, 0.8)),
-    (
-        (0.3, 0.15, 0.25, 0.55),
-        (0.25, 0.55, 0.8, 0.55),
-        (0.65, 0.2, 0.65, 0.5),
-        (0.65, 0.5, 0.65, 0.9),
-    ),
-    ((0.75, 0.2, 0.3, 0.2), (0.3, 0.2, 0.3, 0.5), (0.3, 0.5, 0.7, 0.55), (0.7, 0.55, 0.3, 0.85)),
-    (
-        (0.65, 0.15, 0.3, 0.55),
-        (0.3, 0.55, 0.35, 0.85),
-        (0.35, 0.85, 0.7, 0.8),
-        (0.7, 0.8, 0.3, 0.55),
-    ),
-    ((0.25, 0.2, 0.75, 0.2), (0.75, 0.2, 0.55, 0.5), (0.55, 0.5, 0.4, 0.9), (0.35, 0.5, 0.75, 0.5)),
-    ((0.3, 0.2, 0.7, 0.2), (0.7, 0.2, 0.3, 0.8), (0.3, 0.8, 0.7, 0.8), (0.7, 0.8, 0.3, 0.2)),
-    (
-        (0.35, 0.5, 0.3, 0.2),
-        (0.3, 0.2, 0.65, 0.15),
-        (0.65, 0.15, 0.35, 0.5),
-        (0.65, 0.15, 0.6, 0.9),
-    ),
-)
+    ((.25, .2, .75, .2), (.75, .2, .75, .8), (.75, .8, .25, .8), (.25, .8, .25, .2)),
+    ((.5, .1, .5, .9), (.5, .1, .35, .3), (.4, .9, .6, .9), (.5, .3, .5, .6)),
+    ((.25, .25, .7, .2), (.7, .2, .7, .45), (.7, .45, .25, .8), (.25, .8, .75, .8)),
+    ((.3, .2, .7, .2), (.7, .2, .7, .8), (.4, .5, .7, .5), (.3, .8, .7, .8)),
+    ((.3, .15, .25, .55), (.25, .55, .8, .55), (.65, .2, .65, .5), (.65, .5, .65, .9)),
+    ((.75, .2, .3, .2), (.3, .2, .3, .5), (.3, .5, .7, .55), (.7, .55, .3, .85)),
+    ((.65, .15, .3, .55), (.3, .55, .35, .85), (.35, .85, .7, .8), (.7, .8, .3, .55)),
+    ((.25, .2, .75, .2), (.75, .2, .55, .5), (.55, .5, .4, .9), (.35, .5, .75, .5)),
+    ((.3, .2, .7, .2), (.7, .2, .3, .8), (.3, .8, .7, .8), (.7, .8, .3, .2)),
+    ((.35, .5, .3, .2), (.3, .2, .65, .15), (.65, .15, .35, .5), (.65, .15, .6, .9)),
+)  # fmt: skip
 
 
 @lru_cache(maxsize=2)
@@ -299,9 +244,6 @@ def embed_digits(images: Images, embedding: str) -> np.ndarray:
     nodes is a fair weight whatever the size and number of the pixels (points of t-SNE as they come
     lie up to 100 apart). The embedding is "pca" or "tsne" (t-distributed stochastic neighbour
     embedding, scikit-learn's).
-
-    Raises:
-      InputError: the embedding is unknown, or scikit-learn is needed and not installed.
     """
     if embedding == "pca":
         with jax.ensure_compile_time_eval():
@@ -337,7 +279,7 @@ def deal_digits(
     four fifths of these (rounded, but not all) are for training.
 
     Args:
-      key: decides who gets which.
+      key: of the permutations.
       places: where the images of each digit are.
       nodes: of a cluster.
       most: images of a node, at most.
@@ -345,9 +287,6 @@ def deal_digits(
     Returns:
       Places of the training and of the validation images, shapes (2 nodes, images), int32, in each
       row first those of the smaller digit.
-
-    Raises:
-      InputError: there are fewer than two images of a digit for every node.
     """
     each, train = digit_shares(places, nodes, most)
     rows = []
@@ -363,11 +302,7 @@ def deal_digits(
 
 
 def digit_shares(places: Sequence[np.ndarray], nodes: int, most: int) -> tuple[int, int]:
-    """Return how many images of a digit a node holds, and how many of these are for training.
-
-    Raises:
-      InputError: there are fewer than two images of a digit for every node.
-    """
+    """Return how many images of a digit a node holds, and how many of these are for training."""
     numbers = [len(where) for where in places]
     fewest = int(np.argmin(numbers))
     each = min(most // 2, numbers[fewest] // nodes)

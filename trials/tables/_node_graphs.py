@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host import edge_columns, printable, read_rows
+from fedjax_admm._host import edge_columns, printable
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import (
     Graph,
@@ -38,7 +38,7 @@ class NodeGraph:
     threshold: float | None = None
     quantiles: np.ndarray | None = None  # of the distances at QUANTILES, where a threshold was
     # chosen here
-    ignored: tuple[str, ...] = ()  # columns of the file of edges that are neither ends nor weights
+    ignored: tuple[str, ...] = ()  # other columns of the file of edges
 
     @property
     def isolated(self) -> np.ndarray:
@@ -71,29 +71,25 @@ def build_graph(
       threshold: the smallest one that leaves at most 5 % of the nodes without neighbours if None.
       neighbours: 5 if None.
 
-    Returns:
-      The graph.
-
-    Raises:
-      InputError: the graph has no edge, an option does not fit the kind of graph, a number is out
-        of range, or the file is malformed.
     """
     names = observations.nodes
-    for argument, given, kind in (
+    for argument, value, kind in (
         ("threshold", threshold, WASSERSTEIN),
         ("neighbours", neighbours, NEAREST),
     ):
-        if given is not None and graph != kind:
-            told = f"goes with {{graph}} {kind} only; leave it out"
-            raise InputError(told, argument=argument, value=given, others=["graph"])
+        if value is not None and graph != kind:
+            raise InputError(
+                f"goes with {{graph}} {kind} only; leave it out",
+                argument=argument,
+                value=value,
+                others=["graph"],
+            )
     if graph not in (WASSERSTEIN, NEAREST):
         return _graph_of_file(graph, names)
     distances = node_distances(observations)
     if graph == NEAREST:
-        k = count("neighbours", NEIGHBOURS if neighbours is None else neighbours)
-        if k >= len(names):
-            told = f"must be below the number of nodes ({len(names)}), but it is {k}"
-            raise InputError(told, argument="neighbours", value=k)
+        k = NEIGHBOURS if neighbours is None else neighbours
+        k = count("neighbours", k, at_most=len(names) - 1)
         near = nearest_neighbours(distances, k, weight=jnp.reciprocal)
         return NodeGraph(near, f"{k} nearest neighbours by squared Wasserstein distance")
     between = distances[np.triu_indices(len(names), 1)]
@@ -101,10 +97,7 @@ def build_graph(
     if threshold is None:
         quantiles = np.quantile(between, QUANTILES)
         threshold = _linking_threshold(distances)
-    elif not (np.isfinite(threshold) and threshold > 0):
-        told = f"must be positive and finite, but it is {threshold:g}"
-        raise InputError(told, argument="threshold", value=threshold)
-    elif threshold < between.min():
+    elif not threshold >= between.min():
         raise InputError(
             f"{threshold:g} leaves no edge: distances between nodes go from {between.min():.4g} "
             f"to {between.max():.4g}, with median {np.median(between):.4g}; choose a larger one",
@@ -124,22 +117,17 @@ def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
             argument="graph",
             value=path,
         )
-    found = read_node_graph(Path(path), names)
-    if found.num_edges == 0:
+    network = read_node_graph(Path(path), names)
+    if network.num_edges == 0:
         raise InputError(f"{path} joins no nodes; it must have a line head,tail per edge.")
-    return found
+    return network
 
 
 def read_node_graph(path: Path, names: tuple[str, ...]) -> NodeGraph:
-    """Read the graph of the nodes with some names from a file of edges.
-
-    Raises:
-      InputError: the file is malformed.
-    """
-    graph, header = read_edges(path, nodes=names)[0], read_rows(path)[0][1]
-    places = edge_columns(path, header).values()
-    others = (name.strip() for place, name in enumerate(header) if place not in places)
-    return NodeGraph(graph, f"edges of {printable(path.name)}", ignored=tuple(others))
+    """Read the graph of the nodes with some names from a file of edges."""
+    graph, _ = read_edges(path, nodes=names)
+    ignored = tuple(edge_columns(path)[1])
+    return NodeGraph(graph, f"edges of {printable(path.name)}", ignored=ignored)
 
 
 def node_distances(observations: Observations) -> np.ndarray:
@@ -147,9 +135,6 @@ def node_distances(observations: Observations) -> np.ndarray:
 
     Nodes that are more alike than a millionth of the median distance count as that far apart, so
     that 1 / distance is finite.
-
-    Raises:
-      InputError: half of the nodes or more have the same distribution of rows.
     """
     constant = -1 if observations.intercept else None
     samples = [

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
+from fedjax_admm._host import MISSING, Table, read_table
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.tables._csv import MISSING, Table, read_csv
 
 INTERCEPT = "intercept"
 
@@ -20,7 +20,7 @@ INTERCEPT = "intercept"
 @short_repr
 @dataclass(frozen=True)
 class Observations:
-    """What every node observed, ready for regression."""
+    """The observations of every node, ready for regression."""
 
     nodes: tuple[str, ...]  # in the order in which they first appear
     features: tuple[np.ndarray, ...]  # per node, shape=(rows, dim); the last column may be all 1
@@ -34,7 +34,7 @@ class Observations:
     rows_without_past: int  # dropped because they are their node's first ones
     absent: tuple[str, ...]  # nodes that had no complete row
     order: str  # how rows were ordered: "file", "numbers", "dates" or "text"
-    ignored: tuple[str, ...] = ()  # columns of the file that nothing asked for
+    ignored: tuple[str, ...] = ()  # other columns of the file
 
     @property
     def counts(self) -> np.ndarray:
@@ -73,7 +73,7 @@ def read_observations(
 
     Args:
       path: the file.
-      node: the column that says whose row it is; any text.
+      node: the column of the nodes' names.
       target: the column that is predicted.
       features: columns separated by commas, such as "max_temp[-1],min_temp".
       time: the column that orders a node's rows, as numbers, as ISO dates or else as text; the
@@ -81,28 +81,26 @@ def read_observations(
       intercept: append the constant feature 1.
       coordinates: two columns "across,up" for a map; the first row of a node that has both counts.
       at_least: how many rows a node needs.
-      owner: what a node is called in sentences on mistakes.
-      purpose: who needs so many rows, in these sentences.
-
-    Returns:
-      The observations.
-
-    Raises:
-      InputError: the file cannot be read, a column is missing, a cell is not a number, or a node
-        has too few rows; the sentence names line, column or node.
+      owner: the word for a node in sentences on mistakes.
+      purpose: the subject that needs so many rows, in these sentences.
     """
-    table = read_csv(path, "its first line must name the columns")
-    if not table.rows:
+    table = read_table(path, "its first line must name the columns")
+    if not len(table.rows):
         raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
-    wanted = _parsed_features(features, table.header)
-    if (target, 0) in wanted:
-        told = f"must not name the target {target} itself; the value of the row before is "
-        raise InputError(f"{told}{target}[-1]", argument="features")
+    lagged = _parsed_features(features, table.header)
+    if (target, 0) in lagged:
+        raise InputError(
+            f"must not name the target {target} itself; the value of the row before is "
+            f"{target}[-1]",
+            argument="features",
+        )
     places = [part.strip() for part in coordinates.split(",")] if coordinates else []
     if coordinates is not None and len(places) != 2:
-        told = f"must name two columns, such as longitude,latitude, but it is {coordinates!r}"
-        raise InputError(told, argument="coordinates")
-    numbers = list(dict.fromkeys([*(name for name, _ in wanted), target]))
+        raise InputError(
+            f"must name two columns, such as longitude,latitude, but it is {coordinates!r}",
+            argument="coordinates",
+        )
+    numbers = list(dict.fromkeys([*(name for name, _ in lagged), target]))
     labels = [node] if time is None else [node, time]
     table.require([*labels, *numbers, *places])
     values, owners = table.numbers(numbers), table.texts(node)
@@ -115,25 +113,25 @@ def read_observations(
             f"{path} has no row with a value in every used column "
             f"({listed(dict.fromkeys([*labels, *numbers]))}); fill in the missing ones."
         )
-    kept, order = np.flatnonzero(complete), "file"
+    used, order = np.flatnonzero(complete), "file"
     if time is not None:
-        keys, order = _ordering(times[kept])
-        kept = kept[np.argsort(keys, kind="stable")]
-        if any(lag for _, lag in wanted):
-            _check_times(table, node, owners[kept], time, times[kept], table.lines[kept])
+        keys, order = _ordering(times[used])
+        used = used[np.argsort(keys, kind="stable")]
+        if any(lag for _, lag in lagged):
+            _check_times(table, node, owners[used], time, times[used], used)
 
     rows: dict[str, list[int]] = defaultdict(list)
-    for name, row in zip(owners[kept].tolist(), kept.tolist(), strict=True):
+    for name, row in zip(owners[used].tolist(), used.tolist(), strict=True):
         rows[name].append(row)
     everyone = dict.fromkeys(owners[owners != ""].tolist())
     names = [name for name in everyone if name in rows]
-    depth = max(lag for _, lag in wanted)
+    depth = max(lag for _, lag in lagged)
     x, y = [], []
     for name in names:
         own = values[rows[name]]
         length = max(len(own) - depth, 0)
-        used = [own[depth - lag :, numbers.index(column)][:length] for column, lag in wanted]
-        x.append(np.stack([*used, np.ones(length)] if intercept else used, axis=1))
+        columns = [own[depth - lag :, numbers.index(column)][:length] for column, lag in lagged]
+        x.append(np.stack([*columns, np.ones(length)] if intercept else columns, axis=1))
         y.append(own[depth:, numbers.index(target)])
     counts = dict(zip(names, map(len, y), strict=True))
     if len(names) == 1:
@@ -145,12 +143,12 @@ def read_observations(
     if short:
         others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
         past = f" after the first {depth}" if depth else ""
-        found = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
+        rows_of_it = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
         raise InputError(
-            f"{path}: {owner} {short[0]!r}{others} has {found}, but {purpose} at least {at_least}; "
-            f"add rows or remove the {owner}."
+            f"{path}: {owner} {short[0]!r}{others} has {rows_of_it}, but {purpose} at least "
+            f"{at_least}; add rows or remove the {owner}."
         )
-    shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in wanted]
+    shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in lagged]
     return Observations(
         nodes=tuple(names),
         features=tuple(x),
@@ -161,7 +159,7 @@ def read_observations(
         coordinate_names=tuple(places),
         rows_read=len(table.rows),
         rows_incomplete=int((~complete).sum()),
-        rows_without_past=len(kept) - sum(counts.values()),
+        rows_without_past=len(used) - sum(counts.values()),
         absent=tuple(name for name in everyone if name not in rows),
         order=order,
         ignored=table.others([*labels, *numbers, *places]),
@@ -170,23 +168,23 @@ def read_observations(
 
 def _parsed_features(text: str, header: Sequence[str]) -> list[tuple[str, int]]:
     """Turn "max_temp[-1],min_temp" into [("max_temp", 1), ("min_temp", 0)]."""
-    wanted = []
+    features = []
     for part in (part.strip() for part in text.split(",")):
-        column, lag, told = part, 0, None
+        column, lag, problem = part, 0, None
         bracket = re.fullmatch(r"(.+?)\s*\[([^\[\]]*)\]", part)
         if not part:
-            told = f"must name columns separated by commas, such as a,b[-1], but it is {text!r}"
+            problem = f"must name columns separated by commas, such as a,b[-1], but it is {text!r}"
         elif bracket and part not in header:
             column, past = bracket[1], re.fullmatch(r"\s*-\s*([1-9]\d{0,5})\s*", bracket[2])
-            told = f"must say how many rows back, as {column}[-1] does, but it says {part}"
-            if past:
-                lag, told = int(past[1]), None
-        if (column, lag) in wanted:
-            told = f"names {part} twice; remove one of them"
-        if told is not None:
-            raise InputError(told, argument="features")
-        wanted.append((column, lag))
-    return wanted
+            lag = int(past[1]) if past else 0
+            if not past:
+                problem = f"must say how many rows back, as {column}[-1] does, but it says {part}"
+        if (column, lag) in features:
+            problem = f"names {part} twice; remove one of them"
+        if problem is not None:
+            raise InputError(problem, argument="features")
+        features.append((column, lag))
+    return features
 
 
 def _ordering(texts: np.ndarray) -> tuple[np.ndarray, str]:
@@ -203,30 +201,31 @@ def _ordering(texts: np.ndarray) -> tuple[np.ndarray, str]:
     return texts, "text"
 
 
-def _check_times(table: Table, node: str, owners, time: str, times, lines) -> None:
+def _check_times(table: Table, node: str, owners, time: str, times, rows) -> None:
     """Check that no node has two rows of one time: which one came before is not known."""
     seen: dict[tuple[str, str], int] = {}
-    for owner, moment, line in zip(owners.tolist(), times.tolist(), lines.tolist(), strict=True):
-        if (first := seen.setdefault((owner, moment), line)) != line:
+    for owner, moment, row in zip(owners.tolist(), times.tolist(), rows.tolist(), strict=True):
+        if (first := seen.setdefault((owner, moment), row)) != row:
+            earlier = table.place(min(first, row)).rpartition(", ")[2]
             raise InputError(
-                f"{table.path}, line {max(first, line)}: {node} {owner!r} has a row of {time} "
-                f"{moment!r} already in line {min(first, line)}; remove one of them, or the row "
-                "before is not known."
+                f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
+                f"{moment!r} already in {earlier}; remove one of them, or the row before is not "
+                "known."
             )
 
 
 def _coordinates(table: Table, columns, owners, names: list[str], owner: str) -> np.ndarray:
     """Return every node's coordinates, shape (nodes, 2): those of its first row that has them."""
     values = table.numbers(columns)
-    found: dict[str, np.ndarray] = {}
+    places: dict[str, np.ndarray] = {}
     for name, row in zip(owners.tolist(), values, strict=True):
         if np.isfinite(row).all():
-            found.setdefault(name, row)
+            places.setdefault(name, row)
     for name in names:
-        if name not in found:
+        if name not in places:
             raise InputError(
-                f"{table.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; fill "
-                "them in or leave {coordinates} out.",
+                f"{table.layout.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; "
+                "fill them in or leave {coordinates} out.",
                 others=["coordinates"],
             )
-    return np.stack([found[name] for name in names])
+    return np.stack([places[name] for name in names])

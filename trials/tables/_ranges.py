@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import SMALLEST_NUMBER
+from fedjax_admm._host import read_table
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.tables._csv import read_csv
 
 AXES = ("x", "y", "z")
 _FORM = "x, y, [z,] range"
@@ -22,7 +21,7 @@ class RangeTable:
     anchors: np.ndarray  # shape=(sensors, dim), metres
     distances: np.ndarray  # shape=(sensors,), metres
     lines: np.ndarray  # shape=(sensors,): line of the file, from 1, the header included
-    ignored: tuple[str, ...] = ()  # columns of the file that are none of these
+    ignored: tuple[str, ...] = ()  # other columns of the file
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -39,35 +38,24 @@ class RangeTable:
 
 
 def read_ranges(path: Path) -> RangeTable:
-    """Read a CSV file with the columns x, y, [z,] range: one row per sensor, metres.
+    """Read a file with the columns x, y, [z,] range: one row per sensor, metres.
 
     Other columns are ignored; the order does not matter.
-
-    Raises:
-      InputError: the file cannot be read, a column is missing, a cell is not a finite number, a
-        range is not positive, there are too few sensors, or all stand at one place; the sentence
-        names line and column.
     """
-    table = read_csv(path, f"it must have the columns {_FORM}", lower=True)
+    table = read_table(path, f"it must have the columns {_FORM}", lower=True)
     axes = [name for name in AXES if name in table.header or name != "z"]
     table.require([*axes, "range"], _FORM)
-    numbers = table.numbers([*axes, "range"], complete=True)
-    for line, distance in zip(table.lines, numbers[:, -1], strict=True):
-        if distance < SMALLEST_NUMBER:
-            least = "positive" if distance <= 0 else f"at least {SMALLEST_NUMBER:g}"
-            raise InputError(
-                f"{path}, line {line}: range must be {least}, but it is {distance:g}; "
-                "remove or repair that row."
-            )
-    if len(numbers) < len(axes) + 1:
+    anchors = table.numbers(axes, complete=True)
+    (distances,) = table.numbers(["range"], complete=True, positive=True).T
+    if len(anchors) < len(axes) + 1:
         raise InputError(
-            f"{path} has {len(numbers)} sensors, but {len(axes)} dimensions need at least "
+            f"{path} has {len(anchors)} sensors, but {len(axes)} dimensions need at least "
             f"{len(axes) + 1}."
         )
-    if not np.ptp(numbers[:, :-1], axis=0).any():
+    if not np.ptp(anchors, axis=0).any():
         raise InputError(
             f"{path}: all sensors stand at one place, and ranges from there fit a whole circle; "
             "add sensors at other places."
         )
     ignored = table.others([*axes, "range"])
-    return RangeTable(numbers[:, :-1], numbers[:, -1], table.lines, ignored)
+    return RangeTable(anchors, distances, table.lines(), ignored)

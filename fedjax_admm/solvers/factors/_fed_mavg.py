@@ -26,8 +26,8 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, build, counted, declared, flagged, option, scalar
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.penalties import SquaredL2
-from fedjax_admm.ratings import (
-    FactorStart,
+from fedjax_admm.ratings import FactorStart
+from fedjax_admm.ratings.quadratics import (
     item_quadratics,
     largest_eigenvalue,
     smallest_curvature_bound,

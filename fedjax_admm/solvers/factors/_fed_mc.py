@@ -38,9 +38,9 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, counted, declared, flagged, having, one_of, option, positive
 from fedjax_admm.penalties import squared_l2
-from fedjax_admm.ratings import (
+from fedjax_admm.ratings import FactorStart
+from fedjax_admm.ratings.quadratics import (
     CURVATURE_BOUNDS,
-    FactorStart,
     copy_steps,
     curvature_bound,
     item_gradients,
@@ -163,7 +163,7 @@ def fed_mc_admm(
       user_penalty: R_i, any penalty with a prox; a function of the rows of U_i.
       item_penalty: R, likewise.
       inner_steps: N, gradient steps per block.
-      bound: of the curvature: "fro", "spec" or "row" (`ratings.CURVATURE_BOUNDS`).
+      bound: of the curvature: "fro", "spec" or "row" (`ratings.quadratics.CURVATURE_BOUNDS`).
       start: where to start; it brings its own rank.
       zero_dual: start with Y_i = 0 instead of minus the gradient, which all clients would have to
         send before the first round.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from fedjax_admm._states import CopiesState, LinearizedCopies
 from fedjax_admm.capabilities import FactorData, needs
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.ratings import gram_matrix
+from fedjax_admm.ratings.quadratics import gram_matrix
 
 FED_MC_PRESETS = MappingProxyType({"paper": 1e4, "default": 1e5})
 """Values of beta."""

@@ -6,8 +6,8 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm._host import escape_cell, printable, unescape_cell
-from fedjax_admm.trials.tables import csv_text, read_csv
+from fedjax_admm._host import escape_cell, printable, read_table, unescape_cell
+from fedjax_admm.trials.tables import csv_text
 
 FORMULAS = (
     "=cmd|' /C calc'!A0",
@@ -56,7 +56,7 @@ def test_numbers_stay_numbers_and_separators_are_quoted():
 def test_a_table_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(csv_text([["node", "x"], *([text, -1] for text in FORMULAS)]), newline="")
-    table = read_csv(path, "")
+    table = read_table(path, "")
     assert table.texts("node").tolist() == [text.strip() for text in FORMULAS]
     assert set(table.numbers(["x"]).ravel()) == {-1}
 
@@ -84,4 +84,4 @@ def test_any_text_survives_any_number_of_ways(rows):
 def test_a_file_keeps_every_name(names, tmp_path_factory):
     path = tmp_path_factory.mktemp("cells") / "mine.csv"
     path.write_text(csv_text([["node", "x"], *([name, 1] for name in names)]), "utf-8", newline="")
-    assert read_csv(path, "").texts("node").tolist() == [name.strip() for name in names]
+    assert read_table(path, "").texts("node").tolist() == [name.strip() for name in names]

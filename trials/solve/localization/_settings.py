@@ -19,7 +19,7 @@ class LocalizationSettings(Settings):
     """Locate a target from the ranges that sensors measured."""
 
     family: ClassVar[str] = "localization"
-    reads: ClassVar[str] = "CSV with columns x, y, [z,] range, in metres."
+    reads: ClassVar[str] = "CSV or Parquet with columns x, y, [z,] range, in metres."
 
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._host import check_edge_columns
+from fedjax_admm._host import edge_columns
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
@@ -39,7 +39,7 @@ class NetworkedSettings(Settings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""
 
     family: ClassVar[str] = "networked"
-    reads: ClassVar[str] = "CSV with a header, one row per node and time."
+    reads: ClassVar[str] = "CSV or Parquet with named columns, one row per node and time."
 
     node: Annotated[str, text("Column that names the node of a row.")]
     target: Annotated[str, text("Column that is predicted.")]
@@ -98,7 +98,7 @@ class NetworkedSettings(Settings):
     def read(self, path: Path) -> "Observations":
         """Read the rows of all nodes."""
         if os.path.isfile(self.graph):
-            check_edge_columns(self.graph)
+            edge_columns(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
         from fedjax_admm.trials.tables import read_observations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
-from fedjax_admm._host import check_edge_columns
+from fedjax_admm._host import edge_columns
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
@@ -47,7 +47,7 @@ class PrivateSettings(Settings):
     """Fit a linear model to clients' data under differential privacy, and say what was spent."""
 
     family: ClassVar[str] = "private"
-    reads: ClassVar[str] = "CSV with a header, one row per sample of a client."
+    reads: ClassVar[str] = "CSV or Parquet with named columns, one row per sample of a client."
     timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
@@ -179,7 +179,7 @@ class PrivateSettings(Settings):
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
         if self.edges is not None and self.edges.is_file():
-            check_edge_columns(self.edges)
+            edge_columns(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)

@@ -25,7 +25,8 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import damped_biases, global_mean, item_means
 from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
-from fedjax_admm.ratings import ClientRatings, Ratings, read_ratings
+from fedjax_admm.ratings import Ratings, read_ratings
+from fedjax_admm.ratings.blocks import ClientRatings
 from fedjax_admm.solvers import FedMCADMM, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.traffic import totals
 from fedjax_admm.trials.solve._command import Stages

@@ -7,11 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._host import cores
 from fedjax_admm._run import RoundState, run
 from fedjax_admm.measures import factor_error
 from fedjax_admm.participation import WithoutReplacement, without_replacement
 from fedjax_admm.problems import MatrixCompletion
-from fedjax_admm.ratings import ClientRatings, Factors, cores
+from fedjax_admm.ratings import Factors
+from fedjax_admm.ratings.blocks import ClientRatings
 from fedjax_admm.solvers import FedMCADMM
 from fedjax_admm.trials.solve._command import spacing
 from fedjax_admm.trials.solve.ratings._settings import RatingsSettings

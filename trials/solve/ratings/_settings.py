@@ -38,7 +38,7 @@ class RatingsSettings(Settings):
     """Complete a table of ratings by FedMC-ADMM, and compare it with means and biases."""
 
     family: ClassVar[str] = "ratings"
-    reads: ClassVar[str] = "File of ratings: user, item, rating; CSV, MovieLens, gzip."
+    reads: ClassVar[str] = "File of ratings: user, item, rating; CSV, Parquet, MovieLens, gzip."
 
     user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
     item: Annotated[str | None, text("Column of items, likewise.")] = None

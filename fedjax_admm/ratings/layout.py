@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_admm._host import cores
 from fedjax_admm._shown import short_repr
-from fedjax_admm.ratings._blocks import BLOCK, ClientRatings
-from fedjax_admm.ratings._cores import cores
+from fedjax_admm.ratings.blocks import BLOCK, ClientRatings
 
 _ALIGNED = 64  # bytes: an array that starts at such a place becomes a device's without a copy
 
@@ -64,17 +64,15 @@ def sort_by_client(
 
     Args:
       columns: users, items and values of a table, shape (ratings,), sorted by user, then by item.
-      draws: shape (ratings,) or longer, uint32: in their order, then in that of the table, a
-        client's ratings are numbered.
-      home: where users live.
+      draws: shape (ratings,) or longer, uint32: a client's ratings are numbered in their order,
+        then in that of the table.
+      home: the clients of the users.
       low: shape (clients,): ratings with lower numbers are learnt from.
-      high: shape (clients,): those from `low` on and below this are held out.
-      standardize: whether values become (value - mean) / deviation of what is learnt from.
+      high: shape (clients,): ratings from `low` on and below this are held out.
+      standardize: values become (value - mean) / deviation of those learnt from. A deviation that
+        is rounding is returned as 0, and 1 is divided by instead.
       room: make room for all ratings in every list, whatever the shares are.
       dtype: of the values.
-
-    Returns:
-      The lists. A deviation that is rounding is 0, and 1 is divided by instead.
     """
     users = columns[0]
     bounds = users.searchsorted(np.arange(home.places.size + 1, dtype=users.dtype))
@@ -176,13 +174,11 @@ def _filled(size: int, value: int, dtype: Any) -> np.ndarray:
 def _numbered(
     draws: np.ndarray, bounds: np.ndarray, members: np.ndarray, low: int, high: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Tell of a client's ratings, in the order of its users, what becomes of them.
+    """Say which ratings of a client are learnt from, and which are held out.
 
-    `members` are the client's users in the order of their numbers.
-
-    Returns:
-      Places in the table; the users' numbers in the client; 1 where a rating is learnt from, 2
-      where it is held out; and the order of the table.
+    `members` are the client's users in the order of their numbers. Returned are, in this order of
+    users, places in the table; the users' numbers in the client; 1 where a rating is learnt from, 2
+    where it is held out; and the order of the table.
     """
     lengths = bounds[members + 1] - bounds[members]
     entries = _ranges(bounds[members], lengths)

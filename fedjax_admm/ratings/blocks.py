@@ -52,14 +52,11 @@ class ClientRatings:
         """Go through all ratings of some clients, in their order.
 
         Args:
-          clients: shape (places,), int32: whose; different clients.
-          initial: what `add` is given first; a pytree of arrays.
+          clients: shape (places,), int32: different clients.
+          initial: the first carry, a pytree of arrays.
           add: `add(carry, place, users, items, values) -> carry` for a chunk of ratings, arrays
-            (ratings,); `place` says whose rating it is: its client's place in `clients`.
+            (ratings,); `place` is the place of a rating's client in `clients`.
           chunk: ratings per chunk, rounded up to whole blocks.
-
-        Returns:
-          The last carry.
         """
         places, width = clients.shape[0], -(-chunk // BLOCK)
         bound = min(places * self.largest, self.users.shape[0])
@@ -98,17 +95,14 @@ class ClientRatings:
         *,
         axis: int,
     ) -> jax.Array:
-        """Collect something of every client's ratings; over devices, each goes through its own.
+        """Collect an array of every client's ratings; each device goes through its own clients.
 
         Args:
-          collect: `collect(ratings, rows, whole) -> array` for some of the clients; what it
-            collects of one must not depend on the others. It closes over no array.
+          collect: `collect(ratings, rows, whole) -> array` for some of the clients, each of them
+            apart from the others. It closes over no array.
           rows: a pytree of arrays (clients, ...).
           whole: a pytree of arrays that all clients share.
-          axis: that of the clients in what is collected.
-
-        Returns:
-          What is collected of all clients.
+          axis: the clients' axis of the array.
         """
 
         def local(own, shared):
@@ -123,13 +117,9 @@ class ClientRatings:
         return jnp.arange(self.first.shape[0], dtype=jnp.int32)
 
     def total(self, term: Callable[..., jax.Array]) -> jax.Array:
-        """Sum a term over all ratings, with the rounding error of one addition.
+        """Sum `term(client, users, items, values)`, shape (ratings,), over all ratings.
 
-        Args:
-          term: `term(client, users, items, values) -> array (ratings,)`; padding is left out.
-
-        Returns:
-          The sum, shape ().
+        The rounding error is that of one addition; padding is left out.
         """
 
         def add(carry, client, users, items, values):
@@ -157,19 +147,16 @@ def in_blocks(
     """Sort ratings by client, then by user or by item, and put them into blocks.
 
     Args:
-      owner: shape (ratings,), int32: whose rating it is.
+      owner: shape (ratings,), int32: the client of each rating.
       users: shape (ratings,), int32: number of the user within its client.
       items: shape (ratings,), int32.
       values: shape (ratings,).
-      keep: shape (ratings,), bool: which ratings to take.
+      keep: shape (ratings,), bool: which ratings to take, `capacity` at most.
       by: "users" or "items".
-      clients: how many.
+      clients: number of clients.
       users_per_client: of the largest client.
-      num_items: how many.
-      capacity: ratings that are kept, at most.
-
-    Returns:
-      The ratings in blocks.
+      num_items: number of items.
+      capacity: room for ratings.
     """
     stride, place = {"users": (users_per_client, users), "items": (num_items, items)}[by]
     last = clients * stride
