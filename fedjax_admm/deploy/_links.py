@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, instance
 from fedjax_admm.deploy._messages import fields_of
-from fedjax_admm.messages import NoAttack
+from fedjax_admm.messages.attacks._attacks import NoAttack
 from fedjax_admm.messages.compression._wire import Number, Whole
 from fedjax_admm.messages.delays._delays import Prompt
 from fedjax_admm.solvers._messages import Said, Upload, parts

@@ -124,7 +124,9 @@ ROWS = [
         lambda: run(solver=solvers.extra),
         "solver must be a solver, but it is the function extra; pass what it returns",
     ),
-    Misuse("solver-class", lambda: run(solver=solvers.FSMDM), "it is the class FSMDM; pass"),
+    Misuse(
+        "solver-class", lambda: run(solver=type(solvers.fsmdm())), "it is the class FSMDM; pass"
+    ),
     Misuse("solver-none", lambda: run(solver=None), "solver must have the methods"),
     Misuse(
         "swapped",
@@ -177,7 +179,7 @@ ROWS = [
     Misuse("number-vanishes", lambda: solvers.fsmdm(omega=1e-50), "counts as 0 in float32"),
     Misuse("numbers", lambda: solvers.fsmdm(omega=jnp.array([1, 2])), "use jax.vmap over several"),
     Misuse("count-float", lambda: solvers.scaffold(local_steps=2.0), "must be a whole number"),
-    Misuse("flag-text", lambda: solvers.fedmc_admm(zero_dual="False"), "must be True or False"),
+    Misuse("flag-text", lambda: solvers.fed_mc_admm(zero_dual="False"), "must be True or False"),
     Misuse("schedule-uncalled", lambda: solvers.fsmdm(mu_h=schedules.sqrt_decay), "mu_h must be a"),
     Misuse("formula-number", lambda: schedules.schedule(3.0), "must be callable"),
     Misuse("step-vanishes-in-data", lambda: in_float64(lambda: solvers.extra(1e-60)), "1e-60"),
