@@ -98,10 +98,10 @@ def find_files(folder: Path) -> tuple[Path, Path] | None:
     for place in _PLACES:
         for part in ("train", "t10k"):
             kinds = ("images-idx3", "labels-idx1")
-            pair = [_one_of(folder / place, f"{part}-{kind}-ubyte") for kind in kinds]
-            if all(pair):
-                return pair[0], pair[1]
-            for path, missing in zip(pair, reversed(kinds), strict=True):
+            images, labels = (_one_of(folder / place, f"{part}-{kind}-ubyte") for kind in kinds)
+            if images and labels:
+                return images, labels
+            for path, missing in zip((images, labels), reversed(kinds), strict=True):
                 if path is not None:
                     raise InputError(
                         f"{path} lies there without {part}-{missing}-ubyte; put that beside it."
