@@ -37,8 +37,10 @@ def tidy_frame(axes: Mapping[str, Any], columns: Mapping[str, Any], use: str) ->
     """
     pandas = optional("pandas", use)
     places = np.meshgrid(*(np.asarray(each) for each in axes.values()), indexing="ij")
-    told = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
-    return pandas.DataFrame(told | {name: np.ravel(array) for name, array in columns.items()})
+    coordinates = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
+    return pandas.DataFrame(
+        coordinates | {name: np.ravel(array) for name, array in columns.items()}
+    )
 
 
 def trace_axes(trace: Mapping[str, Any]) -> dict[str, np.ndarray]:

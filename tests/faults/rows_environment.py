@@ -114,10 +114,6 @@ ROWS = [
     started(
         "platform-unknown", DOCTOR, "JAX does not start on abacus", {"JAX_PLATFORMS": "abacus"}
     ),
-    *(
-        later(f"devices-{text}", DOCTOR, "from 1 to 4096", {"JAX_NUM_CPU_DEVICES": text})
-        for text in ("0", "99999", "1e3", "9" * 5000)
-    ),
     started(
         *("closed-by-an-experiment", ("run", "closing.py", *RUN[2:]), "Wrote run", {}),
         prepare=closing,
