@@ -20,23 +20,6 @@ def a_file(folder: Path) -> None:
     (folder / "file").write_text("kept")
 
 
-CLOSING = """
-import dataclasses, sys
-from tests.trials.small import EXPERIMENT as small
-
-def problem(settings, value, key):
-    sys.stdout.close()
-    sys.stderr.close()
-    return small.problem(settings, value, key)
-
-EXPERIMENT = dataclasses.replace(small, name="closing", problem=problem)
-"""
-
-
-def closing(folder: Path) -> None:
-    (folder / "closing.py").write_text(CLOSING)
-
-
 def started(name, words, says, variables, **more):
     return Row(name, words, says, environment=PLAIN | variables, fresh=True, **more)
 
@@ -113,12 +96,6 @@ ROWS = [
     started("platform-missing", RUN, "JAX does not start on cuda", {"JAX_PLATFORMS": "cuda"}),
     started(
         "platform-unknown", DOCTOR, "JAX does not start on abacus", {"JAX_PLATFORMS": "abacus"}
-    ),
-    started(
-        *("closed-by-an-experiment", ("run", "closing.py", *RUN[2:]), "Wrote run", {}),
-        prepare=closing,
-        wanted=DONE,
-        check=whole_run,
     ),
     later("data-nowhere", RUN, "FEDJAX_ADMM_DATA must be a folder", {"FEDJAX_ADMM_DATA": "/none"}),
     later(
