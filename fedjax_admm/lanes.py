@@ -83,14 +83,14 @@ def suits_lanes(program: ClosedJaxpr) -> bool:
     Args:
       program: what `jax.make_jaxpr` returns.
     """
-    found = [
+    inside = [
         inner
         for equation in _equations(program.jaxpr)
         if equation.primitive.name in _LOOPS
         for body in jaxprs_in_params(equation.params)
         for inner in _equations(body)
     ]
-    return bool(found) and all(_is_suited(equation.primitive.name) for equation in found)
+    return bool(inside) and all(_is_suited(equation.primitive.name) for equation in inside)
 
 
 def _is_suited(name: str) -> bool:
@@ -232,11 +232,11 @@ def _flags(equation: Any, flags: Sequence[bool]) -> list[bool]:
     if name == "scan":
         consts, carry = equation.params["num_consts"], equation.params["num_carry"]
         body = equation.params["jaxpr"]
-        kept = _settled(
+        batched = _settled(
             body, flags[:consts], flags[consts : consts + carry], flags[consts + carry :]
         )
-        rest = _program_flags(body, [*flags[:consts], *kept, *flags[consts + carry :]])[carry:]
-        return [*kept, *rest]
+        rest = _program_flags(body, [*flags[:consts], *batched, *flags[consts + carry :]])[carry:]
+        return [*batched, *rest]
     if name == "while":
         return _while_flags(equation, flags)
     return [any(flags)] * len(equation.outvars)
@@ -263,9 +263,9 @@ def _settled(body: ClosedJaxpr, before: Any, carry: Any, after: Any) -> list[boo
 def _while_flags(equation: Any, flags: Sequence[bool]) -> list[bool]:
     outer, inner = equation.params["cond_nconsts"], equation.params["body_nconsts"]
     consts, carry = flags[outer : outer + inner], flags[outer + inner :]
-    kept = _settled(equation.params["body_jaxpr"], consts, carry, [])
-    stops = _program_flags(equation.params["cond_jaxpr"], [*flags[:outer], *kept])[0]
-    return [True] * len(kept) if stops else kept
+    batched = _settled(equation.params["body_jaxpr"], consts, carry, [])
+    stops = _program_flags(equation.params["cond_jaxpr"], [*flags[:outer], *batched])[0]
+    return [True] * len(batched) if stops else batched
 
 
 def _spread(value: Any, flag: bool, shape: tuple[int, ...]) -> Any:
@@ -289,14 +289,16 @@ def _computed(value: jax.Array) -> jax.Array:
 def _scan(equation: Any, operands: Sequence[Any], flags: list[bool], size: int) -> list[Any]:
     params = equation.params
     consts, carry = params["num_consts"], params["num_carry"]
-    body, kept = params["jaxpr"], _flags(equation, flags)[: params["num_carry"]]
-    inner = [*flags[:consts], *kept, *flags[consts + carry :]]
-    first = _widened(operands[consts : consts + carry], flags[consts : consts + carry], kept, size)
+    body, batched = params["jaxpr"], _flags(equation, flags)[: params["num_carry"]]
+    inner = [*flags[:consts], *batched, *flags[consts + carry :]]
+    first = _widened(
+        operands[consts : consts + carry], flags[consts : consts + carry], batched, size
+    )
 
     def turn(state: Any, row: Any) -> tuple[Any, Any]:
         results = _program_in_lanes(body, [*operands[:consts], *state, *row], inner, size)
         out = _program_flags(body, inner)
-        return tuple(_widened(results[:carry], out[:carry], kept, size)), tuple(results[carry:])
+        return tuple(_widened(results[:carry], out[:carry], batched, size)), tuple(results[carry:])
 
     last, rows = lax.scan(
         turn,
@@ -312,30 +314,30 @@ def _scan(equation: Any, operands: Sequence[Any], flags: list[bool], size: int) 
 def _while(equation: Any, operands: Sequence[Any], flags: list[bool], size: int) -> Sequence[Any]:
     params = equation.params
     outer, inner = params["cond_nconsts"], params["body_nconsts"]
-    start, kept = outer + inner, _while_flags(equation, flags)
-    tests = _program_flags(params["cond_jaxpr"], [*flags[:outer], *kept])
+    start, batched = outer + inner, _while_flags(equation, flags)
+    tests = _program_flags(params["cond_jaxpr"], [*flags[:outer], *batched])
     if tests[0]:  # every trial stops by itself
         return _batched_by_jax(equation, operands, flags)
-    first = _widened(operands[start:], flags[start:], kept, size)
-    body = [*flags[outer:start], *kept]
+    first = _widened(operands[start:], flags[start:], batched, size)
+    body = [*flags[outer:start], *batched]
 
     def turn(state: Any) -> Any:
         program = params["body_jaxpr"]
         results = _program_in_lanes(program, [*operands[outer:start], *state], body, size)
-        return tuple(_widened(results, _program_flags(program, body), kept, size))
+        return tuple(_widened(results, _program_flags(program, body), batched, size))
 
     def unfinished(state: Any) -> Any:
-        known = [*flags[:outer], *kept]
+        known = [*flags[:outer], *batched]
         return _program_in_lanes(params["cond_jaxpr"], [*operands[:outer], *state], known, size)[0]
 
     return lax.while_loop(unfinished, turn, tuple(first))
 
 
-def _widened(values: Any, flags: Any, wanted: Any, size: int) -> list[Any]:
+def _widened(values: Any, flags: Any, widened: Any, size: int) -> list[Any]:
     """Repeat what has no batch yet but will have one."""
     return [
         _spread(value, flag, (*jnp.shape(value), size)) if want and not flag else value
-        for value, flag, want in zip(values, flags, wanted, strict=True)
+        for value, flag, want in zip(values, flags, widened, strict=True)
     ]
 
 

@@ -71,9 +71,6 @@ def grid_search(
     """
     rounds = count("rounds", rounds)
     function_of("solver", solver, "value")
-    if not isinstance(metric, str):
-        told = f"must be the name of what is measured, but it is {one_line(metric)}"
-        raise InputError(told, argument="metric", value=metric)
     real_array("values", jax.tree.leaves(values)[:1])
     lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(values)}
     if len(lengths) != 1 or lengths & {(), (0,)}:

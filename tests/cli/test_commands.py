@@ -226,4 +226,4 @@ def test_a_process_of_its_own(shell, tmp_path):
     assert "--trials" in shell(*RUN, "--trials", "ten").mistake()
     doctor = shell("doctor")
     assert doctor.code == 0
-    assert re.search(r"\n  [1-9]\d* files, .* a stored program works\n", doctor.out), doctor.out
+    assert re.search(r"\n  [1-9]\d* files, .* MiB\n", doctor.out), doctor.out

@@ -1,11 +1,9 @@
-"""Objects of every public class; `python -m tests.core.shown` lists how long each shows itself."""
+"""Objects of every public class."""
 
 import ast
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from inspect import isabstract
-
-import jax.numpy as jnp
 
 from tests.package.sources import FOLDERS, ROOT
 
@@ -39,8 +37,3 @@ def instance(cls, leaf):
     for field in fields(cls):
         object.__setattr__(made, field.name, leaf)
     return made
-
-
-if __name__ == "__main__":
-    for each in public_classes():
-        print(f"{len(repr(instance(each, jnp.zeros((10_000, 7))))):4} {each.__name__}")

@@ -18,7 +18,6 @@ import fedjax_admm as fa
 from fedjax_admm import graphs
 from fedjax_admm._run import scan_rounds
 from fedjax_admm.devices import device_mesh, over_clients, spread_clients
-from fedjax_admm.measures import completion_residual, rating_error
 from tests.compiling import flags
 from tests.core.sharded import FAMILIES, ROUNDS, difference
 
@@ -148,53 +147,6 @@ def test_the_same_gradients(name):
 
 
 @pytest.mark.thorough
-def test_resumes_where_it_stopped():
-    family = FAMILIES["GTV"]
-    solver, problem = family.build(CLIENTS)
-
-    def go(rounds, start=None):
-        return fa.run(
-            solver,
-            problem,
-            jax.random.key(KEY),
-            rounds=rounds,
-            participation=family.process,
-            start=start,
-        )
-
-    with two_devices():
-        whole, half = go(4), go(2)
-        rest = go(2, half.state)
-    assert difference(whole.state.solver, rest.state.solver) < 1e-6
-    assert difference(whole.estimate, go(2, half.state).estimate) < 1e-5
-
-
-@pytest.mark.slow
-def test_runs_until_and_measures():
-    """The numbers of ratings come from loops over them; the residual decides in every round."""
-    solver, problem = FAMILIES["FedMC"].build(5)
-
-    def go():
-        until = fa.run_until(
-            solver,
-            problem,
-            jax.random.key(KEY),
-            residual=completion_residual,
-            tolerance=0.5,
-            max_rounds=200,
-        )
-        errors = rating_error(solver, problem, until.state.solver)
-        return until.status, until.trace, until.estimate, errors["training_error"]
-
-    alone = go()
-    with two_devices():
-        spread = go()
-    assert 1 < alone[0].converged < 200
-    assert alone[0] == spread[0]
-    assert difference(alone, spread) < 1e-4
-
-
-@pytest.mark.thorough
 def test_a_placed_problem_is_not_gathered():
     solver, problem = FAMILIES["GTV"].build(CLIENTS)
     mesh = device_mesh(clients=2)
@@ -211,11 +163,3 @@ def test_uneven_rows_are_not_placed():
         spread_clients(problem, device_mesh(clients=2))
     padded = graphs.pad(graphs.chain(4), 4)
     assert spread_clients(padded, device_mesh(clients=2)).num_edges == 4
-
-
-def test_too_few_devices_are_told():
-    with pytest.raises(fa.InputError, match="2 times 2"):
-        device_mesh(2, 2)
-    with pytest.raises(fa.InputError, match="clients must be at least 1"):
-        device_mesh(clients=0)
-    assert dict(device_mesh(clients=2).shape) == {"trials": 1, "clients": 2}

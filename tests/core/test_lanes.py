@@ -8,7 +8,6 @@ from jax import lax
 
 import fedjax_admm as fa
 from fedjax_admm.lanes import lanes, suits_lanes
-from tests.solvers.matrix import ROWS, problem
 
 TRIALS = 5
 
@@ -75,16 +74,6 @@ def test_a_batch_in_lanes_is_that_of_vmap(function):
     np.testing.assert_array_equal(lanes(function)(x[0], y[0])[0], function(x[0], y[0])[0])
 
 
-def test_constants_are_results_too():
-    def function(x):
-        return {"rounds": 3, "x": x, "scale": jnp.float32(2)}
-
-    found = jax.vmap(lanes(function))(jnp.ones(4))
-    expected = jax.vmap(function)(jnp.ones(4))
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-    assert found["scale"].dtype == jnp.float32
-
-
 def test_what_all_trials_share_is_computed_once():
     def loop(x):
         def turn(state, _):
@@ -129,17 +118,3 @@ def test_fsmdm_in_lanes_with_some_who_are_absent():
         found = jax.jit(jax.vmap(lanes(localised)))(keys())
     expected = jax.jit(jax.vmap(localised))(keys())
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5), found, expected)
-
-
-@pytest.mark.thorough
-def test_a_solver_in_lanes():
-    row = ROWS["scaffold"]
-    drawn = problem(row.on)
-    solver = row.build(drawn)
-
-    def trial(key):
-        return fa.run(solver, drawn, key, rounds=3).estimate
-
-    keys = jax.random.split(jax.random.key(2), 3)
-    found, expected = jax.jit(jax.vmap(lanes(trial)))(keys), jax.jit(jax.vmap(trial))(keys)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-3, 1e-4), found, expected)

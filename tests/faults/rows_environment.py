@@ -69,10 +69,6 @@ ROWS = [
     ),
     *(later(f"launcher-{name}", RUN, told, set_) for name, (set_, told) in LAUNCHERS.items()),
     started("platform-missing", RUN, "JAX does not start on cuda", {"JAX_PLATFORMS": "cuda"}),
-    *(
-        later(f"devices-{text}", DOCTOR, "from 1 to 4096", {"JAX_NUM_CPU_DEVICES": text})
-        for text in ("0", "99999")
-    ),
     later("data-nowhere", RUN, "FEDJAX_ADMM_DATA must be a folder", {"FEDJAX_ADMM_DATA": "/none"}),
     later(
         *("data-a-file", DOCTOR, "is a file; correct or unset it", {"FEDJAX_ADMM_DATA": "file"}),

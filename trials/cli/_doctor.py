@@ -6,7 +6,6 @@ import platform
 from importlib import metadata
 
 import jax
-import jax.numpy as jnp
 import typer
 
 from fedjax_admm.trials.cli import _environment as environment
@@ -64,21 +63,4 @@ def _cache() -> list[str]:
         return [f"off ({folder} cannot be written)"]
     files = [path for path in folder.glob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
-    works = "works" if _cache_serves() else "is rejected on this machine: each start compiles anew"
-    return [f"{folder}", f"{len(files)} files, {size:.1f} MiB; a stored program {works}"]
-
-
-def _cache_serves() -> bool:
-    """Compile a small program twice and see whether the second one came from the cache."""
-    hits = []
-    jax.monitoring.register_event_listener(
-        lambda event, **_: hits.append(event) if event.endswith("/cache_hits") else None
-    )
-
-    def probe(x):
-        return jnp.sin(x) + 1
-
-    for _ in range(2):
-        jax.clear_caches()
-        jax.jit(probe)(jnp.arange(3.0)).block_until_ready()
-    return bool(hits)
+    return [f"{folder}", f"{len(files)} files, {size:.1f} MiB"]

@@ -9,9 +9,6 @@ from pathlib import Path
 NO_CACHE = "FEDJAX_ADMM_NO_CACHE"
 NUM_CPU_DEVICES = "JAX_NUM_CPU_DEVICES"
 DATA = "FEDJAX_ADMM_DATA"
-MOST_CPU_DEVICES = 4096
-"""XLA takes minutes to start with tens of thousands."""
-
 until_the_end = ExitStack()
 """Contexts of a command; they are left when it ends, before its exit code is decided."""
 
@@ -55,7 +52,7 @@ def prepare(
     """
     import jax
 
-    _check_variables()
+    _check_data_folder()
     if NUM_CPU_DEVICES not in os.environ:
         jax.config.update("jax_num_cpu_devices", min(_cores(), devices or _cores()))
     use_x64(x64)
@@ -100,16 +97,9 @@ def use_x64(wide: bool) -> None:
     jax.config.update("jax_enable_x64", wide)
 
 
-def _check_variables() -> None:
+def _check_data_folder() -> None:
     from fedjax_admm._checks import InputError
 
-    text = os.environ.get(NUM_CPU_DEVICES, "-1")
-    if not (text == "-1" or (text.isdecimal() and 1 <= int(text[:9]) <= MOST_CPU_DEVICES)):
-        raise InputError(
-            f"must be a whole number from 1 to {MOST_CPU_DEVICES}, but it is {text!r}",
-            argument=f"the variable {NUM_CPU_DEVICES}",
-            value=text,
-        )
     data = os.environ.get(DATA)
     if data and not Path(data).is_dir():
         raise InputError(

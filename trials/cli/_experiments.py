@@ -28,8 +28,8 @@ def list_experiments(
     """
     from fedjax_admm.trials.experiments import headlines, refused_plugins
 
-    found = [each for each in headlines() if search is None or _tells(each, search)]
-    if not found:
+    experiments = [each for each in headlines() if search is None or _tells(each, search)]
+    if not experiments:
         raise InputError(
             "must be a word in the name, title, paper or findings of an experiment, but it is "
             f"{search!r}",
@@ -38,7 +38,7 @@ def list_experiments(
             remedy="`fedjax-admm list` shows all of them",
         )
     papers: dict[str, list[Headline | Experiment]] = {}
-    for each in found:
+    for each in experiments:
         papers.setdefault(each.paper, []).append(each)
     typer.echo(f"  {'name':<21} trials   time  what it shows")
     for paper, own in papers.items():
@@ -51,8 +51,8 @@ def list_experiments(
 
 def _tells(experiment: "Headline | Experiment", word: str) -> bool:
     """Say whether a word is in what is told of an experiment, in letters of either case."""
-    told = (experiment.name, experiment.title, experiment.paper, experiment.findings)
-    return any(word.lower() in text.lower() for text in told)
+    texts = (experiment.name, experiment.title, experiment.paper, experiment.findings)
+    return any(word.lower() in text.lower() for text in texts)
 
 
 def _line(experiment: "Headline | Experiment") -> str:
@@ -114,13 +114,13 @@ def _figures(name: str) -> list[Path]:
     return [path for path in (Path("results", name, "figure.png"), gallery) if path.is_file()]
 
 
-def _rows(told: Mapping[str, str]) -> list[str]:
+def _rows(texts: Mapping[str, str]) -> list[str]:
     """Return names and what is said of each, the texts below each other."""
     indent = " " * 22
     return [
         textwrap.fill(text, _width(), initial_indent=f"  {name:<19} ", subsequent_indent=indent)
         or f"  {name}"
-        for name, text in told.items()
+        for name, text in texts.items()
     ]
 
 

@@ -35,7 +35,7 @@ def _foreign(file: str) -> bool:
     return not any(path.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
-def kept(error: BaseException) -> str:
+def report_sentence(error: BaseException) -> str:
     """Write the report of an error into a new file, and return a sentence about it."""
     what = f"this is an error of fedjax-admm itself ({type(error).__name__}: {_short(error)})"
     try:

@@ -48,7 +48,7 @@ def _code() -> int:
         if last_resort.of_a_user(error):
             traceback.print_exception(error)  # its line is what he needs
             return FAILED
-        _tell(last_resort.kept(error))
+        _tell(last_resort.report_sentence(error))
         return last_resort.CODE
 
 

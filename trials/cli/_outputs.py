@@ -45,14 +45,6 @@ class _Descriptor(io.FileIO):
         return memoryview(data).nbytes
 
 
-class _Guard(io.TextIOWrapper):
-    """What stands for an output until the command ends: a user's code cannot close it."""
-
-    def close(self) -> None:
-        """Write what is waiting."""
-        self.flush()
-
-
 @contextmanager
 def guarded() -> Iterator[None]:
     """Guard both outputs; what was replaced by another object, as tests do, is left alone.
@@ -78,10 +70,10 @@ def guarded() -> Iterator[None]:
             setattr(sys, name, stream)
 
 
-def _stream(number: int, stream: io.TextIOWrapper | None) -> _Guard:
+def _stream(number: int, stream: io.TextIOWrapper | None) -> io.TextIOWrapper:
     if stream is not None:
         stream.flush()
-    return _Guard(
+    return io.TextIOWrapper(
         io.BufferedWriter(_Descriptor(number, matters=number == 1)),
         encoding="utf-8" if stream is None else stream.encoding,
         errors="backslashreplace",

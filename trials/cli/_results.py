@@ -64,24 +64,24 @@ def plot(
     from fedjax_admm.trials.results import load
 
     results = load(folder, unfinished=True)
-    chosen = figure_files(results.config, style=style, format=format, columns=columns, bands=bands)
-    results = dataclasses.replace(results, config={**results.config, "figure": chosen.stored()})
-    found = find_again(results.config, experiment)
-    figure = found.draw(results)
+    look = figure_files(results.config, style=style, format=format, columns=columns, bands=bands)
+    results = dataclasses.replace(results, config={**results.config, "figure": look.stored()})
+    owner = find_again(results.config, experiment)
+    figure = owner.draw(results)
     target = out or (folder if results.finished else folder / UNFINISHED)
     if out is not None:
         _check_no_run(out)
     folders.rewrite(
         target,
-        lambda stage: write_figure(figure, results, stage, chosen),
+        lambda stage: write_figure(figure, results, stage, look),
         overwrite=overwrite,
         argument="folder" if out is None else "out",
     )
     changed = ""
-    if found.origin and found.origin.digest != results.config.get("digest"):
-        changed = f"; {found.origin.file} has changed since the run"
+    if owner.origin and owner.origin.digest != results.config.get("digest"):
+        changed = f"; {owner.origin.file} has changed since the run"
     so_far = "" if results.finished else f", from {results.extent}"
-    typer.echo(f"Wrote {target}/{listed(chosen.names)}{so_far}{changed}")
+    typer.echo(f"Wrote {target}/{listed(look.names)}{so_far}{changed}")
 
 
 def summary(
@@ -149,8 +149,10 @@ def report(
     from fedjax_admm.trials.report import write_report
 
     runs = write_report(folders, out, metric=metric, experiment=experiment, overwrite=overwrite)
-    told = ", ".join(f"{folder}: {run.extent}" for folder, run in zip(folders, runs, strict=True))
-    typer.echo(f"Wrote {out} ({told})")
+    extents = ", ".join(
+        f"{folder}: {run.extent}" for folder, run in zip(folders, runs, strict=True)
+    )
+    typer.echo(f"Wrote {out} ({extents})")
 
 
 def _width() -> int:

@@ -80,8 +80,8 @@ def run(
     """Run an experiment: writes config.json, trials.npz, summary.csv, and the figure."""
     settings = assignments(set_ or [])
     if overwrite and out is None:
-        told = "replaces what is in a folder that is named with {out}"
-        raise InputError(told, argument="overwrite", remedy="give both", others=["out"])
+        reason = "replaces what is in a folder that is named with {out}"
+        raise InputError(reason, argument="overwrite", remedy="give both", others=["out"])
     from jax.errors import JaxRuntimeError
 
     from fedjax_admm.trials import folders, running
@@ -121,10 +121,12 @@ def run(
         if out is None and not resume:
             made.extend(folders.new_folder(Path("results"), experiment.name))
             return str(made[-1]), False
-        chosen = out or running.unfinished_folder(experiment.name)
-        if resume and running.holds_no_run(chosen):
-            typer.echo(f"{chosen} holds no run to go on with: this one begins there.", err=True)
-        return str(chosen), resume and running.resumed_x64(chosen)
+        place_of_run = out or running.unfinished_folder(experiment.name)
+        if resume and running.holds_no_run(place_of_run):
+            typer.echo(
+                f"{place_of_run} holds no run to go on with: this one begins there.", err=True
+            )
+        return str(place_of_run), resume and running.resumed_x64(place_of_run)
 
     folder = str(out or f"results/{experiment.name}")
     try:
@@ -172,14 +174,14 @@ def _stopped(end: BaseException, go_on: str) -> NoReturn:
     from fedjax_admm.trials.engine import hosts
 
     if isinstance(end, KeyboardInterrupt):
-        told = f"Interrupted; {go_on}" if go_on else "Interrupted before anything was kept."
-        typer.echo(told, err=True)
+        ending = f"Interrupted; {go_on}" if go_on else "Interrupted before anything was kept."
+        typer.echo(ending, err=True)
         raise SystemExit(130) from None
     if not isinstance(end, hosts.StoppedElsewhereError):
         typer.echo(f"fedjax-admm: {' '.join(str(end).split())}", err=True)
         if go_on:
             typer.echo(go_on[0].upper() + go_on[1:], err=True)
     elif hosts.first():
-        told = go_on or "nothing was kept."
-        typer.echo(f"Stopped, because another process was; {told}", err=True)
+        ending = go_on or "nothing was kept."
+        typer.echo(f"Stopped, because another process was; {ending}", err=True)
     raise SystemExit(1) from None

@@ -144,8 +144,8 @@ class ChunkStore:
                 value=self.folder,
                 remedy="choose another folder",
             ) from None
-        found = [(re.fullmatch(CHUNK_NAME, path.name), path) for path in paths]
-        return sorted((int(match[1]), int(match[2]), path) for match, path in found if match)
+        matches = [(re.fullmatch(CHUNK_NAME, path.name), path) for path in paths]
+        return sorted((int(match[1]), int(match[2]), path) for match, path in matches if match)
 
     def _told(self, first: int, stop: int, path: Path) -> Chunk:
         """Return what a chunk tells about itself, if that is what its name says."""
@@ -166,15 +166,17 @@ class ChunkStore:
         others = [chunk for chunk in chunks if chunk.identity != self._identity]
         if not others:
             return
-        told = _difference(others[0].identity, self._identity)
+        change = _difference(others[0].identity, self._identity)
         if len(others) == len(chunks):
             raise InputError(
-                f"{self.folder} holds trials of another run: {told}",
+                f"{self.folder} holds trials of another run: {change}",
                 value=self.folder,
                 remedy="go on with what made them or choose another folder",
             )
         raise InputError(
-            f"{others[0].path} is of another run: {told}", value=others[0].path, remedy=_CHANGED
+            f"{others[0].path} is of another run: {change}",
+            value=others[0].path,
+            remedy=_CHANGED,
         )
 
 
@@ -189,11 +191,11 @@ def _verified(chunk: Chunk) -> tuple[int, dict[str, np.ndarray]]:
     return chunk.first, arrays
 
 
-def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def _difference(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """Return the first thing in which two identities differ, as a part of a sentence."""
     name = next(
-        name for name in [*wanted, *found] if found.get(name, name) != wanted.get(name, name)
+        name for name in [*asked, *stored] if stored.get(name, name) != asked.get(name, name)
     )
     if name == "program":
         return "its trial function, or a constant or a setting in it, is another"
-    return f"its {name} is {found.get(name)}, not {wanted.get(name)}"
+    return f"its {name} is {stored.get(name)}, not {asked.get(name)}"

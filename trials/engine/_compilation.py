@@ -35,18 +35,18 @@ _VECTORS = re.compile(
 
 def compilation(device: Any) -> dict[str, str]:
     """Return what decides how a program is compiled for a device, by what it is called."""
-    found = {f"value of {name}": _flags(os.environ.get(name, "")) for name in _VARIABLES}
-    found |= {name: str(jax.config.values.get(name)) for name in _SETTINGS}
+    options = {f"value of {name}": _flags(os.environ.get(name, "")) for name in _VARIABLES}
+    options |= {name: str(jax.config.values.get(name)) for name in _SETTINGS}
     if device.platform == "cpu":
-        found["processor's instruction set"] = instructions()
-    return found
+        options["processor's instruction set"] = instructions()
+    return options
 
 
 def _flags(text: str) -> str:
     """Return the flags that may change numbers, sorted; of two of one name the last one counts."""
-    given = {name: value for name, _, value in (flag.partition("=") for flag in text.split())}
-    kept = [f"{name}={value or 'true'}" for name, value in sorted(given.items())]
-    return " ".join(flag for flag in kept if not _NEUTRAL.match(flag)) or "none"
+    values = {name: value for name, _, value in (flag.partition("=") for flag in text.split())}
+    flags = [f"{name}={value or 'true'}" for name, value in sorted(values.items())]
+    return " ".join(flag for flag in flags if not _NEUTRAL.match(flag)) or "none"
 
 
 def instructions() -> str:

@@ -71,10 +71,10 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 def _functions(text: str) -> dict[str, str]:
     """Return the text of every function of a module."""
-    found = list(_FUNCTION.finditer(text))
-    stops = [match.start() for match in found[1:]] + [len(text)]
+    matches = list(_FUNCTION.finditer(text))
+    stops = [match.start() for match in matches[1:]] + [len(text)]
     functions = {}
-    for match, stop in zip(found, stops, strict=True):
+    for match, stop in zip(matches, stops, strict=True):
         end = text.find(_END, match.start(), stop)
         functions[match[1]] = text[match.start() : stop if end < 0 else end]
     return functions

@@ -104,24 +104,24 @@ def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:
       clients: over how many of them each trial's clients are spread.
     """
     here = len(jax.local_devices())
-    wanted = here if devices is None else count("devices", devices)
-    if wanted > here:
+    number = here if devices is None else count("devices", devices)
+    if number > here:
         raise InputError(
-            f"must be at most {here} here, but it is {wanted}", argument="devices", value=wanted
+            f"must be at most {here} here, but it is {number}", argument="devices", value=number
         )
-    chosen = [
+    selected = [
         device
         for process in range(jax.process_count())
-        for device in [d for d in jax.devices() if d.process_index == process][:wanted]
+        for device in [d for d in jax.devices() if d.process_index == process][:number]
     ]
     clients = count("clients", clients)
-    if len(chosen) % clients:
+    if len(selected) % clients:
         raise InputError(
-            f"must divide the number of devices, {len(chosen)}, but it is {clients}",
+            f"must divide the number of devices, {len(selected)}, but it is {clients}",
             argument="clients",
             value=clients,
         )
-    return device_mesh(len(chosen) // clients, clients, chosen)
+    return device_mesh(len(selected) // clients, clients, selected)
 
 
 def monte_carlo(
@@ -232,11 +232,11 @@ def _computed(
 ) -> MonteCarlo:
     """Do what `monte_carlo` does, where nobody else writes into the store."""
     compiled = partial(compile_trials, trial, key, trials, mesh=mesh, limit=memory)
-    there = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
-    if batch == "auto" and isinstance(there.get("width"), int):
-        batch = there["width"]
+    stored = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
+    if batch == "auto" and isinstance(stored.get("width"), int):
+        batch = stored["width"]
     program = None
-    if there:  # perhaps all trials, so that nothing has to be compiled
+    if stored:  # perhaps all trials, so that nothing has to be compiled
         devices = mesh.shape["trials"]
         layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
         lowered = lower_trials(trial, key, layout, mesh)
@@ -247,13 +247,13 @@ def _computed(
         _check_storable(lowered)
     identity = _identity(lowered)
     parts = _Parts(trials)
-    found = hosts.from_first(lambda: parts.found(chunks, identity))
-    if program is None and _missing(found, trials):
+    spans = hosts.from_first(lambda: parts.take_over(chunks, identity))
+    if program is None and _missing(spans, trials):
         program = compiled(batch=batch, chunk=chunk, lowered=lowered)
     layout = lowered.layout if program is None else program.layout
     name = digest_of_json(identity)
     hosts.from_first(lambda: None if begin is None else begin(layout, name))
-    missing = _missing(found, trials)
+    missing = _missing(spans, trials)
     computed = sum(map(len, missing))
     run = transfer = 0.0
     if program is not None and missing:
@@ -340,15 +340,15 @@ def _kept(
     return None
 
 
-def _missing(found: Iterable[Sequence[int]], trials: int) -> list[range]:
+def _missing(spans: Iterable[Sequence[int]], trials: int) -> list[range]:
     """Return the trials that are not there.
 
     Args:
-      found: the first of some trials that are there, and the one after their last; in their order.
+      spans: the first of some trials that are there, and the one after their last; in their order.
       trials: how many are wanted.
     """
     gaps, reached = [], 0
-    for first, stop in [*found, (trials, trials)]:
+    for first, stop in [*spans, (trials, trials)]:
         if reached < first:
             gaps.append(range(reached, first))
         reached = max(reached, stop)
@@ -362,7 +362,7 @@ class _Parts:
         self.trials = trials
         self.joined: dict[str, np.ndarray] = {}
 
-    def found(self, store: ChunkStore | None, identity: Mapping[str, Any]) -> list[list[int]]:
+    def take_over(self, store: ChunkStore | None, identity: Mapping[str, Any]) -> list[list[int]]:
         """Take over what a store holds, and return the first and last trials of its chunks."""
         spans = []
         for first, arrays in () if store is None else store.open(identity, self.trials):

@@ -105,8 +105,8 @@ def drawable(numbers: np.ndarray) -> np.ndarray:
     """Return numbers as a plot may have them: without those that overflow while it is laid out."""
     numbers = np.asarray(numbers, np.float64)
     size = np.abs(numbers)
-    kept = np.where(size < 1 / _BEYOND, 0, numbers)
-    return np.where(size > _BEYOND, np.nan, kept)
+    numbers = np.where(size < 1 / _BEYOND, 0, numbers)
+    return np.where(size > _BEYOND, np.nan, numbers)
 
 
 def draw_line(

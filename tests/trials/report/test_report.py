@@ -150,7 +150,7 @@ def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path, monkeypatch):
     write(made(1, sweep=sweep, rounds=(5,), trials=1, methods=("a",)), tmp_path / "run")
     write_report([tmp_path / "run"], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert "7 other metrics are in summary.csv: 70 rows are too many." in text
+    assert "summary.csv has 7 other metrics; their 70 rows are left out." in text
     assert "<details>" not in text
 
 

@@ -71,17 +71,17 @@ def _bands(figure: "Figure") -> list[str]:
 
 def _legends(figure: "Figure") -> list[str]:
     """Return what the legends below the panels say."""
-    told = []
+    sentences = []
     for legend in figure.legends:
         entries = "; ".join(plain(text.get_text()) for text in legend.get_texts())
         title = plain(legend.get_title().get_text())
-        told.append(f"{title or 'Legend'}: {entries}")
-    return told
+        sentences.append(f"{title or 'Legend'}: {entries}")
+    return sentences
 
 
-def _joined(told: Iterable[str]) -> str:
+def _joined(sentences: Iterable[str]) -> str:
     """Return sentences as one line; of a panel without words nothing is said."""
-    return " ".join(_sentence(words) for words in told if words.strip()) + "\n"
+    return " ".join(_sentence(words) for words in sentences if words.strip()) + "\n"
 
 
 def _panel(axes: "Axes", panels: "list[Axes]") -> str:
@@ -105,9 +105,9 @@ def _panel(axes: "Axes", panels: "list[Axes]") -> str:
 
 def _label(axes: "Axes", panels: "list[Axes]", direction: str) -> str:
     """Return what an axis is called; panels of a row or a column may name it once."""
-    found = getattr(axes, f"get_{direction}label")()
-    if found:
-        return plain(found)
+    own = getattr(axes, f"get_{direction}label")()
+    if own:
+        return plain(own)
     shared = getattr(axes, f"get_shared_{direction}_axes")()
     spec = axes.get_subplotspec()
     for each in panels:

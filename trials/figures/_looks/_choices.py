@@ -63,11 +63,11 @@ def figure_style(name: str = "default", columns: int | None = None) -> FigureSty
         wide as the page or the slide.
     """
     if name not in _STYLES:
-        told = f"must be one of {listed(STYLES)}, but it is {one_line(name)}"
-        raise InputError(told, argument="style", value=name)
+        reason = f"must be one of {listed(STYLES)}, but it is {one_line(name)}"
+        raise InputError(reason, argument="style", value=name)
     if columns not in (None, 1, 2) or isinstance(columns, bool):
-        told = f"must be 1 or 2, but it is {one_line(columns)}"
-        raise InputError(told, argument="columns", value=columns)
+        reason = f"must be 1 or 2, but it is {one_line(columns)}"
+        raise InputError(reason, argument="columns", value=columns)
     widths = _STYLES[name]
     return widths[columns] if columns in widths else widths[2]
 
@@ -76,10 +76,10 @@ def checked_formats(formats: Sequence[str]) -> tuple[str, ...]:
     """Return formats after checking that each can be written, each once."""
     for kind in formats:
         if kind not in FORMATS:
-            told = (
+            reason = (
                 f"must be of {listed(FORMATS)}, with commas between, but it holds {one_line(kind)}"
             )
-            raise InputError(told, argument="format", value=kind)
+            raise InputError(reason, argument="format", value=kind)
     if not formats:
         raise InputError("names no format", argument="format", remedy="give png, for example")
     return tuple(dict.fromkeys(formats))
@@ -100,8 +100,8 @@ class FigureFiles:
         figure_style(self.style, self.columns)
         checked_formats(self.formats)
         if self.bands is not None and self.bands not in BANDS:
-            told = f"must be one of {listed(tuple(BANDS))}, but it is {one_line(self.bands)}"
-            raise InputError(told, argument="bands", value=self.bands)
+            reason = f"must be one of {listed(tuple(BANDS))}, but it is {one_line(self.bands)}"
+            raise InputError(reason, argument="bands", value=self.bands)
 
     @property
     def names(self) -> list[str]:
@@ -124,15 +124,15 @@ class FigureFiles:
 
     def words(self) -> list[str]:
         """Return the words of a command that ask for it; none for what is usual."""
+        usual = FigureFiles()
         words: list[str] = []
-        if self.style != "default":
-            words += ["--style", self.style]
-        if self.columns is not None:
-            words += ["--columns", str(self.columns)]
-        if self.formats != FigureFiles().formats:
-            words += ["--format", ",".join(self.formats)]
-        if self.bands is not None:
-            words += ["--bands", self.bands]
+        for name, asked, text in (
+            ("--style", self.style != usual.style, self.style),
+            ("--columns", self.columns is not None, str(self.columns)),
+            ("--format", self.formats != usual.formats, ",".join(self.formats)),
+            ("--bands", self.bands is not None, str(self.bands)),
+        ):
+            words += [name, text] if asked else []
         return words
 
 
@@ -153,10 +153,10 @@ def figure_files(
       format: formats with commas between them: "svg,pdf".
       bands: around means: "errors", "deviations" or "quantiles".
     """
-    kept = dict((earlier or {}).get("figure") or {})
+    before = dict((earlier or {}).get("figure") or {})
     asked: dict[str, Any] = {"style": style, "columns": columns, "bands": bands}
     if format is not None:
         asked["formats"] = tuple(part.strip() for part in format.split(","))
-    both = kept | {name: value for name, value in asked.items() if value is not None}
+    both = before | {name: value for name, value in asked.items() if value is not None}
     both["formats"] = checked_formats(both.get("formats", FigureFiles().formats))
     return FigureFiles(**both)

@@ -39,8 +39,8 @@ def labels_box(figure: "Figure", axis: "Axis") -> Any:
     """Return where the label and the tick labels of an axis are, in points; nowhere if none are."""
     from matplotlib.transforms import Bbox
 
-    found = axis.get_tightbbox(renderer_of(figure))
-    return _in_points(figure, Bbox.null() if found is None else found)
+    extent = axis.get_tightbbox(renderer_of(figure))
+    return _in_points(figure, Bbox.null() if extent is None else extent)
 
 
 def _in_points(figure: "Figure", pixels: Any) -> Any:
@@ -65,9 +65,9 @@ def wrap(figure: "Figure", text: "Text", room: float, *, anew: bool = True) -> N
         text.set_text(line)
         angle = text.get_rotation()
         text.set_rotation(0)
-        found = text.get_window_extent(renderer).width * POINTS / figure.dpi
+        room_taken = text.get_window_extent(renderer).width * POINTS / figure.dpi
         text.set_rotation(angle)
-        return found
+        return room_taken
 
     lines = words.split("\n")
     if all(width(line) <= room for line in lines):

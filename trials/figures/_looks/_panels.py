@@ -55,10 +55,10 @@ def fitting(figure: "Figure", style: FigureStyle) -> FigureStyle:
     A panel is so many letters tall, and so many letters wide where panels lie side by side: with
     smaller letters both save room. What does not fit with the smallest ones is taller.
     """
-    found = style
-    while found.letters > SMALLEST and _height(figure, found) > POINTS * style.height:
-        found = replace(found, letters=max(found.letters - _FINER, SMALLEST))
-    return found
+    smaller = style
+    while smaller.letters > SMALLEST and _height(figure, smaller) > POINTS * style.height:
+        smaller = replace(smaller, letters=max(smaller.letters - _FINER, SMALLEST))
+    return smaller
 
 
 def _height(figure: "Figure", style: FigureStyle) -> float:
@@ -188,7 +188,7 @@ def _flow(figure: "Figure", panels: "list[Axes]", columns: int) -> None:
     from matplotlib.gridspec import GridSpec
 
     places = {axes: _place(axes) for axes in panels}
-    told = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+    in_legend = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
     for axes, (row, column) in places.items():
         names = {each.get_text() for each in axes.get_yticklabels()} - {""}
         left = [each for each in panels if places[each][0] == row and places[each][1] < column]
@@ -204,7 +204,9 @@ def _flow(figure: "Figure", panels: "list[Axes]", columns: int) -> None:
             axes.set_xlabel(
                 next(filter(None, labels), ""), fontsize=axes.xaxis.label.get_fontsize()
             )
-        axes.tick_params(which="both", labelbottom=True, labelleft=not names or not names <= told)
+        axes.tick_params(
+            which="both", labelbottom=True, labelleft=not names or not names <= in_legend
+        )
     grid = GridSpec(math.ceil(len(panels) / columns), columns, figure=figure)
     for i, axes in enumerate(panels):
         axes.set_subplotspec(grid[divmod(i, columns)])
