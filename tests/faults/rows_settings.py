@@ -8,11 +8,8 @@ from tests.faults.row import Row
 def files(folder: Path) -> None:
     """Leave files that hold no experiment, or that are none."""
     (folder / "sub").mkdir()
-    (folder / "folder.py").mkdir()
     (folder / "own.py").write_text("VALUE = 3\n")
     (folder / "binary.py").write_bytes(b"\x00\xff\xfe")
-    (folder / "exits.py").write_text("raise SystemExit(0)\n")
-    (folder / "raises.py").write_text("1 / 0\n")
 
 
 RUN = ("run", "consensus")
@@ -72,22 +69,8 @@ ROWS = [
     Row("run-name-dot", ("run", "."), says="no experiment", prepare=files),
     Row("run-name-parent", ("run", "../x"), says="experiment", prepare=files),
     Row("run-name-folder", ("run", "sub"), says="no experiment", prepare=files),
-    Row("run-name-null-file", ("run", "missing.py"), says="no file", prepare=files),
-    Row("run-name-file-folder", ("run", "folder.py"), says="is a folder", prepare=files),
-    Row(
-        "run-name-missing-variable",
-        ("run", "own.py:NAME"),
-        says="no experiment 'NAME'",
-        prepare=files,
-    ),
     Row("run-name-empty-variable", ("run", "own.py:"), says="no EXPERIMENT", prepare=files),
-    Row("run-name-module-missing", ("run", "no.such.module:NAME"), says="no module", prepare=files),
-    Row(
-        "run-name-module-without", ("run", "json:NAME"), says="no experiment 'NAME'", prepare=files
-    ),
     Row("run-name-binary", ("run", "binary.py"), says="cannot be imported", prepare=files),
-    Row("run-name-exits", ("run", "exits.py"), says="cannot be imported", prepare=files),
-    Row("run-name-raises", ("run", "raises.py"), says="cannot be imported", prepare=files),
     Row("show-nothing", ("show",), says="Usage|Missing", usage=True),
     Row("list-something", ("list", "consensus"), says="Usage|unexpected", usage=True),
 ]

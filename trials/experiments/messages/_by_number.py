@@ -13,9 +13,11 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._run import run
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
-from fedjax_admm.trials.experiments._methods import SolverMethod
+from fedjax_admm.trials.experiments._methods import recorded
+from fedjax_admm.trials.results import NONFINITE_ROUND
 
 
 @pytree_dataclass
@@ -157,9 +159,16 @@ def run_measured(
     unit: jax.Array,
 ) -> dict[str, jax.Array]:
     """Run a solver; "error" is the distance of its model from the solution (dim,), in a unit."""
-    outcome = SolverMethod(solver, _model)(problem, key, rounds, every)
-    models = outcome.pop("model")
-    return {**outcome, "error": safe_norm(models - solution[None]) / unit}
+
+    def advance(start, rounds, every):
+        result = run(solver, problem, key, rounds=rounds, measure=_model, every=every, start=start)
+        return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
+
+    _, trace = recorded(advance, None, rounds, every)
+    bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
+    trace.pop("round", None)
+    error = safe_norm(models - solution[None]) / unit
+    return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
 
 
 def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
