@@ -14,6 +14,8 @@ from fedjax_admm._run._rounds import (
     Status as Status,
     check_start as check_start,
     in_dtype_of as in_dtype_of,
+    init_key as init_key,
+    round_keys as round_keys,
     run as run,
     run_until as run_until,
     scan_rounds as scan_rounds,

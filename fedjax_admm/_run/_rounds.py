@@ -360,7 +360,7 @@ def _first(solver, problem, key, participation, start) -> RoundState:
         return RoundState(
             jnp.zeros((), jnp.int32),
             participation.init(jax.random.fold_in(key, _PARTICIPATION), shape),
-            solver.init(problem, jax.random.fold_in(key, _INIT)),
+            solver.init(problem, init_key(key)),
             fingerprint_of(key),
         )
 
@@ -375,6 +375,16 @@ def _first(solver, problem, key, participation, start) -> RoundState:
             value=start,
         )
     return start
+
+
+def init_key(key: jax.Array) -> jax.Array:
+    """Return the key of `init` of a run."""
+    return jax.random.fold_in(key, _INIT)
+
+
+def round_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """Return the keys of a round: for who takes part, and for the solver's step."""
+    return jax.random.split(jax.random.fold_in(key, index))
 
 
 @jax.jit
@@ -394,7 +404,7 @@ def _round(solver, problem, key, participation):
 
     def advance(carry, _):
         state, nonfinite = carry
-        draw_key, round_key = jax.random.split(jax.random.fold_in(key, state.index))
+        draw_key, round_key = round_keys(key, state.index)
         remembered, presence = participation.draw(state.participation, state.index, draw_key, shape)
         check_kept(participation, "draw", state.participation, remembered)
         info = RoundInfo(state.index, round_key, presence.active, presence.sampled)

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._run._rounds import in_dtype_of
+from fedjax_admm._run import in_dtype_of, init_key
 from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
-    INIT,
     Fields,
     Shapes,
     check_deployable,
@@ -249,7 +248,7 @@ class Client:
 @partial(jax.jit, static_argnames="number")
 def _curvature(solver, problem, key, place, *, number):
     """Return an estimate of the curvature of the client's loss near the first model."""
-    point = solver.first_model(problem, jax.random.fold_in(key, INIT))
+    point = solver.first_model(problem, init_key(key))
     return own_curvature(problem, point, place, number)
 
 
@@ -257,7 +256,7 @@ def _curvature(solver, problem, key, place, *, number):
 def _start(solver, problem, model, curvature, key, *, num_clients):
     """Return the state before the first round, what counts as said, and the first upload."""
     solver = filled(solver, curvature)
-    key = jax.random.fold_in(key, INIT)
+    key = init_key(key)
     clients, said = solver.start_clients(problem, copies(model, problem), key)
     upload, exchange = solver.upload(clients), solver.exchange
     up = tuple(jax.vmap(exchange.up.init)(value) for value in (*said.values, *upload.values))

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import count
+from fedjax_admm._run import init_key
 from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._client import Client
-from fedjax_admm.deploy._links import INIT
 from fedjax_admm.deploy._server import Server
 from fedjax_admm.solvers._star import StarSolver
 
@@ -48,7 +48,7 @@ def in_process(
         Client(solver, problem.take(jnp.array([i], jnp.int32)), i, number, key)
         for i in range(number)
     ]
-    model = solver.first_model(problem, jax.random.fold_in(key, INIT))
+    model = solver.first_model(problem, init_key(key))
     server = Server(solver, model, number, key)
     for client in clients:
         server.receive(client.hello(), client.number)

@@ -6,15 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, instance
+from fedjax_admm._run import round_keys
 from fedjax_admm.deploy._messages import fields_of
-from fedjax_admm.messages.attacks._attacks import NoAttack
-from fedjax_admm.messages.compression._wire import Number, Whole
-from fedjax_admm.messages.delays._delays import Prompt
+from fedjax_admm.messages import Number, Prompt, Whole, no_attack
 from fedjax_admm.solvers._messages import Said, Upload, parts
 from fedjax_admm.solvers._star import StarSolver
-
-# Round keys as `run` draws them.
-INIT = 2**32 - 1
 
 
 class Shapes(NamedTuple):
@@ -42,7 +38,7 @@ def check_deployable(solver: Any) -> None:
     """
     instance("solver", solver, StarSolver, "a solver with one server, such as solvers.fed_admm()")
     exchange = solver.exchange
-    if not (isinstance(exchange.attack, NoAttack) and isinstance(exchange.delay, Prompt)):
+    if not (isinstance(exchange.attack, type(no_attack())) and isinstance(exchange.delay, Prompt)):
         raise InputError(
             "must have neither an attack nor a delay in its exchange: here clients are late, or "
             "Byzantine, by themselves",
@@ -54,7 +50,7 @@ def check_deployable(solver: Any) -> None:
 
 def round_key(solver: Any, key: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return whether clients send in a round, shape (), and the key of its messages."""
-    talks, key = solver.coin(jax.random.split(jax.random.fold_in(key, index))[1])
+    talks, key = solver.coin(round_keys(key, index)[1])
     return jnp.ones((), bool) if talks is None else talks, key
 
 

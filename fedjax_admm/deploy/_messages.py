@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._version import __version__
-from fedjax_admm.messages.compression._wire import Number
+from fedjax_admm.messages import Number
 
 VERSION = 1
 _MAGIC = b"FADM"

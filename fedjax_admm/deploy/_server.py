@@ -12,10 +12,9 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, finite_array
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run._rounds import in_dtype_of
+from fedjax_admm._run import in_dtype_of, init_key, round_keys
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
-    INIT,
     Fields,
     Shapes,
     check_deployable,
@@ -444,7 +443,7 @@ def _open(solver, curvature, model, said, upload, key):
     """Return the state before the first round, and what the links up remember."""
     receiver = _receiver(solver, curvature, upload, said)
     clients = _Clients(jax.tree.leaves((said, upload))[0].shape[0], model)
-    state = receiver.init(clients, jax.random.fold_in(key, INIT))
+    state = receiver.init(clients, init_key(key))
     values = (*said.values, *upload.values)
     held = tuple(jax.vmap(solver.exchange.up.listen)(value) for value in values)
     return state._replace(curvature=curvature), held
@@ -454,7 +453,7 @@ def _open(solver, curvature, model, said, upload, key):
 def _step(solver, state, said, upload, active, index, key):
     """Return the state after a round: the harness's step."""
     receiver = _receiver(solver, state.curvature, upload, said)
-    key = jax.random.split(jax.random.fold_in(key, index))[1]
+    _, key = round_keys(key, index)
     clients = _Clients(active.shape[0], receiver.model(state.server))
     return receiver.step(clients, state, RoundInfo(index, key, active))
 

@@ -1,6 +1,7 @@
 from fedjax_admm.messages._channels import (
     Channel as Channel,
     Identity as Identity,
+    Link as Link,
     identity as identity,
 )
 from fedjax_admm.messages._exchange import (

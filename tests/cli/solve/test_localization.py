@@ -333,8 +333,6 @@ def wrong(outcome):
     return lines[0]
 
 
-
-
 @pytest.mark.thorough
 def test_a_process_of_its_own(shell, tmp_path):
     anchors, distances, target = measured(2, wrong=(3,))
