@@ -63,8 +63,8 @@ class _Bench(NamedTuple):
         key = jax.random.split(jax.random.fold_in(self.key, index))[1]
         return RoundInfo(jnp.int32(index), key, jnp.broadcast_to(jnp.asarray(active), self.mask))
 
-    def kept(self, state) -> dict[str, np.ndarray]:
-        """Return what belongs to clients: name of the leaf -> array with a leading axis of them."""
+    def of_clients(self, state) -> dict[str, np.ndarray]:
+        """Return the leaves of clients by name, with a leading axis of clients."""
         if self.clients is not None:
             parts = jax.tree.leaves_with_path(self.clients(state))
         else:
@@ -86,7 +86,7 @@ def check_solver(
 ) -> None:
     """Check that a solver obeys the protocol.
 
-    - `needs`: an unfit problem is told in one sentence, by `requires`.
+    - `needs`: an unfit problem is refused in one sentence, by `requires`.
     - `traffic`: sizes of messages are whole numbers; their count is an int32 number.
     - `structure`: a step keeps the structure, shapes and dtypes of the state, with and without
       `jax.jit`, and its numbers are finite; the estimate is a model.
@@ -240,8 +240,8 @@ def _states(b: _Bench, active: np.ndarray) -> tuple[Any, Any]:
     with doing(f"{b.name}.step where clients are absent"):
         new = _step(b.solver, b.problem, old, b.info(active, 3))
     present = active.reshape(-1, active.shape[-1]).any(0)
-    after = b.kept(new)
-    for name, before in b.kept(old).items():
+    after = b.of_clients(new)
+    for name, before in b.of_clients(old).items():
         demand(
             before.shape[:1] == present.shape,
             f"What the clients of {b.name} keep must have a leading axis of {present.size}, but "
@@ -285,8 +285,8 @@ def _nobody(b: _Bench) -> None:
 
 
 def _dtype(b: _Bench) -> None:
-    wanted = dtype_of(b.problem)
-    with doing(f"A run of {b.name} on data of dtype {wanted.name}"):
+    data = dtype_of(b.problem)
+    with doing(f"A run of {b.name} on data of dtype {data.name}"):
         result = b.run()
     leaves = jax.tree.leaves_with_path((result.state.solver, result.estimate))
     floats = [(path, leaf.dtype) for path, leaf in leaves if is_float(leaf)]
@@ -295,8 +295,8 @@ def _dtype(b: _Bench) -> None:
         part = "the state" if path[0].idx == 0 else "the estimate"
         leaf = jax.tree_util.keystr(path[1:])
         demand(
-            dtype == wanted,
-            f"The dtype must follow the problem's data, which are {wanted.name}, but {leaf} of "
+            dtype == data,
+            f"The dtype must follow the problem's data, which are {data.name}, but {leaf} of "
             f"{part} of {b.name} is {dtype}; take it from problem.start.dtype.",
         )
 
@@ -344,13 +344,13 @@ def _gradients(b: _Bench) -> None:
         return
 
     def loss(floats):
-        given = list(leaves)
+        changed = list(leaves)
         for place, value in zip(places, floats, strict=True):
-            given[place] = value
-        solver = jax.tree.unflatten(structure, given)
+            changed[place] = value
+        solver = jax.tree.unflatten(structure, changed)
         everyone = participation.everyone()
-        found = run(solver, b.problem, b.key, rounds=b.rounds, participation=everyone).estimate
-        return sum(jnp.sum(part**2) for part in jax.tree.leaves(found))
+        result = run(solver, b.problem, b.key, rounds=b.rounds, participation=everyone).estimate
+        return sum(jnp.sum(part**2) for part in jax.tree.leaves(result))
 
     with doing(f"The derivative of a run of {b.name} by its hyper-parameters"):
         gradient = jax.grad(loss)([leaves[i] for i in places])
@@ -374,11 +374,11 @@ def _resumes(b: _Bench) -> None:
     if not b.bits:
         demand_close(where, rest.state, whole.state, 0.0, 0.0, remedy)
         return
-    for found, wanted in zip(
+    for resumed, whole_leaf in zip(
         jax.tree.leaves(rest.state), jax.tree.leaves(whole.state), strict=True
     ):
-        size = np.max(np.abs(np.nan_to_num(plain(wanted), posinf=0, neginf=0)), initial=1e-30)
-        demand_close(where, found, wanted, 0.0, b.bits * float(size), remedy)
+        size = np.max(np.abs(np.nan_to_num(plain(whole_leaf), posinf=0, neginf=0)), initial=1e-30)
+        demand_close(where, resumed, whole_leaf, 0.0, b.bits * float(size), remedy)
 
 
 def _keys(b: _Bench) -> None:
