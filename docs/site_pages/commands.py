@@ -1,4 +1,4 @@
-"""The command line, told by itself: the help of every command."""
+"""The command line: the help of every command."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ WIDTH = 88
 HEAD = """# The command line
 
 `fedjax-admm` is installed with the package; `python -m fedjax_admm.trials.cli` is the same. What a
-run writes is told in [](/results).
+run writes is described in [](/results).
 """
 
 

@@ -43,7 +43,7 @@ _WHOLE = ":target: ../_images/"  # the picture alone, at its own size
 
 
 def _experiment(headline, docs: Path) -> Iterator[str]:
-    """Yield what is told of one experiment."""
+    """Yield the section of one experiment."""
     name = headline.name
     taken = headline.usual_seconds
     seconds = f", {taken:g} s" if taken else ""

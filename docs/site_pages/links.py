@@ -1,4 +1,4 @@
-"""Types in signatures lead to where they are told, though they are defined in private modules."""
+"""Links from types in signatures to their public names, though private modules define them."""
 
 from functools import cache
 from importlib import import_module

@@ -85,7 +85,7 @@ def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
             f"raises {type(error).__name__}{place} for {listed(shapes)}: {text}",
             argument=name,
             value=function,
-            remedy="change it, or what it is given",
+            remedy="change it, or its arguments",
         ) from error
 
 

@@ -229,7 +229,7 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
         dtype = jax.dtypes.canonicalize_dtype(host.dtype) if floating else default_float()
         array = _device_array(host, dtype)
     fits = array.ndim == len(shape) and all(
-        wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
+        expected in (None, size) for expected, size in zip(shape, array.shape, strict=True)
     )
     if not fits:
         raise InputError(

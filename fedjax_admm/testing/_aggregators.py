@@ -110,7 +110,7 @@ def _absent(b: Aggregator) -> None:
 
 def _empty(b: Aggregator) -> None:
     values, weights, groups, number, previous = b.groups(np.float32, 3)
-    for what, heavy, which, kept in (
+    for what, heavy, which, empty in (
         ("in which all are absent", jnp.where(groups == 1, 0, weights), groups, [1]),
         ("without vectors", weights, jnp.where(groups == 1, 2, groups), [1]),
         ("where everybody is absent", 0 * weights, groups, [0, 1, 2]),
@@ -119,7 +119,7 @@ def _empty(b: Aggregator) -> None:
         demand_finite(f"{b.name} of groups beside one {what}", result)
         where = f"{b.name} of a group {what} must keep its previous vector; the two"
         remedy = "Take jnp.where(total > 0, result, previous)."
-        demand_close(where, np.asarray(result)[kept], previous[np.array(kept)], 0.0, 0.0, remedy)
+        demand_close(where, np.asarray(result)[empty], previous[np.array(empty)], 0.0, 0.0, remedy)
 
 
 def _groups(b: Aggregator) -> None:

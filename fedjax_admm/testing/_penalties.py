@@ -165,8 +165,8 @@ def _vmap(b: Bench) -> None:
     stacked = jax.tree.map(lambda x, y: jnp.stack([x, y]), penalty, other)
     with doing(f"{name}.prox under jax.vmap, of stacked penalties"):
         both = jax.jit(jax.vmap(lambda p: p.prox(points, step), axis_size=2))(stacked)
-    wanted = jnp.stack([alone, _prox(other, points, step)])
-    demand_close(f"{name}.prox of stacked penalties and one by one", both, wanted, *close)
+    expected = jnp.stack([alone, _prox(other, points, step)])
+    demand_close(f"{name}.prox of stacked penalties and one by one", both, expected, *close)
 
 
 def _kinks(b: Bench) -> None:

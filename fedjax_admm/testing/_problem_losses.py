@@ -205,9 +205,9 @@ def _prox(b: Bench) -> None:
         for number in b.steps:
             step = filled(points, number)
             with doing(f"{b.name}.prox at step {number:g}"):
-                result, kept = ask("prox")(problem, points, step, memory)
+                result, new = ask("prox")(problem, points, step, memory)
                 for _ in range(0 if b.is_exact(memory) else 3):
-                    result, kept = ask("prox")(problem, points, step, kept)
+                    result, new = ask("prox")(problem, points, step, new)
             demand_finite(f"{b.name}.prox at step {number:g}", result)
             others = [points]
             if b.is_exact(memory):
@@ -246,8 +246,8 @@ def _memory(b: Bench) -> None:
     points = b.usual()
     with doing(f"{b.name}.prox"):
         memory = b.problem.prox_memory(points)
-        _, kept = ask("prox")(b.problem, points, filled(points, 0.7), memory)
-    demand_same_form(f"{b.name}.prox", "a memory", memory, kept)
+        _, new = ask("prox")(b.problem, points, filled(points, 0.7), memory)
+    demand_same_form(f"{b.name}.prox", "a memory", memory, new)
     demand_stacked(f"The memory of clients of {b.name}.prox", memory, b.clients)
 
 

@@ -16,7 +16,6 @@ from fedjax_admm.capabilities import (
     DifferenceOfConvex,
     Gradients,
     Minimizers,
-    Parameters,
     Projection,
     Prox,
     SmoothedGradients,
@@ -30,7 +29,6 @@ from fedjax_admm.testing._shared import (
     demand_close,
     demand_finite,
     demand_kind,
-    demand_stacked,
     doing,
     make,
     unfit,
@@ -74,7 +72,7 @@ def _answers(b: Bench) -> dict[str, Callable[[Any, jax.Array], Any]]:
 
 def _clients(b: Bench) -> None:
     demand(
-        _answers(b) or b.can(Minimizers) or b.can(Subset) or b.can(Parameters),
+        _answers(b) or b.can(Minimizers) or b.can(Subset),
         f"{b.name} can do nothing that a solver asks for; give it methods such as values, "
         "gradients and prox of fedjax_admm.capabilities.",
     )
@@ -112,14 +110,6 @@ def _apart(b: Bench) -> None:
         demand_close(f"{where} the first point moved,", there[1:], here[1:], 1e-5, 1e-6, _ROWS)
 
 
-def _projection(b: Bench) -> None:
-    if b.can(Projection):
-        with doing(f"{b.name}.project"):
-            once = b.problem.project(3 * b.usual())
-            twice = b.problem.project(once)
-        demand_close(f"{b.name}.project twice and once", twice, once, 1e-5, 1e-6)
-
-
 def _take(b: Bench) -> None:
     if not b.can(Subset):
         return
@@ -138,24 +128,6 @@ def _take(b: Bench) -> None:
         remedy = "Draws must depend on a client's number among all." if "key" in name else ""
         where = f"{b.name}.take(clients).{name} and the rows of {name}"
         demand_close(where, result, answer(b.problem, points)[some], 1e-5, 1e-6, remedy)
-
-
-def _parameters(b: Bench) -> None:
-    if not b.can(Parameters):
-        return
-    points = b.usual()
-    with doing(f"{b.name}.parameters"):
-        stacked = b.problem.parameters(points)
-    demand_stacked(f"{b.name}.parameters of the models of clients", stacked, b.clients)
-    leaves = jax.tree.leaves(stacked)
-    flat = np.concatenate([np.asarray(leaf).reshape(b.clients, -1) for leaf in leaves], 1)
-    for k in range(b.clients):
-        missing = np.setdiff1d(np.asarray(points[k]), flat[k].astype(points.dtype))
-        demand(
-            not missing.size,
-            f"{b.name}.parameters must hold every number of a model, but for client {k} "
-            f"{missing[:1]} is nowhere in it.",
-        )
 
 
 def _transforms(b: Bench) -> None:
@@ -183,9 +155,7 @@ PROBLEM_CHECKS = {
     "dtype": _dtype,
     "apart": _apart,
     **LOSS_CHECKS,
-    "projection": _projection,
     "take": _take,
-    "parameters": _parameters,
     "transforms": _transforms,
 }
 
@@ -218,9 +188,7 @@ def check_problem(
       along its gradient; that of an inexact prox, which has a memory, is not above that of v.
     - `memory`: the prox keeps the structure, shapes and dtypes of its memory.
     - `minimizers`: no point nearby is better.
-    - `projection`: projecting twice is projecting once.
     - `take`: the problem of some clients returns their rows, draws from a key included.
-    - `parameters`: every number of a model is in its parameters, stacked models in stacked ones.
     - `transforms`: the same numbers under `jax.jit` and `jax.vmap`.
 
     Args:

@@ -93,7 +93,8 @@ def demand_no_static_numbers(part: Any) -> None:
         value = getattr(part, field.name)
         if not isinstance(value, float | np.floating) or not math.isfinite(value):
             continue
-        other = dataclasses.replace(part, **{field.name: 1.5 * value + 1})
+        changes = {field.name: 1.5 * value + 1}
+        other = dataclasses.replace(part, **changes)  # pyright: ignore[reportArgumentType]
         demand(
             jax.tree.structure(other) == jax.tree.structure(part),
             f"{name_of(part)}.{field.name} is a static number ({value:g}): another value compiles "

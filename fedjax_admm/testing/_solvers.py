@@ -30,7 +30,6 @@ from fedjax_admm.testing._shared import (
 )
 
 _CLOSE = 1e-4  # of numbers that agree up to rounding
-_MASK = "Let fedjax_admm.where_active(info.active, new, old) choose what the clients keep."
 
 
 @short_repr
@@ -64,8 +63,8 @@ class _Bench(NamedTuple):
         key = jax.random.split(jax.random.fold_in(self.key, index))[1]
         return RoundInfo(jnp.int32(index), key, jnp.broadcast_to(jnp.asarray(active), self.mask))
 
-    def kept(self, state) -> dict[str, np.ndarray]:
-        """Return what belongs to clients: name of the leaf -> array with a leading axis of them."""
+    def of_clients(self, state) -> dict[str, np.ndarray]:
+        """Return the leaves of clients by name, with a leading axis of clients."""
         if self.clients is not None:
             parts = jax.tree.leaves_with_path(self.clients(state))
         else:
@@ -87,7 +86,7 @@ def check_solver(
 ) -> None:
     """Check that a solver obeys the protocol.
 
-    - `needs`: an unfit problem is told in one sentence, by `requires`.
+    - `needs`: an unfit problem is refused in one sentence, by `requires`.
     - `traffic`: sizes of messages are whole numbers; their count is an int32 number.
     - `structure`: a step keeps the structure, shapes and dtypes of the state, with and without
       `jax.jit`, and its numbers are finite; the estimate is a model.
@@ -234,71 +233,60 @@ def _structure(b: _Bench) -> None:
         )
 
 
-def _absent(b: _Bench) -> None:
+def _states(b: _Bench, active: np.ndarray) -> tuple[Any, Any]:
+    """Return the states before and after a round, in which absent clients must keep everything."""
     with doing(f"A run of {b.name}"):
-        state = b.run().state.solver
-    active = np.zeros(b.mask, bool)
-    # One in the first pass only, and one in the last pass only, where a round has passes.
-    active[(*(0,) * (active.ndim - 1), 1)] = True
-    active[(*(-1,) * (active.ndim - 1), -1)] = True
-    with doing(f"{b.name}.step where some clients are absent"):
-        new = _step(b.solver, b.problem, state, b.info(active, 3))
+        old = b.run().state.solver
+    with doing(f"{b.name}.step where clients are absent"):
+        new = _step(b.solver, b.problem, old, b.info(active, 3))
     present = active.reshape(-1, active.shape[-1]).any(0)
-    old, moved = b.kept(state), b.kept(new)
-    for name, before in old.items():
-        after = moved[name]
+    after = b.of_clients(new)
+    for name, before in b.of_clients(old).items():
         demand(
             before.shape[:1] == present.shape,
             f"What the clients of {b.name} keep must have a leading axis of {present.size}, but "
             f"{name} has shape {before.shape}; pass clients=, a function of the state.",
         )
-        same = np.array([_same(x, y) for x, y in zip(before, after, strict=True)])
-        changed = np.flatnonzero(~present & ~same)
-        if changed.size:
-            k = int(changed[0])
+        same = np.array([_same(x, y) for x, y in zip(before, after[name], strict=True)])
+        for k in np.flatnonzero(~present & ~same):
+            distance = np.max(np.abs(np.float64(before[k]) - np.float64(after[name][k])))
             raise AssertionError(
                 f"An absent client must keep everything, but client {k} of {b.name} was absent and "
-                f"its {name} moved by {_distance(before[k], after[k]):.3g}. {_MASK}"
+                f"its {name} moved by {distance:.3g}. Let fedjax_admm.where_active(info.active, "
+                "new, old) choose what the clients keep."
             )
-        if b.clients is not None:
-            still = np.flatnonzero(present & same)
-            demand(
-                not still.size,
-                f"A client that takes part must move, but client {still[:1]} of {b.name} took "
-                f"part and its {name} is what it was.",
-            )
-    pairs = zip(jax.tree.leaves(state), jax.tree.leaves(new), strict=True)
+        still = np.flatnonzero(present & same) if b.clients else ()
+        demand(
+            not len(still),
+            f"A client that takes part must move, but client {still[:1]} of {b.name} took part and "
+            f"its {name} is unchanged.",
+        )
+    return old, new
+
+
+def _absent(b: _Bench) -> None:
+    active = np.zeros(b.mask, bool)
+    # One in the first pass only, and one in the last pass only, where a round has passes.
+    active[(*(0,) * (active.ndim - 1), 1)] = True
+    active[(*(-1,) * (active.ndim - 1), -1)] = True
+    old, new = _states(b, active)
+    pairs = zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
     demand(
         any(not _same(plain(x), plain(y)) for x, y in pairs),
-        f"A round with {present.sum()} clients changed nothing at all in the state of {b.name}.",
+        f"A round with some clients changed nothing at all in the state of {b.name}.",
     )
 
 
 def _nobody(b: _Bench) -> None:
-    with doing(f"A run of {b.name}"):
-        state = b.run().state.solver
-    with doing(f"{b.name}.step of a round without anybody"):
-        new = _step(b.solver, b.problem, state, b.info(False, 3))
-    old, moved = b.kept(state), b.kept(new)
-    for name, before in old.items():
-        demand(
-            _same(before, moved[name]),
-            f"A round without anybody must change no client, but {name} of {b.name} moved by "
-            f"{_distance(before, moved[name]):.3g}. {_MASK}",
-        )
-    demand_close(
-        f"The estimates of {b.name} before and after a round without anybody",
-        b.solver.estimate(new),
-        b.solver.estimate(state),
-        1e-5,
-        0.0,
-        "Divide by the number of those who took part only where there are some.",
-    )
+    old, new = _states(b, np.zeros(b.mask, bool))
+    where = f"The estimates of {b.name} before and after a round without anybody"
+    remedy = "Divide by the number of those who took part only where there are some."
+    demand_close(where, b.solver.estimate(new), b.solver.estimate(old), 1e-5, 0.0, remedy)
 
 
 def _dtype(b: _Bench) -> None:
-    wanted = dtype_of(b.problem)
-    with doing(f"A run of {b.name} on data of dtype {wanted.name}"):
+    data = dtype_of(b.problem)
+    with doing(f"A run of {b.name} on data of dtype {data.name}"):
         result = b.run()
     leaves = jax.tree.leaves_with_path((result.state.solver, result.estimate))
     floats = [(path, leaf.dtype) for path, leaf in leaves if is_float(leaf)]
@@ -307,8 +295,8 @@ def _dtype(b: _Bench) -> None:
         part = "the state" if path[0].idx == 0 else "the estimate"
         leaf = jax.tree_util.keystr(path[1:])
         demand(
-            dtype == wanted,
-            f"The dtype must follow the problem's data, which are {wanted.name}, but {leaf} of "
+            dtype == data,
+            f"The dtype must follow the problem's data, which are {data.name}, but {leaf} of "
             f"{part} of {b.name} is {dtype}; take it from problem.start.dtype.",
         )
 
@@ -356,13 +344,13 @@ def _gradients(b: _Bench) -> None:
         return
 
     def loss(floats):
-        given = list(leaves)
+        changed = list(leaves)
         for place, value in zip(places, floats, strict=True):
-            given[place] = value
-        solver = jax.tree.unflatten(structure, given)
+            changed[place] = value
+        solver = jax.tree.unflatten(structure, changed)
         everyone = participation.everyone()
-        found = run(solver, b.problem, b.key, rounds=b.rounds, participation=everyone).estimate
-        return sum(jnp.sum(part**2) for part in jax.tree.leaves(found))
+        result = run(solver, b.problem, b.key, rounds=b.rounds, participation=everyone).estimate
+        return sum(jnp.sum(part**2) for part in jax.tree.leaves(result))
 
     with doing(f"The derivative of a run of {b.name} by its hyper-parameters"):
         gradient = jax.grad(loss)([leaves[i] for i in places])
@@ -386,11 +374,11 @@ def _resumes(b: _Bench) -> None:
     if not b.bits:
         demand_close(where, rest.state, whole.state, 0.0, 0.0, remedy)
         return
-    for found, wanted in zip(
+    for resumed, whole_leaf in zip(
         jax.tree.leaves(rest.state), jax.tree.leaves(whole.state), strict=True
     ):
-        size = np.max(np.abs(np.nan_to_num(plain(wanted), posinf=0, neginf=0)), initial=1e-30)
-        demand_close(where, found, wanted, 0.0, b.bits * float(size), remedy)
+        size = np.max(np.abs(np.nan_to_num(plain(whole_leaf), posinf=0, neginf=0)), initial=1e-30)
+        demand_close(where, resumed, whole_leaf, 0.0, b.bits * float(size), remedy)
 
 
 def _keys(b: _Bench) -> None:
@@ -401,10 +389,6 @@ def _keys(b: _Bench) -> None:
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-
-
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.max(np.abs(np.asarray(one, float) - np.asarray(other, float)), initial=0))
 
 
 SOLVER_CHECKS = {

@@ -10,11 +10,7 @@ import pytest
 from fedjax_admm import InputError, grid_search
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
-from fedjax_admm.measures import rating_error
-from fedjax_admm.participation import bernoulli, without_replacement
-from fedjax_admm.problems import matrix_completion_of_clients
-from fedjax_admm.ratings import uniform_start
-from fedjax_admm.solvers import fed_mc_admm
+from fedjax_admm.participation import bernoulli
 from fedjax_admm.traffic import Traffic
 
 
@@ -137,27 +133,3 @@ def test_inside_jit():
 def test_a_metric_that_is_not_measured_is_refused():
     with pytest.raises(InputError, match="metric must be one of messages, negative, round, square"):
         search(jnp.float32([0.1, 0.2]), metric="cube")
-
-
-@pytest.mark.slow
-def test_matrix_completion_is_tuned_on_its_own_split():
-    rng = np.random.default_rng(0)
-    seen = [np.nonzero(rng.random((6, 9)) < 0.7) for _ in range(4)]
-    clients = [(*pair, rng.integers(1, 6, len(pair[0])).astype(float)) for pair in seen]
-    problem = matrix_completion_of_clients(clients, num_items=9, held_out=clients)
-
-    def solver(beta):
-        return fed_mc_admm(rank=2, beta=beta, start=uniform_start(1.0, rank=2))
-
-    found = grid_search(
-        solver,
-        jnp.float32([1e-2, 1.0, 1e8]),
-        problem,
-        jax.random.key(0),
-        rounds=20,
-        measure=rating_error,
-        metric="training_error",
-        participation=without_replacement(2),
-    )
-    assert np.all(np.isfinite(found.scores))
-    assert int(found.place) < 2  # with 1e8 the items' factors do not move

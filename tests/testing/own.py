@@ -77,9 +77,6 @@ class Squares:
         parts = (self.x[clients], self.y[clients], self.start, self.numbers[clients])
         return type(self)(*parts)
 
-    def parameters(self, points):
-        return {"weights": points[..., :-1], "bias": points[..., -1]}
-
 
 def squares(kind: type = Squares) -> Any:
     rng = np.random.default_rng(0)

@@ -82,20 +82,10 @@ BROKEN = {
         "minimizers",
         "minimizers must minimise each client's loss",
     ),
-    "a projection that goes on": (
-        {"project": lambda self, p: 0.5 * p},
-        "projection",
-        "project twice and once differ",
-    ),
     "some clients in another order": (
         {"take": lambda self, clients: Squares.take(self, jnp.sort(clients))},
         "take",
         r"take\(clients\)\.values and the rows of values differ",
-    ),
-    "parameters that lose a number": (
-        {"parameters": lambda self, p: {"weights": p[..., :-1]}},
-        "parameters",
-        "must hold every number of a model",
     ),
     "a tree of other clients": (
         {"tree": SimpleNamespace(num_clients=7)},
