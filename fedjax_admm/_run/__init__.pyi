@@ -3,6 +3,7 @@ from fedjax_admm._run._checks import (
     check_methods as check_methods,
     difference as difference,
 )
+from fedjax_admm._run._keys import init_key as init_key, round_keys as round_keys
 from fedjax_admm._run._noise import (
     check_wrapped as check_wrapped,
     key_use as key_use,
@@ -14,8 +15,6 @@ from fedjax_admm._run._rounds import (
     Status as Status,
     check_start as check_start,
     in_dtype_of as in_dtype_of,
-    init_key as init_key,
-    round_keys as round_keys,
     run as run,
     run_until as run_until,
     scan_rounds as scan_rounds,

@@ -45,6 +45,7 @@ from fedjax_admm._run._checks import (
     measured,
     traced_residual,
 )
+from fedjax_admm._run._keys import fingerprint_of, init_key, participation_key, round_keys
 from fedjax_admm._run._noise import check_wrapped, hides, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
@@ -57,9 +58,6 @@ from fedjax_admm.protocol import RoundInfo, Solver
 Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
 """`measure(solver, problem, state) -> dict of arrays`; a module-level function (a new lambda
 compiles again at every call)."""
-
-# Round keys fold in the index of the round, which is below 2**31: these three never meet one.
-_INIT, _PARTICIPATION, _FINGERPRINT = 2**32 - 1, 2**32 - 2, 2**32 - 3
 
 
 @short_repr
@@ -359,7 +357,7 @@ def _first(solver, problem, key, participation, start) -> RoundState:
         shape = solver.participants(problem)
         return RoundState(
             jnp.zeros((), jnp.int32),
-            participation.init(jax.random.fold_in(key, _PARTICIPATION), shape),
+            participation.init(participation_key(key), shape),
             solver.init(problem, init_key(key)),
             fingerprint_of(key),
         )
@@ -375,22 +373,6 @@ def _first(solver, problem, key, participation, start) -> RoundState:
             value=start,
         )
     return start
-
-
-def init_key(key: jax.Array) -> jax.Array:
-    """Return the key of `init` of a run."""
-    return jax.random.fold_in(key, _INIT)
-
-
-def round_keys(key: jax.Array, index: jax.Array) -> jax.Array:
-    """Return the keys of a round: for who takes part, and for the solver's step."""
-    return jax.random.split(jax.random.fold_in(key, index))
-
-
-@jax.jit
-def fingerprint_of(key: jax.Array) -> jax.Array:
-    """Return 32 bits that follow from a key, and from which it does not follow, shape ()."""
-    return jax.random.bits(jax.random.fold_in(key, _FINGERPRINT), (), jnp.uint32)
 
 
 def with_fingerprint(start: RoundState, key: jax.Array) -> RoundState:

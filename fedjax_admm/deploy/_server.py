@@ -36,7 +36,7 @@ from fedjax_admm.deploy._messages import (
     write,
 )
 from fedjax_admm.deploy._record import Record
-from fedjax_admm.messages._channels import Link
+from fedjax_admm.messages import Link
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import filled
