@@ -34,10 +34,7 @@ from fedjax_admm.messages.attacks._attacks import (
     sign_flip as sign_flip,
     stale_replay as stale_replay,
 )
-from fedjax_admm.messages.attacks._byzantine import (
-    ByzantineClients as ByzantineClients,
-    byzantine as byzantine,
-)
+from fedjax_admm.messages.attacks._byzantine import byzantine as byzantine
 from fedjax_admm.messages.attacks._collusions import (
     a_little_is_enough as a_little_is_enough,
     inner_product_manipulation as inner_product_manipulation,

@@ -65,10 +65,6 @@ def hierarchy(tree, exchange=None, passes=1):
     return solvers.hierarchical_admm(link(), below, passes=passes, exchange=exchange)
 
 
-def but_exchange(run):
-    return run.state.solver._replace(exchange=())
-
-
 def tree_of(name):
     made = {
         "two": lambda: trees.from_counts([2, 3]),

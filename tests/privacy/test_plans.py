@@ -191,12 +191,6 @@ def test_what_is_told_is_never_less_than_what_was_spent():
     assert [rounded_up(number) for number in given] == told
 
 
-def test_the_statement_of_no_noise_says_that_epsilon_is_infinite(way):
-    first, second, *_ = way.plan(math.inf, DELTA, 4, 0.9).statement().splitlines()
-    assert first.startswith("epsilon: inf at")
-    assert second.startswith("exact epsilon: inf at")
-
-
 # --- mistakes -------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 from fedjax_admm import InputError
 from fedjax_admm.privacy import (
     ExactRelease,
-    GaussianRelease,
     approximate_plan,
     exact_release,
     gaussian_release,
@@ -51,21 +50,6 @@ def test_an_exact_release_changes_nothing(dtype):
     assert float(clipped.clip) == CLIP
     assert clipped.rounds is None
     np.testing.assert_array_equal(clipped(jax.random.key(0), messages, *others), messages)
-
-
-def test_the_norm_clips_unless_it_is_nominal(dtype):
-    release = gaussian_release(plan_of(), CLIP)
-    assert isinstance(release, GaussianRelease)
-    assert release.clipped
-    assert float(release.clip) == float(release.norm) == CLIP
-    nominal = gaussian_release(plan_of(), None, nominal_norm=CLIP)
-    assert not nominal.clipped
-    assert nominal.clip is None
-    assert float(nominal.norm) == CLIP
-    # Without clipping the noise is the same, which is why its epsilon is only a name.
-    given = arguments([1, 2, 3, 4], dtype)
-    first, second = (each(jax.random.key(3), *given) for each in (release, nominal))
-    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize(

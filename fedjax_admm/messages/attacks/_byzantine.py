@@ -1,6 +1,6 @@
 """Byzantine senders: a share of the senders, drawn for every run, or those that a mask names."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,19 +14,6 @@ from fedjax_admm._pytrees import pytree_dataclass
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
-class ByzantineClients(Protocol):
-    """The Byzantine senders of a run."""
-
-    def draw(self, key: Any, number: int) -> jax.Array:
-        """Return which senders are Byzantine, bool, shape (number,).
-
-        Args:
-          key: a typed key, of a run; where Byzantine senders are named it is not looked at.
-          number: how many senders there are.
-        """
-        ...
-
-
 @pytree_dataclass
 class DrawnByzantine:
     """A share of the senders; build it with `byzantine`. A larger one only adds, with one key."""
@@ -34,7 +21,7 @@ class DrawnByzantine:
     share: jax.Array  # shape=(), in [0, 1)
 
     def draw(self, key, number):
-        """Draw floor(share n) of n senders, all sets as likely."""
+        """Draw floor(share n) of n senders, bool, shape (number,), all sets as likely."""
         drawn = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
         rank = jax.random.permutation(key, jnp.arange(number, dtype=jnp.int32))
         return rank < jnp.minimum(drawn, number - 1)
@@ -88,6 +75,9 @@ def byzantine(
             value=who,
         )
     return NamedByzantine(jnp.asarray(mask))
+
+
+ByzantineClients = DrawnByzantine | NamedByzantine
 
 
 class ByzantineAttack:

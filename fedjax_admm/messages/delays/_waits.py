@@ -78,8 +78,19 @@ class UniformDelay:
         return jax.random.randint(key, (number,), 0, most + 1, jnp.int32)
 
 
+class _Cut:
+    """Delays whose long waits are lost, or end at the depth."""
+
+    late: str
+
+    @property
+    def loses(self) -> bool:
+        """Return whether messages that wait longer than the depth are lost."""
+        return self.late == "lost"
+
+
 @pytree_dataclass
-class GeometricDelay:
+class GeometricDelay(_Cut):
     """Memoryless waits; build it with `geometric_delay`."""
 
     # shape=() or (senders,), in rounds
@@ -87,11 +98,6 @@ class GeometricDelay:
     depth: int = counted(at_least=0)
     late: str = option("lost", "last")
     in_order: bool = flagged()
-
-    @property
-    def loses(self) -> bool:
-        """Return whether what waits longer than the depth is lost."""
-        return self.late == "lost"
 
     def draw(self, key, index, number):
         """Return the whole part of an exponential draw over -log(1 - p) = log(1 + 1 / mean)."""
@@ -103,7 +109,7 @@ class GeometricDelay:
 
 
 @pytree_dataclass
-class HeavyTailedDelay:
+class HeavyTailedDelay(_Cut):
     """Mostly short waits, and a few of any length; build it with `heavy_tailed_delay`."""
 
     # shape=() or (senders,): a, and the scale in rounds
@@ -112,11 +118,6 @@ class HeavyTailedDelay:
     depth: int = counted(at_least=0)
     late: str = option("lost", "last")
     in_order: bool = flagged()
-
-    @property
-    def loses(self) -> bool:
-        """Return whether what waits longer than the depth is lost."""
-        return self.late == "lost"
 
     def draw(self, key, index, number):
         """Return the whole part of scale (U^(-1 / a) - 1)."""

@@ -239,5 +239,5 @@ def consensus_admm(
     Returns:
       The solver, for a tree of depth 1.
     """
-    regularizer = roles.check_regularizer("regularizer", regularizer)
-    return hierarchical_admm(clients, (), (regularizer,), **options)
+    checked = roles.check_regularizer("regularizer", regularizer)
+    return hierarchical_admm(clients, (), (checked,), **options)

@@ -12,7 +12,6 @@ import fedjax_admm as fa
 from fedjax_admm import graphs, losses, participation
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.privacy import GaussianRelease, gaussian_release, zcdp_plan
-from fedjax_admm.privacy._noise import standard_normal
 from fedjax_admm.problems import (
     _consensus as consensus,
     consensus_regression,
@@ -97,20 +96,6 @@ class GivenNoise:
         draws = jnp.take_along_axis(self.draws, place[None, :, None], 0)[0]
         deviation = self.inner.multipliers[place] * self.inner.sensitivity(gains, sizes)
         return messages + deviation[:, None] * draws
-
-
-@pytree_dataclass
-class SmoothRelease(GaussianRelease):
-    """A Gaussian release without the grid of its messages, whose steps spoil differences."""
-
-    def __call__(self, key, messages, gains, sizes, n):
-        deviation = self.deviation(gains, sizes, n)[:, None]
-        return messages + deviation * standard_normal(key, messages.shape, messages.dtype)
-
-
-def without_grid(solver):
-    """Return a solver whose messages are not rounded to a grid."""
-    return replace(solver, release=SmoothRelease(**vars(solver.release)))
 
 
 def normals(seed=7):

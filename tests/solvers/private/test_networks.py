@@ -43,7 +43,6 @@ from tests.solvers.private.cases import (
     cast,
     close,
     draw,
-    flows_of,
     follow,
     go,
     normals,
@@ -241,28 +240,6 @@ def test_duals_add_up_to_zero_with_noise(dtype, masks):
 @pytest.fixture(scope="module")
 def spec_problem():
     return simulated()
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
-    problem = spec_problem
-    models = jnp.broadcast_to(problem.optimum, (50, 8))
-    gradients = np.asarray(problem.gradients(models))
-    assert np.abs(gradients).max() > 0.1
-    np.testing.assert_allclose(gradients.sum(0), 0, atol=1e-12)
-    solver = private_networked_admm(exact_release(), rho=0.5, step_size=power_decay(0.3, 0.0))
-    start = at(fa.run(solver, problem, jax.random.key(0), rounds=0).state, models)
-    flows = flows_of(problem, -gradients)
-    start = start._replace(solver=start.solver._replace(edges=flows))
-    for masks in (np.ones((100, 50), bool), np.random.default_rng(0).random((100, 50)) < 0.5):
-        process = participation.replay(masks)
-        done = fa.run(
-            solver, problem, jax.random.key(0), rounds=100, start=start, participation=process
-        )
-        np.testing.assert_allclose(done.estimate, models, rtol=0, atol=1e-12)
-        duals = solver.duals(problem, done.state.solver)
-        np.testing.assert_allclose(duals, -gradients, rtol=0, atol=1e-11)
 
 
 def errors(solver, problem, rounds, every, process=None):

@@ -25,12 +25,10 @@ from tests.solvers.private.cases import (
     SIZES,
     WITHOUT_OPTIMUM,
     GivenNoise,
-    at,
     by_round,
     cast,
     close,
     draw,
-    flows_of,
     follow,
     normals,
     problem_of,
@@ -180,22 +178,6 @@ def test_float32_is_as_exact_as_it_can_be(spec_problem):
 
 
 # --- duals, fixed points, convergence -------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_the_optimum_of_ridge_regression_is_a_fixed_point(spec_problem):
-    problem, key = spec_problem, jax.random.key(0)
-    models = jnp.broadcast_to(problem.optimum, (50, 8))
-    gradients = np.asarray(problem.gradients(models))
-    solver = p_admm(exact_release(), rho=0.5, newton_steps=1)
-    start = at(fa.run(solver, problem, key, rounds=0).state, models)
-    flows = flows_of(problem, -gradients)
-    start = start._replace(solver=start.solver._replace(edges=flows))
-    process = participation.bernoulli(0.5)
-    start = start._replace(participation=process.init(key, (50,)))
-    done = fa.run(solver, problem, key, rounds=60, start=start, participation=process)
-    np.testing.assert_allclose(done.estimate, models, rtol=0, atol=1e-12)
 
 
 @pytest.mark.thorough

@@ -16,9 +16,7 @@ from tests.solvers.splitting.paths import (
     START,
     errors,
     everybody,
-    finish,
     path,
-    slopes,
     some,
     told,
 )
@@ -91,15 +89,6 @@ def test_numbers_of_the_table_with_l1():
     # The minimiser is known to ten digits.
     np.testing.assert_allclose(errors(solver, everybody(200), L1_MINIMIZER), [1.3e-8, 0], atol=2e-9)
     told(errors(solver, some(200), L1_MINIMIZER), (1.3e-3, 5.1e-10 * 1.06))
-
-
-@pytest.mark.thorough
-def test_fixed_point():
-    state = finish(fed_dr(0.7, local=local_prox()), some(1000)).state.solver
-    limit = minimizer()
-    np.testing.assert_allclose(state.server, limit, atol=1e-13)
-    np.testing.assert_allclose(state.clients.x, np.tile(limit, (10, 1)), atol=1e-13)
-    np.testing.assert_allclose(state.clients.y, limit + 0.7 * slopes(limit), atol=1e-13)
 
 
 @pytest.mark.thorough

@@ -17,7 +17,6 @@ from tests.solvers.splitting.paths import (
     everybody,
     finish,
     path,
-    slopes,
     some,
     told,
 )
@@ -64,15 +63,6 @@ def test_is_fed_pd_where_everybody_takes_part(weight):
 def test_numbers_of_the_table(solver, full, masked):
     told(errors(solver, everybody(200), minimizer()), full)
     told(errors(solver, some(200), minimizer()), masked)
-
-
-@pytest.mark.thorough
-def test_fixed_point():
-    state = finish(fed_dyn(0.7, local=local_prox()), some(1000)).state.solver
-    limit = minimizer()
-    np.testing.assert_allclose(state.server, limit, atol=1e-13)
-    np.testing.assert_allclose(np.mean(state.clients.slope, 0), 0, atol=1e-13)
-    np.testing.assert_allclose(state.clients.slope, slopes(limit), atol=1e-13)
 
 
 @pytest.mark.thorough

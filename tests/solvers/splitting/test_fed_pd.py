@@ -97,15 +97,6 @@ def test_is_fed_dr_where_it_always_averages(weight):
 
 
 @pytest.mark.thorough
-def test_fixed_point_of_always_averaging():
-    limit = minimizer()
-    for present in (everybody(1000), some(1000)):
-        state = finish(fed_pd(0.7, local=local_prox()), present).state.solver
-        np.testing.assert_allclose(state.server, limit, atol=1e-12)
-        np.testing.assert_allclose(state.clients.dual, -slopes(limit), atol=1e-12)
-
-
-@pytest.mark.thorough
 def test_the_regularizer_is_exact_where_it_always_averages():
     found = path(fed_pd(0.7, regularizer=penalties.l1(L1)), everybody(1000))
     np.testing.assert_allclose(found[-1], L1_MINIMIZER, atol=2e-10)

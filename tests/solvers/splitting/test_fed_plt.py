@@ -17,7 +17,6 @@ from tests.solvers.splitting.paths import (
     everybody,
     finish,
     path,
-    slopes,
     some,
     told,
 )
@@ -89,15 +88,6 @@ def test_numbers_of_the_table_with_l1():
     found = sent(solver, everybody(200), ORIGIN)[[48, 198]]
     # The minimiser is known to ten digits.
     np.testing.assert_allclose(np.linalg.norm(found - L1_MINIMIZER, axis=1), [1.6e-6, 0], atol=6e-8)
-
-
-@pytest.mark.thorough
-def test_fixed_point():
-    state = finish(fed_plt(0.7, local=local_prox()), some(1000)).state.solver
-    limit = minimizer()
-    np.testing.assert_allclose(state.server, limit, atol=1e-13)
-    np.testing.assert_allclose(state.clients.x, np.tile(limit, (10, 1)), atol=1e-13)
-    np.testing.assert_allclose(state.clients.z, limit - 0.7 * slopes(limit), atol=1e-13)
 
 
 @pytest.mark.thorough
