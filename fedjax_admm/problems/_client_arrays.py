@@ -1,6 +1,6 @@
 """The clients' data as a user gives them, checked and turned into arrays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -256,22 +256,22 @@ class ClientRows(NamedTuple):
 
 def client_rows(
     features: Sequence[ArrayLike],
+    columns: Mapping[str, Sequence[ArrayLike]],
     clients: int,
     *,
     called: str = "client",
     read: np.ndarray | None = None,
     empty: str = _LEAVE_OUT,
-    **columns: Sequence[ArrayLike],
 ) -> ClientRows:
     """Stack one array (samples, dim) per client, and columns of one number per sample.
 
     Args:
       features: the arrays.
+      columns: by name, one array (samples,) per client.
       clients: how many arrays there must be.
       called: the name of a client in sentences.
       read: bool, shape (clients,): whose arrays are read; the others have no sample.
       empty: the remedy for a client without samples.
-      **columns: by name, one array (samples,) per client.
     """
     for name, arrays in {"features": features, **columns}.items():
         several(name, arrays, f"one array per {called}")

@@ -202,12 +202,12 @@ def consensus_regression(
     """
     check_connected(graph)
     check_sample_loss(loss)
-    x, (y,), sizes = client_rows(features, graph.num_nodes, targets=targets)
+    x, (y,), sizes = client_rows(features, {"targets": targets}, graph.num_nodes)
     if loss.labels:
         check_labels(y, np.arange(y.shape[1]) < sizes[:, None], targets)
     if truth is not None:
         truth = finite_array("truth", truth, (len(x), x.shape[-1])).astype(x.dtype)
-    data = (jnp.asarray(part) for part in (x, y, sizes))
+    data = (jnp.asarray(x), jnp.asarray(y), jnp.asarray(sizes))
     return _assembled(graph, *data, loss, *_weights(l1, l2), truth)
 
 

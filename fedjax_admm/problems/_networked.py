@@ -380,11 +380,11 @@ def _stacked(graph, features, targets, accessible, scale, node_weights):
     reached = _reached(accessible, graph.num_nodes)
     x, (y,), samples = client_rows(
         features,
+        {"targets": targets},
         graph.num_nodes,
         called="node",
         read=np.asarray(reached),
         empty=_INACCESSIBLE,
-        targets=targets,
     )
     squarable("features", jnp.asarray(x))
     squarable("targets", jnp.asarray(y), small=False)

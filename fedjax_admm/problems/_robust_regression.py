@@ -132,7 +132,7 @@ def robust_regression(
     """
     several("features", features, "one array per client")
     columns = {"targets": targets} if weights is None else {"targets": targets, "weights": weights}
-    a, rest, sizes = client_rows(features, len(features), **columns)
+    a, rest, sizes = client_rows(features, columns, len(features))
     clients, longest, dim = a.shape
     tree = trees.star(clients) if tree is None else tree
     trees.check_clients(tree, clients)
