@@ -56,7 +56,7 @@ def graph_positions(
 
 def _components(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
     """Return the smallest node of every node's component, shape (num_nodes,)."""
-    labels, before = np.arange(num_nodes), None
+    labels, before = np.arange(num_nodes), np.zeros(0)
     while not np.array_equal(labels, before):
         before = labels.copy()
         low = np.minimum(labels[heads], labels[tails])

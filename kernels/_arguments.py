@@ -80,7 +80,7 @@ def demand_projections(maker: str, *given: Any) -> None:
             )
 
 
-def demand_as_many(name: str, parts: Sequence[Any], maps: Sequence[Any]) -> None:
+def demand_as_many(name: str, parts: Sequence[Any] | Array, maps: Sequence[Any]) -> None:
     """Demand one part for each of several maps, at least one."""
     if not maps:
         raise ValueError("proxes must hold at least one map, but it is empty.")

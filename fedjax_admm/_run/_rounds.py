@@ -438,7 +438,8 @@ def _checked(arguments, name, function, rounds, total=False) -> _Call:
     ):
         if function is not None:
             check_function(name, function)
-        _check(*arguments, function, rounds, total)
+        solver, problem, key, participation, start = arguments
+        _check(solver, problem, key, participation, start, function, rounds, total)
         call.hides = hides(arguments[0])
         if all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
             call.arrays = tuple(map(weakref.ref, leaves))

@@ -32,9 +32,9 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
       weight: the edge attribute that holds the weights; an edge without it has weight 1. All
         weights are 1 if None.
     """
-    problem = None
+    problem, remedy = None, None
     if not (hasattr(graph, "is_directed") and hasattr(graph, "nodes")):
-        problem, remedy = f"must be a graph of networkx, but it is {one_line(graph)}", None
+        problem = f"must be a graph of networkx, but it is {one_line(graph)}"
     elif graph.is_directed():
         problem = "must be undirected, but it is directed"
         remedy = "convert it with graph.to_undirected()"
@@ -47,7 +47,7 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
     ends, weights = [], []
     for head, tail, attributes in graph.edges(data=True):
         value = attributes.get(weight, 1) if weight else 1
-        if not (isinstance(value, Real) and 0 < value < np.inf):
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise InputError(
                 f"the attribute {weight!r} of edges must be a positive number, but that of "
                 f"{head!r} and {tail!r} is {value!r}",

@@ -25,7 +25,27 @@ from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
-class Channel(Protocol):
+class Link(Protocol):
+    """The two ends of a channel that remembers nothing at its receiver."""
+
+    def send(self, message: jax.Array, state: Any, key: jax.Array) -> tuple[Any, Any]:
+        """Return the code of a message, and the sender's new state."""
+        code = self.code(message, key)  # pyright: ignore[reportAttributeAccessIssue]
+        return code, state
+
+    def listen(self, message: jax.Array) -> Any:
+        """Return what the receiver remembers before the first message."""
+        return ()
+
+    def receive(
+        self, code: Any, held: Any, shape: tuple[int, ...], dtype: Any
+    ) -> tuple[jax.Array, Any]:
+        """Return the message that a receiver reads from a code, and what it remembers then."""
+        read = self.read(code, shape, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+        return read, held
+
+
+class Channel(Link, Protocol):
     """A link that may change messages."""
 
     @property
@@ -50,26 +70,6 @@ class Channel(Protocol):
     def bits(self, shape: tuple[int, ...]) -> int:
         """Return how many bits a message of a shape has on the wire."""
         ...
-
-
-class Link(Protocol):
-    """The two ends of a channel that remembers nothing at its receiver."""
-
-    def send(self, message: jax.Array, state: Any, key: jax.Array) -> tuple[Any, Any]:
-        """Return the code of a message, and the sender's new state."""
-        code = self.code(message, key)  # pyright: ignore[reportAttributeAccessIssue]
-        return code, state
-
-    def listen(self, message: jax.Array) -> Any:
-        """Return what the receiver remembers before the first message."""
-        return ()
-
-    def receive(
-        self, code: Any, held: Any, shape: tuple[int, ...], dtype: Any
-    ) -> tuple[jax.Array, Any]:
-        """Return the message that a receiver reads from a code, and what it remembers then."""
-        read = self.read(code, shape, dtype)  # pyright: ignore[reportAttributeAccessIssue]
-        return read, held
 
 
 @pytree_dataclass

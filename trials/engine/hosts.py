@@ -230,7 +230,7 @@ def launch_arguments(
         raise InputError(
             f"must be HOST:PORT{auto}, but it is {address!r}", argument=names[0], value=address
         )
-    if None in numbers:
+    if numbers[0] is None or numbers[1] is None:
         if coordinator is None:
             return {"coordinator_address": address}  # the launcher knows the numbers
         raise InputError(
@@ -239,8 +239,8 @@ def launch_arguments(
             value=address,
             remedy="give both, or --coordinator auto under a launcher that knows them",
         )
-    number = count(names[1], numbers[0])
-    place = count(names[2], numbers[1], at_least=0, at_most=number - 1)
+    number = count(names[1], int(numbers[0]))
+    place = count(names[2], int(numbers[1]), at_least=0, at_most=number - 1)
     return {"coordinator_address": address, "num_processes": number, "process_id": place}
 
 

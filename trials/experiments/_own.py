@@ -106,11 +106,10 @@ def _chosen(
             remedy = f"it has {listed(named)}" if named else None
             raise InputError(f"{shown} has no experiment {member!r}", value=member, remedy=remedy)
         again = f"{again}:{member}"
-    experiment, *others = experiments
-    if others:
+    if len(experiments) > 1:
         choices = ", ".join(f"{shown}:{each.name}" for each in experiments)
         raise InputError(f"{shown} has several experiments; name one of {choices}", value=shown)
-    return replace(experiment, origin=Origin(asked, again, file_of(module), digest))
+    return replace(experiments[0], origin=Origin(asked, again, file_of(module), digest))
 
 
 def _load(path: Path) -> tuple[ModuleType, str]:

@@ -95,7 +95,11 @@ def _places(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _by_method(results: "Results") -> list[tuple[str, str, np.ndarray]]:
     """Return method, metric and array of every metric."""
-    return [(*name.rsplit("/", 1), array) for name, array in results.arrays.items()]
+    return [
+        (method, metric, array)
+        for name, array in results.arrays.items()
+        for method, _, metric in [name.rpartition("/")]
+    ]
 
 
 def _smallest(numbers: np.ndarray) -> np.ndarray:
