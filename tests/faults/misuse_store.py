@@ -89,11 +89,6 @@ def widened():
             simulate(folder)
 
 
-def named(name):
-    """Run a trial whose array has a name that no file can hold."""
-    return in_place_of(lambda folder: simulate(folder, lambda key: {name: 1.0}))
-
-
 def edited(change):
     def edit(folder):
         arrays, about = files.read_archive(folder / CHUNK)
@@ -145,9 +140,6 @@ ROWS = [
     Misuse("no-dict", new(trial=lambda key: jax.random.uniform(key)), "must return a dict"),
     Misuse("a-key-returned", new(trial=lambda key: {"a": key}), "returns a key as 'a'"),
     Misuse("name-twice", new(trial=lambda key: {"a": {"b": 1.0}, "a/b": 2.0}), "two arrays of the"),
-    Misuse("name-with-nul", named("a\0b"), "holds"),
-    Misuse("name-too-long", named("a" * 7**6), "long"),
-    Misuse("half-a-letter", named("\ud800"), "half a"),
     Misuse(
         "a-file", in_place_of(lambda folder: folder.write_text("mine")), "is a file, not a folder"
     ),
