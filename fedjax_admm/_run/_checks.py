@@ -2,18 +2,62 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from fedjax_admm._checks import InputError, function_of, is_concrete, listed, not_deleted, one_line
+from fedjax_admm._host import KEPT
+from fedjax_admm._run._noise import hides
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
 _RECORDED = ("round", "messages")
+
+
+@dataclass
+class Call:
+    """The last call of a structure whose arguments were right."""
+
+    arrays: tuple[weakref.ref, ...] = ()  # all that it was given, which never change
+    hides: bool = True  # whether its solver is private
+    counts: bool = True  # whether inner solvers in its state count their shortfalls
+
+
+@lru_cache(KEPT)
+def _last_call(structure, name, function, rounds) -> Call:
+    return Call()
+
+
+def checked_call(check: Callable, arguments: tuple, name: str, function: Any, rounds: int) -> Call:
+    """Check the arguments of a call, unless they are those of the last one of its structure.
+
+    Args:
+      check: called with the arguments, the name, the function and the rounds.
+      arguments: solver, problem, key, participation and start.
+      name: "measure" or "residual".
+      function: the measure or the residual, or None.
+      rounds: a static number.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    known = function is None or callable(function)
+    call = _last_call(structure, name, function, rounds) if known else Call()
+    if len(call.arrays) != len(leaves) or any(
+        array() is not leaf or leaf.is_deleted()
+        for array, leaf in zip(call.arrays, leaves, strict=True)
+    ):
+        check(*arguments, name, function, rounds)
+        call.hides = hides(arguments[0])
+        if all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
+            call.arrays = tuple(map(weakref.ref, leaves))
+    return call
 
 
 def check_methods(solver: Any, problem: Any) -> None:

@@ -10,15 +10,11 @@ Round `t` gets the key `fold_in(key, t)` with its absolute index, so that 2 x 20
 rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened.
 """
 
-import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
@@ -33,7 +29,7 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._frames import trace_dataset, trace_frame
-from fedjax_admm._host import KEPT, compiled
+from fedjax_admm._host import compiled
 from fedjax_admm._plots import picture, plot_trace
 from fedjax_admm._run._checks import (
     check_arrays,
@@ -41,12 +37,13 @@ from fedjax_admm._run._checks import (
     check_kept,
     check_methods,
     check_range,
+    checked_call,
     difference,
     measured,
     traced_residual,
 )
 from fedjax_admm._run._keys import fingerprint_of, init_key, participation_key, round_keys
-from fedjax_admm._run._noise import check_wrapped, hides, key_use
+from fedjax_admm._run._noise import check_wrapped, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
@@ -190,7 +187,7 @@ def run(
     if progress:
         check_untraced(solver, problem, key, participation, start)
     arguments = (solver, problem, key, participation, start)
-    call = _checked(arguments, "measure", measure, rounds)
+    call = checked_call(_check, arguments, "measure", measure, rounds)
     use = key_use(*arguments, rounds) if call.hides else None
 
     def advance(state: RoundState | None, length: int) -> Run:
@@ -254,7 +251,7 @@ def run_until(
     if progress:
         check_untraced(solver, problem, key, participation, start, tolerance)
     arguments = (solver, problem, key, participation, start)
-    call = _checked(arguments, "residual", residual, max_rounds, total=True)
+    call = checked_call(_check, arguments, "residual", residual, max_rounds)
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
@@ -413,56 +410,22 @@ def in_dtype_of(solver, problem):
     return jax.tree.map(cast, solver)
 
 
-@dataclass
-class _Call:
-    """The last call of a structure whose arguments were right."""
-
-    arrays: tuple[weakref.ref, ...] = ()  # all that it was given, which never change
-    hides: bool = True  # whether its solver is private
-    counts: bool = True  # whether inner solvers in its state count their shortfalls
-
-
-@lru_cache(KEPT)
-def _last_call(structure, name, function, rounds) -> _Call:
-    return _Call()
-
-
-def _checked(arguments, name, function, rounds, total=False) -> _Call:
-    """Check the arguments of a call, unless they are those of the last one of its structure."""
-    leaves, structure = jax.tree.flatten(arguments)
-    known = function is None or callable(function)
-    call = _last_call(structure, name, function, rounds) if known else _Call()
-    if len(call.arrays) != len(leaves) or any(
-        array() is not leaf or leaf.is_deleted()
-        for array, leaf in zip(call.arrays, leaves, strict=True)
-    ):
-        if function is not None:
-            check_function(name, function)
-        solver, problem, key, participation, start = arguments
-        _check(solver, problem, key, participation, start, function, rounds, total)
-        call.hides = hides(arguments[0])
-        if all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
-            call.arrays = tuple(map(weakref.ref, leaves))
-    return call
-
-
-def _check(solver, problem, key, participation, start, function, rounds, total) -> None:
+def _check(solver, problem, key, participation, start, name, function, rounds) -> None:
     """Check what can be checked before tracing; `function` is the measure or the residual."""
+    if function is not None:
+        check_function(name, function)
     typed_key(key)
     check_methods(solver, problem)
     check_wrapped(solver)
     check_process("participation", participation)
     check_start(start, key)
     check_capabilities(solver, problem, function)
-    for name, value in (
-        ("solver", solver),
-        ("problem", problem),
-        ("participation", participation),
-    ):
-        check_arrays(name, value)
+    check_arrays("solver", solver)
+    check_arrays("problem", problem)
+    check_arrays("participation", participation)
     check_range(solver, problem)
     done = 0
-    if start is not None and not total and is_concrete(start.index):
+    if start is not None and name == "measure" and is_concrete(start.index):
         done = int(start.index)
     participation.check(solver.participants(problem), done + rounds)
     if hasattr(solver, "check"):

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -133,13 +132,6 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
     assert same_results(out, whole)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_place_that_nobody_can_write_to(command):
-    sentence = command(*RUN, "--out", "/proc/self/run").mistake()
-    assert sentence.startswith("cannot write /proc/self/run: ")
-    assert sentence.endswith("; choose another --out or make room.")
-
-
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder(command, resume, stopped):
     for folder in (stopped, stopped / "chunks"):
@@ -154,20 +146,10 @@ def test_a_read_only_folder(command, resume, stopped):
 # Files
 
 
-def shorter(whole):
-    return whole[: len(whole) // 2]
-
-
-def flipped(whole):
-    middle = len(whole) // 2
-    return whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-
-
 @pytest.mark.thorough
-@pytest.mark.parametrize("damage", [shorter, flipped, lambda whole: b""])
-def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, whole, damage):
+def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, whole):
     broken = stopped / "chunks/000004-000008.npz"
-    broken.write_bytes(damage(broken.read_bytes()))
+    broken.write_bytes(broken.read_bytes()[:-100])
     before = content(stopped)
     sentence = resume().mistake()
     assert sentence.startswith("run/chunks/000004-000008.npz is damaged (")
@@ -195,7 +177,10 @@ def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
     assert refused > len(good) / 7 / 2
 
 
-def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
+def test_files_of_others_are_left_and_unfinished_ones_of_ours_removed(resume, stopped, whole):
+    ours = [stopped / f"{name}.7.fedjax-admm.tmp" for name in ("chunks/.1.npz", ".trials.npz")]
+    for path in ours:
+        path.write_bytes(b"half")
     strangers = [stopped / "chunks" / name for name in ("notes.txt", "1x.npz", "x.npz")]
     strangers.append(stopped / "chunks/plots/deeper.npz")
     strangers[-1].parent.mkdir()
@@ -203,21 +188,7 @@ def test_files_of_others_are_neither_read_nor_deleted(resume, stopped, whole):
         path.write_bytes(b"mine")
     assert resume().code == 0
     assert {path.read_bytes() for path in strangers} == {b"mine"}
-    assert same_results(stopped, whole)
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "chunks/.000008-000012.npz.999999999.fedjax-admm.tmp",
-        ".trials.npz.999999999.fedjax-admm.tmp",
-    ],
-)
-def test_what_a_killed_process_had_begun_to_write_is_removed(resume, stopped, whole, name):
-    (stopped / name).write_bytes(b"half")
-    assert resume().code == 0
-    assert not (stopped / name).exists()
+    assert not any(path.exists() for path in ours)
     assert same_results(stopped, whole)
 
 
@@ -265,21 +236,12 @@ def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
     assert same_results(out, make(tmp_path / "whole", devices=1))
 
 
-@pytest.mark.parametrize(
-    ("name", "replacement", "sentence"),
-    [
-        ("code_digest", lambda: "changed", "with the code of fedjax-admm as .*, not chang"),
-        (
-            "installed_version",
-            lambda package: "9.9",
-            r"with fedjax-admm .*, not 9\.9; resume",
-        ),
-    ],
-)
-def test_another_version_does_not_go_on(resume, stopped, monkeypatch, name, replacement, sentence):
-    monkeypatch.setattr(configuration, name, replacement)
+def test_another_version_does_not_go_on(resume, stopped, monkeypatch):
     before = content(stopped)
-    assert re.search(sentence, resume().mistake())
+    monkeypatch.setattr(configuration, "code_digest", lambda: "changed")
+    assert "with the code of fedjax-admm as" in resume().mistake()
+    monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
+    assert re.search(r"with fedjax-admm .*, not 9\.9; resume", resume().mistake())
     assert content(stopped) == before
 
 
@@ -310,18 +272,6 @@ def kept(out):
 def status(out):
     config = json.loads((out / "config.json").read_text())
     return config["status"], config["trials"]
-
-
-@pytest.mark.thorough  # monte_carlo adds them in the default run
-@pytest.mark.bits
-def test_trials_are_added_to_a_finished_run(resume, whole, longer, tmp_path):
-    out = shutil.copytree(whole, tmp_path / "run")
-    before = kept(out)
-    outcome = resume("--trials", "22")
-    assert outcome.code == 0, outcome.err
-    assert before.items() <= kept(out).items()
-    assert same_results(out, longer)
-    assert status(out) == ("finished", 22)
 
 
 @pytest.mark.thorough

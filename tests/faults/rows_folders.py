@@ -164,7 +164,6 @@ def done(name, prepare, *words, check, **options):
 
 RUNS = [
     refused_run("notes", put("out/notes.txt"), *OUT, says=FOREIGN.format("notes.txt")),
-    refused_run("foreign-table", put("out/summary.csv"), *OUT, says=FOREIGN.format("summary.csv")),
     refused_run("foreign-chunk", put("out/chunks/7.npz"), *OUT, says=FOREIGN.format("chunks")),
     refused_run("config-no-json", put("out/config.json"), *OUT, says=FOREIGN.format("config.json")),
     refused_run("config-folder", made("out/config.json"), *OUT, says="in the place of a file"),
@@ -199,15 +198,6 @@ RUNS = [
         both(made("elsewhere"), link("out/chunks", "../elsewhere")),
         *(*OUT, "--overwrite"),
         says="out/chunks is a link",
-    ),
-    refused_run(
-        "link-profile",
-        both(made("elsewhere"), link("out/profile", "../elsewhere")),
-        *(*OUT, "--overwrite", "--profile"),
-        says="out/profile is a link",
-    ),
-    refused_run(
-        "chunks-is-a-file", put("out/chunks"), *OUT, "--overwrite", says="in the place of a folder"
     ),
     refused_run(
         "table-is-a-pipe", piped("out/summary.csv"), *OUT, "--overwrite", says="place of a file"
@@ -254,12 +244,6 @@ RUNS = [
         *(*OUT, "--overwrite"),
         changes=(f"out/.*{files.UNFINISHED}", f"out/{folders.LOCK}"),
         check=both(ours(), holds("out/.notes.1.tmp"), holds("out/chunks/.x.tmp")),
-    ),
-    done(
-        "into-a-link-to-a-folder",
-        both(made("there"), link("out", "there")),
-        *OUT,
-        check=ours("there"),
     ),
     done("beside-another", put("results/consensus/notes"), check=ours("results/consensus-2")),
 ]
@@ -314,12 +298,6 @@ SOLVES += [
         (*LOCATE, "figure.png", *OUT, "--overwrite"),
         prepare=hard_link,
         says="out/figure.png would be written over, but it is read by the same command",
-    ),
-    Row(
-        "localization-usual-folder-taken",
-        (*LOCATE, "in.csv"),
-        prepare=both(put("in.csv", RANGES), put("localization-in/notes")),
-        says="localization-in is not empty",
     ),
     Row(
         "localization-no-input",

@@ -84,8 +84,8 @@ def publish(
     stale: Iterable[str] = (),
     inputs: Iterable[Path] = (),
     overwrite: bool = False,
-) -> None:
-    """Move staged files into their folder, and write its config.json.
+) -> dict[str, Any]:
+    """Move staged files into their folder; write its config.json, and return that.
 
     Args:
       stage: what `staged(folder)` gave.
@@ -98,7 +98,9 @@ def publish(
     names = _place(stage, folder, inputs, overwrite)
     known = read_config(folder)[_FILES]
     remove(folder, [name for name in stale if name in known])
-    files.write_json(folder / CONFIG, {**config, _FILES: [*names, CONFIG]})
+    content = {**config, _FILES: [*names, CONFIG]}
+    files.write_json(folder / CONFIG, content)
+    return content
 
 
 def rewrite(

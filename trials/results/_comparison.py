@@ -109,15 +109,15 @@ def compare_results(
     """Compare runs as `compare` does, once they have been read from their folders."""
     _check_alike(folders, runs)
     first, alone = runs[0], len(runs) == 1
-    metric = metric_of(first, metric, str(folders[0]))
+    measured = metric_of(first, metric, str(folders[0]))
     if against is not None and against not in first.methods:
         told = f"{folders[0]} has no method {against!r}; it has {listed(first.methods)}"
         raise InputError(told, value=against)
     baseline = against or (first.methods[0] if alone else None)  # None: the same method
-    if baseline is not None and not first.has(baseline, metric):
+    if baseline is not None and not first.has(baseline, measured):
         raise InputError(
-            f"{metric} was not measured for {baseline}, from which the others are to differ",
-            value=metric,
+            f"{measured} was not measured for {baseline}, from which the others are to differ",
+            value=measured,
             remedy="name another method with --against or another metric with --metric",
         )
     rows: list[ComparisonRow] = []
@@ -128,28 +128,30 @@ def compare_results(
             if run is first and method == reference:
                 continue
             label = method if alone else f"{folder.name}: {method}"
-            if run.has(method, metric) and first.has(reference, metric):
-                values = run.values(method, metric), first.values(reference, metric)
+            if run.has(method, measured) and first.has(reference, measured):
+                values = run.values(method, measured), first.values(reference, measured)
                 rows += _rows(label, run, *values, paired=_same_seed([run, first]))
             else:
                 left_out.append(label)
     if not rows:
         raise InputError(
-            f"there is nothing to compare: {folders[0]} has one method that measures {metric}"
+            f"there is nothing to compare: {folders[0]} has one method that measures {measured}"
             if alone
-            else f"there is nothing to compare: no method of the other runs measures {metric} "
+            else f"there is nothing to compare: no method of the other runs measures {measured} "
             f"and is one of {folders[0]} too"
         )
     title = (
-        f"{metric} minus that of {baseline or 'the same method'} in {folders[0]}, "
+        f"{measured} minus that of {baseline or 'the same method'} in {folders[0]}, "
         f"after {first.rounds[-1]} rounds; {first.config['parameter_label']}"
     )
     notes = [*_differences(runs), *_unfinished(folders, runs)]
     if left_out:
-        notes.append(f"Left out, for there is no {metric} to compare: {', '.join(left_out)}.")
-    label = first.config["metrics"].get(metric, metric)
+        notes.append(f"Left out, for there is no {measured} to compare: {', '.join(left_out)}.")
+    label = first.config["metrics"].get(measured, measured)
     parameter = first.config["parameter"]
-    return Comparison(metric, label, title, tuple(notes), parameter, tuple(rows), _same_seed(runs))
+    return Comparison(
+        measured, label, title, tuple(notes), parameter, tuple(rows), _same_seed(runs)
+    )
 
 
 def _rows(

@@ -115,13 +115,10 @@ def run_experiment(
         run = _configured(experiment, request, out, earlier, overwrite, started)
         try:
             outcome = _computed(run, progress)
-            hosts.from_first(partial(_write, run, outcome))  # the other processes wait for it
+            results = _written(run, outcome)
         except InputError as error:
             raise _with_advice(error, out) from error.__cause__
-        if not hosts.first():
-            return None
-        results = load(out)
-        if request.profile:
+        if results is not None and request.profile:
             write_trace(out / PROFILE, *_trial(run), run.mesh, outcome.layout.width)
         return results
 
@@ -205,7 +202,19 @@ def _check_finite(sweep: Sequence[float], first: int, arrays: Mapping[str, np.nd
             )
 
 
-def _write(run: _Run, outcome: MonteCarlo) -> None:
+def _written(run: _Run, outcome: MonteCarlo) -> Results | None:
+    """Have the first process write the results while the others wait; return them there."""
+    if hosts.alone():
+        return _write(run, outcome)
+
+    def write() -> None:
+        _write(run, outcome)
+
+    hosts.from_first(write)
+    return load(run.out) if hosts.first() else None
+
+
+def _write(run: _Run, outcome: MonteCarlo) -> Results:
     """Write the results and their figure; if that cannot be drawn, the results stay."""
     experiment, config = run.experiment, _whole(run, outcome.layout, outcome.program)
     results = collected(config, outcome.arrays, experiment.recorded(config["rounds"]))
@@ -224,7 +233,7 @@ def _write(run: _Run, outcome: MonteCarlo) -> None:
             write_figure(figure, results, stage, figure_files(config))
         seconds = outcome.seconds._asdict() | {"total": time.perf_counter() - run.started}
         config["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
-        folders.publish(
+        config = folders.publish(
             stage,
             run.out,
             config | {"status": "finished"},
@@ -233,6 +242,7 @@ def _write(run: _Run, outcome: MonteCarlo) -> None:
         )
     if failure is not None:
         raise failure
+    return replace(results, config=config)
 
 
 def _with_advice(error: InputError, out: Path) -> InputError:

@@ -83,7 +83,7 @@ def hfsad(
                 argument="omega",
             )
         omega = 5 * jnp.max(safe_norm(problem.x))
-    regularizers: list[Any] = scad_regularizers(tree, lam, gamma)
+    regularizers: tuple[Any, ...] = scad_regularizers(tree, lam, gamma)
     # The slope of SCAD is at most lambda; the product with gamma is as printed.
     slopes = [jnp.max(part.weight) * part.lam * part.gamma for part in regularizers[1:]]
     clients, *servers = consensus_links(tree, omega, slopes if sparse else None)

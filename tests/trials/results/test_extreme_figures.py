@@ -41,20 +41,15 @@ HUGE = np.array([[1e-300, 1e300], [1e300, 1e-300], [1e300, 1e300]])
 RESULTS = {
     "equal": made(2.5),
     "zeros": made(0),
-    "some zeros": made([[0, 1], [0, 2], [0, 3]]),
     "negative": made(-1),
     "NaN": made(np.nan),
-    "some NaN": made([[np.nan, 1], [np.nan, 2], [np.nan, np.nan]]),
     "infinite": made(np.inf),
     "huge": made(HUGE),
-    "the largest": made([[1.7e308], [-1.7e308], [1.7e308]]),
     "the least": made([[5e-324], [1e-310], [0]]),
     "one of all": made(3, sweep=(0.1,), rounds=(1,), trials=1),
-    "zero swept": made([[1, 2], [3, 4], [5, 6]], sweep=(0, 0.4)),
     "negative swept": made([[1, 2], [3, 4], [5, 6]], sweep=(-0.4, 0.4)),
     "huge swept": made([[1, 2], [3, 4], [5, 6]], sweep=(1e-300, 1e300)),
     "the largest swept": made([[1, 2], [3, 4], [5, 6]], sweep=(-1.7e308, 1.7e308)),
-    "equal swept": made([[1, 2], [3, 4], [5, 6]], sweep=(0.4, 0.4)),
     "many rounds": made([[1, 2], [3, 4], [5, 6]], rounds=(1, 2**31)),
     "long names": made(
         [[1, 2], [3, 4], [5, 6]],
@@ -104,23 +99,8 @@ def test_names_are_drawn_as_they_stand():
     assert [text.get_text() for text in legend.get_texts()] == [" _a", r"\$x\$", "b $k^{-0.5}$"]
 
 
-@pytest.mark.thorough
-def test_equal_labels_keep_their_lines_apart():
-    results = made([[[1]], [[2]], [[3]]], sweep=(0.1234567, 0.1234568, 0.5))
-    axes = figures.curves_by_method_figure(results, metric="error").axes[0]
-    assert [line.get_ydata()[0] for line in axes.lines] == [1, 2, 3]
-
-
 def test_names_that_a_figure_cannot_read_are_refused():
     with pytest.raises(InputError, match="TASK: NAME, but one is 'x'"):
         figures.peers_figure(made(1, methods=["x"]), metric="error")
     with pytest.raises(InputError, match="FAMILY, NUMBER, but one is 'x'"):
         figures.ladder_figure(made(1, methods=["x"]), metrics=("error",), label="number")
-
-
-@pytest.mark.thorough
-def test_a_very_large_figure_is_saved(tmp_path):
-    figure = FIGURES["usual"](made(1))
-    figure.set_size_inches(500, 4)
-    figures.save_figure(figure, tmp_path)
-    assert (tmp_path / "figure.png").exists()

@@ -11,9 +11,8 @@ import pytest
 from fedjax_admm._checks import InputError
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import results
-from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.experiments import _finding
-from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
+from fedjax_admm.trials.running import Request, run_experiment
 from tests.trials.small import CLIENTS, DIM, EXPERIMENT, FAULT_ROUND
 
 HEADER = (
@@ -202,10 +201,9 @@ def as_request(command):
     "request_",
     [
         {},
-        {"trials": 7, "rounds": 30, "seed": 3, "settings": {"share": "0.1,0.25", "rate": "0.125"}},
-        {"trials": 4, "settings": {"share": "0.123456789", "rate": "0.1234567891234"}},
+        {"trials": 7, "rounds": 30, "seed": 3, "settings": {"share": "0.123456789", "rate": "0.1"}},
     ],
-    ids=["defaults", "settings", "many digits"],
+    ids=["defaults", "settings"],
 )
 def test_the_command_repeats_the_run(tmp_path, request_):
     first = run(tmp_path / "first", **request_)
@@ -258,75 +256,6 @@ def test_a_broken_result_is_named(folder, tmp_path, file, content, words):
     with pytest.raises(InputError, match=words) as caught:
         results.load(tmp_path)
     assert str(tmp_path / file) in str(caught.value)
-
-
-# Stopped runs
-
-
-def stop_after(monkeypatch, chunks):
-    """Make the next run stop as if it were killed after so many chunks."""
-    save = ChunkStore.save
-
-    def stopping(self, first, values):
-        if len(list(self.folder.glob("0*.npz"))) == chunks:
-            raise KeyboardInterrupt
-        save(self, first, values)
-
-    monkeypatch.setattr(ChunkStore, "save", stopping)
-    return lambda: monkeypatch.setattr(ChunkStore, "save", save)
-
-
-@pytest.mark.thorough
-@pytest.mark.bits
-@pytest.mark.parametrize(
-    "request_",
-    [{}, {"settings": {"share": "0.123456789", "rate": "0.1234567891234"}}],
-    ids=["defaults", "many digits"],
-)
-def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, monkeypatch, request_):
-    whole = run(tmp_path / "whole", **request_)
-    let_go = stop_after(monkeypatch, 2)
-    out = tmp_path / "stopped"
-    with pytest.raises(KeyboardInterrupt):
-        run(out, **request_)
-    let_go()
-    assert json.loads((out / "config.json").read_text())["status"] == "running"
-    assert len(list(out.glob("chunks/0*.npz"))) == 2
-    run_experiment(EXPERIMENT, Request(), out, resume=True, progress=False)
-    assert (out / "trials.npz").read_bytes() == (tmp_path / "whole/trials.npz").read_bytes()
-    assert (out / "summary.csv").read_bytes() == (tmp_path / "whole/summary.csv").read_bytes()
-    assert results.load(out).config["command"] == whole.config["command"]
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize(
-    ("request_", "resume", "words"),
-    [
-        ({"seed": 1}, True, "begun with seed 2025, not 1"),
-        ({"trials": 29}, True, "begun with trials 30, more than the 29"),
-        ({"settings": {"rate": "0.5"}}, True, "begun with the setting rate 0.25, not 0.5"),
-        ({}, False, "holds an unfinished run of consensus; add --resume"),
-    ],
-)
-def test_only_the_same_run_goes_on(tmp_path, monkeypatch, request_, resume, words):
-    let_go = stop_after(monkeypatch, 1)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "out")
-    let_go()
-    with pytest.raises(InputError, match=words):
-        run_experiment(
-            EXPERIMENT, Request(**request_), tmp_path / "out", resume=resume, progress=False
-        )
-
-
-def test_another_version_does_not_go_on(tmp_path, monkeypatch):
-    let_go = stop_after(monkeypatch, 1)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "out")
-    let_go()
-    monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
-    with pytest.raises(InputError, match=r"begun with fedjax-admm .*, not 9\.9"):
-        run_experiment(EXPERIMENT, Request(), tmp_path / "out", resume=True, progress=False)
 
 
 def test_results_draw_the_figure_of_their_experiment(folder, monkeypatch):

