@@ -109,7 +109,8 @@ def _chosen(
     if len(experiments) > 1:
         choices = ", ".join(f"{shown}:{each.name}" for each in experiments)
         raise InputError(f"{shown} has several experiments; name one of {choices}", value=shown)
-    return replace(experiments[0], origin=Origin(asked, again, file_of(module), digest))
+    (experiment,) = experiments
+    return replace(experiment, origin=Origin(asked, again, file_of(module), digest))
 
 
 def _load(path: Path) -> tuple[ModuleType, str]:

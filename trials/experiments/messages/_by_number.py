@@ -21,7 +21,7 @@ from fedjax_admm.trials.results import NONFINITE_ROUND
 
 
 @pytree_dataclass
-class AChannel:
+class AChannel(Channel):
     """One of several channels."""
 
     channels: tuple[Channel, ...]
