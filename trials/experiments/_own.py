@@ -109,8 +109,7 @@ def _chosen(
     if len(experiments) > 1:
         choices = ", ".join(f"{shown}:{each.name}" for each in experiments)
         raise InputError(f"{shown} has several experiments; name one of {choices}", value=shown)
-    (experiment,) = experiments
-    return replace(experiment, origin=Origin(asked, again, file_of(module), digest))
+    return replace(next(iter(experiments)), origin=Origin(asked, again, file_of(module), digest))
 
 
 def _load(path: Path) -> tuple[ModuleType, str]:
