@@ -148,25 +148,28 @@ def _owners(role: str, capabilities: Sequence[type]) -> list[str]:
     A class counts by the functions that build it from a user's arguments, else by its own name.
     """
     room = import_module("fedjax_admm.problems" if role == "problem" else "fedjax_admm.solvers")
-    public = {name: getattr(room, name) for name in room.__all__}
     # Problems have clients, and solvers have rounds.
     mark = "num_clients" if role == "problem" else "step"
+    builders: dict[type, list[str]] = {}
+    for name in room.__all__:
+        made = getattr(room, name)
+        kind = made if isinstance(made, type) else _built(name, made)
+        if kind is not None and hasattr(kind, mark):
+            builders.setdefault(kind, []).append(name)
     owners = []
-    for name, kind in public.items():
-        if not isinstance(kind, type) or not hasattr(kind, mark):
-            continue
+    for kind, names in builders.items():
         owner = _state_of(kind) if role == "state" else kind
         if owner is not None and has(owner, *capabilities):
-            owners += [n for n, made in public.items() if _builds(n, made, kind)] or [name]
-    return owners
+            owners += [name for name in names if names == [kind.__name__] or name != kind.__name__]
+    return sorted(owners)
 
 
-def _builds(name: str, function: Any, kind: type) -> bool:
-    """Whether a function makes a class from a user's arguments: neither drawn nor changed."""
-    if isinstance(function, type) or not callable(function) or name.startswith("draw_"):
-        return False
-    made = inspect.get_annotations(function)
-    return made.pop("return", None) is kind and kind not in made.values()
+def _built(name: str, function: Any) -> type | None:
+    """Return the class that a function makes from a user's arguments: neither drawn nor changed."""
+    made = inspect.get_annotations(function) if callable(function) else {}
+    kind = made.pop("return", None)
+    drawn = name.startswith("draw_") or kind in made.values()
+    return kind if isinstance(kind, type) and not drawn else None
 
 
 def _state_of(solver: type) -> type | None:

@@ -63,7 +63,7 @@ def _with_edge(*edge, **attributes):
         ),
         (
             _with_edge("a", "a"),
-            "edges must join different nodes, but edge 0 is (0, 0); remove it.",
+            "edges must join different nodes, but edge 0 is (0, 0).",
         ),
         *[
             (
@@ -309,7 +309,7 @@ def test_mistakes_in_the_names_get_a_sentence(nodes, sentence, write):
 
 
 def test_weights_that_vanish_in_the_dtype_get_a_sentence(write):
-    with pytest.raises(InputError, match="the edge of nodes 0 and 1 has 1e-60"):
+    with pytest.raises(InputError, match="in float32 the edge of nodes 0 and 1 has 0"):
         read_edges(write("head,tail,weight\na,b,1e-60\n"))
     with jax.enable_x64(True):
         graph, _ = read_edges(write("head,tail,weight\na,b,1e-60\n"))

@@ -89,3 +89,27 @@ def image_differences(rows, columns):
     other = np.zeros((columns, columns))
     other[:-1] = np.diff(np.eye(columns), axis=0)
     return np.kron(one, np.eye(columns)), np.kron(np.eye(rows), other)
+
+
+def prox_tv2d_anisotropic(v, step, iterations=None):
+    differences = np.concatenate(image_differences(*v.shape[-2:]))
+    differences = differences[np.any(differences != 0, axis=1)]
+    flat = v.reshape(len(v), -1)
+    return np.stack([boxed_dual(row, float(step), differences) for row in flat]).reshape(v.shape)
+
+
+def prox_tv2d_isotropic(v, step, iterations=None):
+    """Alternating directions; the penalty parameter of the splitting follows the size of `v`."""
+    size = max(np.max(np.abs(v)), 1e-300)
+    flat, bound = v.reshape(len(v), -1).T / size, step / size
+    down, right = image_differences(*v.shape[-2:])
+    inverse = np.linalg.inv(np.eye(len(flat)) + down.T @ down + right.T @ right)
+    a, u = np.zeros((2, 2, *flat.shape))
+    x = flat
+    for _ in range(4000):
+        x = inverse @ (flat + down.T @ (a[0] + u[0]) + right.T @ (a[1] + u[1]))
+        jumps = np.stack([down @ x, right @ x])
+        norm = np.maximum(np.linalg.norm(jumps - u, axis=0), 1e-300)
+        a = np.maximum(1 - bound / norm, 0) * (jumps - u)
+        u += a - jumps
+    return size * x.T.reshape(v.shape)

@@ -239,8 +239,9 @@ def launch_arguments(
             value=address,
             remedy="give both, or --coordinator auto under a launcher that knows them",
         )
-    number = count(names[1], int(numbers[0]))
-    place = count(names[2], int(numbers[1]), at_least=0, at_most=number - 1)
+    number = count(names[1], numbers[0])  # pyright: ignore[reportArgumentType]
+    last = number - 1
+    place = count(names[2], numbers[1], at_least=0, at_most=last)  # pyright: ignore[reportArgumentType]
     return {"coordinator_address": address, "num_processes": number, "process_id": place}
 
 

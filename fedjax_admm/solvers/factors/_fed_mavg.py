@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, declared, flagged, option, scalar
 from fedjax_admm.kernels import gram_gradient
-from fedjax_admm.penalties import SquaredL2
+from fedjax_admm.penalties import SquaredL2, squared_l2
 from fedjax_admm.ratings import FactorStart
 from fedjax_admm.ratings.quadratics import (
     item_quadratics,
@@ -46,7 +46,7 @@ class FedMAvgClients(NamedTuple):
 
 
 def _squares(name: str, weight: Any) -> SquaredL2:
-    return SquaredL2(scalar(name, weight, at_least=0))
+    return squared_l2(scalar(name, weight, at_least=0))
 
 
 @roles.pytree_dataclass

@@ -587,7 +587,9 @@ def test_arguments_that_do_not_fit(arguments, options, sentence):
 
 @pytest.mark.parametrize("radius", [0.0, -2.0, np.nan])
 def test_a_radius_that_is_none(radius):
-    with pytest.raises(InputError, match=f"radius must be greater than 0, but it is {radius}"):
+    with pytest.raises(
+        InputError, match=f"radius must be a number greater than 0, but it is {radius}"
+    ):
         gap_within(radius)
 
 
