@@ -24,12 +24,10 @@ class Aggregator(Bench):
     rtol = 1e-4
 
     def call(self, part: Any, *arguments: Any) -> Any:
-        """Return the vectors of three groups."""
         values, weights, groups, previous = arguments
         return part(values, weights, groups, 3, previous)
 
     def arguments(self, trial: int) -> tuple:
-        """Return values, weights, groups and previous vectors of three groups."""
         values, weights, groups, _, previous = self.groups(np.float32, 3)
         return values + 0.1 * trial * normal(values.shape, seed=trial), weights, groups, previous
 
@@ -45,12 +43,10 @@ class Aggregator(Bench):
         return jnp.asarray(values, dtype), jnp.asarray(weights, dtype), groups, number, previous
 
     def smooth(self, part: Any, *arguments: Any) -> Any:
-        """Aggregate one group."""
         values, weights, previous = arguments
         return part(values, weights, jnp.zeros(len(weights), jnp.int32), 1, previous)
 
     def places(self, dtype: Any) -> dict[str, tuple]:
-        """Return values, weights and the previous vector."""
         values, weights, *_, previous = self.groups(dtype)
         wild, absent = values.at[1].set(np.nan), weights.at[1].set(0)
         return {

@@ -33,7 +33,6 @@ class Attack(Bench):
         return normal((self.senders, *self.shape), dtype, seed)
 
     def call(self, part: Any, *arguments: Any) -> Any:
-        """Return the messages and the memory after a round with other messages of everybody."""
         values, key = arguments
         first, key = jax.random.split(key)
         byzantine, present = self.masks
@@ -41,15 +40,12 @@ class Attack(Bench):
         return part(values, byzantine, present, memory, key)
 
     def arguments(self, trial: int) -> tuple:
-        """Return messages and a key."""
         return self.messages(seed=10 + trial), jax.random.key(trial)
 
     def smooth(self, part: Any, *arguments: Any) -> Any:
-        """Return false messages."""
         return self.call(part, *arguments, jax.random.key(5))[0]
 
     def places(self, dtype: Any) -> dict[str, tuple]:
-        """Return messages."""
         values = self.messages(dtype)
         ones = jnp.ones_like(values)
         return {"values": (values,), "equal values": (ones,), "zeros": (0 * ones,)}

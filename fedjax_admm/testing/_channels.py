@@ -27,21 +27,17 @@ class Channel(Bench):
     method = ".encode"
 
     def call(self, part: Any, *arguments: Any) -> Any:
-        """Return the decoded message after another one, and the state."""
         first, message, key = arguments
         return part.encode(message, part.init(first), key)
 
     def arguments(self, trial: int) -> tuple:
-        """Return two messages and a key."""
         pair = (normal(self.shape, seed=seed + trial) for seed in (10, 20))
         return (*pair, jax.random.key(trial))
 
     def smooth(self, part: Any, *arguments: Any) -> Any:
-        """Encode a message with a state."""
         return part.encode(*arguments, jax.random.key(5))
 
     def places(self, dtype: Any) -> dict[str, tuple]:
-        """Return messages and a state."""
         zeros = jnp.zeros(self.shape, dtype)
         state = self.part.init(zeros)
         messages = {"a message": normal(self.shape, dtype), "zeros": zeros, "ones": zeros + 1}
@@ -100,11 +96,9 @@ class Delay(Bench):
     rtol = 0.0
 
     def call(self, part: Any, *arguments: Any) -> Any:
-        """Draw the waits of a round."""
         return part.draw(*arguments, self.senders)
 
     def arguments(self, trial: int) -> tuple:
-        """Return a key and a round."""
         return jax.random.key(trial), jnp.int32(trial)
 
 

@@ -112,13 +112,11 @@ def _between(b: Bench, problem, x, slopes, direction) -> None:
     off = ~((slope >= low - room) & (slope <= high + room))
     if np.any(off):
         k = int(np.argmax(off))
-        smooth = np.abs(ahead[k] - behind[k]) <= 2e-4 * (1e-2 + np.abs(high[k]))
-        quotient = f"{ahead[k]:.6g}" if smooth else f"between {low[k]:.6g} and {high[k]:.6g}"
-        hint = " Is its sign wrong?" if abs(slope[k] + high[k]) < 1e-2 * abs(high[k]) else ""
         raise AssertionError(
             f"{b.name}.gradients must be the derivative of values, but for client {k} at "
             f"{row_text(x[k])} along {row_text(direction[k])} it gives {slope[k]:.6g}, and the "
-            f"values have {quotient}.{hint} Let jax.grad take it where you can."
+            f"values have between {low[k]:.6g} and {high[k]:.6g}. Is its sign wrong? Let jax.grad "
+            "take it where you can."
         )
 
 

@@ -218,8 +218,7 @@ def _entry_by_entry(b: Bench, points, result, step: float, parameters) -> None:
     lowest = np.min(np.where(np.isnan(costs), np.inf, costs), 1)
     worse = ~(best <= lowest + 1e-9 * (1 + np.abs(lowest)))
     if np.any(worse):
-        k = int(np.argmax(np.where(np.isfinite(best - lowest), worse * (best - lowest), 0)))
-        k = k if worse[k] else int(np.flatnonzero(worse)[0])
+        k = int(np.argmax(worse))
         other = grid[int(np.nanargmin(costs[k]))]
         raise _no_minimum(b, v[k], step, x[k], best[k], other, lowest[k])
 
@@ -338,9 +337,7 @@ def _kinks(b: Bench) -> None:
             with doing(where):
                 reverse = _slopes(b.prox, *arguments, jnp.ones_like(points))
                 forward = _forward(b.prox, *arguments, jnp.ones_like(points))
-            names = {"point": reverse[0], "step": reverse[1], "parameters": reverse[2]}
-            demand_finite(where, names, SAFE)
-            demand_finite(f"{where}, in forward mode,", forward, SAFE)
+            demand_finite(where, (reverse, forward), SAFE)
 
 
 def _range(b: Bench) -> None:
