@@ -1,5 +1,6 @@
 """Checks of an aggregator: absent vectors, empty groups, and equivariance."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,9 +17,6 @@ from fedjax_admm.testing._shared import (
     doing,
 )
 
-# Absent vectors stand before, among and behind those who are present.
-_ABSENT = (0, 3, 4)
-
 
 class Aggregator(Bench):
     """An aggregator, with the vectors of one group."""
@@ -26,14 +24,12 @@ class Aggregator(Bench):
     rtol = 1e-4
 
     def call(self, part: Any, *arguments: Any) -> Any:
-        """Return the vectors of three groups."""
         values, weights, groups, previous = arguments
         return part(values, weights, groups, 3, previous)
 
-    def arguments(self, trial: int, dtype: Any = np.float32) -> tuple:
-        """Return values, weights, groups and previous vectors of three groups."""
-        values, weights, groups, _, previous = self.groups(dtype, 3)
-        return values + 0.1 * trial * normal(values.shape, dtype, trial), weights, groups, previous
+    def arguments(self, trial: int) -> tuple:
+        values, weights, groups, _, previous = self.groups(np.float32, 3)
+        return values + 0.1 * trial * normal(values.shape, seed=trial), weights, groups, previous
 
     def groups(self, dtype: Any, number: int = 1) -> tuple:
         """Return all arguments of the rule; groups have as many vectors, one after the other."""
@@ -47,12 +43,10 @@ class Aggregator(Bench):
         return jnp.asarray(values, dtype), jnp.asarray(weights, dtype), groups, number, previous
 
     def smooth(self, part: Any, *arguments: Any) -> Any:
-        """Aggregate one group."""
         values, weights, previous = arguments
         return part(values, weights, jnp.zeros(len(weights), jnp.int32), 1, previous)
 
     def places(self, dtype: Any) -> dict[str, tuple]:
-        """Return values, weights and the previous vector."""
         values, weights, *_, previous = self.groups(dtype)
         wild, absent = values.at[1].set(np.nan), weights.at[1].set(0)
         return {
@@ -68,11 +62,9 @@ class Aggregator(Bench):
         return (cast(self.part, np.float64), *self.groups(np.float64, number))
 
 
-def _aggregate(rule: Any, values: Any, weights: Any, groups: Any, number: int, previous: Any):
+@partial(jax.jit, static_argnums=4)
+def _compiled(rule, values, weights, groups, number, previous):
     return rule(values, weights, groups, number, previous)
-
-
-_compiled = jax.jit(_aggregate, static_argnums=4)
 
 
 def _called(b: Bench, what: str, *arguments: Any) -> jax.Array:
@@ -88,7 +80,7 @@ def _kind(b: Aggregator) -> None:
     for dtype, rule in both_precisions(b.part):
         for number in (1, 3):
             where = f"{b.name} of {number} groups"
-            result = _called(b, f"{np.dtype(dtype).name}", rule, *b.groups(dtype, number))
+            result = _called(b, np.dtype(dtype).name, rule, *b.groups(dtype, number))
             demand_kind(where, result, (number, dim), dtype)
             demand_finite(where, result)
 
@@ -99,7 +91,7 @@ def _absent(b: Aggregator) -> None:
         expected = _called(b, "vectors", rule, values, weights, groups, number, previous)
         for what in (1e3, np.inf, np.nan):
             rows, heavy = np.asarray(values), np.asarray(weights)
-            for place in _ABSENT:
+            for place in (0, 3, 4):  # before, among and behind those who are present
                 rows, heavy = np.insert(rows, place, what, 0), np.insert(heavy, place, 0.0)
             arguments = jnp.asarray(rows), jnp.asarray(heavy), jnp.zeros(len(heavy), jnp.int32)
             result = _called(b, "absent vectors", rule, *arguments, 1, previous)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm.testing._parts import FOR_SMOOTH, Bench, fresh, normal
+from fedjax_admm.testing._parts import FOR_SMOOTH, Bench, normal
 from fedjax_admm.testing._shared import (
     both_precisions,
     demand,
@@ -33,23 +33,19 @@ class Attack(Bench):
         return normal((self.senders, *self.shape), dtype, seed)
 
     def call(self, part: Any, *arguments: Any) -> Any:
-        """Return the messages and the memory after a round with other messages of everybody."""
         values, key = arguments
         first, key = jax.random.split(key)
         byzantine, present = self.masks
         memory = part(values + 1, byzantine, present | True, part.init(values), first)[1]
         return part(values, byzantine, present, memory, key)
 
-    def arguments(self, trial: int, dtype: Any = np.float32) -> tuple:
-        """Return messages and a key."""
-        return self.messages(dtype, 10 + trial), fresh(trial)
+    def arguments(self, trial: int) -> tuple:
+        return self.messages(seed=10 + trial), jax.random.key(trial)
 
     def smooth(self, part: Any, *arguments: Any) -> Any:
-        """Return false messages."""
-        return self.call(part, *arguments, fresh(5))[0]
+        return self.call(part, *arguments, jax.random.key(5))[0]
 
     def places(self, dtype: Any) -> dict[str, tuple]:
-        """Return messages."""
         values = self.messages(dtype)
         ones = jnp.ones_like(values)
         return {"values": (values,), "equal values": (ones,), "zeros": (0 * ones,)}
@@ -61,19 +57,15 @@ def _attack(attack, values, byzantine, present, memory, key):
 
 
 def _who(b: Attack) -> None:
-    draw = jax.jit(lambda attack, key: attack.who(key, b.senders))
-    with doing(f"{b.name}.who of {b.senders} senders"):
-        byzantine = draw(b.part, fresh(0))
-    dtype = getattr(byzantine, "dtype", type(byzantine).__name__)
-    shape = getattr(byzantine, "shape", None)
+    with doing(f"{b.name}.who of {b.senders} senders under jax.vmap, over keys"):
+        draw = jax.jit(jax.vmap(lambda key: b.part.who(key, b.senders)))
+        byzantine = np.asarray(draw(jax.random.split(jax.random.key(1), 64)))
     demand(
-        dtype == np.bool_ and shape == (b.senders,),
-        f"{b.name}.who must return a bool array of shape {(b.senders,)}, but it returns {dtype} of "
-        f"shape {shape}.",
+        byzantine.dtype == np.bool_ and byzantine.shape[1:] == (b.senders,),
+        f"{b.name}.who must return a bool array of shape {(b.senders,)}, but it returns "
+        f"{byzantine.dtype} of shape {byzantine.shape[1:]}.",
     )
-    with doing(f"{b.name}.who under jax.vmap, over keys"):
-        many = jax.jit(jax.vmap(lambda key: b.part.who(key, b.senders)))
-        honest = np.sum(~np.asarray(many(jax.random.split(fresh(1), 64))), -1)
+    honest = np.sum(~byzantine, -1)
     demand(
         np.all(honest >= 1),
         f"{b.name}.who must leave one sender honest, but in {np.sum(honest == 0)} of 64 draws all "
@@ -88,7 +80,7 @@ def _kind(b: Attack) -> None:
             memory = attack.init(values)
         demand_stacked(f"{b.name}.init, the memory of senders,", memory, b.senders)
         with doing(f"{b.name} of values of dtype {np.dtype(dtype).name}"):
-            result, new = _attack(attack, values, *b.masks, memory, fresh(0))
+            result, new = _attack(attack, values, *b.masks, memory, jax.random.key(0))
         demand_kind(b.name, result, values.shape, dtype)
         demand_finite(f"The messages of {b.name}", result)
         demand_same_form(b.name, "a memory", memory, new)
@@ -96,8 +88,9 @@ def _kind(b: Attack) -> None:
 
 def _rows(b: Attack) -> None:
     byzantine, present = b.masks
-    values, memory = b.messages(), b.part.init(b.messages())
-    result = np.asarray(_attack(b.part, values, byzantine, present, memory, fresh(0))[0])
+    values, key = b.messages(), jax.random.key(0)
+    memory = b.part.init(values)
+    result = np.asarray(_attack(b.part, values, byzantine, present, memory, key)[0])
     truthful = np.asarray(~(byzantine & present))
     changes = np.any(result != np.asarray(values), tuple(range(1, result.ndim)))
     for row in np.flatnonzero(truthful & changes):
@@ -109,12 +102,12 @@ def _rows(b: Attack) -> None:
     for what in (1e3, np.nan):
         wild = jnp.where(jnp.expand_dims(present, range(1, values.ndim)), values, what)
         with doing(f"{b.name} where some are absent"):
-            other = _attack(b.part, wild, byzantine, present, memory, fresh(0))[0]
+            other = _attack(b.part, wild, byzantine, present, memory, key)[0]
         where = f"Byzantine messages under {b.name} with {what:g} in absent rows, and without,"
         remedy = "Statistics are those of present & ~byzantine, by jnp.where and not by a product."
         demand_close(where, other[~truthful], result[~truthful], 0.0, 0.0, remedy)
     everybody = jnp.ones_like(byzantine)
-    result = _attack(b.part, values, everybody, everybody, memory, fresh(0))[0]
+    result = _attack(b.part, values, everybody, everybody, memory, key)[0]
     demand_finite(f"The messages of {b.name} where everybody is Byzantine", result)
 
 

@@ -9,8 +9,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, count
 from fedjax_admm.testing._aggregators import AGGREGATOR_CHECKS, Aggregator
 from fedjax_admm.testing._attacks import ATTACK_CHECKS, Attack
-from fedjax_admm.testing._channels import CHANNEL_CHECKS, Channel
-from fedjax_admm.testing._delays import DELAY_CHECKS, Delay
+from fedjax_admm.testing._channels import CHANNEL_CHECKS, DELAY_CHECKS, Channel, Delay
 from fedjax_admm.testing._shared import demand_pytree, make, unfit
 
 VALUES = np.random.default_rng(0).standard_normal((7, 3))
@@ -43,17 +42,15 @@ def check_exchange_part(
     All kinds:
 
     - `kind`: shapes and dtypes, float32 and float64; finite numbers; a state keeps its structure.
-    - `jit`: the same numbers under `jax.jit`, and one trace for all numbers of the part.
-    - `vmap`: the same numbers in a batch of trials, each with its own numbers, as one by one.
+    - `vmap`: the same numbers under `jax.jit` and `jax.vmap`, in a batch of trials, each with its
+      own numbers of the part, as one by one; no float is a static field.
     - `keys`: the same key gives the same, and no key is used twice (not of an aggregator).
     - `derivatives`: finite by all arguments and numbers, at ties and zeros too (not of a delay).
 
     A channel (`init`, `encode`, `bits`, `in_order`), for one message of one sender:
 
-    - `bits`: whole numbers; with a `layout`, its sum; with a `code`, the bytes of
-      `messages.to_bytes`, from which the message can be read.
+    - `bits`: a whole number.
     - `zeros`: zeros arrive as zeros.
-    - `constants`: averages over 512 draws obey `omega(shape)` and `contraction(shape)`, if any.
 
     An aggregator, `(values, weights, groups, number, previous) -> one vector per group`:
 
@@ -81,8 +78,8 @@ def check_exchange_part(
       AssertionError: a check fails.
       InputError: the part is of no kind or no pytree, or another argument does not fit.
     """
-    kind = next((kind for kind, row in _KINDS.items() if _has(part, row[0])), None)
-    if kind is None:
+    kind = next((kind for kind, row in _KINDS.items() if all(hasattr(part, m) for m in row[0])), "")
+    if not kind or isinstance(part, type):
         kinds = "a channel, an aggregator, an attack or a delay, as messages.qsgd(4) is one"
         raise unfit("part", part, kinds)
     demand_pytree("part", part)
@@ -98,7 +95,3 @@ def check_exchange_part(
     _, bench, usual = _KINDS[kind]
     for shape in usual if shapes is None else shapes:
         make(bench(part, tuple(shape), senders, matrix), EXCHANGE_CHECKS[kind], only)
-
-
-def _has(part: Any, members: Sequence[str]) -> bool:
-    return not isinstance(part, type) and all(hasattr(part, member) for member in members)

@@ -19,12 +19,10 @@ from fedjax_admm.testing._shared import (
     demand_kind,
     demand_pytree,
     doing,
-    dtype_of,
     make,
     name_of,
     row_text,
     unfit,
-    with_floats,
 )
 
 
@@ -49,30 +47,14 @@ def _optimality(penalty, points, gradient):
 
 
 @jax.jit
-def _smoothed(penalty, points, step, mu):
-    return penalty.smoothed_prox(points, step, mu)
-
-
-@jax.jit
 def _parts(penalty, points, step):
     rows = jax.vmap(penalty.value)(points)
     apart = penalty.optimality(points, points)
     return penalty.prox(points, step), penalty.value(points), apart, rows
 
 
-@jax.jit
-def _costs(penalty, result, points, step):
-    """Return the objective of the prox of every row."""
-    rows = jax.vmap(lambda row: penalty.value(row[None]))(result)
-    return rows + jnp.sum((result - points) ** 2, -1) / (2 * step)
-
-
 def _of(b: Bench) -> Any:
     return b.parameters[0]
-
-
-def _smooths(penalty: Any) -> bool:
-    return hasattr(penalty, "smoothed_prox")
 
 
 def _dtype(b: Bench) -> None:
@@ -89,11 +71,8 @@ def _dtype(b: Bench) -> None:
             f"points of shape {points.shape} its shape is {apart.shape}.",
         )
         where = f"{name}.value of all rows and the sum of those of each"
-        demand_close(where, value, jnp.sum(rows), *_close(dtype))
-        if _smooths(penalty):
-            with doing(f"{name}.smoothed_prox"):
-                smooth = _smoothed(penalty, points, step, jnp.asarray(0.1, dtype))
-            demand_kind(f"{name}.smoothed_prox", smooth, points.shape, dtype)
+        eps = float(jnp.finfo(dtype).eps)
+        demand_close(where, value, jnp.sum(rows), 16 * eps, 4 * eps)
 
 
 def _certificate(b: Bench) -> None:
@@ -122,59 +101,10 @@ def _certificate(b: Bench) -> None:
             )
 
 
-def _smoothed_prox(b: Bench) -> None:
-    if not _smooths(_of(b)):
-        return
-    with jax.enable_x64(True):
-        penalty, points = cast(_of(b), np.float64), jnp.asarray(b.points)
-        name, step = name_of(penalty), jnp.asarray(b.steps[0])
-        exact = _costs(penalty, _prox(penalty, points, step), points, step)
-        for mu in (1e-3, 1e-6):
-            with doing(f"{name}.smoothed_prox"):
-                result = _smoothed(penalty, points, step, jnp.asarray(mu))
-            demand_kind(f"{name}.smoothed_prox", result, points.shape, points.dtype)
-            excess = np.asarray(_costs(penalty, result, points, step) - exact)
-            row = int(np.argmax(excess))
-            # Smoothing changes a modulus by mu / 2 at most, and the objective by few mu.
-            demand(
-                np.all(excess >= -1e-12) and np.all(excess <= 3 * mu),
-                f"{name}.smoothed_prox with mu = {mu:g} must be nearly as good as the prox, but "
-                f"its objective at v = {row_text(points[row])} is greater by {excess[row]:.6g}; "
-                "the smoothing of |t| is t^2 / (2 mu) + mu / 2 below mu.",
-            )
-        wide = np.asarray(_smoothed(penalty, points, step, jnp.asarray(1e3)))
-        demand_finite(f"{name}.smoothed_prox with mu = 1000", wide)
-        # So much smoothing leaves a parabola, whose prox never passes zero.
-        demand(
-            not np.any(np.sign(wide) * np.sign(points) < 0),
-            f"{name}.smoothed_prox with mu = 1000 passes zero: {row_text(points[0])} becomes "
-            f"{row_text(wide[0])}, for example.",
-        )
-
-
-def _vmap(b: Bench) -> None:
-    penalty, name = _of(b), name_of(_of(b))
-    points = jnp.asarray(b.points, dtype_of(penalty))
-    step = jnp.asarray(b.steps[0], points.dtype)
-    alone = _prox(penalty, points, step)
-    with doing(f"{name}.prox under jax.vmap, row by row"):
-        rows = jax.jit(jax.vmap(lambda row: penalty.prox(row, step)))(points)
-    close = _close(points.dtype)
-    demand_close(f"{name}.prox of rows under jax.vmap and of all at once", rows, alone, *close)
-    other = with_floats(penalty, lambda leaf: 1.1 * leaf)
-    stacked = jax.tree.map(lambda x, y: jnp.stack([x, y]), penalty, other)
-    with doing(f"{name}.prox under jax.vmap, of stacked penalties"):
-        both = jax.jit(jax.vmap(lambda p: p.prox(points, step), axis_size=2))(stacked)
-    expected = jnp.stack([alone, _prox(other, points, step)])
-    demand_close(f"{name}.prox of stacked penalties and one by one", both, expected, *close)
-
-
 def _kinks(b: Bench) -> None:
     for dtype, penalty, points in both_precisions(_of(b), b.kinks):
-        name, step, mu = name_of(penalty), jnp.asarray(1.0, dtype), jnp.asarray(0.3, dtype)
+        name, step = name_of(penalty), jnp.asarray(1.0, dtype)
         parts = {"prox": lambda p, x, s: jnp.sum(p.prox(x, s))}
-        if _smooths(penalty):
-            parts["smoothed_prox"] = lambda p, x, s, mu=mu: jnp.sum(p.smoothed_prox(x, s, mu))
         if np.all(np.isfinite(penalty.value(points))):
             parts["value"] = lambda p, x, s: p.value(x)
         for part, function in parts.items():
@@ -185,18 +115,12 @@ def _kinks(b: Bench) -> None:
             demand_finite(where, slopes, SAFE)
 
 
-def _close(dtype: Any) -> tuple[float, float]:
-    eps = float(jnp.finfo(dtype).eps)
-    return 16 * eps, 4 * eps
-
-
 PENALTY_CHECKS = {
     "dtype": _dtype,
     "minimises": PROX_CHECKS["minimises"],
     "certificate": _certificate,
-    "smoothed": _smoothed_prox,
     "jit": PROX_CHECKS["jit"],
-    "vmap": _vmap,
+    "vmap": PROX_CHECKS["vmap"],
     "derivatives": PROX_CHECKS["derivatives"],
     "kinks": _kinks,
     "range": PROX_CHECKS["range"],
@@ -213,22 +137,14 @@ def check_penalty(
     convex: bool = False,
     only: str | Sequence[str] | None = None,
 ) -> None:
-    """Check a penalty `g` of models: `value`, `prox`, `optimality`, perhaps `smoothed_prox`.
+    """Check a penalty `g` of models: `value`, `prox` and `optimality`.
 
     - `dtype`: value, prox and certificate have the dtype of the point, float32 and float64, and
       their shapes; the value of rows is the sum of their values.
-    - `minimises`: no point that is tried is better than the prox.
     - `certificate`: `optimality(x, (x - v) / step)` is zero at the prox of v, and not beside it.
-    - `smoothed`: a little smoothing changes the prox a little; much keeps it finite, on its side of
-      zero.
-    - `jit`, `vmap`: the same numbers under `jax.jit`, row by row, and of stacked penalties.
-    - `derivatives`: those of the prox by the point, the step and the numbers of the penalty are
-      those of finite differences, away from kinks.
-    - `kinks`: derivatives of value, prox and smoothed prox are finite at kinks and at zero.
-    - `range`: the prox is finite where the point is as large as its dtype has it.
-    - `nonexpansive`: with `convex`, the prox brings points together.
-
-    `minimises`, `jit`, `derivatives` and `range` are those of `check_prox`.
+    - `kinks`: derivatives of value and prox are finite at kinks and at zero.
+    - `minimises`, `jit`, `vmap`, `derivatives` and `range` are those of `check_prox`;
+      `nonexpansive` is its `monotone`.
 
     Args:
       penalty: a pytree, as `penalties.l1(0.1)` is.

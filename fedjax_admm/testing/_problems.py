@@ -183,11 +183,9 @@ def check_problem(
     - `minibatches`: with a key, the mean of many draws is near the full gradient, and the same key
       draws the same.
     - `clipped`: the data's part of a clipped gradient is no longer than the clip.
-    - `smoothed`: with little smoothing they are nearly the gradients.
     - `prox`: `f(w) + |w - v|^2 / (2 step)` is nowhere lower among many points, nor after steps
       along its gradient; that of an inexact prox, which has a memory, is not above that of v.
     - `memory`: the prox keeps the structure, shapes and dtypes of its memory.
-    - `minimizers`: no point nearby is better.
     - `take`: the problem of some clients returns their rows, draws from a key included.
     - `transforms`: the same numbers under `jax.jit` and `jax.vmap`.
 

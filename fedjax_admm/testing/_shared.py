@@ -1,7 +1,7 @@
 """Parts of all checks: selection, failures as sentences, and comparison of numbers."""
 
 import dataclasses
-import math
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,13 +38,13 @@ def doing(what: str, remedy: str = "") -> Iterator[None]:
     except AssertionError:
         raise
     except Exception as error:
-        text = " ".join(str(error).split())
-        text = text if len(text) <= 400 else f"{text[:397]}..."
+        text = textwrap.shorten(str(error), 400, placeholder=" ...")
         if isinstance(error, jax.errors.KeyReuseError):
             remedy = "Split keys with jax.random.split, one part for every use."
             raise AssertionError(f"{what} uses a random key twice: {text}. {remedy}") from error
-        sentence = f"{what} raised {type(error).__name__}: {text.removesuffix('.')}. {remedy}"
-        raise AssertionError(sentence.rstrip()) from error
+        raise AssertionError(
+            f"{what} raised {type(error).__name__}: {text.removesuffix('.')}. {remedy}".rstrip()
+        ) from error
 
 
 def demand(holds: Any, sentence: str) -> None:
@@ -89,15 +89,14 @@ def dtype_of(tree: Any) -> np.dtype:
 
 def demand_no_static_numbers(part: Any) -> None:
     """Demand that no float of a dataclass is a part of its structure."""
+    leaves = jax.tree.leaves(part)
     for field in dataclasses.fields(part) if dataclasses.is_dataclass(part) else ():
         value = getattr(part, field.name)
-        if not isinstance(value, float | np.floating) or not math.isfinite(value):
-            continue
-        changes = {field.name: 1.5 * value + 1}
-        other = dataclasses.replace(part, **changes)  # pyright: ignore[reportArgumentType]
         demand(
-            jax.tree.structure(other) == jax.tree.structure(part),
-            f"{name_of(part)}.{field.name} is a static number ({value:g}): another value compiles "
+            not isinstance(value, float | np.floating)
+            or not np.isfinite(value)
+            or any(value is leaf for leaf in leaves),
+            f"{name_of(part)}.{field.name} is a static number ({value!r}): another value compiles "
             "again, and has no derivative; register it as a leaf, and keep static what counts or "
             "chooses.",
         )
@@ -145,11 +144,11 @@ def demand_close(
     where: str, result: Any, expected: Any, rtol: float, atol: float, remedy: str = ""
 ) -> None:
     """Demand that two pytrees agree, entry by entry, to `atol + rtol |expected|`."""
-    pairs = zip(jax.tree.leaves_with_path(result), jax.tree.leaves(expected), strict=True)
-    for (path, one), other in pairs:
+    results, others = jax.tree.leaves_with_path(result), jax.tree.leaves(expected)
+    for (path, one), other in zip(results, others, strict=True):
         one, other = plain(one), plain(other)
-        shapes = f"their shapes are {one.shape} and {other.shape}"
-        demand(one.shape == other.shape, f"{where} differ: {shapes}.")
+        shapes = f"{where} differ: their shapes are {one.shape} and {other.shape}."
+        demand(one.shape == other.shape, shapes)
         if not np.issubdtype(other.dtype, np.inexact):
             off = one != other
         else:
@@ -178,13 +177,20 @@ def demand_finite(where: str, tree: Any, remedy: str = "") -> None:
             raise AssertionError(f"{sentence} {remedy}".rstrip())
 
 
-def demand_under_vmap(where: str, call: Callable[[Any], Any], arguments: Any, rtol: float) -> None:
-    """Demand the same numbers of stacked arguments under `jax.vmap` as of one by one."""
-    with doing(f"{where} under jax.vmap, over arguments and numbers"):
-        together = jax.jit(jax.vmap(call))(stack(arguments()))
-    with doing(where):
-        alone = stack([call(one) for one in arguments()])
-    demand_close(f"{where} under jax.vmap and one by one", together, alone, rtol, rtol)
+def demand_count(where: str, value: Any) -> None:
+    """Demand a whole Python number that is not negative."""
+    demand(
+        type(value) is int and value >= 0,
+        f"{where} must be a whole Python number that is not negative, but it is {value!r}.",
+    )
+
+
+def demand_bool(where: str, value: Any) -> None:
+    """Demand a Python bool."""
+    demand(
+        type(value) is bool,
+        f"{where} must be True or False, a part of the structure, but it is {value!r}.",
+    )
 
 
 def stack(trees: Sequence[Any]) -> Any:

@@ -14,9 +14,11 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.testing._shared import (
+    NO_BRANCH,
     SAFE,
     demand,
     demand_close,
+    demand_count,
     demand_finite,
     demand_no_static_numbers,
     demand_same_form,
@@ -86,7 +88,7 @@ def check_solver(
 ) -> None:
     """Check that a solver obeys the protocol.
 
-    - `needs`: an unfit problem is refused in one sentence, by `requires`.
+    - `needs`: `requires` names capabilities, without which a problem is refused.
     - `traffic`: sizes of messages are whole numbers; their count is an int32 number.
     - `structure`: a step keeps the structure, shapes and dtypes of the state, with and without
       `jax.jit`, and its numbers are finite; the estimate is a model.
@@ -161,26 +163,11 @@ def _of_clients(solver: Any, problem: Any) -> list[bool]:
     return marks
 
 
-# --- the checks -----------------------------------------------------------------------------------
-
-
 def _needs(b: _Bench) -> None:
     demand(
         len(b.solver.requires) > 0,
         f"{b.name}.requires is empty; list the capabilities that it uses of a problem, such as "
         "(OnStar, Gradients) of fedjax_admm.capabilities.",
-    )
-    try:
-        run(b.solver, object(), b.key, rounds=1)
-    except InputError as error:
-        message = str(error)
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-    else:
-        message = "it ran."
-    demand(
-        "needs a problem with" in message,
-        f"{b.name} must refuse an object that is no problem by its requires, but {message}",
     )
 
 
@@ -188,11 +175,7 @@ def _traffic(b: _Bench) -> None:
     with doing(f"{b.name}.traffic"):
         traffic = b.solver.traffic(b.problem)
     for name, size in zip(("up", "down", "before", "broadcast"), traffic, strict=False):
-        demand(
-            type(size) is int and size >= 0,
-            f"{b.name}.traffic(problem).{name} must be a whole Python number that is not negative, "
-            f"but it is {size!r}.",
-        )
+        demand_count(f"{b.name}.traffic(problem).{name}", size)
     demand(
         traffic.up > 0 and traffic.down + traffic.broadcast > 0,
         f"{b.name} must send something up and something down, but its traffic is {traffic}.",
@@ -212,8 +195,7 @@ def _structure(b: _Bench) -> None:
     with doing(f"{b.name}.init"):
         state = b.solver.init(b.problem, jax.random.key(0))
     for how, step in (("without jax.jit", type(b.solver).step), ("under jax.jit", _step)):
-        remedy = "Take jnp.where or jax.lax.cond in place of an if on values."
-        with doing(f"{b.name}.step {how}", remedy if "under" in how else ""):
+        with doing(f"{b.name}.step {how}", NO_BRANCH if "under" in how else ""):
             new = step(b.solver, b.problem, state, b.info(True, 0))
         demand_same_form(f"{b.name}.step {how}", "a state", state, new)
         demand_finite(f"The state after {b.name}.step {how}", new)
@@ -224,13 +206,12 @@ def _structure(b: _Bench) -> None:
     if shapes is None and start is not None and isinstance(estimate, jax.Array):
         dim = start.shape[-1]
         shapes = ((dim,), (b.mask[-1], dim))
-    if shapes is not None:
-        shape = getattr(estimate, "shape", None)
-        demand(
-            shape in [tuple(one) for one in shapes],
-            f"{b.name}.estimate must be a model, of shape {' or '.join(map(str, shapes))}, but its "
-            f"shape is {shape}; pass shapes if models have another one.",
-        )
+    shape = getattr(estimate, "shape", None)
+    demand(
+        shapes is None or shape in [tuple(one) for one in shapes],
+        f"{b.name}.estimate must be a model, of shape {' or '.join(map(str, shapes or ()))}, but "
+        f"its shape is {shape}; pass shapes if models have another one.",
+    )
 
 
 def _states(b: _Bench, active: np.ndarray) -> tuple[Any, Any]:
@@ -249,11 +230,10 @@ def _states(b: _Bench, active: np.ndarray) -> tuple[Any, Any]:
         )
         same = np.array([_same(x, y) for x, y in zip(before, after[name], strict=True)])
         for k in np.flatnonzero(~present & ~same):
-            distance = np.max(np.abs(np.float64(before[k]) - np.float64(after[name][k])))
             raise AssertionError(
                 f"An absent client must keep everything, but client {k} of {b.name} was absent and "
-                f"its {name} moved by {distance:.3g}. Let fedjax_admm.where_active(info.active, "
-                "new, old) choose what the clients keep."
+                f"its {name} changed. Let fedjax_admm.where_active(info.active, new, old) choose "
+                "what the clients keep."
             )
         still = np.flatnonzero(present & same) if b.clients else ()
         demand(
@@ -288,17 +268,14 @@ def _dtype(b: _Bench) -> None:
     data = dtype_of(b.problem)
     with doing(f"A run of {b.name} on data of dtype {data.name}"):
         result = b.run()
-    leaves = jax.tree.leaves_with_path((result.state.solver, result.estimate))
-    floats = [(path, leaf.dtype) for path, leaf in leaves if is_float(leaf)]
-    demand(floats, f"Nothing in the state of {b.name} is a floating number.")
-    for path, dtype in floats:
-        part = "the state" if path[0].idx == 0 else "the estimate"
-        leaf = jax.tree_util.keystr(path[1:])
-        demand(
-            dtype == data,
-            f"The dtype must follow the problem's data, which are {data.name}, but {leaf} of "
-            f"{part} of {b.name} is {dtype}; take it from problem.start.dtype.",
-        )
+    for part, tree in (("state", result.state.solver), ("estimate", result.estimate)):
+        for path, leaf in jax.tree.leaves_with_path(tree):
+            demand(
+                not is_float(leaf) or leaf.dtype == data,
+                f"The dtype must follow the problem's data, which are {data.name}, but "
+                f"{jax.tree_util.keystr(path)} of the {part} of {b.name} is {leaf.dtype}; take it "
+                "from problem.start.dtype.",
+            )
 
 
 def _traces(b: _Bench) -> None:
@@ -311,14 +288,14 @@ def _traces(b: _Bench) -> None:
         traces += 1
         return run(solver, b.problem, key, rounds=2, participation=process).estimate
 
-    for factor in (1.0, 1.1, 1.3):
+    for factor in (1.0, 1.1):
         solver = with_floats(b.solver, lambda leaf, f=factor: leaf * f)
         with doing(f"{b.name} with hyper-parameters that are traced"):
             go(solver, participation.bernoulli(factor / 2), jax.random.key(0))
     demand(
         traces == 1,
-        f"{b.name} was traced {traces} times for three values of its hyper-parameters; one trace "
-        "must serve all: make every number a leaf, and an array of one dtype.",
+        f"{b.name} was traced {traces} times for two values of its hyper-parameters; make every "
+        "number a leaf, and an array of one dtype.",
     )
 
 
@@ -344,20 +321,17 @@ def _gradients(b: _Bench) -> None:
         return
 
     def loss(floats):
-        changed = list(leaves)
-        for place, value in zip(places, floats, strict=True):
-            changed[place] = value
-        solver = jax.tree.unflatten(structure, changed)
+        solver = jax.tree.unflatten(structure, [floats.get(i, x) for i, x in enumerate(leaves)])
         everyone = participation.everyone()
         result = run(solver, b.problem, b.key, rounds=b.rounds, participation=everyone).estimate
         return sum(jnp.sum(part**2) for part in jax.tree.leaves(result))
 
     with doing(f"The derivative of a run of {b.name} by its hyper-parameters"):
-        gradient = jax.grad(loss)([leaves[i] for i in places])
-    for place, slope in zip(places, gradient, strict=True):
+        gradient = jax.grad(loss)({i: leaves[i] for i in places})
+    for place, slope in gradient.items():
         demand_finite(f"The derivative of a run of {b.name} by {paths[place]}", slope, SAFE)
     demand(
-        any(np.any(slope != 0) for slope in gradient),
+        any(np.any(slope != 0) for slope in gradient.values()),
         f"The derivatives of a run of {b.name} by all of its hyper-parameters are zero; does it "
         "use them, or stop gradients?",
     )
@@ -371,14 +345,10 @@ def _resumes(b: _Bench) -> None:
         rest = b.run(b.rounds // 2, start=half.state)
     remedy = "All that a round needs must be in the state, or follow from info.index and info.key."
     where = f"The states of {b.name} after {b.rounds} rounds in two parts and at once"
-    if not b.bits:
-        demand_close(where, rest.state, whole.state, 0.0, 0.0, remedy)
-        return
-    for resumed, whole_leaf in zip(
-        jax.tree.leaves(rest.state), jax.tree.leaves(whole.state), strict=True
-    ):
-        size = np.max(np.abs(np.nan_to_num(plain(whole_leaf), posinf=0, neginf=0)), initial=1e-30)
-        demand_close(where, resumed, whole_leaf, 0.0, b.bits * float(size), remedy)
+    pairs = zip(jax.tree.leaves(rest.state), jax.tree.leaves(whole.state), strict=True)
+    for resumed, leaf in pairs:
+        size = np.max(np.abs(np.nan_to_num(plain(leaf), posinf=0, neginf=0)), initial=1e-30)
+        demand_close(where, resumed, leaf, 0.0, b.bits * float(size), remedy)
 
 
 def _keys(b: _Bench) -> None:

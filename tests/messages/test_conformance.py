@@ -20,18 +20,13 @@ QUICK = {
 
 # Of a builder's second row and further ones: what depends on its settings, and is cheap.
 KIN = ("bits", "rows")
-# `jit` is for one of each kind: numbers that differ in a batch are traced as well. `vmap` is for
-# parts with loops, searches or a memory. Slopes of aggregators are compared with differences in
-# test_aggregators.py.
+# `vmap` is for parts with loops, searches or a memory. Slopes of aggregators are compared with
+# differences in test_aggregators.py.
 EXAMPLES = {
     ("channel", "vmap"): ("qsgd", "low_rank", "error_feedback, top_k"),
     ("aggregator", "vmap"): ("trimmed_mean", "geometric_median", "krum"),
     ("attack", "vmap"): ("mimic", "stale_replay"),
     ("delay", "vmap"): ("lossy", "bounded_delay"),
-    ("channel", "jit"): ("qsgd",),
-    ("aggregator", "jit"): ("trimmed_mean",),
-    ("attack", "jit"): ("scaled_noise",),
-    ("delay", "jit"): ("bounded_delay",),
     ("aggregator", "derivatives"): ("centred_clipping",),
 }
 

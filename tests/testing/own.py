@@ -53,9 +53,6 @@ class Squares:
     def sizes(self):
         return jnp.full(self.num_clients, self.y.shape[1], jnp.int32)
 
-    def smoothed_gradients(self, points, mu):
-        return self.gradients(points)
-
     def prox_memory(self, start):
         return ()
 
@@ -65,10 +62,6 @@ class Squares:
         right = jnp.einsum("cmd,cm->cd", self.x, self.y) / samples + points / step[:, None]
         bent = gram + jnp.eye(points.shape[-1], dtype=points.dtype)[None] / step[:, None, None]
         return jnp.linalg.solve(bent, right[..., None])[..., 0], memory
-
-    def minimizers(self):
-        gram = jnp.einsum("cmd,cme->cde", self.x, self.x)
-        return jnp.linalg.solve(gram, jnp.einsum("cmd,cm->cd", self.x, self.y)[..., None])[..., 0]
 
     def project(self, points):
         return jnp.clip(points, -5, 5)
@@ -155,10 +148,6 @@ class Modulus:
 
     def prox(self, v, step):
         return v - jnp.clip(v, -step * self.weight, step * self.weight)
-
-    def smoothed_prox(self, v, step, mu):
-        reach = step * self.weight
-        return jnp.where(jnp.abs(v) <= mu + reach, v * mu / (mu + reach), v - reach * jnp.sign(v))
 
     def optimality(self, x, gradient):
         beside = jnp.abs(gradient + self.weight * jnp.sign(x))

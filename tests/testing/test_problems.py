@@ -72,16 +72,6 @@ BROKEN = {
         "clipped",
         "must clip the gradient of every sample to 0.001|to 0.1|to 10",
     ),
-    "a smoothing of another loss": (
-        {"smoothed_gradients": lambda self, p, mu: 2 * Squares.gradients(self, p)},
-        "smoothed",
-        "smoothed_gradients with mu = 1e-6 must be nearly the gradients",
-    ),
-    "minimisers that are none": (
-        {"minimizers": lambda self: jnp.zeros_like(self.x[:, 0])},
-        "minimizers",
-        "minimizers must minimise each client's loss",
-    ),
     "some clients in another order": (
         {"take": lambda self, clients: Squares.take(self, jnp.sort(clients))},
         "take",

@@ -74,12 +74,6 @@ PROXES = {
         "vmap",
         "with and without jax.vmap differ",
     ),
-    "falls": (
-        lambda v, step, weight: jnp.where(v > 1, v - 1, v),
-        value,
-        "monotone",
-        "A proximal map never falls, but that of .* falls by",
-    ),
     "spreads": (
         lambda v, step, weight: 1.5 * v,
         value,
@@ -169,11 +163,6 @@ PENALTIES = {
         "certificate",
         "do prox and optimality belong to the same function",
     ),
-    "a smoothing of another function": (
-        {"smoothed_prox": lambda self, v, step, mu: v},
-        "smoothed",
-        "smoothed_prox with mu = 0.001 must be nearly as good as the prox, but its objective",
-    ),
     "a branch on values": (
         {"prox": lambda self, v, step: Modulus.prox(self, v, step) if v[0, 0] < 0 else v},
         "jit",
@@ -182,7 +171,7 @@ PENALTIES = {
     "rows that are mixed": (
         {"prox": lambda self, v, step: Modulus.prox(self, v, step) + 0.01 * jnp.mean(v)},
         "vmap",
-        "MineModulus.prox of rows under jax.vmap and of all at once differ",
+        "Results of MineModulus.prox with and without jax.vmap differ",
     ),
     "a derivative that is cut off": (
         {"prox": lambda self, v, step: Modulus.prox(self, v, jax.lax.stop_gradient(step))},
