@@ -206,7 +206,8 @@ def launch_arguments(
       process: as in `joined`.
     """
     names = ("--coordinator", "--num-processes", "--process-id")
-    address, *numbers = coordinator, processes, process
+    address: str | None = coordinator
+    numbers: list[Any] = [processes, process]
     if coordinator is None:
         for name, value in zip(names[1:], numbers, strict=True):
             if value is not None:
@@ -239,8 +240,8 @@ def launch_arguments(
             value=address,
             remedy="give both, or --coordinator auto under a launcher that knows them",
         )
-    number = count(names[1], int(numbers[0]))
-    place = count(names[2], int(numbers[1]), at_least=0, at_most=number - 1)
+    number = count(names[1], numbers[0])
+    place = count(names[2], numbers[1], at_least=0, at_most=number - 1)
     return {"coordinator_address": address, "num_processes": number, "process_id": place}
 
 

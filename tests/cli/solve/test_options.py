@@ -119,7 +119,7 @@ def test_options_of_every_kind_are_read_stored_and_repeated(solve, tmp_path):
     assert "98765" not in repr(OfEveryKind(secret=98765))
     before = (tmp_path / "out/models.csv").read_bytes()
     words = shlex.split(config["command"])
-    assert solve(*words[words.index("--rounds") + 2 :]).code == 0
+    assert solve(*words[words.index("--rounds") + 2 :], "--overwrite").code == 0
     assert (tmp_path / "out/models.csv").read_bytes() == before
 
 
