@@ -46,7 +46,7 @@ class FedMAvgClients(NamedTuple):
 
 
 def _squares(name: str, weight: Any) -> SquaredL2:
-    return SquaredL2(scalar(name, weight, at_least=0))
+    return SquaredL2(weight=scalar(name, weight, at_least=0))
 
 
 @roles.pytree_dataclass
