@@ -7,7 +7,7 @@ import numpy as np
 # Hues of Okabe and Ito's palette, darker: each has a contrast of 3 to 1 with white, and any two are
 # told apart in grey, and by readers without red, green or blue cones (tests/trials/figures).
 COLOURS = ("#274671", "#A33400", "#24A877", "#A9628A", "#C6730C", "#000000", "#0A71AF")
-_DENSE = 1500  # nodes of a component whose eigenvectors are those of a dense matrix
+DENSE = 1500  # nodes of a component whose eigenvectors are those of a dense matrix
 _SWEEPS = 300  # of simultaneous iteration for larger ones
 
 
@@ -71,7 +71,7 @@ def _spectral(size: int, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
     if size == 2:
         return np.array([[0.2, 0.5], [0.8, 0.5]])
     scale = 1 / np.sqrt(np.bincount(edges.ravel(), np.tile(weights, 2), size))
-    if size <= _DENSE:
+    if size <= DENSE:
         adjacency = np.zeros((size, size))
         np.add.at(adjacency, (*edges,), weights)
         adjacency = (adjacency + adjacency.T) * scale[:, None] * scale

@@ -1,12 +1,12 @@
 """`--style`, `--format`, `--columns` and `--bands`: which files commands write, and whose."""
 
 import dataclasses
-import json
 
 import pytest
 
 from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.figures import panels_figure
+from tests.cli.reading import config_of
 from tests.trials.small import EXPERIMENT
 
 DRAWN = dataclasses.replace(
@@ -22,10 +22,6 @@ def small(monkeypatch):
 
 def pictures(folder):
     return sorted(path.name for path in folder.glob("figure.*"))
-
-
-def config_of(folder):
-    return json.loads((folder / "config.json").read_text())
 
 
 def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):

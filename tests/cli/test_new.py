@@ -50,8 +50,6 @@ def test_a_solver_is_a_class_and_a_function(command, tmp_path, name, title):
     ("name", "sentence"),
     [
         ("a-b", "NAME must be a name as in Python, such as my_solver, but it is 'a-b'."),
-        ("class", "NAME must be a name as in Python, such as my_solver, but it is 'class'."),
-        ("a/b", "NAME must be a name as in Python, such as my_solver, but it is 'a/b'."),
         ("jnp", "jnp stands for something else in the file; choose another NAME."),
         ("json", "json is a module's name; choose another NAME."),
     ],
@@ -67,12 +65,6 @@ def test_nothing_is_written_over(command, tmp_path, there):
     sentence = command("new", "kernel", "mine").mistake()
     assert sentence == f"{there} is there already; choose another NAME or --out."
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(there, "kept")]
-
-
-def test_what_is_missing_is_told(command):
-    assert "NAME" in command("new", "kernel").mistake()
-    assert "No such command 'loss'" in command("new", "loss", "mine").mistake()
-    assert "Usage:" in command("new", "--help").out
 
 
 def test_the_experiment_is_found(new, command):

@@ -245,8 +245,6 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
     [
         ("a = 1\nb = = 2\n", r"my.py cannot be imported: SyntaxError in line 2: invalid syntax"),
         ("a = 1\n\n1 / 0\n", r"my.py cannot be imported: ZeroDivisionError in line 3: division"),
-        ("import sys\nsys.exit()\n", r"my.py cannot be imported: SystemExit in line 2\.$"),
-        ("import broken\n", r"my.py cannot be imported: NameError in /.*/broken.py, line 2: "),
         (
             "import fedjax_admm as fa\n\nfa.solvers.fsmdm(local_updates=0)\n",
             r"InputError in line 3:",
@@ -254,7 +252,6 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
         (BARE, r"my.py has no EXPERIMENT and no EXPERIMENTS; name an Experiment so, or run"),
         ("EXPERIMENT = 3", r"^EXPERIMENT in my.py must be an Experiment or a .* but it is 3\.$"),
         ("EXPERIMENTS = [3]", r"EXPERIMENTS in my.py must be an .* of them, but it is \[3\]\.$"),
-        (BARE + "EXPERIMENTS = [one, one]", r"EXPERIMENTS in my.py has two .* named 'middle'"),
         (
             FILE.replace("middle", "fsmdm-cauchy"),
             r"my.py names its experiment 'fsmdm-cauchy', as one",
@@ -263,25 +260,6 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
         (
             FILE.replace("DirectMethod(mean, distance)", "3"),
             r"'mean' of middle must be a Method, but",
-        ),
-        (
-            FILE.replace('return {"mean": ', "return [")
-            .replace(', "median": ', ", ")
-            .replace("jnp.median, distance)}", "jnp.median, distance)]"),
-            r"`methods` of middle must return a dict of methods by name, but it returns \[Direct",
-        ),
-        ("raise GeneratorExit", r"my.py cannot be imported: GeneratorExit in line 1\.$"),
-        (
-            FILE.replace("trials=6,", "trials=6, statement=lambda settings, rounds: 3,"),
-            r"what `statement` of middle returns must be a printable text .* but it is 3\.$",
-        ),
-        (
-            FILE.replace("DirectMethod(mean, distance)", "SolverMethod(fsmdm(), distance)").replace(
-                "from beside",
-                "from fedjax_admm.trials.experiments import SolverMethod\n"
-                "from fedjax_admm.solvers import fsmdm\nfrom beside",
-            ),
-            "FSMDM needs a problem with",
         ),
     ],
 )
@@ -296,13 +274,10 @@ def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sent
     ("name", "sentence"),
     [
         ("there.py", "there is no file there.py."),
-        ("folder.py", "folder.py is a folder, not a file."),
         ("folder", "there is no experiment 'folder'; name a file by PATH.py or PATH.py:NAME, "),
         ("my", "there is no experiment 'my'; did you mean my.py?"),
         ("nowhere.deeper:x", "there is no module nowhere; install it or run from the folder"),
-        ("json:x", "json has no experiment 'x'."),
         ("json:dumps", "dumps in json must be an Experiment or a sequence of them, but it is <f"),
-        ("json:", "there is no experiment 'json:'; name a file by PATH.py"),
     ],
 )
 def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
@@ -352,15 +327,6 @@ def test_a_module_below_the_working_directory(command, tmp_path):
     assert config["command"].startswith("fedjax-admm run mine.sizes:other ")
     assert find_again(config, "mine.sizes:other").name == "other"
     assert find("mine.sizes:EXTRA").name == "extra"
-
-
-def test_a_module_that_fails_is_told_with_its_line(command, tmp_path):
-    write(tmp_path / "mine", "\nimport nothing_such", name="broken.py")
-    sentence = command("show", "mine.broken:x").mistake()
-    assert sentence == (
-        f"mine.broken cannot be imported: ModuleNotFoundError in {tmp_path}/mine/broken.py, "
-        "line 2: No module named 'nothing_such'."
-    )
 
 
 # Plug-ins

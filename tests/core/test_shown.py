@@ -245,7 +245,7 @@ def test_a_layout_keeps_components_apart_and_neighbours_together():
 
 
 def test_a_large_graph_is_laid_out_without_a_square_matrix(monkeypatch):
-    monkeypatch.setattr(_drawings, "_DENSE", 0)
+    monkeypatch.setattr(_drawings, "DENSE", 0)
     steps = np.diff(placed(12, [(i, i + 1) for i in range(11)])[:, 0])
     assert np.all(steps > 0) or np.all(steps < 0)
 

@@ -191,7 +191,7 @@ ROWS = [
     Misuse("replay-numbers", lambda: participation.replay(np.ones((2, 3))), "must be a bool array"),
     Misuse("regularizer-number", lambda: solvers.fed_prox(0.5, regularizer=0.1), "such as pen"),
     Misuse("wrapped-builder", lambda: solvers.personal(solvers.scaffold), "must be a solver"),
-    Misuse("constant-longer", lambda: attacked(np.ones(7)), r"\(2,\), but .* \(7,\)"),
+    Misuse("levels-none", lambda: messages.qsgd(0), "levels must be at least 1, but it is 0"),
     Misuse(
         "attack-for-aggregator",
         lambda: messages.exchange(aggregator=messages.mimic(0.2)),

@@ -283,16 +283,6 @@ def absolute(params, sample):
     return jnp.sum(jnp.abs(params))
 
 
-def test_a_kernel_is_a_prox(float64):
-    def soft(params, step):
-        return kernels.prox_l1(params, step)
-
-    problem = federated(absolute, [np.zeros((2, 1))] * 3, jnp.ones(3), prox=soft)
-    v = points(number=3)[:, :3]
-    z, _ = jax.jit(problem.prox)(v, jnp.full(3, 0.4), ())
-    np.testing.assert_allclose(z, np.sign(v) * np.maximum(np.abs(v) - 0.4, 0), atol=1e-15)
-
-
 # --- nonsmooth losses -----------------------------------------------------------------------------
 
 
@@ -450,10 +440,6 @@ def nan_loss(params, sample):
 
 
 MISTAKES = {
-    "lengths": (
-        lambda: federated(logistic, two(y=np.ones(4)), first()),
-        r"^data\[1\] must have arrays with equally many samples, but they have 4 and 5\.$",
-    ),
     "no samples": (
         lambda: federated(logistic, two(x=np.ones((0, 3)), y=np.ones(0)), first()),
         r"^data\[1\] must hold at least one sample, but it holds none; leave that client out\.$",
@@ -472,31 +458,6 @@ MISTAKES = {
         lambda: federated(logistic, clients(), first(), batch_size=4),
         r"^batch_size must be at most the number of samples of every client, but it is 4, and "
         r'client 2 has 3; take less, or sampling="replacement"\.$',
-    ),
-    "shape of the prox": (
-        lambda: federated(
-            logistic, clients(), first(), prox=lambda p, step, data: {"b": p["b"], "w": p["b"]}
-        ),
-        r"^prox must return parameters of the shapes \{'b': \(\), 'w': \(3,\)\}, but it returns "
-        r"\{'b': \(\), 'w': \(\)\}\.$",
-    ),
-    "tree": (
-        lambda: federated(logistic, clients(), first(), topology=trees.star(5)),
-        r"^topology must have as many leaves as there are clients \(4\), but it has 5\.$",
-    ),
-    "shared": (
-        lambda: federated(logistic, clients(), first(), shared="head"),
-        r"^shared must name entries of start, which are 'b' and 'w', but it is 'head'\.$",
-    ),
-    "both": (
-        lambda: federated(
-            logistic, clients(), first(), prox=lambda p, s: p, optimizer=inner_lbfgs()
-        ),
-        r"^optimizer is given, and so is prox, which needs none; leave one of the two out\.$",
-    ),
-    "mask of a list": (
-        lambda: federated(logistic, clients(), first(), mask=np.ones((4, 2), bool)),
-        r"^mask is for stacked data, but data is a list of clients\.$",
     ),
     "empty mask": (
         lambda: federated(logistic, padded()[0], first(), mask=np.zeros((4, max(SIZES)), bool)),

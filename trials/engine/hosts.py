@@ -206,7 +206,8 @@ def launch_arguments(
       process: as in `joined`.
     """
     names = ("--coordinator", "--num-processes", "--process-id")
-    address, *numbers = coordinator, processes, process
+    address: str | None = coordinator
+    numbers: list[Any] = [processes, process]
     if coordinator is None:
         for name, value in zip(names[1:], numbers, strict=True):
             if value is not None:

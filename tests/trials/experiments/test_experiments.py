@@ -325,22 +325,10 @@ def test_both_ratios_share_the_signal_and_the_vectors():
     ("name", "given", "words"),
     [
         ("hfsad-depth", {"start": "far"}, "start must be one of 'spectral', 'random' and 'near'"),
-        ("hfsad-depth", {"clusters": "1"}, "clusters must be at least 2"),
-        ("hfsad-personalisation", {"strangers": "11"}, "strangers must be at most 10"),
         (
             "nfl-chain",
             {"variant": "mine"},
             "variant must be one of 'paper' and 'code', but it is 'mine'",
-        ),
-        ("nfl-weather", {"features": "4"}, "features must be at most 3, but it is 4"),
-        ("nfl-star", {"factor": "-1"}, "factor must be greater than 0, but it is -1"),
-        ("fedmc-rank", {**RATINGS, "ranks": "1.5"}, "ranks must be whole numbers, but it holds"),
-        ("fedmc-rank", {**RATINGS, "shape": "big"}, "shape must be one of ml-100k, ml-1m"),
-        ("fedmc-rank", {**RATINGS, "data": "."}, "data must be a file of ratings or a folder"),
-        (
-            "fedmc-rank",
-            {**RATINGS, "sampled": "5"},
-            "clients must be at most the number of clients",
         ),
         ("fedmc-comparison", {**RATINGS, "multiples": "-1"}, "multiples must be greater than 0"),
     ],

@@ -19,18 +19,12 @@ def swept(name="share", values=(0.0, 0.4), label="share"):
     ("changes", "words"),
     [
         ({"name": "a/b"}, "the name of an experiment must be a printable text of 1 to 200"),
-        ({"name": 3}, "letters without / or \\ or :, but it is 3"),
         ({"name": ".."}, "must not be '..', which means something else"),
-        ({"findings": None}, "the findings of consensus must be a printable text"),
         ({"metrics": {"a/b": "label"}}, "a metric of consensus must be a printable text"),
         ({"metrics": {"messages": "label"}}, "must not be 'messages'"),
-        ({"metrics": {"error": None}}, "the label of error of consensus must be a printable text"),
         ({"sweep": swept("rate")}, "the sweep of consensus must not be 'rate'"),
         ({"sweep": swept(values=(1.0, 1.0))}, "must be a tuple of different finite numbers"),
-        ({"sweep": swept(values=())}, "must be a tuple of different finite numbers"),
         ({"sweep": swept(label="\x07")}, "the label of share of consensus"),
-        ({"settings": {"rounds": 3}}, "a setting of consensus must not be 'rounds'"),
-        ({"settings": {"data": None}}, "the setting data of consensus must be a text, a finite"),
     ],
 )
 def test_an_experiment_tells_what_does_not_fit(changes, words):

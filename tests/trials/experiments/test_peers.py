@@ -246,11 +246,7 @@ def test_a_method_runs_on_all_losses_with_kinks():
     ("experiment", "given", "words"),
     [
         (DIGITS, {**SMALL, "clients": "400"}, "clients must be at most 306"),
-        (DIGITS, {**SMALL, "drawn": "13"}, "drawn must be at most 12"),
-        (DIGITS, {**SMALL, "largest": "3"}, "largest must be at least 4"),
-        (DIGITS, {**SMALL, "split": "-1"}, "split must be at least 0"),
         (KINKS, {"shift": "-1"}, "shift must be at least 0"),
-        (KINKS, {"dim": "0"}, "dim must be at least 1"),
     ],
 )
 def test_a_setting_that_does_not_fit_is_told(experiment, given, words):

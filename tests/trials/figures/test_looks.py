@@ -232,14 +232,7 @@ def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"style": "poster"}, "style must be one of default, paper and slides, but it is 'poster'"),
-        ({"columns": 3}, "columns must be 1 or 2, but it is 3"),
         ({"format": "png,gif"}, "format must be of png, pdf, svg and pgf, .* holds 'gif'"),
-        (
-            {"bands": "all"},
-            "bands must be one of errors, deviations and quantiles, but it is 'all'",
-        ),
-        ({"format": ""}, "format must be of"),
     ],
 )
 def test_what_does_not_exist_is_refused(asked, sentence):

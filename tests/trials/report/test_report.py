@@ -152,12 +152,3 @@ def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path, monkeypatch):
     text = (tmp_path / "page.html").read_text()
     assert "summary.csv has 7 other metrics; their 70 rows are left out." in text
     assert "<details>" not in text
-
-
-def test_mistakes_leave_no_page(tmp_path):
-    write(made(1, methods=("a",)), tmp_path / "run")
-    with pytest.raises(InputError, match="has no metric 'x'"):
-        write_report([tmp_path / "run"], tmp_path / "none.html", metric="x")
-    with pytest.raises(InputError, match="nothing to show"):
-        write_report([], tmp_path / "none.html")
-    assert not (tmp_path / "none.html").exists()

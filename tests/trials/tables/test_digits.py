@@ -140,16 +140,6 @@ def test_ten_digits(tmp_path, shaped_like_mnist):
     assert 0.7 < np.mean(nearest == drawn.digits) < 1
 
 
-def test_synthetic_images_differ_by_digit_and_within():
-    loaded = digits.load_digits("synthetic")
-    assert [len(places) for places in loaded.places()] == [180] * 4
-    rows = loaded.scaled()
-    means = np.stack([rows[places].mean(0) for places in loaded.places()])
-    nearest = np.argmin(((rows[:, None] - means[None]) ** 2).sum(-1), 1)
-    assert 0.8 < np.mean(nearest == loaded.digits) < 1
-    assert len(np.unique(loaded.pixels, axis=0)) == len(rows)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -276,15 +266,6 @@ def test_points_are_scaled_and_keep_digits_together(embedding):
     nearest = np.argmin(((points[:, None] - means[None]) ** 2).sum(-1), 1)
     assert np.mean(nearest == images.digits) > 0.6
     assert digits.embed_digits(images, embedding) is points  # once
-
-
-def test_points_that_cannot_be_had_are_told(monkeypatch):
-    images = replace(digits.load_digits("synthetic"))
-    with pytest.raises(InputError, match="embedding must be pca or tsne, but it is 'umap'"):
-        digits.embed_digits(images, "umap")
-    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
-    with pytest.raises(InputError, match="needs scikit-learn, which is not installed; install it"):
-        digits.embed_digits(images, "tsne")
 
 
 # --- networks ---
@@ -430,24 +411,6 @@ def test_a_failure_is_told(problem):
     got = methods["local"](spoilt, jax.random.key(0), 4, 2)
     assert int(got["first_nonfinite_round"]) == 2
     assert np.isnan(np.asarray(got["train"])).all()
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"width": "1.5"}, "width must hold whole numbers, but it holds 1.5"),
-        ({"nodes": "100"}, "but there are 180 of 0 for 100 nodes"),
-        ({"neighbours": "6"}, "neighbours must be at most 5, but it is 6"),
-        ({"rate": "0"}, "rate must be greater than 0"),
-        ({"data": "nowhere"}, "data must name a folder with MNIST files"),
-    ],
-)
-def test_a_setting_that_does_not_fit_is_told(tmp_path, given, words):
-    settings = {"data": "synthetic", "nodes": "3", **given}
-    request = Request(trials=1, rounds=2, settings=settings)
-    with pytest.raises(InputError, match=words):
-        run_experiment(EXPERIMENT, request, tmp_path / "run", resume=False, progress=False)
 
 
 # --- the whole experiment ---
