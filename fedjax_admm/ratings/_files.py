@@ -82,7 +82,7 @@ def read_ratings(
     texts: tuple[Texts, Texts] = None, None
     columns = _plain_columns(layout, places)
     if columns is None:
-        columns, texts = _other_columns(layout, places, names)
+        columns, texts = other_columns(layout, places, names)
     if not columns[0].size:
         below = f" below its line {layout.line}" if layout.named and layout.separator else ""
         raise InputError(f"{path} has no ratings{below}", value=path, remedy="add a row for each")
@@ -168,7 +168,7 @@ def _joined(parts: list[_Columns]) -> _Columns:
     return users, items, values
 
 
-def _other_columns(
+def other_columns(
     layout: Layout, places: Sequence[int], names: Sequence[str]
 ) -> tuple[_Columns, tuple[Texts, Texts]]:
     """Read columns of any cells, each different one once; numbers are those of Python."""

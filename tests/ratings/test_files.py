@@ -55,7 +55,7 @@ OTHER = {"numbers in other ways": "+5,020,-3e0\n1, 20 ,45e-1\n01,300,-.0\n"}
 @pytest.mark.parametrize("form", [*PLAIN, *OTHER])
 def test_files_in_many_forms(form, write, monkeypatch):
     if form in PLAIN:
-        monkeypatch.setattr(files, "_other_columns", None)  # the slower way is not needed
+        monkeypatch.setattr(files, "other_columns", None)  # the slower way is not needed
     table = read_ratings(write((PLAIN | OTHER)[form]))
     assert entries_of(table) == ENTRIES
     assert (table.users.dtype, table.items.dtype, table.values.dtype) == (np.int32, np.int32, "f4")

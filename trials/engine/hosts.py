@@ -38,12 +38,14 @@ _BIND = "JAX_COORDINATOR_BIND_ADDRESS"
 _ROOM = 1024  # bytes of the smallest message: most are smaller, and share one compiled program
 
 
-class _State:
+class State:
+    """Whether this process belongs to several, and how it ends."""
+
     joined = False  # whether there are other processes
     end_is_known = False  # whether the others know that this process ends
 
 
-_state = _State()
+state = State()
 
 
 class StoppedElsewhereError(RuntimeError):
@@ -100,8 +102,8 @@ def joined(
             arguments["coordinator_bind_address"] = address
             if arguments.get("process_id") == 0:
                 _check_free(address)
-        _listen_towards(address)
-    _state.joined, _state.end_is_known = True, False
+        listen_towards(address)
+    state.joined, state.end_is_known = True, False
     try:
         jax.distributed.initialize(
             **arguments,
@@ -124,18 +126,18 @@ def joined(
         _check_devices()
         yield
     except BaseException:
-        if _state.end_is_known:
+        if state.end_is_known:
             jax.distributed.shutdown()
         raise
     jax.distributed.shutdown()
-    _state.joined = False
+    state.joined = False
 
 
 def _check_devices() -> None:
     devices = Counter(device.process_index for device in jax.devices())
     if len(set(devices.values())) > 1:
         numbers = ", ".join(str(devices[index]) for index in sorted(devices))
-        _state.end_is_known = True
+        state.end_is_known = True
         raise InputError(
             f"every process must have the same number of devices, but they have {numbers}",
             value=numbers,
@@ -145,7 +147,7 @@ def _check_devices() -> None:
 
 def waited_for() -> bool:
     """Return whether other processes wait for this one and do not know that it ends."""
-    return _state.joined and not _state.end_is_known
+    return state.joined and not state.end_is_known
 
 
 def _check_free(address: str) -> None:
@@ -163,7 +165,7 @@ def _check_free(address: str) -> None:
         ) from None
 
 
-def _listen_towards(address: str) -> None:
+def listen_towards(address: str) -> None:
     """Have Gloo, which joins CPUs, listen where this machine reaches an address from.
 
     JAX has no public option for it. By itself Gloo listens at the address that the machine's own
@@ -353,7 +355,7 @@ def exchanged(flag: bool, number: float = 0.0, content: np.ndarray | None = None
         every = np.asarray(multihost_utils.process_allgather(room))
     heads = np.ascontiguousarray(every[:, : head.size]).view(np.float64)
     anybody = bool(heads[:, 0].any())
-    _state.end_is_known = _state.end_is_known or anybody
+    state.end_is_known = state.end_is_known or anybody
     return Word(anybody, float(heads[:, 1].max()), every[:, head.size : head.size + content.size])
 
 

@@ -14,7 +14,7 @@ from fedjax_admm.trials.results import Results, compare_results, load, number_te
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST_ROWS = 5000  # in the tables of a run's other metrics
+MOST_ROWS = 5000  # in the tables of a run's other metrics
 _SHOWN = (  # of config.json
     *("experiment", "rounds", "trials", "seed", "data", "quick", "settings", "x64", "width"),
     *("devices_per_trial", "partitioned", "device", "versions", "started", "seconds"),
@@ -81,7 +81,7 @@ def _run(
     figure, note = _figure(results, experiment)
     notes = [results.config["statement"], note]
     rows = len(others) * len(results.methods) * len(results.sweep)
-    if rows > _MOST_ROWS:
+    if rows > MOST_ROWS:
         notes.append(
             f"summary.csv has {len(others)} other metrics; their {rows} rows are left out."
         )

@@ -90,8 +90,8 @@ def test_others_that_do_not_come_are_told_in_one_sentence(monkeypatch):
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nwith details")
 
     monkeypatch.setattr(jax.distributed, "initialize", fail)
-    monkeypatch.setattr(hosts, "_listen_towards", lambda address: None)
-    monkeypatch.setattr(hosts, "_state", hosts._State())
+    monkeypatch.setattr(hosts, "listen_towards", lambda address: None)
+    monkeypatch.setattr(hosts, "state", hosts.State())
     with pytest.raises(InputError) as caught, hosts.joined(ADDRESS, 2, 1, seconds=7):
         pass
     assert str(caught.value) == (

@@ -145,7 +145,7 @@ def test_a_figure_of_an_own_file_is_drawn_only_where_it_is_named(tmp_path):
 
 
 def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path, monkeypatch):
-    monkeypatch.setattr(_report, "_MOST_ROWS", 69)
+    monkeypatch.setattr(_report, "MOST_ROWS", 69)
     sweep = tuple(range(1, 11))
     write(made(1, sweep=sweep, rounds=(5,), trials=1, methods=("a",)), tmp_path / "run")
     write_report([tmp_path / "run"], tmp_path / "page.html")
