@@ -24,12 +24,12 @@ def told_elsewhere(app, env, node, contnode):
 
 
 def _is_not_told(target: str) -> bool:
-    """Return whether a name of ours is private, or stands for any type."""
+    """Return whether a name is a type of ours without a public name, or stands for any type."""
     module, _, name = target.rpartition(".")
     if not module.startswith("fedjax_admm"):
         return False
     value = getattr(import_module(module), name, None) if "._" not in target else None
-    return "._" in target or isinstance(value, TypeVar)
+    return "._" in target or isinstance(value, type | TypeVar)
 
 
 @cache
