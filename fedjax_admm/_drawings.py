@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Hues of Okabe and Ito's palette, darker: each has a contrast of 3 to 1 with white, and any two are
-# told apart in grey, and by readers without red, green or blue cones (tests/trials/figures).
+# Hues of Okabe and Ito's palette, darker. Each has a contrast of 3 to 1 with white. Any two differ
+# in grey, and for readers without red, green or blue cones (tests/trials/figures).
 COLOURS = ("#274671", "#A33400", "#24A877", "#A9628A", "#C6730C", "#000000", "#0A71AF")
 DENSE = 1500  # nodes of a component whose eigenvectors are those of a dense matrix
 _SWEEPS = 300  # of simultaneous iteration for larger ones

@@ -1,9 +1,9 @@
 """How long compiled programs are kept.
 
 JAX keeps each program of a function for as long as the function is there: some 7 MB and 140 of the
-65,530 memory maps that Linux gives a process. A lambda that is written anew, as a notebook does
-whenever a cell runs again, makes a program that nobody will ask for again. So each program has a
-function of its own here, which is dropped with all that JAX keeps for it.
+65,530 memory maps that Linux gives a process. A notebook cell that runs again makes a new
+lambda, and with it a new program; the old one is never used again. Each program therefore has a
+function of its own here, and JAX drops the program with that function.
 """
 
 from collections.abc import Callable, Hashable
@@ -38,7 +38,7 @@ def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def compiled_once(function: Callable[..., Result], *arrays: Any) -> Result:
-    """Return what a function makes of arrays, from a program that is kept by nobody.
+    """Compile a function, apply it to arrays, and keep no program.
 
     Arrays that it closes over are known while it is traced, but are no constants of the program.
     """

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import in_dtype_of, init_key
 from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
     Fields,
@@ -62,8 +63,8 @@ class Client:
       key: of the run, as the server has it. It is no secret.
 
     Raises:
-      InputError: the problem has several clients, or the solver has no single server, or simulates
-        what happens in earnest here (an attack, a delay).
+      InputError: the problem has several clients, or not what the solver needs; or the solver has
+        no single server, or simulates what happens in earnest here (an attack, a delay).
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Client:
                 value=problem,
                 remedy="take one of several with problem.take(jnp.array([number]))",
             )
+        check_capabilities(solver, problem)
+        solver.check(problem, 0)
         self.solver, self.problem, self.key = in_dtype_of(solver, problem), problem, key
         self._digest = digest_of(self.solver, num_clients, key)
         first = jax.eval_shape(self.solver.first_model, problem, key)

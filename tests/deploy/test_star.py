@@ -131,7 +131,10 @@ def test_killed_late_and_resumed(name, problem, tmp_path):
     check_same(simulated(solver, problem, heard), server, clients)
 
 
-def test_what_cannot_be_deployed_says_why():
+def test_what_cannot_be_deployed_says_why(problem):
+    each = solvers.fed_admm(rho=jnp.ones(CLIENTS))
+    with pytest.raises(fa.InputError, match=r"rho must have shape \(\) or \(1,\)"):
+        deploy.Client(each, problem.take(jnp.array([0])), 0, CLIENTS, KEY)
     with pytest.raises(fa.InputError, match="a solver with one server"):
         deploy.Server(solvers.extra(), jnp.zeros(2), 3, KEY)
     attacked = messages.exchange(attack=messages.sign_flip(0.2))
