@@ -53,7 +53,8 @@ def _experiment(headline, docs: Path) -> Iterator[str]:
     yield f"```sh\nfedjax-admm run {name}   # {headline.trials} trials{seconds}\n```\n"
     findings = experiments.find(name).findings
     if findings:
-        yield f"```{{dropdown}} What we found\n{_markdown(findings)}\n```\n"
+        bullets = "\n".join(f"- {line}" for line in _markdown(findings).splitlines())
+        yield f"```{{dropdown}} What we found\n{bullets}\n```\n"
 
 
 def _markdown(text: str) -> str:

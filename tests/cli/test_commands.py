@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from fedjax_admm.trials.cli import _environment as environment
-from fedjax_admm.trials.experiments import all_experiments, find
+from fedjax_admm.trials.experiments import all_experiments, find, meanings
 from tests.cli.outcomes import called, stand_aside
 from tests.trials.results.made import edit
 
@@ -37,27 +37,32 @@ def folder(finished, tmp_path):
 # What works
 
 
-def test_list_has_every_experiment_below_its_paper_with_trials_and_time(command):
+def test_list_has_every_experiment_below_its_topic_with_trials_and_time(command):
     outcome = command("list")
     assert (outcome.code, outcome.err) == (0, "")
-    assert max(map(len, outcome.out.splitlines())) <= 80
-    whole = " ".join(outcome.out.split())
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 45
+    topics = [line for line in lines if not line.startswith(" ")]
+    assert len(topics) == len(set(topics))
     for experiment in all_experiments().values():
-        seconds = f" {experiment.usual_seconds:g} s" if experiment.usual_seconds else ""
-        line = f" {experiment.name} {experiment.trials}{seconds} {experiment.title}"
-        assert whole.count(line) == 1
-        # The paper once, above the first of its experiments.
-        assert whole.count(experiment.paper) == 1
-        assert whole.index(experiment.paper) < whole.index(line)
+        seconds = f"{experiment.usual_seconds:g} s" if experiment.usual_seconds else ""
+        words = [experiment.name, str(experiment.trials), *seconds.split(), experiment.title]
+        place = [" ".join(line.split()) for line in lines].index(" ".join(words))
+        topic = next(line for line in reversed(lines[:place]) if not line.startswith(" "))
+        assert topic == experiment.topic
 
 
 def test_list_can_be_searched(command):
-    found = command("list", "--search", "CAUCHY noise").out
-    assert "fsmdm-cauchy" in found
-    assert "hfsad" not in found
+    cauchy = command("list", "--search", "CAUCHY noise").out
+    assert "fsmdm-cauchy" in cauchy
+    assert "hfsad" not in cauchy
+    private = [name for name in NAMES if name.startswith("zcdp-")]
+    assert len(private) == 7
+    assert all(name in command("list", "--search", "privacy").out for name in private)
     outcome = command("list", "--search", "no such word")
     assert outcome.code == 2
-    assert "--search must be a word in the name, title, paper or findings" in outcome.err
+    assert "--search must be a word that an experiment says" in outcome.err
 
 
 @pytest.mark.kin(4)
@@ -67,11 +72,14 @@ def test_show_tells_settings_methods_metrics_and_findings(command, name):
     assert outcome.code == 0
     experiment = find(name)
     defaults = experiment.defaults()
-    methods = experiment.method_names()
-    words = [*defaults, *experiment.metrics, *methods]
-    for word in words:
+    for word in (*defaults, *experiment.metrics, experiment.method_names()[0]):
         assert f"  {word}" in outcome.out
-    assert "findings" in outcome.out
+    whole = " ".join(outcome.out.split())
+    findings = experiment.findings.splitlines()
+    assert len(findings) <= 5
+    assert all(f" - {finding}" in whole for finding in findings)
+    # Every setting is explained.
+    assert set(defaults) <= {*meanings(name), experiment.sweep.name}
     # The longest path to a figure aside.
     assert max(map(len, outcome.out.partition("\nfigure\n")[0].splitlines())) <= 80
     assert f"{name}.png" in outcome.out
@@ -147,7 +155,7 @@ TINY = (*RUN, "--trials", "2", "--rounds", "2")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("run", "no-such-thing"), "no experiment 'no-such-thing'.*fsmdm-outliers, fsmdm-cauchy"),
+        (("run", "no-such-thing"), "no experiment 'no-such-thing'; name one that"),
         (("run",), "EXPERIMENT"),
         (("rum", "fsmdm-outliers"), "No such command 'rum'"),
         # A larger one would be cut to 32 bits: another seed, the same draws.

@@ -122,7 +122,7 @@ def test_show_tells_of_a_file(command, tmp_path):
     title, place, *_ = outcome.out.splitlines()
     assert title == "middle: how far off the middle is"
     assert place == f"from {tmp_path}/my.py"
-    for word in ("size", "mean", "median", "distance", "2 trials, 1 rounds"):
+    for word in ("size", "mean", "median", "distance", "2 trials of 1"):
         assert f"  {word}" in outcome.out or word in outcome.out
     assert "findings" not in outcome.out
 
@@ -274,7 +274,7 @@ def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sent
     ("name", "sentence"),
     [
         ("there.py", "there is no file there.py."),
-        ("folder", "there is no experiment 'folder'; name a file by PATH.py or PATH.py:NAME, "),
+        ("folder", "there is no experiment 'folder'; name one that `fedjax-admm list` shows, "),
         ("my", "there is no experiment 'my'; did you mean my.py?"),
         ("nowhere.deeper:x", "there is no module nowhere; install it or run from the folder"),
         ("json:dumps", "dumps in json must be an Experiment or a sequence of them, but it is <f"),
@@ -355,7 +355,7 @@ def test_an_installed_plug_in_is_listed_and_found(command, install, value):
     outcome = command("list")
     assert (outcome.code, outcome.err) == (0, "")
     names = ["middle"] if value == "plug:one" else ["middle", "other"]
-    listed = " ".join(outcome.out.partition("Without a paper")[2].split())
+    listed = " ".join(outcome.out.partition("Others")[2].split())
     assert re.findall(r"(\w+) \d+ (?!\w+ \d+ ).*?\(from plug 1\.5\)", listed) == names
     assert command("show", "middle").out.splitlines()[1] == "from plug 1.5"
     origin = find("middle").origin

@@ -15,50 +15,54 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.experiments import Experiment, Headline, Origin
 
 
+_TOPICS = ("Robust localisation", "Trees", "Graphs", "Ratings", "Private networks")  # come first
+
+
 def list_experiments(
     search: Annotated[
         str | None,
-        typer.Option(metavar="WORD", help="Only those with it in name, title, paper or findings."),
+        typer.Option(metavar="WORD", help="Only those that say it, such as privacy or MovieLens."),
     ] = None,
 ) -> None:
-    """List the experiments by paper, plug-ins too, with their usual trials and time.
+    """List the experiments by topic, plug-ins too, with their usual trials and time.
 
     The time is that of the whole command on two quiet cores of an Intel Xeon (Sapphire Rapids) with
     nothing compiled before; other machines took up to twice as long.
     """
     from fedjax_admm.trials.experiments import headlines, refused_plugins
 
-    experiments = [each for each in headlines() if search is None or _tells(each, search)]
+    experiments = [each for each in headlines() if search is None or _says(each, search)]
     if not experiments:
         raise InputError(
-            "must be a word in the name, title, paper or findings of an experiment, but it is "
-            f"{search!r}",
+            f"must be a word that an experiment says, but it is {search!r}",
             argument="search",
             value=search,
             remedy="`fedjax-admm list` shows all of them",
         )
-    papers: dict[str, list[Headline | Experiment]] = {}
+    topics: dict[str, list[Headline | Experiment]] = {topic: [] for topic in _TOPICS}
     for each in experiments:
-        papers.setdefault(each.paper, []).append(each)
+        topics.setdefault(each.topic, []).append(each)
     typer.echo(f"  {'name':<21} trials   time  what it shows")
-    for paper, own in papers.items():
-        typer.echo("\n" + _filled(paper or "Without a paper"))
-        for each in own:
+    for topic, experiments_of_topic in topics.items():
+        if experiments_of_topic:
+            typer.echo(topic or "Others")
+        for each in experiments_of_topic:
             typer.echo(_line(each))
     for sentence in refused_plugins().values():
         typer.echo(f"fedjax-admm: {sentence.removesuffix('.')}.", err=True)
 
 
-def _tells(experiment: "Headline | Experiment", word: str) -> bool:
-    """Say whether a word is in what is told of an experiment, in letters of either case."""
-    texts = (experiment.name, experiment.title, experiment.paper, experiment.findings)
-    return any(word.lower() in text.lower() for text in texts)
+def _says(experiment: "Headline | Experiment", words: str) -> bool:
+    """Return whether an experiment's texts hold every one of some words, in either case."""
+    fields = ("name", "title", "topic", "keywords", "paper", "findings")
+    text = " ".join(getattr(experiment, field) for field in fields).lower()
+    return all(word in text for word in words.lower().split())
 
 
 def _line(experiment: "Headline | Experiment") -> str:
     """Return an experiment's name, trials, time and title."""
-    taken = experiment.usual_seconds
-    seconds = "" if taken is None else f"{taken:g} s"
+    usual = experiment.usual_seconds
+    seconds = "" if usual is None else f"{usual:g} s"
     head = f"  {experiment.name:<21} {experiment.trials:>5} {seconds:>6}  "
     place = f" (from {_place(experiment.origin)})" if experiment.origin else ""
     return textwrap.fill(
@@ -76,36 +80,71 @@ def _width() -> int:
 
 
 def show(name: Name) -> None:
-    """Show an experiment's settings, methods, metrics, findings, and where its figure is."""
-    from fedjax_admm.trials.experiments import find
+    """Show what an experiment found, its settings, methods, metrics, and where its figure is."""
+    from fedjax_admm.trials.experiments import find, meanings
 
     experiment = find(name)
-    taken = experiment.usual_seconds
-    usual = "" if taken is None else f", about {taken:g} s on two cores"
+    usual = experiment.usual_seconds
+    seconds = "" if usual is None else f" about {usual:g} s on two cores;"
+    quick = experiment.quick
+    said = {**meanings(experiment.name), experiment.sweep.name: experiment.sweep.label}
+    methods = experiment.method_names()
+    more = len(methods) - _SHOWN_METHODS
+    names = "; ".join(methods[:_SHOWN_METHODS]) + (f"; and {more} more" if more > 0 else "")
     lines = [
         _filled(f"{experiment.name}: {experiment.title}"),
         *([_filled(experiment.paper)] if experiment.paper else []),
         *([f"from {_place(experiment.origin)}"] if experiment.origin else []),
+    ]
+    if experiment.findings:
+        lines += ["", "findings", *map(_bullet, experiment.findings.splitlines())]
+    lines += [
         "",
-        f"trials   {experiment.trials}   (--trials){usual}",
-        f"rounds   {experiment.rounds}   (--rounds)",
-        f"quick    {experiment.quick['trials']} trials, {experiment.quick['rounds']} rounds",
+        "run",
+        _filled(
+            f"{experiment.trials} trials of {experiment.rounds} rounds (--trials, --rounds);"
+            f"{seconds} --quick takes {quick['trials']} trials of {quick['rounds']}",
+            "  ",
+        ),
         "",
         "settings (--set name=value)",
-        *_rows({key: _shown(value) for key, value in experiment.defaults().items()}),
+        *(
+            _setting(each, _shown(value), said.get(each, "") if experiment.origin is None else "")
+            for each, value in experiment.defaults().items()
+        ),
         "",
         "methods",
-        *(_filled(method, "  ") for method in experiment.method_names()),
+        _filled(names, "  "),
         "",
         "metrics",
         *_rows(experiment.labels()),
     ]
-    if experiment.findings:
-        lines += ["", "findings", _filled(experiment.findings, "  ")]
     figures = _figures(experiment.name)
     if figures:
         lines += ["", "figure", *(f"  {path}" for path in figures)]
     typer.echo("\n".join(lines))
+
+
+_SHOWN_METHODS = 12
+
+
+def _bullet(text: str) -> str:
+    return textwrap.fill(
+        text, _width(), initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
+    )
+
+
+def _setting(name: str, default: str, meaning: str) -> str:
+    """Return a setting with its default and its meaning; a long default has lines of its own."""
+    head = f"  {name:<19} {default or '(none)':<12} "
+    if len(head) > 35:
+        return textwrap.fill(
+            f"{meaning}: {default}" if meaning else default,
+            _width(),
+            initial_indent=f"  {name:<19} ",
+            subsequent_indent=" " * 22,
+        )
+    return textwrap.fill(meaning, _width(), initial_indent=head, subsequent_indent=" " * 35) or head
 
 
 def _figures(name: str) -> list[Path]:
@@ -136,5 +175,5 @@ def _place(origin: "Origin") -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join(f"{part:g}" for part in value)
+        return ", ".join(f"{part:g}" for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,19 +10,22 @@ import traceback
 from typing import Any, NoReturn
 
 from fedjax_admm._host import printable
+from fedjax_admm.trials import waiting
 from fedjax_admm.trials.cli._outputs import OutputError, guarded
 
 DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main() -> NoReturn:
-    """Run the command line.
+    """Run the command line; `run` shows a clock until its first trials are computed.
 
     A user's mistake ends with one sentence on standard error and code 2, an error of fedjax-admm
     itself with one that names a file for whoever repairs it, and code 70.
     """
     try:
         with guarded():
+            if sys.argv[1:2] == ["run"] and "--help" not in sys.argv:
+                waiting.start()
             code = _code()
     except OutputError as error:
         if error.sentence:
@@ -84,6 +87,7 @@ def _called() -> int:
 
 def _tell(sentence: str) -> int:
     """Tell a sentence on standard error, and return the code of a mistake."""
+    waiting.stop()
     sentence = printable(" ".join(sentence.split()))
     end = "" if sentence.endswith((".", "?")) else "."
     print(f"fedjax-admm: {sentence}{end}", file=sys.stderr, flush=True)
@@ -92,6 +96,7 @@ def _tell(sentence: str) -> int:
 
 def _leave(code: int) -> NoReturn:
     """End the process; at once where others wait for it that don't know of its end."""
+    waiting.stop()
     hosts = sys.modules.get("fedjax_admm.trials.engine.hosts")
     if hosts is not None and code and hosts.waited_for():
         for stream in (sys.stdout, sys.stderr):

@@ -27,6 +27,9 @@ from fedjax_admm.trials.cli._options import (
 
 def run(
     name: Name,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A preview: few trials and rounds, under a minute.")
+    ] = False,
     trials: Annotated[int | None, whole("Monte Carlo trials.")] = None,
     rounds: Annotated[int | None, whole("Global rounds.")] = None,
     seed: Annotated[int | None, whole("Seed of all draws (2025).")] = None,
@@ -36,46 +39,47 @@ def run(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(parser=folder_name, metavar="DIR", help="Of the result (results/EXPERIMENT)."),
+        typer.Option(
+            parser=folder_name, metavar="DIR", help="Folder of the result (results/EXPERIMENT)."
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in that folder, if it holds one.")
+        bool, typer.Option("--resume", help="Continue the run in that folder, if it holds one.")
     ] = False,
     overwrite: Overwrite = False,
+    style: Style = None,
+    format: Format = None,
+    columns: Columns = None,
+    bands: Bands = None,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few trials and rounds: under a minute.")
+    fail_on_nan: Annotated[
+        bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
     ] = False,
-    batch: Annotated[int | None, whole("Trials per micro-batch; decides the last bits.")] = None,
     devices: Annotated[
         int | None,
         typer.Option(
             parser=device_count, metavar="INTEGER|all", help="Devices of each process (all)."
         ),
     ] = None,
-    devices_per_trial: Annotated[
-        int | None, whole("Devices that share the clients of one trial (1).")
-    ] = None,
     memory: Annotated[
         float | None,
         typer.Option(parser=real_number, metavar="GIB", help="Memory of each device (all free)."),
     ] = None,
-    fail_on_nan: Annotated[
-        bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
-    ] = False,
+    batch: Annotated[
+        int | None, whole("Trials per micro-batch. Changing it changes results by rounding.")
+    ] = None,
+    no_cache: NoCache = False,
     profile: Annotated[bool, typer.Option("--profile", help="Write a profiler trace.")] = False,
+    devices_per_trial: Annotated[
+        int | None, whole("Devices that share the clients of one trial (1).")
+    ] = None,
     coordinator: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT|auto", help="Where process 0 of several waits."),
+        typer.Option(metavar="HOST:PORT|auto", help="Several processes: address of process 0."),
     ] = None,
     num_processes: Annotated[int | None, whole("How many processes there are.")] = None,
-    process_id: Annotated[int | None, whole("Which one this is, from 0.")] = None,
+    process_id: Annotated[int | None, whole("Number of this process, from 0.")] = None,
     join_timeout: Annotated[int | None, whole("Seconds to wait for the others (300).")] = None,
-    style: Style = None,
-    format: Format = None,
-    columns: Columns = None,
-    bands: Bands = None,
-    no_cache: NoCache = False,
 ) -> None:
     """Run an experiment: writes config.json, trials.npz, summary.csv, and the figure."""
     settings = assignments(set_ or [])

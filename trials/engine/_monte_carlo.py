@@ -35,7 +35,7 @@ from fedjax_admm._checks import InputError, count, is_concrete, typed_key
 from fedjax_admm._frames import dataset, tidy_frame
 from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import device_mesh
-from fedjax_admm.trials import folders
+from fedjax_admm.trials import folders, waiting
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
 from fedjax_admm.trials.engine._compilation import compilation
@@ -438,6 +438,7 @@ def _ticker(trials: int, done: int, progress: bool) -> Iterator[Callable[[int], 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    waiting.stop()
     console = Console(stderr=True, force_jupyter=False)
     if not (progress and hosts.first() and console.is_terminal):
         yield lambda computed: None

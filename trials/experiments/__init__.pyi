@@ -1,4 +1,7 @@
-from fedjax_admm.trials.experiments._catalogue import Headline as Headline
+from fedjax_admm.trials.experiments._catalogue import (
+    Headline as Headline,
+    meanings as meanings,
+)
 from fedjax_admm.trials.experiments._experiment import (
     ROUNDS as ROUNDS,
     Experiment as Experiment,

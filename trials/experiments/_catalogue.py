@@ -30,6 +30,8 @@ class Headline(NamedTuple):
     trials: int = 1000
     usual_seconds: float | None = None
     findings: str = ""
+    topic: str = ""
+    keywords: str = ""
     origin: "Origin | None" = None
 
 
@@ -40,7 +42,7 @@ class Catalogue(Mapping[str, "Experiment"]):
         """Read the texts, in the order of the modules' names."""
         modules = {
             ".".join(path.relative_to(_FOLDER).with_suffix("").parts): path
-            for path in _FOLDER.rglob("*.toml")
+            for path in _FOLDER.rglob("[!_]*.toml")
         }
         self._read = {
             name: (module, Headline(**fields))
@@ -80,9 +82,20 @@ def texts(path: str | Path) -> dict[str, dict[str, Any]]:
         if isinstance(table, dict)
     }
     return {
-        name: {
-            field: " ".join(value.split()) if isinstance(value, str) else value
-            for field, value in experiment.items()
-        }
+        name: {field: _text(value) for field, value in experiment.items()}
         for name, experiment in experiments.items()
     }
+
+
+def _text(value: Any) -> Any:
+    """Return a text without line breaks; a list of texts becomes one line each."""
+    if isinstance(value, list):
+        return "\n".join(map(_text, value))
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+def meanings(experiment: str) -> dict[str, str]:
+    """Return the meaning and unit of this package's settings by name; the family's come first."""
+    tables = tomllib.loads((_FOLDER / "_settings.toml").read_text("utf-8"))
+    family = experiment.partition("-")[0]
+    return {**tables["all"], **tables.get(family, {}), **tables.get(experiment, {})}

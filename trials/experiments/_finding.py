@@ -5,6 +5,7 @@ installed distribution offers more by entry points of the group `fedjax_admm.exp
 loads an `Experiment`, a sequence of them, or a module with `EXPERIMENT` or `EXPERIMENTS`.
 """
 
+import difflib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -76,10 +77,14 @@ def find(name: str) -> "Experiment":
     missing = f"there is no experiment {one_line(name)}"
     if os.path.isfile(f"{name}.py"):
         raise InputError(missing, value=name, remedy=f"did you mean {name}.py?")
+    near = difflib.get_close_matches(name, [*known, *added])
     raise InputError(
-        f"{missing}; name a file by PATH.py or PATH.py:NAME, a module by package.module:NAME, or "
-        f"one that `fedjax-admm list` shows: {', '.join([*known, *added])}",
+        missing,
         value=name,
+        remedy=f"did you mean {' or '.join(near)}?"
+        if near
+        else "name one that `fedjax-admm list` shows, PATH.py, PATH.py:NAME, or "
+        "package.module:NAME",
     )
 
 

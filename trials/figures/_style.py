@@ -5,6 +5,7 @@ its family: members of a family share the colour.
 """
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -234,7 +235,10 @@ def finish(
     shown: "Axes | Mapping[str, Any]",
     legend_title: str | None = None,
 ) -> None:
-    """Add the grid lines, one legend below and the title that says what was run."""
+    """Add the grid lines, one legend below, and the title: the finding, then what was run.
+
+    A quick run is called a preview; only a run as large as the default one states its finding.
+    """
     for each in figure.axes:
         each.grid(True, which="major", linewidth=0.4, alpha=0.6)
     if not isinstance(shown, Mapping):
@@ -246,6 +250,9 @@ def finish(
     config = results.config
     ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}"
     data = config.get("data", "drawn")
-    title = caption(f"{config['experiment']}: {config['title']}", 2 * _LONGEST)
     ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
-    figure.suptitle(f"{title}\n" + ran.replace("$", r"\$"), fontsize=11)
+    finding = "Preview of a quick run" if config.get("quick") else config.get("verdict", "")
+    letters = int(11 * figure.get_figwidth())
+    lines = [caption(line, letters) for line in textwrap.wrap(finding, letters)]
+    lines += [caption(f"{config['experiment']}: {config['title']}", 2 * _LONGEST)]
+    figure.suptitle("\n".join([*lines, ran.replace("$", r"\$")]), fontsize=11)

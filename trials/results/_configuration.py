@@ -125,6 +125,7 @@ _REQUIRED: dict[str, tuple[str, Check]] = {
 _OPTIONAL: dict[str, tuple[str, Check]] = {
     "paper": ("a text", _is_text),
     "findings": ("a text", _is_text),
+    "verdict": ("a text", _is_text),
     "command": ("a text", _is_text),
     "program": ("a SHA-256 digest in hexadecimal", _is_digest),
     "figure": ("an object with the texts style and bands, columns, and a list formats", _is_figure),

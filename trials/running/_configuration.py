@@ -65,6 +65,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "title": experiment.title,
         "paper": experiment.paper,
         "findings": experiment.findings,
+        "verdict": _verdict(experiment, request, sizes, settings),
         "statement": statement,
         "parameter": experiment.sweep.name,
         "parameter_label": experiment.sweep.label,
@@ -98,6 +99,15 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         },
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def _verdict(
+    experiment: Experiment, request: Request, sizes: Mapping[str, int], settings: Mapping[str, Any]
+) -> str:
+    """Return the first finding where a run is large enough to show it, with its settings."""
+    usual = settings == experiment.defaults() and sizes["rounds"] == experiment.rounds
+    whole = usual and sizes["trials"] >= experiment.trials and not request.quick
+    return (experiment.findings.splitlines() or [""])[0] if whole else ""
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:

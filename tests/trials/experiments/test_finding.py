@@ -25,14 +25,13 @@ def test_the_packages_own_have_no_origin_and_are_found_without_plug_ins(monkeypa
     assert find_again({"experiment": "fsmdm-outliers"}) is experiment
 
 
-def test_an_unknown_name_gets_the_list(monkeypatch):
+def test_an_unknown_name_gets_the_nearest(monkeypatch):
     monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         find("consensu")
-    assert str(told.value) == (
-        "there is no experiment 'consensu'; name a file by PATH.py or PATH.py:NAME, a module by "
-        "package.module:NAME, or one that `fedjax-admm list` shows: consensus."
-    )
+    assert str(error.value) == "there is no experiment 'consensu'; did you mean consensus?"
+    with pytest.raises(InputError, match="no experiment 'zzz'; name one that `fedjax-admm list`"):
+        find("zzz")
     assert list(all_experiments()) == ["consensus"]
 
 
