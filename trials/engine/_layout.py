@@ -17,7 +17,6 @@ from fedjax_admm._checks import InputError, count
 from fedjax_admm._shown import short_repr
 from fedjax_admm.lanes import suits_lanes
 from fedjax_admm.trials.engine._jaxprs import equations
-from fedjax_admm.trials.engine._trial import Trial, named_arrays
 
 CACHE_BYTES = 96 * 1024
 """Loop state per CPU device that a micro-batch should not exceed (measured: `benchmarks/`)."""
@@ -52,8 +51,7 @@ class Layout(NamedTuple):
 
 
 def plan(
-    trial: Trial,
-    key: jax.Array,
+    program: ClosedJaxpr,
     trials: int,
     *,
     batch: int | str = "auto",
@@ -67,11 +65,12 @@ def plan(
     accelerator, where a loop of small steps is bound by launches, as many as `GPU_MEMORY_FRACTION`
     of its memory holds (not measured yet).
 
-    Arguments are those of `monte_carlo`, but for `devices`, the size of the mesh axis "trials".
+    Arguments are those of `monte_carlo`, but for `program`, the trial as it is traced, and
+    `devices`, the size of the mesh axis "trials".
     """
     share = math.ceil(trials / devices)
     if batch == "auto":
-        width = _width(jax.make_jaxpr(named_arrays(trial))(key), share)
+        width = _width(program, share)
     elif isinstance(batch, str):
         raise InputError(
             f"must be 'auto' or a whole number, but it is {batch!r}", argument="batch", value=batch

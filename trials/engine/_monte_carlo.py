@@ -43,7 +43,7 @@ from fedjax_admm.trials.engine._digest import digest_of_json
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, Pace, plan
 from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials
-from fedjax_admm.trials.engine._trial import Trial
+from fedjax_admm.trials.engine._trial import Trial, traced
 
 Begin = Callable[[Layout, str], None]
 """`begin(layout, program)` learns how the trials are cut up and the digest of what makes them; none
@@ -231,15 +231,16 @@ def _computed(
     progress: bool,
 ) -> MonteCarlo:
     """Do what `monte_carlo` does, where nobody else writes into the store."""
-    compiled = partial(compile_trials, trial, key, trials, mesh=mesh, limit=memory)
+    one = traced(trial, key)
+    compiled = partial(compile_trials, one, key, trials, mesh=mesh, limit=memory)
     stored = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
     if batch == "auto" and isinstance(stored.get("width"), int):
         batch = stored["width"]
     program = None
     if stored:  # perhaps all trials, so that nothing has to be compiled
         devices = mesh.shape["trials"]
-        layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
-        lowered = lower_trials(trial, key, layout, mesh)
+        layout = plan(one.program, trials, batch=batch, chunk=chunk, devices=devices)
+        lowered = lower_trials(one, key, layout, mesh)
     else:
         program = compiled(batch=batch, chunk=chunk)
         lowered = program.lowered

@@ -19,7 +19,7 @@ from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_json, digest_of_program
 from fedjax_admm.trials.engine._jaxprs import constants, equations
 from fedjax_admm.trials.engine._layout import Layout, bounded, plan, runs_in_lanes
-from fedjax_admm.trials.engine._trial import Trial, named_arrays
+from fedjax_admm.trials.engine._trial import Traced, Trial, traced
 
 _NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
@@ -111,7 +111,7 @@ class Program:
 
 
 def compile_trials(
-    trial: Trial,
+    trial: Trial | Traced,
     key: jax.Array,
     trials: int,
     *,
@@ -131,8 +131,9 @@ def compile_trials(
     clock = time.perf_counter()
     spent = 0.0 if lowered is None else lowered.seconds
     devices = mesh.shape["trials"]
+    one = trial if isinstance(trial, Traced) else traced(trial, key)
     if lowered is None:
-        layout = plan(trial, key, trials, batch=batch, chunk=chunk, devices=devices)
+        layout = plan(one.program, trials, batch=batch, chunk=chunk, devices=devices)
     else:
         layout = lowered.layout
     # Hosts may differ, but all must decide alike.
@@ -141,7 +142,7 @@ def compile_trials(
     room = free if limit is None else min(free, limit)
     while True:
         if lowered is None or lowered.layout != layout:
-            lowered = lower_trials(trial, key, layout, mesh)
+            lowered = lower_trials(one, key, layout, mesh)
         size = _result_bytes(lowered.lowering, layout, mesh)
         _check_results(size, trials, on_host)
         if chunk is None and bounded(layout, devices, size) != layout:
@@ -256,29 +257,23 @@ def _inputs(
     )
 
 
-def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lowered:
-    """Trace one chunk: what `_inputs` returns -> arrays; trials that are not asked for are zero."""
+def lower_trials(one: Traced, key: jax.Array, layout: Layout, mesh: Mesh) -> Lowered:
+    """Lower one chunk: what `_inputs` returns -> arrays; trials that are not asked for are zero."""
     clock = time.perf_counter()
-    names: list[str] = []
+    names, program, function = one
     implementation = jax.random.key_impl(key)
-    named, width = named_arrays(trial), layout.width
+    width = layout.width
     share = _share(layout.chunk, width, mesh)
     whole = mesh.shape.get("clients", 1) == 1  # every device has whole trials
-    in_lanes = False
-
-    def listed(key: jax.Array) -> list[jax.Array]:
-        arrays = named(key)
-        names[:] = arrays
-        return list(arrays.values())
+    in_lanes = whole and runs_in_lanes(program, width, mesh.devices.flat[0])
+    # Solvers spread clients over devices where they are traced under that mesh.
+    compute = jaxpr_as_fun(program) if whole else function
+    compute = lanes(compute) if in_lanes else compute
 
     def shard(key_data: jax.Array, first: jax.Array, batches: jax.Array) -> dict[str, jax.Array]:
         # Everything that it needs is an argument or a constant of its own: it is digested alone.
         def micro_batch(key_data: jax.Array, number: jax.Array) -> dict[str, jax.Array]:
-            nonlocal in_lanes
             one_key = jax.random.wrap_key_data(key_data, impl=implementation)
-            program = jax.make_jaxpr(listed)(one_key)
-            in_lanes = whole and runs_in_lanes(program, width, mesh.devices.flat[0])
-            compute = lanes(jaxpr_as_fun(program)) if in_lanes else jaxpr_as_fun(program)
 
             def numbered(number: jax.Array) -> dict[str, jax.Array]:
                 values = compute(jax.random.fold_in(one_key, number))
@@ -324,12 +319,12 @@ def lower_trials(trial: Trial, key: jax.Array, layout: Layout, mesh: Mesh) -> Lo
     )
     # A process sees its own devices only: where there are several, each has whole trials.
     own = NamedSharding(mesh, PartitionSpec("trials")) if mesh.is_multi_process else None
-    program = jax.jit(sharded, out_shardings=own)
-    traced = program.trace(*_inputs(key, 0, layout.chunk, layout, mesh))
-    lowering = traced.lower()
-    digest, calls = _digest(traced, lowering, names), _calls(traced.jaxpr)
+    chunk = jax.jit(sharded, out_shardings=own)
+    whole_chunk = chunk.trace(*_inputs(key, 0, layout.chunk, layout, mesh))
+    lowering = whole_chunk.lower()
+    digest, calls = _digest(whole_chunk, lowering, names), _calls(whole_chunk.jaxpr)
     seconds = time.perf_counter() - clock
-    return Lowered(layout, mesh, key, tuple(names), digest, in_lanes, calls, lowering, seconds)
+    return Lowered(layout, mesh, key, names, digest, in_lanes, calls, lowering, seconds)
 
 
 def _calls(program: Any) -> str:
@@ -341,7 +336,7 @@ def _calls(program: Any) -> str:
     return next((name for name in sorted(names) if name == "ffi_call" or "callback" in name), "")
 
 
-def _digest(traced: Any, lowering: Any, names: Sequence[str]) -> str:
+def _digest(chunk: Any, lowering: Any, names: Sequence[str]) -> str:
     """Digest what computes one micro-batch, and what it returns.
 
     The loop around it, which depends on the chunk and on the devices, is left out.
@@ -351,7 +346,7 @@ def _digest(traced: Any, lowering: Any, names: Sequence[str]) -> str:
     )
     inner = next(
         equation.params["jaxpr"]
-        for equation in equations(traced.jaxpr)
+        for equation in equations(chunk.jaxpr)
         if equation.params.get("name") == _MICRO_BATCH
     )
     outputs = lowering.out_info

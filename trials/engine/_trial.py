@@ -2,15 +2,39 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
 
 Trial = Callable[[jax.Array], Mapping[str, Any]]
 """`trial(key) -> dict`: of arrays and numbers, and of such dicts, whose names join to "a/b"."""
+
+
+@short_repr
+class Traced(NamedTuple):
+    """A trial as a program, traced once for its plan and for every lowering."""
+
+    names: tuple[str, ...]  # of what it returns, in the trial's own order
+    program: ClosedJaxpr  # key -> arrays
+    function: Callable[[jax.Array], list[jax.Array]]  # what the program was traced from
+
+
+def traced(trial: Trial, key: jax.Array) -> Traced:
+    """Trace a trial with a key like this one."""
+    names: list[str] = []
+
+    def listed(key: jax.Array) -> list[jax.Array]:
+        arrays = named_arrays(trial)(key)
+        names[:] = arrays
+        return list(arrays.values())
+
+    program = jax.make_jaxpr(listed)(key)
+    return Traced(tuple(names), program, listed)
 
 
 def named_arrays(trial: Trial) -> Callable[[jax.Array], dict[str, jax.Array]]:

@@ -20,6 +20,7 @@ from fedjax_admm.trials.engine import (
     monte_carlo,
 )
 from fedjax_admm.trials.engine._layout import plan
+from fedjax_admm.trials.engine._trial import traced
 from fedjax_admm.trials.folders import LOCK
 
 KEY_SEED = 11
@@ -168,7 +169,7 @@ def test_the_largest_loop_is_found(trial, expected):
 def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, cache, width):
     monkeypatch.setattr(layout, "CACHE_BYTES", cache)
     monkeypatch.setattr(layout, "LANE_BYTES", 0)
-    chosen = plan(flat, key(), trials, devices=devices)
+    chosen = plan(traced(flat, key()).program, trials, devices=devices)
     assert chosen.width == width
     assert chosen.chunk % (width * devices) == 0
 
@@ -186,7 +187,7 @@ def test_the_width_fits_the_cache_and_the_trials(monkeypatch, trials, devices, c
 def test_lanes_are_whole_and_few_trials_are_wasted(monkeypatch, trials, devices, lanes, width):
     monkeypatch.setattr(layout, "CACHE_BYTES", 4 * SIZE * (10 if trials > 100 else 100))
     monkeypatch.setattr(layout, "LANE_BYTES", lanes)
-    assert plan(flat, key(), trials, devices=devices).width == width
+    assert plan(traced(flat, key()).program, trials, devices=devices).width == width
 
 
 def test_lanes_change_no_more_than_the_last_bits(monkeypatch):

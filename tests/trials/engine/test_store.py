@@ -18,6 +18,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import Layout, _compilation, default_mesh, monte_carlo
 from fedjax_admm.trials.engine._program import lower_trials
+from fedjax_admm.trials.engine._trial import traced
 
 thorough = pytest.mark.thorough
 TRIALS = 16
@@ -63,11 +64,12 @@ def refused(folder, *words, **options):
 
 def digest(trial, *, width=2, chunk=4, devices=1):
     key, mesh = jax.random.key(0), default_mesh(devices)
-    return lower_trials(trial, key, Layout(width, chunk), mesh).digest
+    return lower_trials(traced(trial, key), key, Layout(width, chunk), mesh).digest
 
 
 def calls(trial):
-    return lower_trials(trial, jax.random.key(0), Layout(2, 4), default_mesh(1)).calls
+    key = jax.random.key(0)
+    return lower_trials(traced(trial, key), key, Layout(2, 4), default_mesh(1)).calls
 
 
 # What makes the trials
@@ -237,10 +239,11 @@ PROGRAM = """
 import jax
 from fedjax_admm.trials.engine import Layout, default_mesh
 from fedjax_admm.trials.engine._program import lower_trials
+from fedjax_admm.trials.engine._trial import traced
 from tests.trials.small import EXPERIMENT
 trial = EXPERIMENT.trial(EXPERIMENT.resolve({}), EXPERIMENT.rounds)
 key, mesh = jax.random.key(0), default_mesh(1)
-print(lower_trials(trial, key, Layout(2, 4), mesh).digest)
+print(lower_trials(traced(trial, key), key, Layout(2, 4), mesh).digest)
 """
 
 
