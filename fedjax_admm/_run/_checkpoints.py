@@ -36,23 +36,17 @@ def save(tree: Any, path: str | os.PathLike[str]) -> None:
     code. Typed keys and types such as bfloat16 keep their type.
 
     Args:
-      tree: leaves are arrays or numbers.
+      tree: its arrays and numbers are written; what is neither, such as the functions in a
+        module, is left out.
       path: of the file.
 
     Raises:
-      InputError: the file system refuses, or a leaf is no array.
+      InputError: the file system refuses.
     """
     not_deleted("tree", tree)
-    for place, leaf in jax.tree.leaves_with_path(tree):
-        if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
-            raise InputError(
-                f"must hold arrays, but its part {jax.tree_util.keystr(place)} is of the class "
-                f"{type(leaf).__name__}",
-                argument="tree",
-                value=tree,
-                remedy="save the arrays of it alone, as equinox.filter or flax.nnx.state give them",
-            )
-    write_tree(path, tree, {"release": __version__})
+    write_tree(
+        path, jax.tree.map(lambda x: x if _is_stored(x) else None, tree), {"release": __version__}
+    )
 
 
 def load(path: str | os.PathLike[str], *, like: Any) -> Any:
@@ -62,7 +56,8 @@ def load(path: str | os.PathLike[str], *, like: Any) -> Any:
       path: of the file.
       like: a pytree of the structure, shapes and dtypes of what was saved: what a new
         `run(..., rounds=0)` returns, or what `jax.eval_shape` returns of the function that made it.
-        The trace of a Run may have another number of records.
+        The trace of a Run may have another number of records. What is neither array nor number is
+        taken from here.
 
     Returns:
       The pytree: JAX arrays on the devices of `like`; NumPy arrays and numbers where it has these.
@@ -76,7 +71,8 @@ def load(path: str | os.PathLike[str], *, like: Any) -> Any:
 
 def _like(leaves: Leaves, like: Any, path: Any) -> Any:
     """Return the leaves of a file as a pytree; the first difference to it is named."""
-    entries, structure = jax.tree.flatten_with_path(like)
+    every, structure = jax.tree.flatten_with_path(like)
+    entries = [(place, leaf) for place, leaf in every if _is_stored(leaf)]
     places = [jax.tree_util.keystr(place) for place, _ in entries]
     for i, (place, (_, leaf)) in enumerate(zip(places, entries, strict=True)):
         there, kind = leaves.kinds[i] if i < len(leaves.kinds) else ("nothing", "")
@@ -87,8 +83,14 @@ def _like(leaves: Leaves, like: Any, path: Any) -> Any:
             _refuse(path, f"{there} {kind}".strip(), f"{place} {asked}", like)
     if len(leaves.kinds) > len(entries):
         _refuse(path, " ".join(leaves.kinds[len(entries)]), "nothing", like)
-    made = [_placed(a, leaf) for a, (_, leaf) in zip(leaves.arrays, entries, strict=True)]
+    arrays = iter(leaves.arrays)
+    made = [_placed(next(arrays), leaf) if _is_stored(leaf) else leaf for _, leaf in every]
     return jax.tree.unflatten(structure, made)
+
+
+def _is_stored(leaf: Any) -> bool:
+    """Return whether a leaf is an array, the shape of one, or a number."""
+    return hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)
 
 
 def _refuse(path: Any, there: str, asked: str, like: Any) -> None:

@@ -21,7 +21,6 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import (
     InputError,
     count,
-    default_float,
     is_concrete,
     multiple,
     not_deleted,
@@ -44,12 +43,13 @@ from fedjax_admm._run._checks import (
     measured,
     traced_residual,
 )
+from fedjax_admm._run._estimates import in_dtype_of, read_estimate, with_static
 from fedjax_admm._run._keys import fingerprint_of, init_key, participation_key, round_keys
 from fedjax_admm._run._noise import check_wrapped, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import Parameters, check_capabilities, has
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
 from fedjax_admm.protocol import RoundInfo, Solver
@@ -221,7 +221,7 @@ def run(
         use.remember(result.state)
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
-    return result
+    return with_static(problem, result, key)
 
 
 def run_until(
@@ -295,7 +295,7 @@ def run_until(
         use.remember(result.state)
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
-    return result
+    return with_static(problem, result, key)
 
 
 def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, every) -> Run:
@@ -316,7 +316,7 @@ def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, 
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
     )
     status = Status(jnp.zeros((), jnp.int32), nonfinite, unsolved(state.solver))
-    return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
+    return replicate_uneven(Run(state, trace, status, read_estimate(solver, problem, state)))
 
 
 def loop_until(
@@ -349,16 +349,10 @@ def loop_until(
     converged = jnp.where(distance <= tolerance, state.index, 0)
     status = Status(converged, nonfinite, unsolved(state.solver))
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
-    return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
+    return replicate_uneven(Run(state, trace, status, read_estimate(solver, problem, state)))
 
 
 _compiled_scan, _compiled_loop = compiled(scan_rounds), compiled(loop_until)
-
-
-def _read(solver, problem, state: RoundState) -> Any:
-    """Return what the user reads: the estimate, as parameters where the problem has them."""
-    estimate = solver.estimate(state.solver)
-    return problem.parameters(estimate) if has(problem, Parameters) else estimate
 
 
 def _beginning(solver, problem, key, participation, start) -> RoundState:
@@ -420,17 +414,6 @@ def _round(solver, problem, key, participation):
         return (RoundState(index, remembered, new, state.fingerprint), nonfinite), messages
 
     return advance
-
-
-def in_dtype_of(solver, problem):
-    """Cast the floating leaves of the solver to the dtype of the problem's data."""
-    floats = [leaf for leaf in jax.tree.leaves(problem) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    dtype = jnp.result_type(*floats) if floats else default_float()
-
-    def cast(leaf):
-        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-    return jax.tree.map(cast, solver)
 
 
 def _check(solver, problem, key, participation, start, name, function, rounds) -> None:

@@ -176,5 +176,10 @@ def test_what_is_damaged_missing_or_no_array_is_refused(tmp_path):
         fa.load(path, like={"a": jnp.zeros(3)})
     with pytest.raises(InputError, match="does not exist"):
         fa.load(tmp_path / "y.npz", like=())
-    with pytest.raises(InputError, match=r"its part .* is of the class str"):
-        fa.save({"a": "text"}, path)
+
+
+def test_what_is_no_array_is_taken_from_like(tmp_path):
+    fa.save({"a": jnp.ones(2), "f": jnp.sin, "n": 3}, tmp_path / "x.npz")
+    back = fa.load(tmp_path / "x.npz", like={"a": jnp.zeros(2), "f": jnp.cos, "n": 0})
+    assert back["f"] is jnp.cos
+    assert back["n"] == 3
