@@ -234,9 +234,9 @@ def _pieces(value: Any, seen: dict[int, Any]) -> Iterator[str | memoryview]:
         yield f"{value.dtype}{value.shape}{about.st_size}{about.st_mtime_ns}"
         return
     if isinstance(value, jax.Array | np.ndarray | np.generic):
-        key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
         yield f"{value.dtype}{value.shape}"
-        yield bytes_of(np.asarray(jax.random.key_data(value) if key else value))
+        typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+        yield bytes_of(np.asarray(jax.random.key_data(value) if typed else value))
         return
     if id(value) in seen:
         return
