@@ -235,8 +235,9 @@ def _pieces(value: Any, seen: dict[int, Any]) -> Iterator[str | memoryview]:
         return
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         yield f"{value.dtype}{value.shape}"
-        typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-        yield bytes_of(np.asarray(jax.random.key_data(value) if typed else value))
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        yield bytes_of(np.asarray(value))
         return
     if id(value) in seen:
         return
