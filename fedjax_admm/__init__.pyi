@@ -30,8 +30,10 @@ from fedjax_admm._run import (
     RoundState as RoundState,
     Run as Run,
     Status as Status,
+    load as load,
     run as run,
     run_until as run_until,
+    save as save,
 )
 from fedjax_admm._version import __version__ as __version__
 from fedjax_admm.devices import device_mesh as device_mesh

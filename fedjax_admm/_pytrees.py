@@ -56,19 +56,27 @@ def pytree_dataclass(cls: Class) -> Class:
     return short_repr(cls)
 
 
-@short_repr
-@dataclass(frozen=True)
+@pytree_dataclass
 class FlatLayout:
-    """Where the arrays of a pytree stand in one vector; two layouts of equal trees are equal."""
+    """Where the arrays of a pytree stand in one vector.
 
-    structure: Any  # a jax.tree_util.PyTreeDef
-    shapes: tuple[tuple[int, ...], ...]  # of the leaves
-    order: tuple[int, ...]  # the leaves in the order in which they stand in the vector
+    The leaves that do not stand in the vector are frozen arrays, or static: no arrays at all, such
+    as the activation function of a module.
+    """
+
+    frozen: dict[int, jax.Array]  # by number of the leaf
+    structure: Any = field(metadata={"static": True})  # a jax.tree_util.PyTreeDef
+    shapes: tuple[tuple[int, ...], ...] = field(metadata={"static": True})  # of the leaves
+    # The leaves in the order in which they stand in the vector.
+    order: tuple[int, ...] = field(metadata={"static": True})
+    static: tuple[tuple[int, Any], ...] = field(default=(), metadata={"static": True})
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Return the numbers in each leaf."""
-        return tuple(math.prod(shape) for shape in self.shapes)
+        """Return the numbers in each leaf that stands in the vector; 0 for the others."""
+        return tuple(
+            math.prod(shape) if i in self.order else 0 for i, shape in enumerate(self.shapes)
+        )
 
     def flat(self, tree: Any) -> jax.Array:
         """Return the arrays as one vector, shape (dim,)."""
@@ -78,9 +86,26 @@ class FlatLayout:
     def tree(self, points: jax.Array) -> Any:
         """Return vectors (..., dim) as pytrees of arrays (..., *shape)."""
         leaves: list[Any] = [None] * len(self.shapes)
-        begin = 0
+        sizes, begin = self.sizes, 0
         for i in self.order:
-            end = begin + self.sizes[i]
+            end = begin + sizes[i]
             leaves[i] = points[..., begin:end].reshape(points.shape[:-1] + self.shapes[i])
             begin = end
+        for i, array in self.frozen.items():
+            leaves[i] = jnp.broadcast_to(array, points.shape[:-1] + array.shape)
+        for i, value in self.static:
+            leaves[i] = value
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def with_static(self, tree: Any) -> Any:
+        """Return a pytree with None in the place of static leaves as one with these."""
+        if not self.static:
+            return tree
+        leaves = jax.tree.leaves(tree, is_leaf=lambda part: part is None)
+        # None is no leaf of the structure, where it stood in the pytree from the first.
+        none = jax.tree.unflatten(self.structure, [object()] * len(self.shapes))
+        places = jax.tree.leaves(none, is_leaf=lambda part: part is None)
+        leaves = [leaf for leaf, place in zip(leaves, places, strict=True) if place is not None]
+        for i, value in self.static:
+            leaves[i] = value
         return jax.tree.unflatten(self.structure, leaves)

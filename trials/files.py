@@ -1,79 +1,25 @@
-"""Whole files: every file that is written here is whole or not there.
+"""Files of a run: texts and JSON objects, and the archives of `fedjax_admm._host`.
 
-Every file is written under another name, synchronised to disk and renamed: a run that is killed
-at any moment leaves whole files only. Whatever is read ends in a sentence if it is no such file.
-
-Arrays by name are an npz file as NumPy writes it, which `numpy.load` opens. One more member,
-`about.json`, holds what else goes with the arrays. An array of bfloat16 and its kin is written as
-unsigned integers of the same bits, and `about.json` tells its type.
+Every file is whole or not there, see `write_atomically`.
 """
 
-import contextlib
 import json
-import os
-import stat
-import zipfile
-from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from fedjax_admm import _host
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import host_bytes, shown
-from fedjax_admm._shown import short_repr
-
-UNFINISHED = ".fedjax-admm.tmp"
-"""How the name of a file ends while it is written; it begins with a dot then."""
-
-_ARRAY, _ABOUT = ".npy", "about.json"  # how a member with an array ends; what tells about arrays
-_LARGEST_JSON = 2**26  # bytes
-
-
-def write_atomically(
-    path: Path, write: Callable[[BinaryIO], object], *, owner_only: bool = False
-) -> None:
-    """Write a file so that it is either whole or not there, even after a loss of power.
-
-    Args:
-      path: where it shall be; its folder is made if there is none.
-      write: writes into the open binary file.
-      owner_only: allow nobody but this user to read it, from the first byte on.
-
-    Raises:
-      InputError: the file system refuses (read-only, full, not a folder).
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)  # an old one would keep its own mode
-        mode = 0o600 if owner_only else 0o666
-        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _synchronize(path.parent)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}",
-            value=path,
-            remedy="choose another place or make room",
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _synchronize(folder: Path) -> None:
-    """Have the names in a folder written to disk, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+from fedjax_admm._host import (
+    UNFINISHED as UNFINISHED,
+    Archive as Archive,
+    json_object,
+    open_plain,
+    reason_of,
+    write_arrays as write_arrays,
+    write_atomically as write_atomically,
+)
 
 
 def write_text(path: Path, text: str, *, owner_only: bool = False) -> None:
@@ -93,147 +39,34 @@ def read_json(path: Path) -> dict[str, Any]:
       InputError: the file is missing or malformed.
     """
     try:
-        with _opened(path) as file:
-            return _json_object(file)
+        with open_plain(path) as file:
+            return json_object(file)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{path} does not exist", value=path, remedy="give the folder of a run"
         ) from None
     except Exception as error:  # whatever the bytes are
         raise InputError(
-            f"{path} cannot be read ({_reason(error)})",
+            f"{path} cannot be read ({reason_of(error)})",
             value=path,
             remedy="the run must be repeated",
         ) from None
 
 
-def _json_object(file: Any) -> dict[str, Any]:
-    content = file.read(_LARGEST_JSON + 1)
-    if len(content) > _LARGEST_JSON:
-        raise ValueError(f"it is larger than {shown(_LARGEST_JSON)}")
-    loaded = json.loads(content)
-    if not isinstance(loaded, dict):
-        raise ValueError("it is not an object")
-    return loaded
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a file to be read; a pipe or a device could go on for ever."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError("it is no plain file")
-    return open(path, "rb")
-
-
-def _reason(error: Exception) -> str:
-    """Say in one line why something cannot be read."""
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return " ".join((strerror or str(error) or type(error).__name__).split())[:200]
-
-
-@short_repr
-class Archive(NamedTuple):
-    """Contents of an npz file."""
-
-    arrays: dict[str, np.ndarray]
-    about: dict[str, Any]  # what went with the arrays when they were written
-
-
-def write_arrays(
-    path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any] | None = None
-) -> None:
-    """Write named arrays as an uncompressed npz file, atomically and without pickle.
-
-    The file is what `np.savez` writes; that takes names for keywords, so that an array could not be
-    called `file`.
-
-    Args:
-      path: where it shall be.
-      arrays: by name.
-      about: what goes with them, as JSON holds it; `read_archive` returns it.
-
-    Raises:
-      ValueError: an array holds Python objects.
-      InputError: the file system refuses.
-    """
-    stored = {name: np.asanyarray(array) for name, array in arrays.items()}
-    foreign = {name: str(array.dtype) for name, array in stored.items() if _foreign(array.dtype)}
-    about = dict(about or {}) | ({"dtypes": foreign} if foreign else {})
-
-    def write(file: BinaryIO) -> None:
-        with zipfile.ZipFile(file, "w") as archive:
-            if about:
-                with archive.open(_ABOUT, "w") as member:
-                    member.write(json.dumps(about, allow_nan=False).encode())
-            for name, array in stored.items():
-                if name in foreign:
-                    array = array.view(f"u{array.dtype.itemsize}")
-                with archive.open(f"{name}{_ARRAY}", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-
-    write_atomically(path, write)
-
-
-def _foreign(dtype: np.dtype) -> bool:
-    """Return whether NumPy knows a type from another package only: bfloat16, float8, int4."""
-    return dtype.isbuiltin == 2
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read an npz file written by `write_arrays`.
-
-    Raises:
-      InputError: the file is missing or damaged.
-    """
-    return read_archive(path).arrays
-
-
 def read_archive(path: Path, *, about_only: bool = False) -> Archive:
-    """Read an npz file written by `write_arrays`, and what went with its arrays.
-
-    Args:
-      path: where it is.
-      about_only: leave the arrays where they are.
+    """Read an npz file of a run, and what went with its arrays; see `fedjax_admm._host`.
 
     Raises:
       InputError: the file is missing or damaged, or its arrays need more memory than there is.
     """
-    try:
-        with _opened(path) as file, zipfile.ZipFile(file) as archive:
-            about: dict[str, Any] = {}
-            names = archive.namelist()
-            if _ABOUT in names:
-                names.remove(_ABOUT)
-                with archive.open(_ABOUT) as member:
-                    about = _json_object(member)
-            foreign = about.pop("dtypes", {})
-            if about_only:
-                return Archive({}, about)
-            _check_room(archive)
-            arrays = {name.removesuffix(_ARRAY): _array(archive, name) for name in names}
-            for name, dtype in foreign.items():
-                arrays[name] = arrays[name].view(dtype)
-            return Archive(arrays, about)
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; the run has not finished", value=path) from None
-    except Exception as error:  # whatever the bytes are
-        raise InputError(
-            f"{path} is damaged ({_reason(error)})",
-            value=path,
-            remedy="delete it to have its trials computed again",
-        ) from None
+    return _host.read_archive(
+        path,
+        about_only=about_only,
+        missing="; the run has not finished",
+        remedy="delete it to have its trials computed again",
+    )
 
 
-def _check_room(archive: zipfile.ZipFile) -> None:
-    """Check that the arrays fit into memory: a small file may claim to hold large ones."""
-    needed, free = sum(member.file_size for member in archive.infolist()), host_bytes()
-    if free is not None and needed > free:
-        raise ValueError(f"its arrays need {shown(needed)}, but {shown(free)} are free")
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """Read one array, to the end of its member, where its checksum is compared."""
-    with archive.open(name) as member:
-        array = np.lib.format.read_array(member, allow_pickle=False)
-        if member.read(1):
-            raise ValueError("an array is longer than it says")
-    return array
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an npz file of a run, as `read_archive` does."""
+    return read_archive(path).arrays

@@ -66,13 +66,21 @@ def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
     Raises:
       InputError: the function raises; the sentence has its line and the shapes of its arguments.
     """
+    leaves, structure = jax.tree.flatten(tuple(arguments.values()))
+    arrays = {i: leaf for i, leaf in enumerate(leaves) if hasattr(leaf, "shape")}
+
+    def filled(arrays: Mapping[int, Any]) -> Any:
+        """Apply the function; what is no array, as in modules, is no input."""
+        parts = [arrays.get(i, leaf) for i, leaf in enumerate(leaves)]
+        return function(*jax.tree.unflatten(structure, parts))
+
     try:
-        return jax.eval_shape(function, *arguments.values())
+        return jax.eval_shape(filled, arrays)
     except InputError:
         raise
     except Exception as error:
         shapes = [
-            f"{what} of shape {one_line(jax.tree.map(np.shape, value))}"
+            f"{what} of shape {one_line(jax.tree.map(lambda x: getattr(x, 'shape', x), value))}"
             for what, value in arguments.items()
         ]
         file = getattr(getattr(function, "__code__", None), "co_filename", None)

@@ -1,3 +1,16 @@
+from fedjax_admm._host._archives import (
+    UNFINISHED as UNFINISHED,
+    Archive as Archive,
+    bytes_of as bytes_of,
+    digest_of_arrays as digest_of_arrays,
+    digest_of_json as digest_of_json,
+    json_object as json_object,
+    open_plain as open_plain,
+    read_archive as read_archive,
+    reason_of as reason_of,
+    write_arrays as write_arrays,
+    write_atomically as write_atomically,
+)
 from fedjax_admm._host._input_files import (
     check_room as check_room,
     opened as opened,
@@ -32,4 +45,10 @@ from fedjax_admm._host._texts import (
     escape_cell as escape_cell,
     printable as printable,
     unescape_cell as unescape_cell,
+)
+from fedjax_admm._host._trees import (
+    Leaves as Leaves,
+    kind_of as kind_of,
+    read_tree as read_tree,
+    write_tree as write_tree,
 )

@@ -1,8 +1,10 @@
+from fedjax_admm._run._checkpoints import load as load, save as save
 from fedjax_admm._run._checks import (
     check_arrays as check_arrays,
     check_methods as check_methods,
     difference as difference,
 )
+from fedjax_admm._run._estimates import in_dtype_of as in_dtype_of
 from fedjax_admm._run._keys import init_key as init_key, round_keys as round_keys
 from fedjax_admm._run._noise import (
     check_wrapped as check_wrapped,
@@ -14,7 +16,6 @@ from fedjax_admm._run._rounds import (
     Run as Run,
     Status as Status,
     check_start as check_start,
-    in_dtype_of as in_dtype_of,
     run as run,
     run_until as run_until,
     scan_rounds as scan_rounds,

@@ -9,7 +9,7 @@ an input of the program.
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -23,24 +23,35 @@ Trace = Mapping[str, jax.Array]
 
 _BLOCKS = 20
 # XLA removes a loop that turns once, and rounds what was in it otherwise: no block has one record.
-_SHORTEST = 2
+SHORTEST = 2
 _SHORT, _LONG = 0.5, 2.0  # seconds of a block whose length follows the time
 _LINES = 4  # of a log
 
 
-def check_untraced(*arguments: Any) -> None:
-    """Refuse `progress` inside `jax.jit`, `jax.vmap` or `jax.grad`."""
+def check_untraced(*arguments: Any, argument: str = "progress", value: Any = True) -> None:
+    """Refuse `progress` and `checkpoint` inside `jax.jit`, `jax.vmap` or `jax.grad`."""
     if not is_concrete((arguments, jnp.zeros(()))):
+        needs = "shows rounds while they" if argument == "progress" else "is written while rounds"
         raise InputError(
-            "shows rounds while they are computed, but this run is traced (inside jax.jit, "
+            f"{needs} are computed, but this run is traced (inside jax.jit, "
             "jax.vmap or jax.grad) and computes nothing yet",
-            argument="progress",
-            value=True,
-            remedy="leave progress=False there",
+            argument=argument,
+            value=value,
+            remedy=f"leave {argument} out there",
         )
 
 
-def scan_in_blocks(advance: Advance, start: Any, rounds: int, every: int) -> Any:
+def scan_in_blocks(
+    advance: Advance,
+    start: Any,
+    rounds: int,
+    every: int,
+    *,
+    shows: bool = True,
+    length: int | None = None,
+    done: Any = None,
+    write: Callable[[Any], None] | None = None,
+) -> Any:
     """Return the Run of given rounds; see `run`.
 
     Args:
@@ -48,8 +59,13 @@ def scan_in_blocks(advance: Advance, start: Any, rounds: int, every: int) -> Any
       start: the state to start from, or None.
       rounds: a multiple of `every`.
       every: rounds per record.
+      shows: show the rounds that are done.
+      length: rounds of a block, a multiple of `every`; a twentieth of all if None.
+      done: the Run of the rounds before, to which these are added.
+      write: takes the Run so far, after every block.
     """
-    lengths = (records * every for records in _even(rounds // every))
+    records = None if length is None else length // every
+    lengths = (records * every for records in _even(rounds // every, records))
     return _in_blocks(
         advance,
         start,
@@ -58,6 +74,9 @@ def scan_in_blocks(advance: Advance, start: Any, rounds: int, every: int) -> Any
         finished=lambda run: False,
         join=_one_after_another,
         go_on="start=run.state, rounds={left}",
+        shows=shows,
+        run=done,
+        write=write,
     )
 
 
@@ -98,16 +117,23 @@ def _in_blocks(
     finished: Callable[[Any], bool],
     join: Callable[[Sequence[Trace]], dict[str, jax.Array]],
     go_on: str,
+    shows: bool = True,
+    run: Any = None,
+    write: Callable[[Any], None] | None = None,
 ) -> Any:
     """Return the Run of all blocks, or of those before an interruption."""
-    run, traces, begun = None, (), _index(start)
+    traces = () if run is None else (run.trace,)
+    begun = _index(start if run is None else run.state)
     try:
-        with _display(total) as show:
+        with _display(total) if shows else nullcontext(lambda done: None) as show:
             for length in lengths:
                 new = jax.block_until_ready(advance(start if run is None else run.state, length))
                 if run is not None and bool(run.status.nonfinite):
                     new = new._replace(status=new.status._replace(nonfinite=run.status.nonfinite))
                 run, traces = new, (*traces, new.trace)
+                if write is not None:
+                    traces = (join(traces),)
+                    write(run._replace(trace=traces[0]))
                 show(_index(run.state) - begun)
                 if finished(run):
                     break
@@ -129,10 +155,10 @@ def _index(state: Any) -> int:
     return 0 if state is None else int(state.index)
 
 
-def _even(records: int) -> Iterator[int]:
+def _even(records: int, length: int | None) -> Iterator[int]:
     """Yield lengths of blocks, equal but for the first one, which has another program anyway."""
-    length = max(-(-records // _BLOCKS), _SHORTEST)
-    others = max(records - _SHORTEST, 0) // length
+    length = max(-(-records // _BLOCKS), SHORTEST) if length is None else length
+    others = max(records - SHORTEST, 0) // length
     yield records - others * length
     yield from [length] * others
 

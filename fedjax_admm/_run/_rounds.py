@@ -10,6 +10,7 @@ Round `t` gets the key `fold_in(key, t)` with its absolute index, so that 2 x 20
 rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +21,6 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import (
     InputError,
     count,
-    default_float,
     is_concrete,
     multiple,
     not_deleted,
@@ -31,6 +31,7 @@ from fedjax_admm._checks import (
 from fedjax_admm._frames import trace_dataset, trace_frame
 from fedjax_admm._host import compiled
 from fedjax_admm._plots import picture, plot_trace
+from fedjax_admm._run._checkpoints import opened_checkpoint
 from fedjax_admm._run._checks import (
     check_arrays,
     check_function,
@@ -42,12 +43,13 @@ from fedjax_admm._run._checks import (
     measured,
     traced_residual,
 )
+from fedjax_admm._run._estimates import in_dtype_of, read_estimate, with_static
 from fedjax_admm._run._keys import fingerprint_of, init_key, participation_key, round_keys
 from fedjax_admm._run._noise import check_wrapped, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import Parameters, check_capabilities, has
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
 from fedjax_admm.protocol import RoundInfo, Solver
@@ -146,6 +148,8 @@ def run(
     every: int = 1,
     start: RoundState | None = None,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
 ) -> Run:
     """Run a solver for a number of rounds: one `jax.lax.scan`, compiled once per structure.
 
@@ -169,6 +173,11 @@ def run(
       progress: show the rounds done and the time left on standard error. The run goes in about
         twenty blocks of at least two records, with the same bits; two programs are compiled. Ctrl-C
         gives back the `Run` of the blocks that are done, whose `state` can be gone on from.
+      checkpoint: a file into which the `Run` so far is written after each block of rounds, whole or
+        not at all. Where the file is there already, the run goes on from it, says so on standard
+        error, and gives the bits of a run that was never stopped. `load` reads the file.
+      checkpoint_every: rounds in a block, a multiple of `every` that has two records at least;
+        about a twentieth of the run if None.
 
     Returns:
       A `Run`. `trace` holds, besides what `measure` returns, "round" (int32: the number of
@@ -177,9 +186,9 @@ def run(
 
     Raises:
       InputError: an argument does not fit, `measure` returns no dict or one with a reserved name,
-        a step changes the shape or dtype of the state, or `progress` is wanted of a traced run;
-        nothing has been compiled then.
-      KeyboardInterrupt: a run with `progress` was interrupted before its first block was done.
+        a step changes the shape or dtype of the state, `progress` or `checkpoint` is wanted of a
+        traced run, or the checkpoint is of other arguments; nothing has been compiled then.
+      KeyboardInterrupt: a run in blocks was interrupted before its first block was done.
     """
     participation = Everyone() if participation is None else participation
     rounds, every = count("rounds", rounds, at_least=0), count("every", every)
@@ -188,17 +197,31 @@ def run(
         check_untraced(solver, problem, key, participation, start)
     arguments = (solver, problem, key, participation, start)
     call = checked_call(_check, arguments, "measure", measure, rounds)
-    use = key_use(*arguments, rounds) if call.hides else None
 
     def advance(state: RoundState | None, length: int) -> Run:
         return _compiled_scan(*arguments[:-1], state, rounds=length, measure=measure, every=every)
 
-    result = scan_in_blocks(advance, start, rounds, every) if progress else advance(start, rounds)
+    blocks: dict[str, Any] = {}
+    if checkpoint is not None:
+        named = {"measure": measure, "every": every}
+        blocks = opened_checkpoint(
+            *(checkpoint, checkpoint_every, advance, arguments, named, rounds)
+        )
+    done = blocks.get("done")
+    left = rounds if done is None else rounds - done.trace["round"].shape[0] * every
+    begin = start if done is None else done.state
+    use = key_use(*arguments[:-1], begin, left) if call.hides and left else None
+    if done is not None and not left:
+        result = done
+    elif progress or blocks:
+        result = scan_in_blocks(advance, start, left, every, shows=progress, **blocks)
+    else:
+        result = advance(start, rounds)
     if use is not None:
         use.remember(result.state)
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
-    return result
+    return with_static(problem, result, key)
 
 
 def run_until(
@@ -272,7 +295,7 @@ def run_until(
         use.remember(result.state)
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
-    return result
+    return with_static(problem, result, key)
 
 
 def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, every) -> Run:
@@ -293,7 +316,7 @@ def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, 
         record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
     )
     status = Status(jnp.zeros((), jnp.int32), nonfinite, unsolved(state.solver))
-    return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
+    return replicate_uneven(Run(state, trace, status, read_estimate(solver, problem, state)))
 
 
 def loop_until(
@@ -326,16 +349,10 @@ def loop_until(
     converged = jnp.where(distance <= tolerance, state.index, 0)
     status = Status(converged, nonfinite, unsolved(state.solver))
     trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
-    return replicate_uneven(Run(state, trace, status, _read(solver, problem, state)))
+    return replicate_uneven(Run(state, trace, status, read_estimate(solver, problem, state)))
 
 
 _compiled_scan, _compiled_loop = compiled(scan_rounds), compiled(loop_until)
-
-
-def _read(solver, problem, state: RoundState) -> Any:
-    """Return what the user reads: the estimate, as parameters where the problem has them."""
-    estimate = solver.estimate(state.solver)
-    return problem.parameters(estimate) if has(problem, Parameters) else estimate
 
 
 def _beginning(solver, problem, key, participation, start) -> RoundState:
@@ -397,17 +414,6 @@ def _round(solver, problem, key, participation):
         return (RoundState(index, remembered, new, state.fingerprint), nonfinite), messages
 
     return advance
-
-
-def in_dtype_of(solver, problem):
-    """Cast the floating leaves of the solver to the dtype of the problem's data."""
-    floats = [leaf for leaf in jax.tree.leaves(problem) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    dtype = jnp.result_type(*floats) if floats else default_float()
-
-    def cast(leaf):
-        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-    return jax.tree.map(cast, solver)
 
 
 def _check(solver, problem, key, participation, start, name, function, rounds) -> None:

@@ -14,20 +14,15 @@ from fedjax_admm._checks import (
     default_float,
     function_of,
     is_concrete,
-    listed,
     one_line,
     one_of,
     per_client,
-    real_array,
-    several,
     shapes_of,
 )
 from fedjax_admm._host import compiled
-from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (
     client_data,
-    entry_name,
     first_row,
     held_out_samples,
     one_client,
@@ -35,6 +30,7 @@ from fedjax_admm.problems._client_arrays import (
 )
 from fedjax_admm.problems._federated_problem import Difference, Federated
 from fedjax_admm.problems._inner import as_inner, exact_prox
+from fedjax_admm.problems._layouts import flat_layout, shapes_of_parameters
 from fedjax_admm.problems._smoothing import Smoothing, as_smoothing
 from fedjax_admm.trees import Tree, star
 
@@ -54,6 +50,7 @@ def federated(
     optimizer: Any = None,
     smoothing: Callable[..., jax.Array] | Smoothing | None = None,
     shared: str | int | Sequence[str | int] | None = None,
+    train: Any = None,
     score: Loss | None = None,
     held_out: Any = None,
     mask: ArrayLike | None = None,
@@ -70,7 +67,9 @@ def federated(
         that count. A function makes a client's pytree from its number, a traced int32, each time
         that it is needed; `sizes` has the numbers of samples.
       start: the first parameters, a pytree of floating arrays of one dtype, which is that of the
-        run and not narrower than the data's. They hold no data: private solvers begin there too.
+        run and not narrower than the data's. In a module, such as one of Equinox or Flax, what is
+        no floating array stays as it is, and the result is a module again. They hold no data:
+        private solvers begin there too.
       topology: a tree with the clients as leaves, or a graph with the clients as nodes; a star if
         None.
       weights: "mean" or "sum" over a client's samples; "samples", the mean times the client's share
@@ -90,6 +89,9 @@ def federated(
         `moreau_smoothing()`; none if None, which suits smooth losses.
       shared: names (or numbers) of the entries of `start` that travel; the others are each client's
         own, and `solvers.personal` learns them. All travel if None.
+      train: which arrays of `start` are trained: `train(path) -> bool` of a path such as
+        "layers/0/weight", or a pytree of bools of the structure of `start` or of its beginning.
+        Only these travel; the others stay as they are, of any dtype. All floating arrays if None.
       score: `score(params, sample) -> scalar` by which models are judged, such as 1 where the class
         is right; for `measures.accuracy`.
       held_out: samples for it, a pytree whose arrays have a leading axis of samples; the clients'
@@ -98,7 +100,8 @@ def federated(
       sizes: shape (clients,), for data that a function makes.
     """
     one_of("sampling", sampling, ("epochs", "replacement"))
-    layout, first, private = _layout(start, shared)
+    layout, first, private = flat_layout(start, shared, train)
+    start = shapes_of_parameters(layout, start)
     loss_function = _loss(loss)
     clients = client_data(data, mask, sizes, first.dtype)
     number = clients.sizes.shape[0]
@@ -155,59 +158,6 @@ def federated(
     return problem
 
 
-def _layout(start: Any, shared: Any) -> tuple[FlatLayout, jax.Array, jax.Array]:
-    """Return where parameters stand, and the first ones that travel and that do not."""
-    entries, structure = jax.tree.flatten_with_path(start)
-    if not entries:
-        raise InputError("must hold parameters, but it is empty", argument="start", value=start)
-    for path, leaf in entries:
-        real_array(f"start{jax.tree_util.keystr(path)}", leaf)
-        if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
-            raise InputError(
-                f"must hold floating numbers, but its dtype is {jnp.asarray(leaf).dtype}",
-                argument=f"start{jax.tree_util.keystr(path)}",
-                value=leaf,
-                remedy="write it with decimal points, or cast it; constants belong into the loss",
-            )
-    leaves = [jnp.asarray(leaf) for _, leaf in entries]
-    kinds = sorted({str(leaf.dtype) for leaf in leaves})
-    if len(kinds) > 1:
-        raise InputError(
-            f"must have one dtype, but its arrays have {listed(kinds)}",
-            argument="start",
-            value=start,
-        )
-    travels = _travelling([path for path, _ in entries], shared)
-    order = [i for i, goes in enumerate(travels) if goes]
-    stays = [i for i, goes in enumerate(travels) if not goes]
-    layout = FlatLayout(structure, tuple(leaf.shape for leaf in leaves), (*order, *stays))
-    flat = layout.flat(leaves)
-    dim = sum(leaves[i].size for i in order)
-    return layout, flat[:dim], flat[dim:]
-
-
-def _travelling(paths: Sequence[Any], shared: Any) -> list[bool]:
-    """Return for every leaf of the parameters whether it travels."""
-    if shared is None:
-        return [True] * len(paths)
-    single = isinstance(shared, str | int)
-    if not single:
-        several("shared", shared, "names of entries of start")
-    names = [shared] if single else list(shared)
-
-    entries = [entry_name(path) for path in paths]
-    known = list(dict.fromkeys(entries))
-    missing = [name for name in names if name not in known]
-    if missing or not names:
-        raise InputError(
-            f"must name entries of start, which are {listed(map(repr, known))}, but it is "
-            f"{one_line(shared)}",
-            argument="shared",
-            value=shared,
-        )
-    return [entry in names for entry in entries]
-
-
 def _loss(loss: Any) -> Loss:
     if isinstance(loss, tuple) and len(loss) == 2 and all(map(callable, loss)):
         return Difference(*loss)
@@ -226,8 +176,7 @@ def _check_scalar(
     name: str, function: Any, start: Any, sample: Any, called: str = "sample"
 ) -> None:
     """Check that a loss or a score returns one floating number for a sample."""
-    params = jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf)), start)
-    output = shapes_of(name, function, {"parameters": params, f"one {called}": sample})
+    output = shapes_of(name, function, {"parameters": start, f"one {called}": sample})
     leaves = jax.tree.leaves(output)
     single = len(leaves) == 1 and leaves[0] is output and output.shape == ()
     if single and (name == "score" or jnp.issubdtype(output.dtype, jnp.floating)):

@@ -66,10 +66,10 @@ class Federated:
     smoothing: Smoothing
     tree: Tree | None  # a star where nothing else is given; None for some of all clients
     graph: Graph | None
+    layout: FlatLayout
     held_out: Any  # a pytree of samples (samples, ...) by which models are judged; None: all data
     loss: Callable[[Any, Any], jax.Array] = field(metadata={"static": True})
     score: Callable[[Any, Any], jax.Array] | None = field(metadata={"static": True})
-    layout: FlatLayout = field(metadata={"static": True})
     mean: bool = field(metadata={"static": True})  # over samples; else their sum
     batch_size: int | None = field(metadata={"static": True})
     epochs: bool = field(metadata={"static": True})  # minibatches without replacement
@@ -105,6 +105,10 @@ class Federated:
             rows = jnp.broadcast_to(points, (self.num_clients, points.shape[-1]))
             points = jnp.concatenate([rows, self.private], -1)
         return self.layout.tree(points)
+
+    def with_static(self, params: Any) -> Any:
+        """Return parameters whose static leaves are None with these, such as functions."""
+        return self.layout.with_static(params)
 
     def with_private(self, private: jax.Array) -> "Federated":
         """Return the problem with other private parts, shape (clients, private_dim)."""

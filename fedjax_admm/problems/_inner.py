@@ -81,8 +81,8 @@ class ProximalMap(Protocol):
 class ExactProx:
     """A prox that the user knows, of the loss without the client's weight."""
 
+    layout: FlatLayout
     function: Callable[..., Any] = field(metadata={"static": True})
-    layout: FlatLayout = field(metadata={"static": True})
     arguments: tuple[str, ...] = field(metadata={"static": True})  # what follows (params, step)
 
     def memory(self, start, calls=0):
@@ -297,7 +297,7 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
             argument="prox",
             value=function,
         )
-    made = ExactProx(function, layout, _more_arguments(function))
+    made = ExactProx(layout, function, _more_arguments(function))
     function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
     params = layout.tree(start)

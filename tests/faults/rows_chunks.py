@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedjax_admm._host import digest_of_arrays
 from fedjax_admm.trials import files
-from fedjax_admm.trials.engine._digest import digest_of_arrays
 from tests.faults.prepared import RUN, finished, unfinished
 from tests.faults.row import DONE, Row
 from tests.faults.tampering import replaced

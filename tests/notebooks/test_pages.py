@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # One program from top to bottom; elsewhere every block is a program of its own.
-WHOLE = ("docs/howto/own-problem", "docs/howto/own-solver", "docs/howto/messages")
+WHOLE = tuple(
+    f"docs/howto/{page}" for page in ("own-problem", "own-solver", "messages", "checkpoints")
+)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
     path.relative_to(ROOT).with_suffix("").as_posix(): BLOCK.findall(path.read_text("utf-8"))

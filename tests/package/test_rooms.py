@@ -44,7 +44,7 @@ STOREYS = (
     ("fedjax_admm.trials.cli",),
 )
 HEIGHT = {room: height for height, storey in enumerate(STOREYS) for room in storey}
-LARGEST_FOLDER = 14
+LARGEST_FOLDER = 17
 
 
 def room_of(module: str) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host import _archives
 from fedjax_admm.trials import files
 
 
@@ -156,7 +157,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
     path = tmp_path / "x.npz"
     np.savez_compressed(path, a=np.zeros(2**17))
     assert files.read_arrays(path)["a"].shape == (2**17,)  # what is merely compressed is read
-    monkeypatch.setattr(files, "host_bytes", lambda: 2**19)
+    monkeypatch.setattr(_archives, "host_bytes", lambda: 2**19)
     with pytest.raises(InputError, match=r"its arrays need 1\.0 MiB, but 512\.0 KiB are free"):
         files.read_arrays(path)
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host import digest_of_arrays, digest_of_json
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.engine._digest import digest_of_arrays, digest_of_json
 from fedjax_admm.trials.files import read_archive, write_arrays
 from fedjax_admm.trials.folders import remove_unfinished
 

@@ -10,7 +10,6 @@ not show then. The arrays that the traced program closes over are therefore dige
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,30 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_admm._host import bytes_of
+
 # What is no plain word, such as "<lambda>", stands in quotation marks.
 _WORD = r'@("(?:[^"\\]|\\.)*"|<<[^>\n]*>>|[\w.$-]+)'
 _FUNCTION = re.compile(rf"^  func\.func (?:\w+ )?{_WORD}", re.MULTILINE)
 _NAME = re.compile(_WORD)
 _END = "\n  }\n"
-
-
-def digest_of_json(content: Any) -> str:
-    """Return the SHA-256 of what JSON can hold; the order of names in a mapping does not count."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def digest_of_arrays(arrays: Mapping[str, np.ndarray], **about: Any) -> str:
-    """Return the SHA-256 of arrays, their names, types, shapes and order, and what goes with them.
-
-    Args:
-      arrays: as NumPy holds them.
-      **about: what JSON can hold.
-    """
-    kinds = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
-    digest = hashlib.sha256(digest_of_json([about, kinds]).encode())
-    for array in arrays.values():
-        digest.update(_bytes(array))
-    return digest.hexdigest()
 
 
 def digest_of_program(text: str, function: str, constants: Iterable[Any]) -> str:
@@ -60,13 +42,8 @@ def digest_of_program(text: str, function: str, constants: Iterable[Any]) -> str
             constant = jax.random.key_data(constant)
         array = np.asarray(constant)
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(_bytes(array))
+        digest.update(bytes_of(array))
     return digest.hexdigest()
-
-
-def _bytes(array: np.ndarray) -> memoryview:
-    # Types that NumPy does not know by itself, such as bfloat16, have no buffer.
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _functions(text: str) -> dict[str, str]:

@@ -33,13 +33,13 @@ from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError, count, is_concrete, typed_key
 from fedjax_admm._frames import dataset, tidy_frame
+from fedjax_admm._host import digest_of_json
 from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials import folders, waiting
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._chunks import ChunkStore
 from fedjax_admm.trials.engine._compilation import compilation
-from fedjax_admm.trials.engine._digest import digest_of_json
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, Pace, plan
 from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials

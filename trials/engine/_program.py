@@ -13,10 +13,11 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host import digest_of_json
 from fedjax_admm._shown import short_repr
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
-from fedjax_admm.trials.engine._digest import digest_of_json, digest_of_program
+from fedjax_admm.trials.engine._digest import digest_of_program
 from fedjax_admm.trials.engine._jaxprs import constants, equations
 from fedjax_admm.trials.engine._layout import Layout, bounded, plan, runs_in_lanes
 from fedjax_admm.trials.engine._trial import Traced, Trial, traced

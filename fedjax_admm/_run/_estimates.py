@@ -1,0 +1,36 @@
+"""What goes into a program of rounds, and what a user reads of its result."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._checks import default_float, is_concrete
+from fedjax_admm.capabilities import Parameters, has
+
+
+def in_dtype_of(solver, problem):
+    """Cast the floating leaves of the solver to the dtype of the problem's data."""
+    floats = [leaf for leaf in jax.tree.leaves(problem) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    dtype = jnp.result_type(*floats) if floats else default_float()
+
+    def cast(leaf):
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast, solver)
+
+
+def read_estimate(solver: Any, problem: Any, state: Any) -> Any:
+    """Return what the user reads: the estimate, as parameters where the problem has them."""
+    estimate = solver.estimate(state.solver)
+    if not has(problem, Parameters):
+        return estimate
+    # What is no array, as in modules, is no output of a program; `with_static` puts it back.
+    return jax.tree.map(lambda x: x if hasattr(x, "dtype") else None, problem.parameters(estimate))
+
+
+def with_static(problem: Any, result: Any, key: jax.Array) -> Any:
+    """Return a Run whose estimate has the static leaves of the parameters, outside of tracing."""
+    if not hasattr(problem, "with_static") or not is_concrete((result, key, jnp.zeros(()))):
+        return result
+    return result._replace(estimate=problem.with_static(result.estimate))
