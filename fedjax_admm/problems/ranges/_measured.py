@@ -338,7 +338,7 @@ def measured_ranges(
     first = jnp.mean(anchors, 0) if start is None else _positions("start", start, times, dim)
     rows = jnp.broadcast_to(first.astype(dtype), (times, dim))
     if clock:
-        gaps = ranges - kernels.safe_norm(rows - anchors[:, None])[..., None]
+        gaps = ranges - kernels.safe_norm(rows[None] - anchors[:, None])[..., None]
         gaps = jnp.where(measured, gaps, jnp.nan)
         middle = jnp.nanmedian(gaps, (0, 2))
         middle = jnp.where(jnp.isnan(middle), jnp.nanmedian(gaps), middle)
@@ -365,7 +365,7 @@ def measured_ranges(
 
 def _mean_of_positive(numbers: jax.Array) -> jax.Array:
     """Return the mean of those numbers that are positive; 1 if none is."""
-    count = jnp.sum(numbers > 0)
+    count = jnp.sum(numbers > 0, dtype=numbers.dtype)
     return jnp.where(count > 0, jnp.sum(numbers) / jnp.maximum(count, 1), 1)
 
 
